@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type DirectRecord, readDirectRecord, recordFaults } from './conformance/direct-record.ts';
-import { refereeServers, type ServerReport } from './conformance/servers.ts';
+import { runServerSuites, type ServerReport } from './conformance/servers.ts';
 import { serverSuites } from './conformance/suites.ts';
 import { serverFaults } from './conformance/verdict.ts';
 
@@ -9,11 +9,11 @@ describe('the conformance suites for servers, directly and through the gateway',
   let record: DirectRecord;
   beforeAll(async () => {
     record = await readDirectRecord();
-    reports = await refereeServers();
+    reports = await runServerSuites();
   }, 900_000);
 
   it.each(serverSuites)(
-    '$package $name: all scored scenarios pass directly, and nothing ends worse through it',
+    '$package $name: all scored scenarios pass directly, and there are no regressions through it',
     (suite) => {
       const found = reports.find((candidate) => candidate.suite === suite);
       expect(found && serverFaults(found)).toEqual([]);

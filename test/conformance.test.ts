@@ -1,22 +1,22 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type ClientReport, refereeClients } from './conformance/clients.ts';
-import { type CrossedReport, refereeCrossed } from './conformance/crossed.ts';
+import { type ClientReport, runClientSuites } from './conformance/clients.ts';
 import { readDirectRecord } from './conformance/direct-record.ts';
-import { refereeServers, type ServerReport } from './conformance/servers.ts';
-import { clientSuites, crossedSuites, serverSuites } from './conformance/suites.ts';
-import { clientFaults, crossedFaults, serverFaults } from './conformance/verdict.ts';
+import { runTranslationSuites, type TranslationReport } from './conformance/era-translation.ts';
+import { runServerSuites, type ServerReport } from './conformance/servers.ts';
+import { clientSuites, serverSuites, translationSuites } from './conformance/suites.ts';
+import { clientFaults, serverFaults, translationFaults } from './conformance/verdict.ts';
 
-/** Generous: the suites have limits of their own. */
-const DEADLINE_MS = 900_000;
+/** Generous: the suites have their own timeouts. */
+const TIMEOUT_MS = 900_000;
 
 describe('the conformance suites for servers, through the gateway', () => {
   let reports: ServerReport[];
   beforeAll(async () => {
-    reports = await refereeServers(await readDirectRecord());
-  }, DEADLINE_MS);
+    reports = await runServerSuites(await readDirectRecord());
+  }, TIMEOUT_MS);
 
   it.each(serverSuites)(
-    '$package $name: nothing ends worse than in the record of the direct run, where all scored scenarios pass',
+    '$package $name: no regressions against the record of the direct run, where all scored scenarios pass',
     (suite) => {
       const found = reports.find((candidate) => candidate.suite === suite);
       expect(found && serverFaults(found)).toEqual([]);
@@ -25,29 +25,26 @@ describe('the conformance suites for servers, through the gateway', () => {
 });
 
 describe('the conformance suites of one era, through the gateway to an upstream of the other', () => {
-  let reports: CrossedReport[];
+  let reports: TranslationReport[];
   beforeAll(async () => {
-    reports = await refereeCrossed();
-  }, DEADLINE_MS);
+    reports = await runTranslationSuites();
+  }, TIMEOUT_MS);
 
-  it.each(crossedSuites)('$package $name: every scenario passes but the exceptions, which do not', (suite) => {
+  it.each(translationSuites)('$package $name: every scenario but the exceptions passes', (suite) => {
     const found = reports.find((candidate) => candidate.suite === suite);
-    expect(found && crossedFaults(found)).toEqual([]);
+    expect(found && translationFaults(found)).toEqual([]);
   });
 });
 
-describe('the conformance suites for clients, with the gateway between the referee and the official client', () => {
+describe('the conformance suites for clients, with the gateway between the suite and the official client', () => {
   let reports: ClientReport[];
   beforeAll(async () => {
-    reports = await refereeClients();
-  }, DEADLINE_MS);
+    reports = await runClientSuites();
+  }, TIMEOUT_MS);
 
-  it.each(clientSuites)(
-    '$package $name: every scenario passes but those of the client’s own authorization',
-    (suite) => {
-      const found = reports.find((candidate) => candidate.suite === suite);
-      expect(found?.scenarios).not.toHaveLength(0);
-      expect(found && clientFaults(found)).toEqual([]);
-    },
-  );
+  it.each(clientSuites)('$package $name: every scenario but those of client authorization passes', (suite) => {
+    const found = reports.find((candidate) => candidate.suite === suite);
+    expect(found?.scenarios).not.toHaveLength(0);
+    expect(found && clientFaults(found)).toEqual([]);
+  });
 });

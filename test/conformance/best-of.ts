@@ -3,10 +3,10 @@ import type { Scenario } from './scenario.ts';
 const ATTEMPTS = 4;
 
 /**
- * What a suite finds: each scenario of the first run where it has no fault, out of up to four. Referees wait for some things
- * for a second of their own, which a busy machine exceeds; what is really wrong is so in every run.
+ * Runs a suite up to four times and returns the first result without faults of each scenario. Some checks have a fixed
+ * timeout of a second, which a busy machine exceeds; a real fault occurs in every run.
  *
- * @param faulty the names of the scenarios that have a fault
+ * @param faulty returns the names of the scenarios with faults
  */
 export async function bestOf(
   run: () => Promise<Scenario[]>,

@@ -2,19 +2,19 @@ import type { ClientOptions } from '@modelcontextprotocol/client';
 import type { Era } from '../fixtures/raw-upstream/message.ts';
 import { connect, type SdkClient } from '../fixtures/sdk-client.ts';
 
-/** What a scenario is played with. */
-export interface Stage {
-  /** The gateway's endpoint, with the referee behind it. */
+/** Inputs of a scenario. */
+export interface ScenarioInput {
+  /** The gateway's endpoint; the suite is its upstream. */
   readonly url: string;
   readonly era: Era;
-  /** What the referee hands to the client, parsed; null when nothing. */
-  readonly given: unknown;
+  /** Parsed context that the suite passes to the client; null without one. */
+  readonly context: unknown;
 }
 
-/** Plays the client of one scenario; rejects when something the client needs does not work. */
-export type ClientScenario = (stage: Stage) => Promise<void>;
+/** Runs the client of one scenario; rejects if a required step fails. */
+export type ClientScenario = (input: ScenarioInput) => Promise<void>;
 
-/** What a client does in each of the referee's scenarios, by name. The referee judges what then reaches it. */
+/** Client of each scenario of the suite, by name. The suite checks the requests that it receives. */
 export const clientScenarios: ReadonlyMap<string, ClientScenario> = new Map([
   ['initialize', listTools],
   ['json-schema-ref-no-deref', listTools],
@@ -29,8 +29,8 @@ export const clientScenarios: ReadonlyMap<string, ClientScenario> = new Map([
   ['json-schema-2020-12-preservation', returnSchema],
 ]);
 
-async function play(
-  { url, era }: Stage,
+async function run(
+  { url, era }: ScenarioInput,
   capabilities: ClientOptions['capabilities'],
   steps: (connected: SdkClient) => Promise<unknown>,
 ): Promise<void> {
@@ -42,42 +42,42 @@ async function play(
   }
 }
 
-async function listTools(stage: Stage): Promise<void> {
-  await play(stage, {}, ({ client }) => client.listTools());
+async function listTools(input: ScenarioInput): Promise<void> {
+  await run(input, {}, ({ client }) => client.listTools());
 }
 
-async function addNumbers(stage: Stage): Promise<void> {
-  await play(stage, {}, async ({ client, callText }) => {
+async function addNumbers(input: ScenarioInput): Promise<void> {
+  await run(input, {}, async ({ client, callText }) => {
     await client.listTools();
     const sum = await callText('add_numbers', { a: 5, b: 3 });
-    if (!sum.includes('8')) throw new Error(`add_numbers answered ${sum}`);
+    if (!sum.includes('8')) throw new Error(`add_numbers returned ${sum}`);
   });
 }
 
-/** The client accepts a form without filling anything in, and its library puts the defaults there. */
-async function acceptDefaults(stage: Stage): Promise<void> {
-  await play(stage, { elicitation: { form: { applyDefaults: true } } }, async ({ client }) => {
+/** The client accepts a form without content, and its library fills in the defaults. */
+async function acceptDefaults(input: ScenarioInput): Promise<void> {
+  await run(input, { elicitation: { form: { applyDefaults: true } } }, async ({ client }) => {
     client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: {} }));
     await client.listTools();
     await client.callTool({ name: 'test_client_elicitation_defaults', arguments: {} });
   });
 }
 
-async function callToolThatReconnects(stage: Stage): Promise<void> {
-  await play(stage, {}, async ({ client, callText }) => {
+async function callToolThatReconnects(input: ScenarioInput): Promise<void> {
+  await run(input, {}, async ({ client, callText }) => {
     await client.listTools();
     await callText('test_reconnection');
   });
 }
 
-async function declareEverything(stage: Stage): Promise<void> {
+async function declareEverything(input: ScenarioInput): Promise<void> {
   const capabilities = { roots: { listChanged: true }, sampling: {}, elicitation: {} };
-  await play(stage, capabilities, ({ client }) => client.listTools());
+  await run(input, capabilities, ({ client }) => client.listTools());
 }
 
-/** In the midst of answering one tool's question the client calls another tool, which must not get the answer. */
-async function answerInRounds(stage: Stage): Promise<void> {
-  await play(stage, { elicitation: {} }, async ({ client, callText }) => {
+/** While it handles the server request of one tool, the client calls another tool, which must not get the response. */
+async function answerInRounds(input: ScenarioInput): Promise<void> {
+  await run(input, { elicitation: {} }, async ({ client, callText }) => {
     client.setRequestHandler('elicitation/create', async () => {
       await callText('test_mrtr_unrelated');
       return { action: 'accept', content: { confirmed: true } };
@@ -85,13 +85,13 @@ async function answerInRounds(stage: Stage): Promise<void> {
     await client.listTools();
     await callText('test_mrtr_echo_state');
     await callText('test_mrtr_no_state');
-    // A modern client may take a result without a type for a broken one; it must only not ask again.
+    // A modern client may reject a result without a type; it must not retry the call.
     await callText('test_mrtr_no_result_type').catch(() => undefined);
   });
 }
 
-async function useEverything(stage: Stage): Promise<void> {
-  await play(stage, {}, async ({ client, callText }) => {
+async function useEverything(input: ScenarioInput): Promise<void> {
+  await run(input, {}, async ({ client, callText }) => {
     const { tools } = await client.listTools();
     for (const { name } of tools) await callText(name);
     const { resources } = await client.listResources();
@@ -101,15 +101,12 @@ async function useEverything(stage: Stage): Promise<void> {
   });
 }
 
-/**
- * Once with a modern client, which sends the headers itself, and once with a legacy one, for which the gateway has to
- * make them.
- */
-async function callWithHeaders(stage: Stage): Promise<void> {
-  const { toolCalls }: Record<string, unknown> = Object(stage.given);
-  if (!Array.isArray(toolCalls)) throw new Error('the referee names no calls');
+/** Calls once with a modern client, which sends the headers itself, and once with a legacy one, for which the gateway does. */
+async function callWithHeaders(input: ScenarioInput): Promise<void> {
+  const { toolCalls }: Record<string, unknown> = Object(input.context);
+  if (!Array.isArray(toolCalls)) throw new Error('the context of the suite has no toolCalls');
   for (const era of ['modern', 'legacy'] as const) {
-    await play({ ...stage, era }, {}, async ({ client, callText }) => {
+    await run({ ...input, era }, {}, async ({ client, callText }) => {
       await client.listTools();
       for (const call of toolCalls) {
         const { name, arguments: args }: Record<string, unknown> = Object(call);
@@ -119,25 +116,25 @@ async function callWithHeaders(stage: Stage): Promise<void> {
   }
 }
 
-/** Tools that are left out of the list cannot be called either, by a client that knows of them all the same. */
-async function callToolsWithInvalidHeaders(stage: Stage): Promise<void> {
+/** Tools that are omitted from the list cannot be called either. */
+async function callToolsWithInvalidHeaders(input: ScenarioInput): Promise<void> {
   const invalid = ['invalid_empty_header', 'invalid_object_header', 'invalid_duplicate_diff_case'];
-  await play(stage, {}, async ({ client, callText }) => {
+  await run(input, {}, async ({ client, callText }) => {
     const { tools } = await client.listTools();
     for (const { name } of tools) await callText(name, { region: 'us-west1' });
     for (const name of invalid) {
-      const called = await callText(name, {}).then(
+      const isCallable = await callText(name, {}).then(
         () => true,
         () => false,
       );
-      if (called) throw new Error(`${name} could be called`);
+      if (isCallable) throw new Error(`${name} can be called`);
     }
   });
 }
 
-/** Hands the schema that arrived back to the referee. */
-async function returnSchema(stage: Stage): Promise<void> {
-  await play(stage, {}, async ({ client, callText }) => {
+/** Returns the received schema to the suite. */
+async function returnSchema(input: ScenarioInput): Promise<void> {
+  await run(input, {}, async ({ client, callText }) => {
     const { tools } = await client.listTools();
     const tool = tools.find(({ name }) => name === 'json_schema_2020_12_tool');
     if (tool === undefined) throw new Error('json_schema_2020_12_tool is not listed');

@@ -1,36 +1,36 @@
 import { fileURLToPath } from 'node:url';
 import { bestOf } from './best-of.ts';
-import { runReferee } from './referee.ts';
 import { clientPasses, type Scenario } from './scenario.ts';
-import { STAGE_PORT, startStages } from './stage.ts';
+import { SCENARIO_RUNNER_PORT, startScenarioRunner } from './scenario-runner.ts';
+import { runSuite } from './suite-process.ts';
 import { clientSuites, type Suite } from './suites.ts';
 
-/** All scenarios of a suite begin at once and are then played one after the other. */
+/** A suite starts all scenarios at once; they run one after the other. */
 const SUITE_TIMEOUT_MS = 300_000;
 const SCENARIO_TIMEOUT_MS = 240_000;
 
-/** What a suite for clients found about the gateway with the official client in front of it. */
+/** Results of a client suite for the gateway with the official client. */
 export interface ClientReport {
   readonly suite: Suite;
-  /** Without those of the client's own authorization. */
+  /** Without the scenarios of client authorization. */
   readonly scenarios: readonly Scenario[];
   readonly passing: number;
-  /** How many concern the client's own authorization, which a gateway has no part in. */
+  /** Number of scenarios of client authorization, which does not involve a gateway. */
   readonly authorization: number;
 }
 
-/** Runs the suites for clients: the referee is the upstream, and the client under test comes to it through a gateway. */
-export async function refereeClients(): Promise<ClientReport[]> {
-  const stages = await startStages();
+/** Runs the client suites: the suite is the upstream, and the client under test connects to it through a gateway. */
+export async function runClientSuites(): Promise<ClientReport[]> {
+  const runner = await startScenarioRunner();
   try {
     const reports: ClientReport[] = [];
     for (const suite of clientSuites) {
       const run = () =>
-        runReferee({
+        runSuite({
           suite,
           mode: 'client',
           args: ['--command', COMMAND, '--timeout', String(SCENARIO_TIMEOUT_MS)],
-          env: { [STAGE_PORT]: String(stages.port) },
+          env: { [SCENARIO_RUNNER_PORT]: String(runner.port) },
           timeoutMs: SUITE_TIMEOUT_MS,
         });
       const all = await bestOf(run, (found) => new Set(found.filter(isFaulty).map(({ name }) => name)));
@@ -44,11 +44,11 @@ export async function refereeClients(): Promise<ClientReport[]> {
     }
     return reports;
   } finally {
-    await stages.close();
+    await runner.close();
   }
 }
 
-/** The client's own authorization is none of the gateway's. */
+/** Client authorization does not involve the gateway. */
 function isInScope({ name }: Scenario): boolean {
   return !name.startsWith('auth/');
 }

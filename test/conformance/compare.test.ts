@@ -1,49 +1,55 @@
 import { describe, expect, it } from 'vitest';
 import type { Check, CheckStatus } from './check.ts';
-import { compare, isLoss } from './compare.ts';
+import { compare, isRegression } from './compare.ts';
 import { clientPasses, type Scenario } from './scenario.ts';
 
 const check = (id: string, status: CheckStatus): Check => ({ id, name: id, status, message: '' });
 const scenario = (...checks: Check[]): Scenario => ({ name: 'one', unscored: undefined, checks });
 
-/** What ends worse, as `id end`, and whether the scenario is broken. */
-function judged(direct: readonly Check[], through: readonly Check[]) {
+/** The regressions, as `id status`, and whether the scenario is broken. */
+function compareChecks(direct: readonly Check[], through: readonly Check[]) {
   const [pair] = compare([scenario(...direct)], [scenario(...through)]);
-  return { broken: pair?.broken, worse: pair?.changed.filter(isLoss).map(({ id, through: end }) => `${id} ${end}`) };
+  return {
+    broken: pair?.broken,
+    worse: pair?.changed.filter(isRegression).map(({ id, through: status }) => `${id} ${status}`),
+  };
 }
 
 describe('a scenario through the gateway', () => {
-  it('is as good as directly when every check ends alike, failures included', () => {
+  it('is unchanged if every check has the same result, failures included', () => {
     const checks = [check('a', 'SUCCESS'), check('b', 'FAILURE'), check('c', 'WARNING')];
-    expect(judged(checks, checks)).toEqual({ broken: false, worse: [] });
+    expect(compareChecks(checks, checks)).toEqual({ broken: false, worse: [] });
   });
 
   it('is broken when a check fails that succeeds directly', () => {
-    expect(judged([check('a', 'SUCCESS')], [check('a', 'FAILURE')])).toEqual({ broken: true, worse: ['a FAILURE'] });
+    expect(compareChecks([check('a', 'SUCCESS')], [check('a', 'FAILURE')])).toEqual({
+      broken: true,
+      worse: ['a FAILURE'],
+    });
   });
 
-  it('is worse when a check warns, is skipped or is not come to', () => {
+  it('is worse when a check warns, is skipped or is not reached', () => {
     const direct = [check('a', 'SUCCESS'), check('b', 'SUCCESS'), check('c', 'SUCCESS')];
-    expect(judged(direct, [check('a', 'WARNING'), check('b', 'SKIPPED')])).toEqual({
+    expect(compareChecks(direct, [check('a', 'WARNING'), check('b', 'SKIPPED')])).toEqual({
       broken: false,
       worse: ['a WARNING', 'b SKIPPED', 'c absent'],
     });
   });
 
-  it('is judged by the worst of the times that a check is made', () => {
+  it('has the worst result of a repeated check', () => {
     const twice = [check('a', 'SUCCESS'), check('a', 'WARNING')];
-    expect(judged([check('a', 'SUCCESS'), check('a', 'SUCCESS')], twice).worse).toEqual(['a WARNING']);
+    expect(compareChecks([check('a', 'SUCCESS'), check('a', 'SUCCESS')], twice).worse).toEqual(['a WARNING']);
   });
 
   it('is worse when a check fails that is not made directly', () => {
-    expect(judged([], [check('a', 'FAILURE')])).toEqual({ broken: true, worse: ['a FAILURE'] });
+    expect(compareChecks([], [check('a', 'FAILURE')])).toEqual({ broken: true, worse: ['a FAILURE'] });
   });
 
-  it('may take another choice that the protocol leaves', () => {
-    expect(judged([check('a', 'SUCCESS')], [check('a', 'INFO')])).toEqual({ broken: false, worse: [] });
+  it('may make another choice that the protocol allows', () => {
+    expect(compareChecks([check('a', 'SUCCESS')], [check('a', 'INFO')])).toEqual({ broken: false, worse: [] });
   });
 
-  it('is broken when the referee could not run it', () => {
+  it('is broken when the suite could not run it', () => {
     const [pair] = compare([scenario(check('a', 'SUCCESS'))], []);
     expect(pair).toMatchObject({ broken: true, changed: [{ id: 'a', through: 'absent' }] });
   });

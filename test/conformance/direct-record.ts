@@ -1,13 +1,13 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { type Check, type CheckStatus, readStatus } from './check.ts';
-import { worstEnds } from './compare.ts';
+import { worstResults } from './compare.ts';
 import type { Scenario } from './scenario.ts';
 import type { ServerReport } from './servers.ts';
 import { type ServerSuite, serverSuites, versionOf } from './suites.ts';
 
-/** What the suites find when they run directly against the upstream: `npm run conformance` writes it. */
+/** Results of the suites for the upstream without the gateway, written by `npm run conformance`. */
 const FILE = new URL('direct-record.json', import.meta.url);
-const OUTDATED = 'the record of the direct run is out of date: npm run conformance';
+const OUTDATED = 'the record of the direct run is out of date; run npm run conformance';
 
 /** The packages whose versions the direct run depends on. */
 const PACKAGES = ['@modelcontextprotocol/server', ...new Set(serverSuites.map((suite) => suite.package))];
@@ -22,11 +22,11 @@ export interface DirectRecord {
 
 interface RecordedScenario {
   readonly unscored?: string;
-  /** The worst end of each check, by id and name. */
+  /** The worst result of each check, by id and name. */
   readonly checks: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
-/** Reads the record. Throws when it was made with other versions than those installed. */
+/** Reads the record. Throws if it has other versions than those installed. */
 export async function readDirectRecord(): Promise<DirectRecord> {
   const record: DirectRecord = JSON.parse(await readFile(FILE, 'utf8'));
   const installed = await installedVersions();
@@ -38,12 +38,12 @@ export async function readDirectRecord(): Promise<DirectRecord> {
   return record;
 }
 
-/** Writes the record anew. */
+/** Writes the record. */
 export async function writeDirectRecord(reports: readonly ServerReport[]): Promise<void> {
   await writeFile(FILE, `${JSON.stringify(await recordOf(reports), null, 2)}\n`);
 }
 
-/** The scenarios of a suite as they were recorded. Throws when the record has none of it. */
+/** Recorded scenarios of a suite. Throws if the record does not have the suite. */
 export function recordedScenarios({ suites }: DirectRecord, suite: ServerSuite): Scenario[] {
   const recorded = suites[keyOf(suite)];
   if (recorded === undefined) throw new Error(`${OUTDATED} (it has no suite ${keyOf(suite)})`);
@@ -58,21 +58,24 @@ export function recordedScenarios({ suites }: DirectRecord, suite: ServerSuite):
   }));
 }
 
-/** Where a live run of a suite differs from the record, a line each: empty when the record is up to date. */
+/** Differences between a run and the record, one line each. */
 export function recordFaults(record: DirectRecord, { suite, pairs }: ServerReport): string[] {
   const live = new Map(pairs.map(({ direct }) => [direct.name, direct]));
   const recorded = new Map(recordedScenarios(record, suite).map((scenario) => [scenario.name, scenario]));
   return [...new Set([...live.keys(), ...recorded.keys()])].flatMap((name) => {
-    const [now, then] = [endsOf(live.get(name)), endsOf(recorded.get(name))];
-    return [...new Set([...now.keys(), ...then.keys()])]
-      .filter((check) => now.get(check) !== then.get(check))
-      .map((check) => `${OUTDATED} (${name}: ${check} is ${now.get(check)}, the record has ${then.get(check)})`);
+    const [current, recordedResults] = [resultsOf(live.get(name)), resultsOf(recorded.get(name))];
+    return [...new Set([...current.keys(), ...recordedResults.keys()])]
+      .filter((check) => current.get(check) !== recordedResults.get(check))
+      .map(
+        (check) =>
+          `${OUTDATED} (${name}: ${check} is ${current.get(check)}, the record has ${recordedResults.get(check)})`,
+      );
   });
 }
 
-function endsOf(scenario: Scenario | undefined): Map<string, CheckStatus | string> {
+function resultsOf(scenario: Scenario | undefined): Map<string, CheckStatus | string> {
   if (scenario === undefined) return new Map();
-  const ends = [...worstEnds(scenario.checks)].map(([key, { status }]): [string, string] => [key, status]);
+  const ends = [...worstResults(scenario.checks)].map(([key, { status }]): [string, string] => [key, status]);
   return new Map([['scored', scenario.unscored ?? 'yes'], ...ends]);
 }
 
@@ -82,7 +85,7 @@ async function recordOf(reports: readonly ServerReport[]): Promise<DirectRecord>
     suites[keyOf(suite)] = Object.fromEntries(
       pairs.map(({ direct: { name, unscored, checks } }) => {
         const ends: Record<string, Record<string, string>> = {};
-        for (const { id, name: named, status } of worstEnds(checks).values()) {
+        for (const { id, name: named, status } of worstResults(checks).values()) {
           ends[id] = { ...ends[id], [named]: status };
         }
         return [name, { ...(unscored !== undefined && { unscored }), checks: ends }];

@@ -1,30 +1,30 @@
-/** A scenario that does not end across the eras as it does in its own, and why no gateway can change that. */
+/** A scenario with another result across eras than within its own era, and the reason why no gateway can avoid that. */
 export interface Exception {
   readonly scenario: string;
   /** `warns`: the scenario passes, with a warning. */
-  readonly end: 'fails' | 'warns';
-  /** What the referee complains of, a part of its words; it may complain of nothing else there. */
-  readonly complaint: string;
+  readonly result: 'fails' | 'warns';
+  /** Part of the suite's message; the scenario may have no other failures or warnings. */
+  readonly message: string;
   readonly reason: string;
 }
 
-/** The suite of the modern era with an upstream that knows the legacy era alone. */
+/** Exceptions of the modern suite with a legacy-only upstream. */
 export const exceptionsWithLegacyUpstream: readonly Exception[] = [
   {
     scenario: 'input-required-result-basic-elicitation',
-    end: 'fails',
-    complaint: 'inputRequests missing expected key "user_name"',
+    result: 'fails',
+    message: 'inputRequests missing expected key "user_name"',
     reason:
-      'wants the question under the key `user_name`. The key is the server’s own name for it; a request of the legacy era has no name, so Sluice gives one',
+      'requires the server request to have the key `user_name`. Servers choose these keys; a legacy server request has none, so Sluice generates one',
   },
   {
     scenario: 'input-required-result-ignore-extra-params',
-    end: 'warns',
-    complaint: 'Server did not return complete result when valid inputResponses were provided',
+    result: 'warns',
+    message: 'Server did not return complete result when valid inputResponses were provided',
     reason:
-      'begins a call with the answer to the question `user_name`, which nobody has asked yet. A legacy server takes answers to what it has asked alone, so the question is asked',
+      'starts a call with a response to the server request `user_name` before that request. A legacy server accepts only responses to requests that it has sent, so the client receives the request',
   },
 ];
 
-/** The suite of the legacy era with an upstream that knows the modern era alone. */
+/** Exceptions of the legacy suite with a modern-only upstream. */
 export const exceptionsWithModernUpstream: readonly Exception[] = [];

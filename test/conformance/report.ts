@@ -1,117 +1,109 @@
-import { isComplaint } from './check.ts';
+import { isFailureOrWarning } from './check.ts';
 import type { ClientReport } from './clients.ts';
-import { type Change, isLoss, type Pair } from './compare.ts';
-import type { CrossedReport } from './crossed.ts';
+import { type Change, isRegression, type Pair } from './compare.ts';
+import type { TranslationReport } from './era-translation.ts';
 import type { Exception } from './exceptions.ts';
 import { clientPasses, counts, type Scenario, serverPasses } from './scenario.ts';
 import type { ServerReport } from './servers.ts';
 import { type Suite, versionOf } from './suites.ts';
-import { crossedFaults } from './verdict.ts';
+import { translationFaults } from './verdict.ts';
 
-/** The results as Markdown: what was run on what, the totals, and a table of scenarios for each suite. */
+/** Formats the results as Markdown: versions, totals, and a table of scenarios for each suite. */
 export async function report(
   servers: readonly ServerReport[],
-  crossed: readonly CrossedReport[],
+  translated: readonly TranslationReport[],
   clients: readonly ClientReport[],
 ): Promise<string> {
   const versions = new Map<Suite, string>();
-  for (const { suite } of [...servers, ...crossed, ...clients]) versions.set(suite, await versionOf(suite.package));
-  const titled = (suite: Suite) => `${versions.get(suite)} \`${suite.args.join(' ')}\``;
+  for (const { suite } of [...servers, ...translated, ...clients]) versions.set(suite, await versionOf(suite.package));
+  const titleOf = (suite: Suite) => `${versions.get(suite)} \`${suite.args.join(' ')}\``;
   return [
-    await conditions(),
+    await versionLine(),
     table(
-      [
-        'Sluice as a server',
-        'scored scenarios',
-        'pass directly',
-        'pass through Sluice',
-        'checks that end worse through it',
-      ],
+      ['Sluice as a server', 'scored scenarios', 'pass directly', 'pass through Sluice', 'regressions through Sluice'],
       servers.map(({ suite, pairs, direct, through }) => [
-        titled(suite),
+        titleOf(suite),
         suite.scored,
         direct,
-        marked(String(through), through >= direct),
-        marked(String(losses(pairs).length), losses(pairs).length === 0),
+        emphasizeUnless(String(through), through >= direct),
+        emphasizeUnless(String(regressions(pairs).length), regressions(pairs).length === 0),
       ]),
     ),
     table(
-      [
-        'Sluice between the eras',
-        'upstream',
-        'scored scenarios',
-        'pass',
-        'exceptions that fail',
-        'that end with a warning',
-      ],
-      crossed.map((found) => [
-        titled(found.suite),
-        `${found.suite.upstream} alone`,
+      ['Era translation', 'upstream', 'scored scenarios', 'pass', 'exceptions that fail', 'exceptions with a warning'],
+      translated.map((found) => [
+        titleOf(found.suite),
+        `${found.suite.upstream} only`,
         found.suite.scored,
-        marked(String(found.passing), crossedFaults(found).length === 0),
+        emphasizeUnless(String(found.passing), translationFaults(found).length === 0),
         exceptions(found, 'fails'),
         exceptions(found, 'warns'),
       ]),
     ),
     table(
-      ['Sluice as a client', 'scenarios', 'pass', 'out of scope: the client’s own authorization'],
+      ['Sluice as a client', 'scenarios', 'pass', 'out of scope: client authorization'],
       clients.map(({ suite, scenarios, passing, authorization }) => [
-        titled(suite),
+        titleOf(suite),
         scenarios.length,
-        marked(String(passing), passing === scenarios.length),
+        emphasizeUnless(String(passing), passing === scenarios.length),
         authorization,
       ]),
     ),
-    'Three numbers are checks that passed, failed, and ended with a warning.',
-    ...servers.map(({ suite, pairs }) => `### As a server: ${titled(suite)}\n\n${serverTable(pairs)}`),
-    ...crossed.map(
+    'Cells show the number of checks that passed, failed, and ended with a warning.',
+    ...servers.map(({ suite, pairs }) => `### As a server: ${titleOf(suite)}\n\n${serverTable(pairs)}`),
+    ...translated.map(
       (found) =>
-        `### Between the eras: ${titled(found.suite)}, ${found.suite.upstream} upstream\n\n${crossedTable(found)}`,
+        `### Era translation: ${titleOf(found.suite)}, ${found.suite.upstream} upstream\n\n${translationTable(found)}`,
     ),
-    ...clients.map(({ suite, scenarios }) => `### As a client: ${titled(suite)}\n\n${clientTable(scenarios)}`),
+    ...clients.map(({ suite, scenarios }) => `### As a client: ${titleOf(suite)}\n\n${clientTable(scenarios)}`),
   ].join('\n\n');
 }
 
-/** Every change in these pairs that takes something away. */
-function losses(pairs: readonly Pair[]): Change[] {
-  return pairs.flatMap(({ changed }) => changed.filter(isLoss));
+/** All regressions in these pairs. */
+function regressions(pairs: readonly Pair[]): Change[] {
+  return pairs.flatMap(({ changed }) => changed.filter(isRegression));
 }
 
-async function conditions(): Promise<string> {
-  const parties = [
-    ['the upstream on', '@modelcontextprotocol/server'],
-    ['next to it', '@modelcontextprotocol/server-everything'],
-    ['the client', '@modelcontextprotocol/client'],
+async function versionLine(): Promise<string> {
+  const packages = [
+    ['upstream with', '@modelcontextprotocol/server'],
+    ['second upstream', '@modelcontextprotocol/server-everything'],
+    ['client', '@modelcontextprotocol/client'],
   ] as const;
-  const named = await Promise.all(parties.map(async ([what, name]) => `${what} \`${name}\` ${await versionOf(name)}`));
-  return `${new Date().toISOString().slice(0, 10)}, Node ${process.versions.node}; ${named.join(', ')}.`;
+  const labeled = await Promise.all(
+    packages.map(async ([label, name]) => `${label} \`${name}\` ${await versionOf(name)}`),
+  );
+  return `${new Date().toISOString().slice(0, 10)}, Node ${process.versions.node}; ${labeled.join(', ')}.`;
 }
 
 function serverTable(pairs: readonly Pair[]): string {
   return table(
-    ['Scenario', 'Direct', 'Through', 'Checks'],
+    ['Scenario', 'Direct', 'Through Sluice', 'Checks'],
     pairs.map(({ direct, through, broken, changed }) => [
       nameOf(direct),
-      marked(numbers(direct), serverPasses(direct)),
-      marked(through === undefined ? 'did not run' : numbers(through), !broken && serverPasses(through ?? direct)),
+      emphasizeUnless(numbers(direct), serverPasses(direct)),
+      emphasizeUnless(
+        through === undefined ? 'did not run' : numbers(through),
+        !broken && serverPasses(through ?? direct),
+      ),
       [
-        ...changed.map(({ id, through: end }) => `\`${id}\` ${end}`),
-        ...failing(direct).map((id) => `\`${id}\` directly as well`),
+        ...changed.map(({ id, through: status }) => `\`${id}\` ${status}`),
+        ...failing(direct).map((id) => `\`${id}\` (also directly)`),
       ].join(', '),
     ]),
   );
 }
 
-function exceptions({ suite }: CrossedReport, end: Exception['end']): number {
-  return suite.exceptions.filter((exception) => exception.end === end).length;
+function exceptions({ suite }: TranslationReport, result: Exception['result']): number {
+  return suite.exceptions.filter((exception) => exception.result === result).length;
 }
 
-function crossedTable({ suite, scenarios }: CrossedReport): string {
+function translationTable({ suite, scenarios }: TranslationReport): string {
   return table(
-    ['Scenario', 'Through', 'Checks', 'Why'],
+    ['Scenario', 'Through Sluice', 'Checks', 'Reason'],
     scenarios.map((scenario) => [
       nameOf(scenario),
-      marked(numbers(scenario), serverPasses(scenario)),
+      emphasizeUnless(numbers(scenario), serverPasses(scenario)),
       failing(scenario)
         .map((id) => `\`${id}\``)
         .join(', '),
@@ -122,10 +114,10 @@ function crossedTable({ suite, scenarios }: CrossedReport): string {
 
 function clientTable(scenarios: readonly Scenario[]): string {
   return table(
-    ['Scenario', 'Through', 'Checks'],
+    ['Scenario', 'Through Sluice', 'Checks'],
     scenarios.map((scenario) => [
       nameOf(scenario),
-      marked(numbers(scenario), clientPasses(scenario)),
+      emphasizeUnless(numbers(scenario), clientPasses(scenario)),
       failing(scenario)
         .map((id) => `\`${id}\``)
         .join(', '),
@@ -142,18 +134,18 @@ function numbers(scenario: Scenario): string {
   return `${passed} / ${failed} / ${warnings}`;
 }
 
-/** The ids of the checks that failed or warned, each once. */
+/** Unique ids of the checks that failed or warned. */
 function failing({ checks }: Scenario): string[] {
-  const ids = checks.filter(({ status }) => isComplaint(status)).map(({ id }) => id);
+  const ids = checks.filter(({ status }) => isFailureOrWarning(status)).map(({ id }) => id);
   return [...new Set(ids)];
 }
 
-/** What is not as it should be stands out. */
-function marked(text: string, fine: boolean): string {
-  return fine ? text : `**${text}**`;
+/** Sets unexpected values in bold. */
+function emphasizeUnless(text: string, isExpected: boolean): string {
+  return isExpected ? text : `**${text}**`;
 }
 
-function table(heads: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
+function table(headers: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
   const line = (cells: readonly (string | number)[]) => `| ${cells.join(' | ')} |`;
-  return [line(heads), `|${heads.map(() => '---|').join('')}`, ...rows.map(line)].join('\n');
+  return [line(headers), `|${headers.map(() => '---|').join('')}`, ...rows.map(line)].join('\n');
 }

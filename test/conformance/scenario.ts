@@ -1,9 +1,9 @@
-import { type Check, isComplaint } from './check.ts';
+import { type Check, isFailureOrWarning } from './check.ts';
 
-/** What one scenario of a referee found. */
+/** Result of one scenario of a suite. */
 export interface Scenario {
   readonly name: string;
-  /** Why the referee runs it without counting it (`extension`, `pending`, ...); undefined when it counts. */
+  /** Reason why the suite does not score it (`extension`, `pending`, ...); undefined if it is scored. */
   readonly unscored: string | undefined;
   readonly checks: readonly Check[];
 }
@@ -21,23 +21,23 @@ export function counts({ checks }: Scenario): Counts {
   return { passed: of('SUCCESS'), failed: of('FAILURE'), warnings: of('WARNING') };
 }
 
-/** True when a server passes, by the referee's own rule: no check failed. */
+/** True if a server passes by the rule of the suite: no check failed. */
 export function serverPasses(scenario: Scenario): boolean {
   return counts(scenario).failed === 0;
 }
 
 /**
- * True when a client passes: by the referee's own rule for one scenario no check failed or warned, and, since a client
- * that does nothing at all passes some of them so, at least one check succeeded.
+ * True if a client passes: no check failed or warned, which is the rule of the suite, and at least one check succeeded,
+ * since an idle client passes some scenarios by the rule of the suite.
  */
 export function clientPasses(scenario: Scenario): boolean {
   const { passed, failed, warnings } = counts(scenario);
   return passed > 0 && failed === 0 && warnings === 0;
 }
 
-/** The checks that failed or warned, one line each: id, status, and what the referee said. */
-export function complaints({ checks }: Scenario): string[] {
+/** Checks that failed or warned, one line each: id, status and message. */
+export function failureLines({ checks }: Scenario): string[] {
   return checks
-    .filter(({ status }) => isComplaint(status))
+    .filter(({ status }) => isFailureOrWarning(status))
     .map(({ id, name, status, message }) => `${id} (${name}): ${status}${message && `, ${message.slice(0, 300)}`}`);
 }

@@ -2,17 +2,17 @@ import { startDualEra } from '../fixtures/dual-era.ts';
 import { startEverything } from '../fixtures/everything.ts';
 import { startGateway } from '../fixtures/gateway.ts';
 import { bestOf } from './best-of.ts';
-import { compare, isLoss, type Pair } from './compare.ts';
+import { compare, isRegression, type Pair } from './compare.ts';
 import { type DirectRecord, recordedScenarios } from './direct-record.ts';
 import { discovered } from './discovered.ts';
-import { runReferee } from './referee.ts';
 import { serverPasses } from './scenario.ts';
+import { runSuite } from './suite-process.ts';
 import { type ServerSuite, serverSuites } from './suites.ts';
 
-/** A suite runs a few seconds; one that hangs is ended. */
+/** A suite takes a few seconds; one that hangs is killed. */
 const TIMEOUT_MS = 300_000;
 
-/** What a suite for servers found, directly and through the gateway. */
+/** Results of a server suite, directly and through the gateway. */
 export interface ServerReport {
   readonly suite: ServerSuite;
   readonly pairs: readonly Pair[];
@@ -22,12 +22,11 @@ export interface ServerReport {
 }
 
 /**
- * Runs the suites for servers against the dual-era upstream, first directly, unless there is a `record` of that, then
- * through a gateway that has it as a
- * forward behind another one in the same namespace: the reference server, which offers tools, resources and prompts of
- * its own and comes first, so that whatever goes to the wrong one of two forwards is seen.
+ * Runs the server suites against the dual-era upstream, first directly, unless there is a `record` of that, then through a
+ * gateway. The namespace has another forward before it: the reference server with its own tools, resources and prompts, so
+ * that requests routed to the wrong forward are detected.
  */
-export async function refereeServers(record?: DirectRecord): Promise<ServerReport[]> {
+export async function runServerSuites(record?: DirectRecord): Promise<ServerReport[]> {
   const started = new AsyncDisposableStack();
   try {
     const upstream = await startDualEra();
@@ -41,12 +40,14 @@ export async function refereeServers(record?: DirectRecord): Promise<ServerRepor
     await discovered(gateway.forwards);
     const reports: ServerReport[] = [];
     for (const suite of serverSuites) {
-      const run = (url: string) => runReferee({ suite, mode: 'server', args: ['--url', url], timeoutMs: TIMEOUT_MS });
+      const run = (url: string) => runSuite({ suite, mode: 'server', args: ['--url', url], timeoutMs: TIMEOUT_MS });
       const direct = record === undefined ? await run(upstream.url) : recordedScenarios(record, suite);
       const through = await bestOf(
         () => run(gateway.url()),
         (scenarios) => {
-          const worse = compare(direct, scenarios).filter(({ broken, changed }) => broken || changed.some(isLoss));
+          const worse = compare(direct, scenarios).filter(
+            ({ broken, changed }) => broken || changed.some(isRegression),
+          );
           return new Set(worse.map((pair) => pair.direct.name));
         },
       );

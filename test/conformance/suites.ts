@@ -5,23 +5,23 @@ import { type Exception, exceptionsWithLegacyUpstream, exceptionsWithModernUpstr
 
 /** A set of scenarios of an installed version of the public conformance suite. */
 export interface Suite {
-  /** How tables and tests name it. */
+  /** Name in tables and tests. */
   readonly name: string;
   /** The installed package: the npm name or its alias. */
   readonly package: string;
-  /** What follows `server` or `client` on its command line. */
+  /** Arguments after `server` or `client` on its command line. */
   readonly args: readonly string[];
 }
 
 /** A set of scenarios for servers. */
 export interface ServerSuite extends Suite {
-  /** How many of its scored scenarios a complete upstream passes: all of them. */
+  /** Number of scored scenarios. */
   readonly scored: number;
 }
 
-/** A set of scenarios of one era, for a server of the other one with the gateway in front of it. */
-export interface CrossedSuite extends ServerSuite {
-  /** The only era that the upstream knows. */
+/** A set of scenarios of one era, for the gateway with an upstream of the other era. */
+export interface TranslationSuite extends ServerSuite {
+  /** The only era that the upstream supports. */
   readonly upstream: Era;
   readonly exceptions: readonly Exception[];
 }
@@ -29,15 +29,15 @@ export interface CrossedSuite extends ServerSuite {
 const PRESENT = '@modelcontextprotocol/conformance';
 const STABLE = 'conformance-stable';
 
-/** What is run against servers. */
+/** Suites for servers. */
 export const serverSuites: readonly ServerSuite[] = [
   { name: '2025-11-25', package: PRESENT, args: ['--requirements', '2025-11-25'], scored: 30 },
   { name: '2026-07-28', package: PRESENT, args: ['--requirements', '2026-07-28'], scored: 37 },
   { name: 'all', package: STABLE, args: ['--suite', 'all'], scored: 32 },
 ];
 
-/** What is run against the gateway with an upstream of the other era. */
-export const crossedSuites: readonly CrossedSuite[] = [
+/** Suites for the gateway with an upstream of the other era. */
+export const translationSuites: readonly TranslationSuite[] = [
   {
     name: '2026-07-28 with a legacy upstream',
     package: PRESENT,
@@ -56,19 +56,19 @@ export const crossedSuites: readonly CrossedSuite[] = [
   },
 ];
 
-/** What is run against clients. */
+/** Suites for clients. */
 export const clientSuites: readonly Suite[] = [
   { name: '2025-11-25', package: PRESENT, args: ['--requirements', '2025-11-25'] },
   { name: '2026-07-28', package: PRESENT, args: ['--requirements', '2026-07-28'] },
   { name: 'all', package: STABLE, args: ['--suite', 'all'] },
 ];
 
-/** The file that runs the suite's command line. */
+/** Path of the suite's command-line program. */
 export function entryOf({ package: name }: Suite): string {
   return createRequire(import.meta.url).resolve(`${name}/dist/index.js`);
 }
 
-/** The version of an installed package. */
+/** Version of an installed package. */
 export async function versionOf(name: string): Promise<string> {
   const manifest = findPackageJSON(name, import.meta.url);
   if (manifest === undefined) throw new Error(`package ${name} is not installed`);

@@ -4,36 +4,36 @@ import { startTestService } from '../../packages/server/testing/service.ts';
 import { clientScenarios } from './client-scenarios.ts';
 import { discovered } from './discovered.ts';
 
-/** The environment variable that tells a client process where the scenarios are played. */
-export const STAGE_PORT = 'CONFORMANCE_STAGE_PORT';
+/** Environment variable with the port of the scenario runner, for client processes. */
+export const SCENARIO_RUNNER_PORT = 'CONFORMANCE_SCENARIO_RUNNER_PORT';
 
-/** A scenario that hangs is ended. */
-const DEADLINE_MS = 90_000;
+/** Timeout of a scenario. */
+const TIMEOUT_MS = 90_000;
 
-/** What a client process asks for. */
-export interface StageRequest {
+/** Request of a client process. */
+export interface ScenarioRequest {
   /** The scenario's name. */
   readonly name: string;
-  /** The protocol version that the referee speaks. */
+  /** Protocol version of the suite. */
   readonly version: string;
-  /** What the referee hands to the client, as JSON. */
-  readonly given: string;
-  /** Where the referee serves. */
+  /** Context that the suite passes to the client, as JSON. */
+  readonly context: string;
+  /** URL of the suite's server. */
   readonly address: string;
 }
 
-/** Plays scenarios for the processes that referees start. */
-export interface Stages {
+/** Runs scenarios for the client processes that suites start. */
+export interface ScenarioRunner {
   readonly port: number;
   readonly close: () => Promise<void>;
 }
 
 /**
- * Referees start a process for each scenario, all at once. The official client and the gateway run here instead, a new
- * gateway for each scenario, one scenario after the other: some of them measure time. Answers a connection with what went
- * wrong, or nothing.
+ * Suites start a process for each scenario, all at once. The official client and the gateway run here instead, with a new
+ * gateway for each scenario, one scenario after the other: some of them measure time. The response on a connection is an
+ * error message, or empty.
  */
-export async function startStages(): Promise<Stages> {
+export async function startScenarioRunner(): Promise<ScenarioRunner> {
   let last: Promise<void> = Promise.resolve();
   const sockets = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (socket) => {
@@ -45,7 +45,7 @@ export async function startStages(): Promise<Stages> {
     });
     socket.once('end', () => {
       last = last.then(async () => {
-        socket.end(await play(JSON.parse(request)).catch(String));
+        socket.end(await run(JSON.parse(request)).catch(String));
       });
     });
   });
@@ -63,25 +63,25 @@ export async function startStages(): Promise<Stages> {
   };
 }
 
-/** What went wrong; empty when nothing did. */
-async function play({ name, version, given, address }: StageRequest): Promise<string> {
+/** Runs a scenario; returns an error message, or an empty string. */
+async function run({ name, version, context, address }: ScenarioRequest): Promise<string> {
   const scenario = clientScenarios.get(name);
-  if (scenario === undefined) return `there is nothing here that drives a client for the scenario "${name}"`;
+  if (scenario === undefined) return `no client for scenario "${name}"`;
   const service = await startTestService();
-  const late = AbortSignal.timeout(DEADLINE_MS);
+  const timeout = AbortSignal.timeout(TIMEOUT_MS);
   try {
-    await service.register('forwards', { name: 'referee', address });
+    await service.register('forwards', { name: 'suite', address });
     await discovered(async () => (await service.manage('GET', '/forwards')).data);
-    const inTime = new Promise<never>((_resolve, reject) => {
-      late.onabort = () => reject(new Error(`not done after ${DEADLINE_MS} ms`));
+    const timedOut = new Promise<never>((_resolve, reject) => {
+      timeout.onabort = () => reject(new Error(`timed out after ${TIMEOUT_MS} ms`));
     });
     const era = version === '2026-07-28' ? 'modern' : 'legacy';
-    await Promise.race([scenario({ url: service.url(), era, given: JSON.parse(given) }), inTime]);
+    await Promise.race([scenario({ url: service.url(), era, context: JSON.parse(context) }), timedOut]);
     return '';
   } catch (error) {
     return [error instanceof Error ? error.message : String(error), ...service.log.slice(-10)].join('\n');
   } finally {
-    late.onabort = null;
+    timeout.onabort = null;
     await service.stop(0);
   }
 }

@@ -4,34 +4,36 @@ import { toolList, toolText } from '../fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../fixtures/raw-upstream.ts';
 import { bestOf } from './best-of.ts';
 import { discovered } from './discovered.ts';
-import { runReferee } from './referee.ts';
 import { type Scenario, serverPasses } from './scenario.ts';
-import { type CrossedSuite, crossedSuites } from './suites.ts';
-import { crossedScenarioFaults } from './verdict.ts';
+import { runSuite } from './suite-process.ts';
+import { type TranslationSuite, translationSuites } from './suites.ts';
+import { translationScenarioFaults } from './verdict.ts';
 
-/** A suite runs a few seconds; one in which some calls hang takes until its scenarios give up. */
+/** A suite takes a few seconds, or until its scenarios time out if calls hang. */
 const TIMEOUT_MS = 300_000;
 
-/** What a suite of one era found about the gateway in front of an upstream of the other. */
-export interface CrossedReport {
-  readonly suite: CrossedSuite;
-  /** The scored ones. */
+/** Results of a suite of one era for the gateway with an upstream of the other era. */
+export interface TranslationReport {
+  readonly suite: TranslationSuite;
+  /** The scored scenarios. */
   readonly scenarios: readonly Scenario[];
   readonly passing: number;
 }
 
-/** Runs the suites of each era through a gateway whose upstreams know the other era alone. */
-export async function refereeCrossed(): Promise<CrossedReport[]> {
-  const reports: CrossedReport[] = [];
-  for (const suite of crossedSuites) {
-    const reportOf = (all: readonly Scenario[]): CrossedReport => {
+/** Runs the suites of each era through a gateway whose upstreams support only the other era. */
+export async function runTranslationSuites(): Promise<TranslationReport[]> {
+  const reports: TranslationReport[] = [];
+  for (const suite of translationSuites) {
+    const reportOf = (all: readonly Scenario[]): TranslationReport => {
       const scenarios = all.filter(({ unscored }) => unscored === undefined);
       return { suite, scenarios, passing: scenarios.filter(serverPasses).length };
     };
     const found = await bestOf(
-      () => crossed(suite),
+      () => runTranslated(suite),
       (all) =>
-        new Set(all.filter((scenario) => crossedScenarioFaults(suite, scenario).length > 0).map(({ name }) => name)),
+        new Set(
+          all.filter((scenario) => translationScenarioFaults(suite, scenario).length > 0).map(({ name }) => name),
+        ),
     );
     reports.push(reportOf(found));
   }
@@ -39,10 +41,10 @@ export async function refereeCrossed(): Promise<CrossedReport[]> {
 }
 
 /**
- * One of them. The upstream is the second of two forwards in the namespace, so that whatever goes to the wrong one is
- * seen. The first is of the same era and has next to nothing, so that all that is offered to the client comes across.
+ * Runs one suite. The upstream is the second of two forwards in the namespace, so that requests routed to the wrong forward
+ * are detected. The first has the same era and one tool only, so that everything else is translated.
  */
-async function crossed(suite: CrossedSuite): Promise<Scenario[]> {
+async function runTranslated(suite: TranslationSuite): Promise<Scenario[]> {
   const started = new AsyncDisposableStack();
   try {
     const upstream = await startDualEra({ eras: suite.upstream });
@@ -57,7 +59,7 @@ async function crossed(suite: CrossedSuite): Promise<Scenario[]> {
     await gateway.forward('other', other.url);
     await gateway.forward('upstream', upstream.url);
     await discovered(gateway.forwards);
-    return await runReferee({ suite, mode: 'server', args: ['--url', gateway.url()], timeoutMs: TIMEOUT_MS });
+    return await runSuite({ suite, mode: 'server', args: ['--url', gateway.url()], timeoutMs: TIMEOUT_MS });
   } finally {
     await started.disposeAsync();
   }

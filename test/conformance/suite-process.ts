@@ -9,23 +9,23 @@ import { type Check, readChecks } from './check.ts';
 import type { Scenario } from './scenario.ts';
 import { entryOf, type Suite } from './suites.ts';
 
-/** One run of a referee. */
-export interface RefereeRun {
+/** Settings of one run of a suite. */
+export interface SuiteRun {
   readonly suite: Suite;
   readonly mode: 'server' | 'client';
-  /** What follows the suite's own arguments. */
+  /** Arguments after those of the suite. */
   readonly args: readonly string[];
   /** Further environment variables. */
   readonly env?: Readonly<Record<string, string>>;
-  /** It is killed after this time. */
+  /** The process is killed after this time. */
   readonly timeoutMs: number;
 }
 
 /**
- * Runs a referee as a process of its own and returns what each of its scenarios found, in the referee's order. Its files
- * go to a temporary folder, which is removed. Rejects when it does not come to its summary in time.
+ * Runs a suite in its own process and returns the results of its scenarios, in the order of the suite. Its files are
+ * written to a temporary folder, which is removed. Rejects without a summary in time.
  */
-export async function runReferee({ suite, mode, args, env, timeoutMs }: RefereeRun): Promise<Scenario[]> {
+export async function runSuite({ suite, mode, args, env, timeoutMs }: SuiteRun): Promise<Scenario[]> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-conformance-'));
   try {
     const output = join(folder, 'output');
@@ -36,12 +36,13 @@ export async function runReferee({ suite, mode, args, env, timeoutMs }: RefereeR
       timeout: timeoutMs,
       killSignal: 'SIGKILL',
     });
-    const [said, complained] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-    const summary = summaryIn(said);
+    const [stdout, errors] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+    const summary = summaryIn(stdout);
     if (child.signalCode !== null || summary.length === 0) {
-      const how = child.signalCode === null ? `ended with code ${child.exitCode}` : `was ended after ${timeoutMs} ms`;
-      const last = [...said.split('\n'), ...complained.split('\n')].slice(-20).join('\n');
-      throw new Error(`${mode} ${suite.args.join(' ')} of ${suite.package} ${how} without a summary:\n${last}`);
+      const ending =
+        child.signalCode === null ? `exited with code ${child.exitCode}` : `was killed after ${timeoutMs} ms`;
+      const last = [...stdout.split('\n'), ...errors.split('\n')].slice(-20).join('\n');
+      throw new Error(`${mode} ${suite.args.join(' ')} of ${suite.package} ${ending} without a summary:\n${last}`);
     }
     const found = await resultsIn(output, mode);
     return summary.map(({ name, unscored }) => ({ name, unscored, checks: found.get(name) ?? [didNotRun(name)] }));
@@ -50,9 +51,9 @@ export async function runReferee({ suite, mode, args, env, timeoutMs }: RefereeR
   }
 }
 
-/** The scenarios that the referee's summary names, and why those that do not count do not. */
-function summaryIn(said: string): Pick<Scenario, 'name' | 'unscored'>[] {
-  const summary = said.slice(said.search(/^=== (SUITE )?SUMMARY ===$/m));
+/** Scenarios of the summary, with the reason of each unscored one. */
+function summaryIn(stdout: string): Pick<Scenario, 'name' | 'unscored'>[] {
+  const summary = stdout.slice(stdout.search(/^=== (SUITE )?SUMMARY ===$/m));
   const unscored = new Map(
     [...summary.matchAll(/^ {2}[✓✗] (\S+) \(([\w-]+)\)$/gm)].map(([, name = '', reason = '']) => [name, reason]),
   );
@@ -60,10 +61,10 @@ function summaryIn(said: string): Pick<Scenario, 'name' | 'unscored'>[] {
 }
 
 /**
- * Reads the folders that the referee has left, one for each scenario. What the client of a scenario wrote to stderr
- * means that it failed; referees that run several scenarios do not count that, so it is added as a check.
+ * Reads the result folders of the suite, one for each scenario. Output of a scenario's client on stderr means that the
+ * client failed; suites with several scenarios do not count that, so it is added as a check.
  */
-async function resultsIn(output: string, mode: RefereeRun['mode']): Promise<Map<string, Check[]>> {
+async function resultsIn(output: string, mode: SuiteRun['mode']): Promise<Map<string, Check[]>> {
   const results = new Map<string, Check[]>();
   for (const entry of await readdir(output, { recursive: true, withFileTypes: true })) {
     if (entry.name !== 'checks.json') continue;
@@ -73,13 +74,13 @@ async function resultsIn(output: string, mode: RefereeRun['mode']): Promise<Map<
       results.set(named.replace(/^server-/, ''), checks);
       continue;
     }
-    const complaint = (await readFile(join(entry.parentPath, 'stderr.txt'), 'utf8')).trim();
-    if (complaint !== '') checks.push({ id: 'client', name: 'Client', status: 'FAILURE', message: complaint });
+    const error = (await readFile(join(entry.parentPath, 'stderr.txt'), 'utf8')).trim();
+    if (error !== '') checks.push({ id: 'client', name: 'Client', status: 'FAILURE', message: error });
     results.set(named, checks);
   }
   return results;
 }
 
 function didNotRun(name: string): Check {
-  return { id: name, name: 'Scenario', status: 'FAILURE', message: 'the referee could not run this scenario' };
+  return { id: name, name: 'Scenario', status: 'FAILURE', message: 'the suite could not run this scenario' };
 }
