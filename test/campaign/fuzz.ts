@@ -75,7 +75,7 @@ function table(rows: readonly (readonly [string, string | number])[]): string {
 /** Responses of all rounds by operation and status. */
 function sumResponses(results: readonly FuzzResult[]): ReadonlyMap<string, ReadonlyMap<number, number>> {
   const sums = new Map<string, Map<number, number>>();
-  for (const [id, statuses] of results.flatMap(({ answers }) => [...answers])) {
+  for (const [id, statuses] of results.flatMap(({ responses }) => [...responses])) {
     const known = sums.get(id) ?? new Map<number, number>();
     sums.set(id, known);
     for (const [status, count] of statuses) known.set(status, (known.get(status) ?? 0) + count);

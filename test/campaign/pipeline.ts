@@ -12,7 +12,7 @@ import { createCertificateFolder, type ExpectedListener, startWith } from './pip
 
 const MUTANTS = 10_000;
 /** Processes started in a round, by the parser's result. */
-const STARTS = { taken: 30, refused: 5 };
+const STARTS = { accepted: 30, rejected: 5 };
 
 /** A mutated file, and the result of the parser. */
 interface ParsedMutant {
@@ -89,9 +89,9 @@ function report(seed: number, counts: ReadonlyMap<string, number>, failures: rea
     ['seed', seed],
     ['accepted files, with the configuration that their values specify', of('accepted')],
     ['rejected files, each error with its position', of('rejected')],
-    ['services started with accepted files', `${of('taken, ran')}, all listeners responded`],
-    ['… that exited with a one-line error: address or certificate not available', of('taken, rejected')],
-    ['services started with rejected files: exited with a one-line error', of('refused, rejected')],
+    ['services started with accepted files', `${of('accepted, ran')}, all listeners responded`],
+    ['… that exited with a one-line error: address or certificate not available', of('accepted, rejected')],
+    ['services started with rejected files: exited with a one-line error', of('rejected, rejected')],
     ['**deviations**', `**${failures.length}**`],
   ];
   const details = failures.slice(0, 20).map((paragraph) => `\n\`\`\`\n${paragraph}\n\`\`\`\n`);
