@@ -179,7 +179,7 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
     };
     await expect(client.callTool({ name: 'test_elicitation', arguments: { message: 'm' } })).rejects.toMatchObject({
       code: -32603,
-      message: expect.stringContaining('did not give the input that the upstream asked for: nobody there'),
+      message: expect.stringContaining('did not provide the required input: nobody there'),
     });
   });
 

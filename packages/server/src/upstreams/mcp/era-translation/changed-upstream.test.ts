@@ -34,7 +34,7 @@ async function suspendedAt() {
     return await result.promise;
   });
   const pending = await inputRequired(begun.client.send());
-  const done = () => result.resolve(textResultText('of the parked call'));
+  const done = () => result.resolve(textResultText('of the suspended call'));
   return { ...begun, pending, done };
 }
 
@@ -84,7 +84,7 @@ describe.each(changes)('when the upstream of a suspended call %s', (_how, era, c
     const last = client.retry(pending.state, inputResponses(pending));
     await expect.poll(() => answersTo(upstream)).toEqual(['{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}']);
     done();
-    expect(await resultText(last)).toBe('of the parked call');
+    expect(await resultText(last)).toBe('of the suspended call');
     expect(upstream.count('tools/call')).toBe(1);
   });
 

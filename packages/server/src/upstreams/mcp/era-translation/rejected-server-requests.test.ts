@@ -179,7 +179,7 @@ describe('when no more calls can be suspended', () => {
       }),
     );
     const [one, two, ...none] = ends.filter((end) => end !== undefined);
-    if (!one || !two) throw new Error('two calls must be parked');
+    if (!one || !two) throw new Error('expected two suspended calls');
     expect(none).toEqual([]);
     // A suspended call may be suspended again.
     const again = await inputRequired(client.retry(one.pending.state, '{}'));

@@ -32,7 +32,7 @@ it('messages to suspended calls have a limit, which flushed messages do not coun
     await expect.poll(() => sessionOfNext({ upstream, client }), LARGE).toBe(call.session);
   }
   const [one, two] = calls.map(({ client, pending, answers }) => client.retry(pending.state, answers));
-  if (!one || !two) throw new Error('two calls must be parked');
+  if (!one || !two) throw new Error('expected two suspended calls');
   expect(await failure(two)).toEqual(TOO_MUCH);
   expect((await resultText(one)).length).toBe(large.length);
   const third = await suspendedCall(live, { on });
