@@ -58,15 +58,15 @@ function isFaulty(scenario: Scenario): boolean {
 }
 
 /**
- * What the referee hands to a shell, with the address of its server behind it. The shell itself ends the scenarios of
- * authorization, dozens at once, for which nothing has to be started.
+ * Shell command that the suite runs with the URL of its server appended. The shell skips the authorization scenarios, dozens
+ * at once, without starting Node.js.
  */
 const COMMAND = [
   'case "$MCP_CONFORMANCE_SCENARIO" in auth/*) exit 0 ;; esac; exec',
-  quoted(process.execPath),
-  quoted(fileURLToPath(new URL('client.ts', import.meta.url))),
+  quote(process.execPath),
+  quote(fileURLToPath(new URL('client.ts', import.meta.url))),
 ].join(' ');
 
-function quoted(path: string): string {
+function quote(path: string): string {
   return `'${path.replaceAll("'", "'\\''")}'`;
 }

@@ -1,24 +1,24 @@
 import fc from 'fast-check';
 import { type ApiDocument, isObject, type JsonObject } from './document.ts';
 
-/** What {@link Arbitraries} takes from elsewhere. */
+/** Inputs of {@link Arbitraries}. */
 export interface Sources {
   readonly document: ApiDocument;
-  /** A value that the service is known to have under this member's name, chosen by the number. */
+  /** Returns a known value of the service for this member, selected by the number. */
   readonly known: (member: string, number: number) => unknown;
-  /** Addresses to take for `format: uri`. */
+  /** Values for `format: uri`. */
   readonly uris: readonly string[];
-  /** Texts to take for members of these names, besides others. */
+  /** Additional values for members of these names. */
   readonly texts: TextsByMember;
 }
 
-/** Texts that mean something to the service, by the names of members that they may stand for. */
+/** Meaningful strings by member name. */
 export type TextsByMember = ReadonlyMap<string, readonly string[]>;
 
-/** Members that objects have by nature, and others that code may stumble over. */
+/** Member names of the object prototype, and others that are prone to errors. */
 export const ODD_MEMBERS = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', '', '0', 'length', 'a.b'];
 
-/** Numbers whose spelling, or size, a double does not carry. */
+/** Numbers whose notation or value a double cannot represent. */
 const ODD_NUMBERS = [
   '9223372036854775807',
   '1e999',
@@ -35,10 +35,10 @@ export const anyJson: fc.Arbitrary<unknown> = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(...ODD_NUMBERS).map((text) => JSON.rawJSON(text)) },
 );
 
-/** Short words, so that names meet. */
-const word = fc.string({ unit: fc.constantFrom('a', 'b', 'c', '-'), minLength: 1, maxLength: 3 });
+/** Short names, so that collisions occur. */
+const shortName = fc.string({ unit: fc.constantFrom('a', 'b', 'c', '-'), minLength: 1, maxLength: 3 });
 
-/** Makes arbitraries of JSON Schemas: values that fit the schema, except where what is known does not. */
+/** Creates arbitraries of JSON Schemas: values that match the schema, except for known values that do not. */
 export class Arbitraries {
   readonly #sources: Sources;
 
@@ -46,12 +46,12 @@ export class Arbitraries {
     this.#sources = sources;
   }
 
-  /** The schema itself, where one refers to another. */
+  /** Resolves the reference of a schema, if it is one. */
   resolve(schema: JsonObject): JsonObject {
     return this.#sources.document.resolve(schema);
   }
 
-  /** Values of a schema. */
+  /** Returns values that match a schema. */
   of(given: JsonObject): fc.Arbitrary<unknown> {
     const schema = this.resolve(given);
     if ('const' in schema) return fc.constant(schema.const);
@@ -59,7 +59,7 @@ export class Arbitraries {
     const choices = schema.anyOf ?? schema.oneOf;
     if (Array.isArray(choices)) {
       const { anyOf: _, oneOf: __, ...beside } = schema;
-      return fc.oneof(...choices.filter(isObject).map((choice) => this.of(both(beside, this.resolve(choice)))));
+      return fc.oneof(...choices.filter(isObject).map((choice) => this.of(merge(beside, this.resolve(choice)))));
     }
     if (Array.isArray(schema.type)) return fc.oneof(...schema.type.map((type) => this.of({ ...schema, type })));
     switch (schema.type) {
@@ -99,14 +99,17 @@ export class Arbitraries {
     const minLength = number(schema.minLength, 0);
     const maxLength = number(schema.maxLength, 2 ** 16);
     const plain = [
-      word,
+      shortName,
       fc.string({ unit: 'grapheme', minLength, maxLength }),
       fc.string({ unit: 'binary', minLength, maxLength }),
     ];
     if (typeof schema.pattern !== 'string') return fc.oneof(...plain);
     const pattern = new RegExp(schema.pattern, 'u');
-    const fitting = fc.oneof({ weight: 1, arbitrary: word }, { weight: 3, arbitrary: fc.stringMatching(pattern) });
-    return fitting.filter((text) => {
+    const matching = fc.oneof(
+      { weight: 1, arbitrary: shortName },
+      { weight: 3, arbitrary: fc.stringMatching(pattern) },
+    );
+    return matching.filter((text) => {
       const { length } = [...text];
       return length >= minLength && length <= maxLength && pattern.test(text) && text.isWellFormed();
     });
@@ -122,30 +125,30 @@ export class Arbitraries {
       );
     });
     const further = isObject(schema.additionalProperties) ? this.of(schema.additionalProperties) : anyJson;
-    const mostFurther = schema.additionalProperties === false ? 0 : Object.keys(properties).length > 0 ? 2 : 4;
+    const maxFurther = schema.additionalProperties === false ? 0 : Object.keys(properties).length > 0 ? 2 : 4;
     const name = fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom(...ODD_MEMBERS));
     return fc
       .tuple(
-        fc.uniqueArray(fc.tuple(name, further), { selector: ([key]) => key, maxLength: mostFurther, size: 'small' }),
+        fc.uniqueArray(fc.tuple(name, further), { selector: ([key]) => key, maxLength: maxFurther, size: 'small' }),
         fc.tuple(...declared),
-        // Half of them have no more than they must.
+        // Half of them have the required members only.
         fc.boolean(),
       )
       .map(([added, own, sparse]) => {
-        const kept = own.filter(([key, value]) => value !== undefined && (!sparse || required.includes(key)));
-        return Object.fromEntries(sparse ? kept : [...added, ...kept]);
+        const members = own.filter(([key, value]) => value !== undefined && (!sparse || required.includes(key)));
+        return Object.fromEntries(sparse ? members : [...added, ...members]);
       });
   }
 
-  /** A member of an object: a fresh value, or one that the service is known to have. */
+  /** A member of an object: a generated value, or a known one of the service. */
   #member(name: string, schema: JsonObject): fc.Arbitrary<unknown> {
     const { type, format } = this.resolve(schema);
     if (type !== 'string') return this.of(schema);
     const texts = format === 'uri' ? [] : (this.#sources.texts.get(name) ?? []);
-    // More often than not, since behind one that is made up there is nobody to answer.
+    // Weighted, since generated addresses are unreachable.
     const given = texts.map((text) => ({ weight: 2, arbitrary: fc.constant(text) }));
     const fresh = fc.oneof({ weight: 1, arbitrary: this.of(schema) }, ...given);
-    // What others have under this name may be no URI: there would be few forwards left that can be refreshed.
+    // Known values may not be URIs: few forwards could be refreshed.
     const known = format === 'uri' ? fc.constant(null) : fc.option(fc.nat(), { freq: 2 });
     return fc
       .tuple(fresh, known)
@@ -153,8 +156,8 @@ export class Arbitraries {
   }
 }
 
-/** A schema that says what two say, as far as one of them adds to the other. */
-function both(one: JsonObject, other: JsonObject): JsonObject {
+/** Merges two schemas. */
+function merge(one: JsonObject, other: JsonObject): JsonObject {
   const required = [one.required, other.required].flat().filter((name) => name !== undefined);
   return { ...one, ...other, ...(required.length > 0 && { required }) };
 }

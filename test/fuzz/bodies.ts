@@ -4,24 +4,24 @@ import fc from 'fast-check';
 /** The bytes of a request's body. */
 export interface FuzzBody {
   readonly bytes: Buffer;
-  /** Two readers may take it for different things, so that no answer follows from the schema. */
+  /** Parsers may read it differently, so that the schema determines no response. */
   readonly ambiguous: boolean;
 }
 
-/** Bytes that a body may have (decisions 8); the document says so where it describes status 413. */
+/** Maximum body size in bytes (decisions 8), as the document describes for status 413. */
 export const BODY_LIMIT = 1024 * 1024;
 
 /** The JSON text of a value. */
 export function asJson(value: unknown): FuzzBody {
   const text = JSON.stringify(value);
-  // Escapes of lone surrogates are no text that every reader can hold.
+  // Not every parser accepts escapes of lone surrogates.
   return { bytes: Buffer.from(text), ambiguous: /\\ud[89a-f]/i.test(text) };
 }
 
-type Break = (text: string, at: number) => Buffer | string;
+type Corruption = (text: string, at: number) => Buffer | string;
 
-/** Ways in which a text stops being JSON, or JSON that fits. */
-const BREAKS: readonly Break[] = [
+/** Changes after which a text is not JSON, or does not match its schema. */
+const CORRUPTIONS: readonly Corruption[] = [
   () => '',
   () => ' \r\n\t ',
   () => 'null',
@@ -65,8 +65,8 @@ const BREAKS: readonly Break[] = [
   (text) => text.replace('{', `{"padding":"${'x'.repeat(BODY_LIMIT)}",`),
 ];
 
-/** Texts of which it is open what they say, or whether a reader has to take them. */
-const AMBIGUITIES: readonly Break[] = [
+/** Changes after which the meaning or validity of a text depends on the parser. */
+const AMBIGUITIES: readonly Corruption[] = [
   (text) => `\ufeff${text}`,
   (text) => text.replace('{', '{"name":null,"labels":3,'),
   (text) => text.replace('{', '{"name":"first","n\\u0061me":"second",'),
@@ -74,15 +74,15 @@ const AMBIGUITIES: readonly Break[] = [
   (text) => `{"a":${'['.repeat(255)}${']'.repeat(255)},${text.slice(1)}`,
 ];
 
-/** Bodies around a JSON text: mostly no JSON any more. */
-export function broken(values: fc.Arbitrary<unknown>): fc.Arbitrary<FuzzBody> {
-  const breaks = fc.oneof(
-    { weight: 8, arbitrary: fc.constantFrom(...BREAKS).map((change) => ({ change, ambiguous: false })) },
+/** Corrupted JSON texts, most of them not JSON. */
+export function malformed(values: fc.Arbitrary<unknown>): fc.Arbitrary<FuzzBody> {
+  const corruptions = fc.oneof(
+    { weight: 8, arbitrary: fc.constantFrom(...CORRUPTIONS).map((change) => ({ change, ambiguous: false })) },
     { weight: 1, arbitrary: fc.constantFrom(...AMBIGUITIES).map((change) => ({ change, ambiguous: true })) },
-    // Blanks around a text change nothing, up to the very limit.
+    // Whitespace around a text, up to the limit, changes nothing.
     { weight: 1, arbitrary: fc.constant({ change: (text: string) => text.padEnd(BODY_LIMIT), ambiguous: false }) },
   );
-  return fc.tuple(values, breaks, fc.nat()).map(([value, { change, ambiguous }, at]) => {
+  return fc.tuple(values, corruptions, fc.nat()).map(([value, { change, ambiguous }, at]) => {
     const whole = asJson(value);
     return { bytes: Buffer.from(change(whole.bytes.toString(), at)), ambiguous: ambiguous || whole.ambiguous };
   });

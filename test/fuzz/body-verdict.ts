@@ -1,54 +1,56 @@
 import type { ValidateFunction } from 'ajv';
 import { isObject } from './document.ts';
 
-/** What follows from the document for a body that is sent. */
+/** Classification of a request body by the document. */
 export interface BodyVerdict {
   /**
-   * `fits`: it is as the schema wants it. `refused`: it cannot be taken. `large`: it is over the limit. `none`: there is
-   * none, or nobody reads it. `open`: the document does not say.
+   * `valid`: it matches the schema. `invalid`: it must be rejected. `too-large`: it exceeds the limit. `none`: there is none,
+   * or the operation does not read one. `unspecified`: the document does not determine it.
    */
-  readonly kind: 'fits' | 'refused' | 'large' | 'open' | 'none';
-  readonly because: string;
+  readonly kind: 'valid' | 'invalid' | 'too-large' | 'unspecified' | 'none';
+  readonly reason: string;
 }
 
-/** Levels of nesting that the document allows in a body. */
-const DEEPEST = 256;
+/** Maximum nesting depth of a body in the document. */
+const MAX_DEPTH = 256;
 
-/** Holds the bytes of a body against its schema. */
-export function verdictOnBody(bytes: Buffer, ambiguous: boolean, fits: ValidateFunction): BodyVerdict {
-  if (ambiguous) return { kind: 'open', because: 'the body may be read in several ways' };
+/** Classifies the bytes of a body by its schema. */
+export function classifyBody(bytes: Buffer, ambiguous: boolean, validate: ValidateFunction): BodyVerdict {
+  if (ambiguous) return { kind: 'unspecified', reason: 'the body is ambiguous' };
   let text: string;
   let value: unknown;
   try {
     text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
     value = JSON.parse(text);
   } catch (error) {
-    return { kind: 'refused', because: error instanceof SyntaxError ? 'no JSON' : 'no UTF-8' };
+    return { kind: 'invalid', reason: error instanceof SyntaxError ? 'not JSON' : 'not UTF-8' };
   }
-  if (levelsOf(text) > DEEPEST) return { kind: 'refused', because: `nested deeper than ${DEEPEST} levels` };
-  if (fits(value)) return { kind: 'fits', because: '' };
-  const errors = fits.errors ?? [];
-  // A format does not have to be insisted on (JSON Schema 2020-12, "Format-Annotation").
-  if (errors.every(({ keyword }) => keyword === 'format')) return { kind: 'open', because: 'a format' };
+  if (depthOf(text) > MAX_DEPTH) return { kind: 'invalid', reason: `nested deeper than ${MAX_DEPTH} levels` };
+  if (validate(value)) return { kind: 'valid', reason: '' };
+  const errors = validate.errors ?? [];
+  // Formats need not be enforced (JSON Schema 2020-12, "Format-Annotation").
+  if (errors.every(({ keyword }) => keyword === 'format')) return { kind: 'unspecified', reason: 'a format' };
   const [error] = errors;
-  const because = `${error?.instancePath} ${error?.message}`;
-  // Names and addresses are trimmed before they are looked at.
-  return fits(trimmed(value)) ? { kind: 'open', because: 'blanks around texts' } : { kind: 'refused', because };
+  const reason = `${error?.instancePath} ${error?.message}`;
+  // Names and addresses are trimStrings before validation.
+  return validate(trimStrings(value))
+    ? { kind: 'unspecified', reason: 'whitespace around strings' }
+    : { kind: 'invalid', reason };
 }
 
-/** How deep arrays and objects of a JSON text stand in one another. */
-function levelsOf(text: string): number {
-  let [levels, most] = [0, 0];
+/** Nesting depth of a JSON text. */
+function depthOf(text: string): number {
+  let [depth, max] = [0, 0];
   for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[{]|[\]}]/g)) {
-    if (token === '[' || token === '{') most = Math.max(most, ++levels);
-    else if (token === ']' || token === '}') levels--;
+    if (token === '[' || token === '{') max = Math.max(max, ++depth);
+    else if (token === ']' || token === '}') depth--;
   }
-  return most;
+  return max;
 }
 
-function trimmed(value: unknown): unknown {
+function trimStrings(value: unknown): unknown {
   if (typeof value === 'string') return value.trim();
-  if (Array.isArray(value)) return value.map(trimmed);
+  if (Array.isArray(value)) return value.map(trimStrings);
   if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, trimmed(member)]));
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, trimStrings(member)]));
 }

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 
-/** A JSON object of the document, a JSON Schema for instance. */
+/** A JSON object of the document, such as a JSON Schema. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** A parameter of an operation, in its path or in its query. */
@@ -10,12 +10,12 @@ export interface Parameter {
   readonly schema: JsonObject;
 }
 
-/** What the document says of the answers with one status. */
-export interface DocumentedAnswer {
-  /** Where the schema of the body stands in the document, as a JSON pointer. */
+/** Documented response with one status. */
+export interface DocumentedResponse {
+  /** JSON pointer to the schema of the body. */
   readonly schema: string;
   readonly contentType: string;
-  /** Names of the headers that it always has. */
+  /** Names of its required headers. */
   readonly headers: readonly string[];
 }
 
@@ -25,20 +25,20 @@ export interface Operation {
   readonly method: string;
   /** With parameters in braces. */
   readonly path: string;
-  /** The path up to its first parameter: what an item is in. */
+  /** The path up to its first parameter: the collection of an item. */
   readonly collection: string;
   readonly parameters: readonly Parameter[];
-  /** The schema of its body, where that stands, and whether there has to be one. */
+  /** Schema of its body, the JSON pointer to it, and whether a body is required. */
   readonly body: { readonly pointer: string; readonly schema: JsonObject; readonly required: boolean } | undefined;
-  readonly answers: ReadonlyMap<number, DocumentedAnswer>;
+  readonly responses: ReadonlyMap<number, DocumentedResponse>;
 }
 
-/** An OpenAPI document, as far as a client needs it that knows nothing else of the service. */
+/** An OpenAPI document, as the only source of a client that knows nothing else of the service. */
 export class ApiDocument {
   readonly operations: readonly Operation[];
   readonly root: JsonObject;
 
-  /** Throws where `document` is no OpenAPI document, or uses what is not read here. */
+  /** Throws if `document` is not an OpenAPI document, or uses an unsupported feature. */
   constructor(document: unknown) {
     this.root = object(document, '');
     const operations: Operation[] = [];
@@ -50,7 +50,7 @@ export class ApiDocument {
     this.operations = operations;
   }
 
-  /** The object that a JSON pointer (`#/…`) leads to. */
+  /** Resolves a JSON pointer (`#/…`) to an object. */
   at(pointer: string): JsonObject {
     let found: unknown = this.root;
     for (const key of pointer.split('/').slice(1)) {
@@ -59,38 +59,38 @@ export class ApiDocument {
     return object(found, pointer);
   }
 
-  /** The schema itself, where one refers to another. */
+  /** Resolves the reference of a schema, if it is one. */
   resolve(schema: JsonObject): JsonObject {
     const { $ref, ...beside } = schema;
     return typeof $ref === 'string' ? this.resolve({ ...this.at($ref), ...beside }) : schema;
   }
 
-  /** The operations that the path of a request belongs to, by method; empty where the document has no such path. */
+  /** Operations of a request path, by method; empty if the document does not have the path. */
   route(path: string): ReadonlyMap<string, Operation> {
-    const asked = segmentsOf(path);
-    const fitting = this.operations.filter((operation) => fits(segmentsOf(operation.path), asked));
-    return new Map(fitting.map((operation) => [operation.method, operation]));
+    const segments = segmentsOf(path);
+    const matching = this.operations.filter((operation) => matches(segmentsOf(operation.path), segments));
+    return new Map(matching.map((operation) => [operation.method, operation]));
   }
 
   /**
-   * What every operation may answer with a status, and the service where it has no operation for a request: a response
-   * of the document's components that is named by the status's own phrase (`MethodNotAllowed`).
+   * The general response with a status, of any operation and of requests without an operation: the response component of
+   * the document with the name of the status (`MethodNotAllowed`).
    */
-  general(status: number): DocumentedAnswer | undefined {
+  general(status: number): DocumentedResponse | undefined {
     const name = STATUS_CODES[status]?.replaceAll(' ', '') ?? '';
     const { responses = {} } = object(this.root.components, '/components');
     return Object.hasOwn(object(responses, '/responses'), name)
-      ? this.#answer(`#/components/responses/${name}`)
+      ? this.#response(`#/components/responses/${name}`)
       : undefined;
   }
 
   #operation(path: string, method: string, operation: JsonObject): Operation {
     const pointer = `#/paths/${escapeKey(path)}/${method}`;
-    const { parameters = [], operationId, requestBody, responses } = operation;
-    if (!Array.isArray(parameters)) throw new Error(`${pointer}: no parameters`);
+    const { parameters = [], operationId, requestBody } = operation;
+    if (!Array.isArray(parameters)) throw new Error(`${pointer}: invalid parameters`);
     const bodyPointer = `${pointer}/requestBody/content/application~1json/schema`;
-    const answers = Object.keys(object(responses, pointer)).map(
-      (status) => [Number(status), this.#answer(`${pointer}/responses/${status}`)] as const,
+    const responses = Object.keys(object(operation.responses, pointer)).map(
+      (status) => [Number(status), this.#response(`${pointer}/responses/${status}`)] as const,
     );
     return {
       id: String(operationId),
@@ -109,16 +109,16 @@ export class ApiDocument {
               schema: this.at(bodyPointer),
               required: object(requestBody, pointer).required === true,
             },
-      answers: new Map(answers),
+      responses: new Map(responses),
     };
   }
 
-  #answer(pointer: string): DocumentedAnswer {
-    const answer = this.at(pointer);
-    if (typeof answer.$ref === 'string') return this.#answer(answer.$ref);
-    const [contentType] = Object.keys(object(answer.content, pointer));
+  #response(pointer: string): DocumentedResponse {
+    const response = this.at(pointer);
+    if (typeof response.$ref === 'string') return this.#response(response.$ref);
+    const [contentType] = Object.keys(object(response.content, pointer));
     if (contentType === undefined) throw new Error(`${pointer}: no content`);
-    const headers = Object.entries(object(answer.headers ?? {}, pointer));
+    const headers = Object.entries(object(response.headers ?? {}, pointer));
     return {
       schema: `${pointer}/content/${escapeKey(contentType)}/schema`,
       contentType,
@@ -141,13 +141,14 @@ function escapeKey(key: string): string {
   return key.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
-/** The segments of a path; a slash at its end makes no difference. */
+/** Segments of a path, ignoring a trailing slash. */
 function segmentsOf(path: string): readonly string[] {
   return path.replace(/(?<=.)\/$/, '').split('/');
 }
 
-function fits(template: readonly string[], path: readonly string[]): boolean {
+function matches(template: readonly string[], path: readonly string[]): boolean {
   return (
-    template.length === path.length && template.every((segment, at) => segment === path[at] || segment.startsWith('{'))
+    template.length === path.length &&
+    template.every((segment, index) => segment === path[index] || segment.startsWith('{'))
   );
 }

@@ -1,23 +1,23 @@
-/** What the document calls an answer that stays open and sends events. */
+/** Content type of event streams. */
 export const EVENT_STREAM = 'text/event-stream';
 
-/** Ends a comment or an event. */
+/** Terminates a comment or an event. */
 const END = '\n\n';
 
-/** The text of an answer. Event streams stay open: of one it is what came first, and the connection is closed. */
+/** Reads the text of a response. Of an event stream it reads the first event or comment, and closes the connection. */
 export async function textOf(contentType: unknown, body: AsyncIterable<Uint8Array>): Promise<string> {
   const decoder = new TextDecoder();
   let text = '';
-  for await (const piece of body) {
-    text += decoder.decode(piece, { stream: true });
+  for await (const chunk of body) {
+    text += decoder.decode(chunk, { stream: true });
     if (contentType === EVENT_STREAM && text.includes(END)) break;
   }
   return text + decoder.decode();
 }
 
-/** What is wrong with the text that an event stream began with. */
-export function wrongInEvents(text: string): readonly string[] {
-  if (!text.endsWith(END)) return ['the stream ended before it had said anything'];
-  const strange = text.split('\n').find((line) => !/^(?:$|:|(?:event|id|data): )/.test(line));
-  return strange === undefined ? [] : [`"${strange}" is no line of an event stream`];
+/** Returns the faults in the first text of an event stream. */
+export function eventStreamFaults(text: string): readonly string[] {
+  if (!text.endsWith(END)) return ['the stream ended without an event or comment'];
+  const invalid = text.split('\n').find((line) => !/^(?:$|:|(?:event|id|data): )/.test(line));
+  return invalid === undefined ? [] : [`invalid event stream line: "${invalid}"`];
 }

@@ -2,68 +2,68 @@ import type { Client } from 'undici';
 import { isObject, type Operation } from './document.ts';
 import { textOf } from './event-stream.ts';
 import type { Findings } from './findings.ts';
-import type { FuzzAnswer, Judge } from './judge.ts';
 import type { Pool } from './pool.ts';
 import type { FuzzRequest } from './request.ts';
+import type { FuzzResponse, ResponseChecker } from './response-checker.ts';
 
-/** An answer that came, and its JSON where it has any. */
-export interface Answered {
-  /** Undefined where the connection broke instead. */
-  readonly answer: FuzzAnswer | undefined;
+/** A response and its parsed JSON, if any. */
+export interface Exchange {
+  /** Undefined if the connection broke. */
+  readonly response: FuzzResponse | undefined;
   readonly json: unknown;
 }
 
-/** Sends requests, has every answer judged, and lets the pool learn from it. */
+/** Sends requests, checks every response, and adds its items to the pool. */
 export class Exchanges {
-  /** Answers by operation and status; `-` is what the document has no operation for. */
-  readonly answers = new Map<string, Map<number, number>>();
+  /** Responses by operation and status; `-` for requests without an operation in the document. */
+  readonly responses = new Map<string, Map<number, number>>();
   sent = 0;
-  readonly #judge: Judge;
+  readonly #checker: ResponseChecker;
   readonly #findings: Findings;
   readonly #pool: Pool;
 
-  constructor(judge: Judge, findings: Findings, pool: Pool) {
-    this.#judge = judge;
+  constructor(checker: ResponseChecker, findings: Findings, pool: Pool) {
+    this.#checker = checker;
     this.#findings = findings;
     this.#pool = pool;
   }
 
   /** Sends a request over the connection. */
-  async send(client: Client, request: FuzzRequest): Promise<Answered> {
+  async send(client: Client, request: FuzzRequest): Promise<Exchange> {
     this.sent++;
     const { method, target, headers, body } = request;
-    let answer: FuzzAnswer;
+    let response: FuzzResponse;
     try {
-      const response = await client.request({ method, path: target, headers, body: body ?? null });
-      const { statusCode: status, headers: answered } = response;
-      answer = { status, headers: answered, text: await textOf(answered['content-type'], response.body) };
+      const reply = await client.request({ method, path: target, headers, body: body ?? null });
+      const { statusCode: status, headers: received } = reply;
+      response = { status, headers: received, text: await textOf(received['content-type'], reply.body) };
     } catch (error) {
-      this.#findings.add(`${method} ${target.slice(0, 80)}`, `no answer: ${error}`, request, undefined);
-      return { answer: undefined, json: undefined };
+      this.#findings.add(`${method} ${target.slice(0, 80)}`, `no response: ${error}`, request, undefined);
+      return { response: undefined, json: undefined };
     }
-    const { operation, broken, json } = this.#judge.judge(request, answer);
-    const where = operation?.id ?? '-';
-    for (const line of broken) this.#findings.add(where, line, request, answer);
-    const statuses = this.answers.get(where) ?? new Map<number, number>();
-    this.answers.set(where, statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1));
-    if (operation && answer.status < 300) this.#remember(operation, request, json);
-    return { answer, json };
+    const { operation, faults, json } = this.#checker.check(request, response);
+    const name = operation?.id ?? '-';
+    for (const line of faults) this.#findings.add(name, line, request, response);
+    const statuses = this.responses.get(name) ?? new Map<number, number>();
+    this.responses.set(name, statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1));
+    if (operation && response.status < 300) this.#record(operation, request, json);
+    return { response, json };
   }
 
-  /** Reads what is at a path, and a query; the payload of the envelope. */
+  /** Reads a path with a query; returns the payload of the envelope. */
   async read(client: Client, target: string): Promise<unknown> {
-    return dataOf((await this.send(client, getting(target))).json);
+    return dataOf((await this.send(client, getRequest(target))).json);
   }
 
-  #remember({ collection, path }: Operation, { target }: FuzzRequest, json: unknown): void {
+  #record({ collection, path }: Operation, { target }: FuzzRequest, json: unknown): void {
     const data = dataOf(json);
-    // A list of a part is not all that there is.
-    if (!Array.isArray(data) || target === path) this.#pool.learn(collection, data);
+    // A filtered list is not complete.
+    if (!Array.isArray(data) || target === path) this.#pool.record(collection, data);
   }
 }
 
-/** A request that reads. */
-export function getting(target: string): FuzzRequest {
+/** A GET request. */
+export function getRequest(target: string): FuzzRequest {
   return { method: 'GET', target, headers: {}, body: undefined, ambiguous: false };
 }
 

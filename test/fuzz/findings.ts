@@ -1,19 +1,19 @@
 import { asCurl } from './curl.ts';
-import type { FuzzAnswer } from './judge.ts';
 import type { FuzzRequest } from './request.ts';
+import type { FuzzResponse } from './response-checker.ts';
 
-/** Something that is not as the document says. */
+/** A deviation from the document. */
 interface Finding {
-  /** The operation, and the rule that is broken. */
-  readonly what: string;
-  /** The shortest of the requests that met it: a line to repeat it with. */
+  /** The operation and the violated rule. */
+  readonly rule: string;
+  /** Shell line of the shortest request that caused it. */
   readonly request: string;
   readonly length: number;
-  readonly answer: FuzzAnswer | undefined;
-  readonly times: number;
+  readonly response: FuzzResponse | undefined;
+  readonly count: number;
 }
 
-/** Findings, each once: alike are those at one operation that differ in nothing but values. */
+/** Deduplicated findings: those of one operation that differ only in values are the same. */
 export class Findings {
   readonly #origin: string;
   readonly #found = new Map<string, Finding>();
@@ -22,36 +22,36 @@ export class Findings {
     this.#origin = origin;
   }
 
-  /** Adds what a request to an operation met. */
-  add(operation: string, rule: string, request: FuzzRequest, answer: FuzzAnswer | undefined): void {
+  /** Adds a finding of a request to an operation. */
+  add(operation: string, rule: string, request: FuzzRequest, response: FuzzResponse | undefined): void {
     const length = request.target.length + (request.body?.length ?? 0);
-    this.#keep(`${operation}: ${rule}`, length, answer, () => asCurl(this.#origin, request));
+    this.#add(`${operation}: ${rule}`, length, response, () => asCurl(this.#origin, request));
   }
 
-  /** Adds what bytes met that are no request of a client. */
-  addHead(head: string, rule: string, answer: FuzzAnswer | undefined): void {
-    this.#keep(`${JSON.stringify(head.slice(0, 200))}: ${rule}`, head.length, answer, () => 'on a socket');
+  /** Adds a finding of raw bytes that are not a client's request. */
+  addHead(head: string, rule: string, response: FuzzResponse | undefined): void {
+    this.#add(`${JSON.stringify(head.slice(0, 200))}: ${rule}`, head.length, response, () => 'on a socket');
   }
 
-  /** A paragraph for each: what it is, the request to repeat it with, and what was answered. */
+  /** A paragraph for each finding: rule, request and response. */
   get lines(): string[] {
-    return [...this.#found.values()].map(({ what, times, request, answer }) => {
-      const got = answer ? `${answer.status} ${answer.text.slice(0, 400)}` : 'no answer';
-      return `${what} (${times} times)\n  ${request}\n  ${got}`;
+    return [...this.#found.values()].map(({ rule, count, request, response }) => {
+      const result = response ? `${response.status} ${response.text.slice(0, 400)}` : 'no response';
+      return `${rule} (${count} times)\n  ${request}\n  ${result}`;
     });
   }
 
-  #keep(what: string, length: number, answer: FuzzAnswer | undefined, line: () => string): void {
-    const key = `${what.replaceAll(/\d+|"[^"]*"/g, '#')} ${reasonOf(answer)}`;
+  #add(rule: string, length: number, response: FuzzResponse | undefined, line: () => string): void {
+    const key = `${rule.replaceAll(/\d+|"[^"]*"/g, '#')} ${reasonOf(response)}`;
     const known = this.#found.get(key);
-    const times = (known?.times ?? 0) + 1;
-    const shorter = !known || length < known.length;
-    this.#found.set(key, shorter ? { what, request: line(), length, answer, times } : { ...known, times });
+    const count = (known?.count ?? 0) + 1;
+    const isShorter = !known || length < known.length;
+    this.#found.set(key, isShorter ? { rule, request: line(), length, response, count } : { ...known, count });
   }
 }
 
-/** The members that an answer complains of, which tell findings of one operation apart. */
-function reasonOf(answer: FuzzAnswer | undefined): string {
-  const paths = answer?.text.matchAll(/"path":"([^"]*)","message":"([^"]*)"/g) ?? [];
+/** Members with errors in a response, which distinguish findings of one operation. */
+function reasonOf(response: FuzzResponse | undefined): string {
+  const paths = response?.text.matchAll(/"path":"([^"]*)","message":"([^"]*)"/g) ?? [];
   return [...paths].map(([, path, message]) => `${path?.replaceAll(/\d+/g, '#')} ${message}`).join();
 }

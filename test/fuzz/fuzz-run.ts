@@ -8,25 +8,25 @@ import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import { type FuzzResult, fuzz } from './fuzzer.ts';
 import { callTools } from './tool-calls.ts';
 
-/** Rules of bodies that the document has in words only. */
-const UNSAID = [
-  // That members agree with each other.
+/** Messages for rules that the document describes only in text. */
+const UNDOCUMENTED_RULES = [
+  // Consistency between members.
   /does not match address/,
-  // Ports up to 65535, and IPv6 addresses in brackets: a pattern could say it, but nobody could read that.
+  // Ports up to 65535, and IPv6 addresses in brackets: a pattern for it would be unreadable.
   /must be host:port without http:\/\/, with a port from 1 to 65535/,
-  // The same of URLs.
+  // The same for URLs.
   /must be an http or https URL/,
-  // Upstreams of the inference listener, of several forms; and that its settings have no other members.
+  // Upstreams of the inference listener, which have several forms, and unknown fields of its settings.
   /invalid inference configuration: (?:upstream (?:\\"|or capacity)|.* is not a known field)/s,
 ];
 
-/** Upstreams that refuse: nothing listens on these ports. */
-const REFUSING = ['http://127.0.0.1:1/mcp', 'http://127.0.0.1:7', 'http://[::1]:9/', 'https://127.0.0.1:9/a/b?c=d'];
+/** Unreachable upstreams: nothing listens on these ports. */
+const UNREACHABLE = ['http://127.0.0.1:1/mcp', 'http://127.0.0.1:7', 'http://[::1]:9/', 'https://127.0.0.1:9/a/b?c=d'];
 
-/** Most services that are registered are not there; nobody waits for them for long. */
-const IMPATIENT = { SERVICE_BRIDGE_GRPC_MAX_RETRIES: '0', SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '500' };
+/** Short timeouts, since most registered services do not exist. */
+const SHORT_TIMEOUTS = { SERVICE_BRIDGE_GRPC_MAX_RETRIES: '0', SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '500' };
 
-/** A gateway to be fuzzed, and an MCP server and a capability service that it may be given the addresses of. */
+/** A gateway to be fuzzed, with an MCP server and a capability service that requests can register. */
 export class FuzzRun {
   readonly gateway: Gateway;
   readonly #upstream: DualEra;
@@ -38,10 +38,10 @@ export class FuzzRun {
     this.#service = service;
   }
 
-  /** Starts all three, and has tools called; `nodeArgs` are arguments of Node.js for the gateway. */
+  /** Starts all three and calls tools; `nodeArgs` are Node.js arguments for the gateway. */
   static async start(nodeArgs: readonly string[] = []): Promise<FuzzRun> {
     const [gateway, upstream, service] = await Promise.all([
-      startGateway({ nodeArgs, env: IMPATIENT }),
+      startGateway({ nodeArgs, env: SHORT_TIMEOUTS }),
       startDualEra(),
       startService(),
     ]);
@@ -55,7 +55,7 @@ export class FuzzRun {
     return run;
   }
 
-  /** So many requests over so many connections. What they made is deleted at the end. */
+  /** Sends `requests` requests over `connections` connections. Deletes the created entries at the end. */
   fuzz(
     seed: number,
     requests: number,
@@ -63,20 +63,20 @@ export class FuzzRun {
     progress: (sent: number) => void = () => {},
   ): Promise<FuzzResult> {
     const origin = `http://${this.gateway.management()}`;
-    // Several times, so that there is always something to refresh: behind many a path that is added to it is nothing.
-    const uris = [...REFUSING, ...Array.from({ length: 8 }, () => this.#upstream.url)];
+    // Repeated, so that there are always forwards to refresh: with an added path, most uris are invalid.
+    const uris = [...UNREACHABLE, ...Array.from({ length: 8 }, () => this.#upstream.url)];
     const texts = new Map([['address', [this.#service.address]]]);
-    return fuzz({ origin, seed, requests, connections, uris, texts, unsaid: UNSAID, progress });
+    return fuzz({ origin, seed, requests, connections, uris, texts, undocumentedRules: UNDOCUMENTED_RULES, progress });
   }
 
-  /** Stops the gateway; a line for every failure that it has logged, and for an end that was none. */
+  /** Stops the gateway; returns a line per logged error, and one for an exit code other than 0. */
   async end(): Promise<readonly string[]> {
     const code = await this.gateway.stop();
     const lines = this.gateway.logs.filter(({ level }) => level !== 'info' && level !== 'warn');
     const failures = lines.filter(({ msg }) => !/^(Debugger|For help, see:)/.test(msg));
     return [
-      ...failures.map((line) => `in the log: ${JSON.stringify(line).slice(0, 1_000)}`),
-      ...(code === 0 ? [] : [`the gateway ended with code ${code}`]),
+      ...failures.map((line) => `error in the log: ${JSON.stringify(line).slice(0, 1_000)}`),
+      ...(code === 0 ? [] : [`the gateway exited with code ${code}`]),
     ];
   }
 
@@ -87,7 +87,7 @@ export class FuzzRun {
   }
 }
 
-/** A capability service that keeps configuration and secrets nowhere, and whose tools do nothing. */
+/** A capability service that stores no configuration and secrets, and whose tools do nothing. */
 function startService(): Promise<CapabilityService> {
   const properties = { region: { type: 'string', description: 'Where', required: true }, size: {} };
   return startCapabilityService((server, { provisioner, toolInvoker }) => {

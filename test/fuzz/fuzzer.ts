@@ -3,84 +3,84 @@ import fc from 'fast-check';
 import { Client } from 'undici';
 import type { TextsByMember } from './arbitrary.ts';
 import { ApiDocument, isObject, type Operation } from './document.ts';
-import { dataOf, Exchanges, getting } from './exchanges.ts';
+import { dataOf, Exchanges, getRequest } from './exchanges.ts';
 import { Findings } from './findings.ts';
-import { Gate } from './gate.ts';
 import { Inventory } from './inventory.ts';
-import { Judge } from './judge.ts';
 import { Pool } from './pool.ts';
 import { type FuzzRequest, requests } from './request.ts';
+import { ResponseChecker } from './response-checker.ts';
+import { SharedLock } from './shared-lock.ts';
 import { HEADS, sendHead } from './wire.ts';
 
 /** Settings of {@link fuzz}. */
 export interface FuzzOptions {
-  /** Where the service is: `http://host:port`. */
+  /** Base URL of the service: `http://host:port`. */
   readonly origin: string;
-  /** What the requests are made of. With one connection the same seed makes the same requests. */
+  /** Seed of the requests. With one connection, a seed repeats the same requests. */
   readonly seed: number;
-  /** How many are made, over all connections. What is sent to check their answers comes on top. */
+  /** Number of requests over all connections, without those that verify responses. */
   readonly requests: number;
   readonly connections: number;
-  /** Addresses that the service may be given where the document says `format: uri`. */
+  /** Values for `format: uri`. */
   readonly uris: readonly string[];
-  /** What it may be given for members of these names that are no `format: uri`. */
+  /** Values for members of these names without `format: uri`. */
   readonly texts: TextsByMember;
-  /** Messages of refusals for rules that no JSON Schema can say, so that the document has them in words only. */
-  readonly unsaid: readonly RegExp[];
-  /** Called every 500 requests with the number of those sent so far. */
+  /** Error messages for rules that JSON Schema cannot express, so that the document describes them only in text. */
+  readonly undocumentedRules: readonly RegExp[];
+  /** Called every 500 requests with the number of requests so far. */
   readonly progress?: (sent: number) => void;
 }
 
-/** What came of it. */
+/** Result of {@link fuzz}. */
 export interface FuzzResult {
-  /** Requests sent, those that check answers included. */
+  /** Requests sent, including those that verify responses. */
   readonly sent: number;
-  /** Answers by operation and status; `-` is what the document has no operation for. */
-  readonly answers: ReadonlyMap<string, ReadonlyMap<number, number>>;
-  /** A paragraph for everything that is not as the document says. */
+  /** Responses by operation and status; `-` for requests without an operation in the document. */
+  readonly responses: ReadonlyMap<string, ReadonlyMap<number, number>>;
+  /** A paragraph per deviation from the document. */
   readonly findings: readonly string[];
   readonly durationMs: number;
 }
 
-/** One request in so many is sent while there is no other, so that what it changes can be seen. */
-const ALONE = 12;
-/** After so many requests, everything that can be deleted is. */
-const CLEAR = 1_000;
+/** Every n-th request is sent exclusively, to verify its effect. */
+const EXCLUSIVE_EVERY = 12;
+/** Every n requests, all entries are deleted. */
+const CLEAR_EVERY = 1_000;
 
 /**
- * Sends requests, fitting and not, to every operation of the `/openapi.json` of a service, of which it knows nothing
- * else, and holds every answer against that document. Throws when there is no such document.
+ * Sends valid and invalid requests to every operation of the `/openapi.json` of a service, without other knowledge of it, and
+ * checks every response against that document. Throws without such a document.
  */
 export async function fuzz(options: FuzzOptions): Promise<FuzzResult> {
-  const answer = await fetch(`${options.origin}/openapi.json`);
-  return new Fuzzer(options, new ApiDocument(await answer.json())).run();
+  const response = await fetch(`${options.origin}/openapi.json`);
+  return new Fuzzer(options, new ApiDocument(await response.json())).run();
 }
 
 class Fuzzer {
   readonly #options: FuzzOptions;
   readonly #document: ApiDocument;
-  readonly #judge: Judge;
+  readonly #checker: ResponseChecker;
   readonly #findings: Findings;
   readonly #pool = new Pool();
   readonly #exchanges: Exchanges;
   readonly #inventory: Inventory;
-  readonly #gate = new Gate();
+  readonly #lock = new SharedLock();
   #made = 0;
 
   constructor(options: FuzzOptions, document: ApiDocument) {
     this.#options = options;
     this.#document = document;
-    this.#judge = new Judge(document, options.unsaid);
+    this.#checker = new ResponseChecker(document, options.undocumentedRules);
     this.#findings = new Findings(options.origin);
-    this.#exchanges = new Exchanges(this.#judge, this.#findings, this.#pool);
+    this.#exchanges = new Exchanges(this.#checker, this.#findings, this.#pool);
     this.#inventory = new Inventory(document, this.#exchanges);
   }
 
   async run(): Promise<FuzzResult> {
     const { origin, requests: number, connections } = this.#options;
-    const began = performance.now();
+    const start = performance.now();
     const each = Math.ceil(number / connections);
-    // An upstream's discovery may take the service half a minute. An event stream has to say something at its beginning.
+    // Discovery of an upstream may take half a minute. An event stream must begin with an event or comment.
     const timeouts = { headersTimeout: 60_000, bodyTimeout: 5_000 };
     const clients = Array.from({ length: connections }, () => new Client(origin, timeouts));
     try {
@@ -91,61 +91,61 @@ class Fuzzer {
     } finally {
       await Promise.all(clients.map((client) => client.destroy()));
     }
-    const { sent, answers } = this.#exchanges;
-    return { sent, answers, findings: this.#findings.lines, durationMs: performance.now() - began };
+    const { sent, responses } = this.#exchanges;
+    return { sent, responses, findings: this.#findings.lines, durationMs: performance.now() - start };
   }
 
-  /** Makes one connection's share of the requests, one after another. */
+  /** Sends the requests of one connection sequentially. */
   async #connection(client: Client, index: number, number: number): Promise<void> {
     const { seed, progress } = this.#options;
     await this.#inventory.read(client);
     const one = async (request: FuzzRequest): Promise<void> => {
       this.#made++;
       if (this.#made % 500 === 0) progress?.(this.#exchanges.sent);
-      if (this.#made % CLEAR === 0) await this.#gate.alone(() => this.#inventory.clear(client));
-      if (this.#made % ALONE === 0) await this.#gate.alone(() => this.#watched(client, request));
-      else await this.#gate.shared(() => this.#exchanges.send(client, request));
+      if (this.#made % CLEAR_EVERY === 0) await this.#lock.exclusive(() => this.#inventory.clear(client));
+      if (this.#made % EXCLUSIVE_EVERY === 0) await this.#lock.exclusive(() => this.#sendExclusively(client, request));
+      else await this.#lock.shared(() => this.#exchanges.send(client, request));
     };
     const property = fc.asyncProperty(requests(this.#document, this.#pool, this.#options), one);
     const { failed, errorInstance } = await fc.check(property, { seed: seed + index, numRuns: number });
     if (failed) throw new Error('the fuzzer itself failed', { cause: errorInstance });
   }
 
-  /** A request while there is no other: one that is refused has changed nothing, and what is made is where it says. */
-  async #watched(client: Client, request: FuzzRequest): Promise<void> {
+  /** Sends a request exclusively: a rejected one must have changed nothing, and `Location` must have the created item. */
+  async #sendExclusively(client: Client, request: FuzzRequest): Promise<void> {
     const before = await this.#inventory.read(client);
-    const { answer, json } = await this.#exchanges.send(client, request);
-    if (answer === undefined) return;
+    const { response, json } = await this.#exchanges.send(client, request);
+    if (response === undefined) return;
     const operation = this.#document.route(request.target.split('?', 1)[0] ?? '').get(request.method);
-    const where = operation?.id ?? '-';
-    if (answer.status >= 400 && !isDeepStrictEqual(await this.#inventory.read(client), before)) {
-      this.#findings.add(where, 'it was refused, but changed something', request, answer);
+    const name = operation?.id ?? '-';
+    if (response.status >= 400 && !isDeepStrictEqual(await this.#inventory.read(client), before)) {
+      this.#findings.add(name, 'rejected, but changed the state', request, response);
     }
-    const { location } = answer.headers;
+    const { location } = response.headers;
     if (typeof location !== 'string' || !operation) return;
-    const found = await this.#exchanges.send(client, getting(location));
-    if (found.answer?.status !== 200 || !this.#isWithin(operation, dataOf(json), dataOf(found.json))) {
-      this.#findings.add(where, `at "${location}" is "${found.answer?.text.slice(0, 300)}"`, request, answer);
+    const found = await this.#exchanges.send(client, getRequest(location));
+    if (found.response?.status !== 200 || !this.#isWithin(operation, dataOf(json), dataOf(found.json))) {
+      this.#findings.add(name, `GET "${location}" returned "${found.response?.text.slice(0, 300)}"`, request, response);
     }
   }
 
-  /** Whether what was found is the item made, or, where several are answered together, has it in a list. */
+  /** True if the found item is the created one, or contains it in a list. */
   #isWithin(operation: Operation, made: unknown, found: unknown): boolean {
     const candidates = [found, ...(isObject(found) ? Object.values(found).filter(Array.isArray).flat() : [])];
-    const wanted = this.#inventory.settable(operation, made);
-    return candidates.some((each) => isDeepStrictEqual(this.#inventory.settable(operation, each), wanted));
+    const expected = this.#inventory.settable(operation, made);
+    return candidates.some((each) => isDeepStrictEqual(this.#inventory.settable(operation, each), expected));
   }
 
-  /** What is no request at all is answered as the document says of every answer, too. */
+  /** Checks that responses to invalid request heads match the document too. */
   async #heads(): Promise<void> {
     for (const head of HEADS) {
-      const answer = await sendHead(this.#options.origin, head);
-      const documented = answer && this.#document.general(answer.status);
+      const response = await sendHead(this.#options.origin, head);
+      const documented = response && this.#document.general(response.status);
       const lines =
-        answer && documented
-          ? this.#judge.read(answer, documented).wrong
-          : [answer ? `status ${answer.status} is not in the document` : 'no answer'];
-      for (const line of lines) this.#findings.addHead(head, line, answer);
+        response && documented
+          ? this.#checker.parse(response, documented).faults
+          : [response ? `status ${response.status} is not in the document` : 'no response'];
+      for (const line of lines) this.#findings.addHead(head, line, response);
     }
   }
 }

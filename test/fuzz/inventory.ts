@@ -1,9 +1,9 @@
 import type { Client } from 'undici';
 import { type ApiDocument, isObject, type JsonObject, type Operation } from './document.ts';
-import { type Exchanges, getting } from './exchanges.ts';
+import { type Exchanges, getRequest } from './exchanges.ts';
 import { encoded } from './target.ts';
 
-/** All that the service has, as its lists say it. */
+/** All entries of the service, as its lists return them. */
 export class Inventory {
   readonly #document: ApiDocument;
   readonly #exchanges: Exchanges;
@@ -13,7 +13,7 @@ export class Inventory {
     this.#exchanges = exchanges;
   }
 
-  /** Reads every list to which something can be added: its items, as far as a client can set them. */
+  /** Reads every list with a create operation: the settable members of its items. */
   async read(client: Client): Promise<unknown> {
     const lists: unknown[] = [];
     for (const { method, path } of this.#document.operations) {
@@ -25,22 +25,22 @@ export class Inventory {
     return lists;
   }
 
-  /** Of an item, the members that a request can set: others may change by themselves. */
+  /** Members of an item that a request can set: others may change by themselves. */
   settable({ body }: Operation, item: unknown): unknown {
     const { properties } = body ? this.#document.resolve(body.schema) : {};
     if (!isObject(item) || !isObject(properties)) return item;
     return Object.fromEntries(Object.entries(item).filter(([name]) => Object.hasOwn(properties, name)));
   }
 
-  /** Deletes whatever is in a list and can be deleted. */
+  /** Deletes all items of all lists that have a delete operation. */
   async clear(client: Client): Promise<void> {
     for (const operation of this.#document.operations) {
       if (operation.method !== 'DELETE' || !this.#document.route(operation.collection).has('GET')) continue;
       const data = await this.#exchanges.read(client, operation.collection);
       for (const item of Array.isArray(data) ? data.filter(isObject) : []) {
         for (const target of targetsOf(operation, item)) {
-          const { answer } = await this.#exchanges.send(client, { ...getting(target), method: 'DELETE' });
-          if (answer !== undefined && answer.status < 400) break;
+          const { response } = await this.#exchanges.send(client, { ...getRequest(target), method: 'DELETE' });
+          if (response !== undefined && response.status < 400) break;
         }
       }
     }
@@ -49,23 +49,23 @@ export class Inventory {
 }
 
 /**
- * The operation's path and query for one item: a parameter is the member of its name; flags are set. Where that may mean
- * several, the next ones have a text of the item for each parameter that is no member.
+ * Path and query of the operation for one item: each parameter has the value of the member with its name; flags are set. If
+ * a parameter is not a member, further targets have each string of the item for it.
  */
 function* targetsOf({ path, parameters }: Operation, item: JsonObject): Generator<string> {
   const query: string[] = [];
-  const open: string[] = [];
+  const missing: string[] = [];
   let target = path;
   for (const { name, in: where, schema } of parameters) {
     const flag = Array.isArray(schema.enum) && schema.enum.length === 1 ? schema.enum[0] : undefined;
     const value = item[name] ?? flag;
-    if (value === undefined) open.push(name);
+    if (value === undefined) missing.push(name);
     else if (where === 'path') target = target.replace(`{${name}}`, () => encoded(String(value)));
     else query.push(`${name}=${encoded(String(value))}`);
   }
   yield `${target}?${query.join('&')}`;
   const texts = Object.values(item).filter((value) => typeof value === 'string');
-  for (const name of open) {
+  for (const name of missing) {
     for (const text of texts) yield `${target}?${[...query, `${name}=${encoded(text)}`].join('&')}`;
   }
 }

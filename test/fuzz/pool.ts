@@ -1,31 +1,34 @@
 import { isObject, type JsonObject } from './document.ts';
 
-/** So many items of a collection are remembered. */
-const MOST = 64;
+/** Maximum number of items of a collection. */
+const MAX_ITEMS = 64;
 
-/** What the answers have told of, by the path of the collection that it is in: what further requests are made of. */
+/** Items of received responses, by path of their collection, as input for further requests. */
 export class Pool {
   readonly #items = new Map<string, JsonObject[]>();
 
-  /** Takes what a list says for all that there is, and one item for a further one. */
-  learn(collection: string, data: unknown): void {
+  /** Replaces the items with those of a list, or adds a single item. */
+  record(collection: string, data: unknown): void {
     if (Array.isArray(data)) {
       const items = data.filter(isObject);
-      // The first were perhaps there before; the last are those made last.
-      this.#items.set(collection, [...items.slice(0, MOST / 2), ...items.slice(MOST / 2).slice(-MOST / 2)]);
+      // The oldest and the newest items.
+      this.#items.set(collection, [
+        ...items.slice(0, MAX_ITEMS / 2),
+        ...items.slice(MAX_ITEMS / 2).slice(-MAX_ITEMS / 2),
+      ]);
     } else if (isObject(data) && typeof data.name === 'string') {
       const items = this.#items.get(collection) ?? [];
-      this.#items.set(collection, [...items, data].slice(-MOST));
+      this.#items.set(collection, [...items, data].slice(-MAX_ITEMS));
     }
   }
 
-  /** One of the collection's items: the same for the same number, while nothing is learnt. */
+  /** One of the collection's items, selected by the number. */
   item(collection: string, number: number): JsonObject | undefined {
     const items = this.#items.get(collection) ?? [];
     return items[number % items.length];
   }
 
-  /** What an item of the collection has under a member's name; where it has none, any other's. */
+  /** Value of a member of an item in the collection, or of any other item if it has none. */
   member(collection: string, name: string, number: number): unknown {
     const item = this.item(collection, number) ?? {};
     if (item[name] !== undefined) return item[name];
@@ -33,7 +36,7 @@ export class Pool {
     return all[number % all.length];
   }
 
-  /** What may tell an item apart: its member of this name, or, where it has none, any of its texts. */
+  /** A value that may identify an item: its member of this name, or any of its strings. */
   trait(collection: string, name: string, number: number): string {
     const item = this.item(collection, number) ?? {};
     const texts = Object.values(item).filter((value) => typeof value === 'string');

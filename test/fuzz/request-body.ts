@@ -1,19 +1,19 @@
 import fc from 'fast-check';
 import type { Arbitraries } from './arbitrary.ts';
-import { asJson, broken, type FuzzBody } from './bodies.ts';
+import { asJson, type FuzzBody, malformed } from './bodies.ts';
 import { isObject, type JsonObject, type Operation } from './document.ts';
+import { mutated } from './mutate.ts';
 import type { Pool } from './pool.ts';
-import { spoiled } from './spoil.ts';
 
-/** The body for the item with a number, or none. */
+/** Returns the body for the item with a number, or none. */
 export type BodyOf = (item: number) => FuzzBody | undefined;
 
-/** Bodies for an operation: as its schema wants them, and in every way not. */
+/** Valid and invalid bodies for an operation. */
 export function requestBodies(operation: Operation, arbitraries: Arbitraries, pool: Pool): fc.Arbitrary<BodyOf> {
   const { body, collection, method } = operation;
   const none: fc.Arbitrary<BodyOf> = fc.constant(() => undefined);
   if (!body) {
-    const junk = broken(fc.constant({ name: 'a' })).map(
+    const junk = malformed(fc.constant({ name: 'a' })).map(
       (made): BodyOf =>
         () =>
           made,
@@ -22,9 +22,9 @@ export function requestBodies(operation: Operation, arbitraries: Arbitraries, po
   }
   const { properties } = arbitraries.resolve(body.schema);
   const declared = Object.keys(isObject(properties) ? properties : {});
-  const fitting = arbitraries.of(body.schema);
-  /** What there is, sent back with some members changed. */
-  const putBack = fc.tuple(fitting, fc.subarray(declared)).map(
+  const valid = arbitraries.of(body.schema);
+  /** A known item with some members changed. */
+  const modified = fc.tuple(valid, fc.subarray(declared)).map(
     ([value, changed]): BodyOf =>
       (item) => {
         const fresh: JsonObject = isObject(value) ? value : {};
@@ -39,15 +39,15 @@ export function requestBodies(operation: Operation, arbitraries: Arbitraries, po
           asJson(value),
     );
   return fc.oneof(
-    { weight: 6, arbitrary: made(fitting) },
-    { weight: method === 'PUT' ? 4 : 1, arbitrary: putBack },
-    { weight: 6, arbitrary: made(spoiled(fitting, declared)) },
+    { weight: 6, arbitrary: made(valid) },
+    { weight: method === 'PUT' ? 4 : 1, arbitrary: modified },
+    { weight: 6, arbitrary: made(mutated(valid, declared)) },
     {
       weight: 3,
-      arbitrary: broken(fitting).map(
-        (broke): BodyOf =>
+      arbitrary: malformed(valid).map(
+        (changed): BodyOf =>
           () =>
-            broke,
+            changed,
       ),
     },
     { weight: 1, arbitrary: none },

@@ -6,24 +6,24 @@ import type { Pool } from './pool.ts';
 import { requestBodies } from './request-body.ts';
 import { targetsOf } from './target.ts';
 
-/** A request as it goes out. */
+/** A request to send. */
 export interface FuzzRequest {
   readonly method: string;
-  /** Path and query, as they stand in the request line. */
+  /** Path and query of the request line. */
   readonly target: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer | undefined;
-  /** Its body may be read in more than one way, so that less follows from the document. */
+  /** The body is ambiguous, so that the document determines less. */
   readonly ambiguous: boolean;
 }
 
-/** Addresses and texts that requests may carry. */
-type Given = Pick<Sources, 'uris' | 'texts'>;
+/** Addresses and strings for requests. */
+type Inputs = Pick<Sources, 'uris' | 'texts'>;
 
-/** Methods that no operation has, or not every path. */
+/** Methods without an operation on some or all paths. */
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'TRACE', 'PROPFIND', 'QUERY', 'HEAD', 'OPTIONS'];
 
-/** Headers that make no difference, whatever a body is called, and origins that do. */
+/** Headers without effect, and origins that are rejected. */
 const HEADERS: readonly Readonly<Record<string, string>>[] = [
   {},
   { 'content-type': 'text/plain' },
@@ -37,18 +37,17 @@ const HEADERS: readonly Readonly<Record<string, string>>[] = [
 ];
 
 /**
- * Every kind of request to every operation, well formed and not. What is known of the service is taken from the pool at
- * the moment a request is made.
+ * Valid and invalid requests to every operation. Known values are taken from the pool when a request is generated.
  */
-export function requests(document: ApiDocument, pool: Pool, given: Given): fc.Arbitrary<FuzzRequest> {
+export function requests(document: ApiDocument, pool: Pool, inputs: Inputs): fc.Arbitrary<FuzzRequest> {
   const each = document.operations.map((operation) => ({
     weight: weightOf(operation),
-    arbitrary: requestsOf(document, operation, pool, given),
+    arbitrary: requestsOf(document, operation, pool, inputs),
   }));
   return fc.oneof(...each);
 }
 
-/** Where there is more to be said in a request, there are more of them; and more is made than deleted. */
+/** More requests for operations with more inputs, and more creations than deletions. */
 function weightOf({ body, method, path }: Operation): number {
   if (body) return 6;
   return path.includes('{') && method !== 'DELETE' ? 3 : 1;
@@ -58,7 +57,7 @@ function requestsOf(
   document: ApiDocument,
   operation: Operation,
   pool: Pool,
-  { uris, texts }: Given,
+  { uris, texts }: Inputs,
 ): fc.Arbitrary<FuzzRequest> {
   const known = (member: string, number: number) => pool.member(operation.collection, member, number);
   const arbitraries = new Arbitraries({ document, known, uris, texts });

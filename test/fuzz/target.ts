@@ -3,7 +3,7 @@ import type { Arbitraries } from './arbitrary.ts';
 import type { JsonObject, Operation } from './document.ts';
 import type { Pool } from './pool.ts';
 
-/** Segments that paths may be broken with. */
+/** Segments for malformed paths. */
 const ODD_SEGMENTS = [
   ...['%2F', '%2f..%2f', '..%2f..%2fetc%2fpasswd', '..', '.', '%2e%2e', '%00', '%0d%0aX:y', '%20', '%7f', '%C2%85'],
   ...['%', '%2', '%ZZ', '%C3%28', '%ED%A0%80', '%C0%80', '%u0041', '%25', '%2525', '%F0%9F%98%80', '+', ';a=b', '$ref'],
@@ -18,7 +18,7 @@ const ODD_QUERIES = [
   ...['&&', '=', '?', '+', `x=${'y'.repeat(4_000)}`],
 ];
 
-/** Paths and queries of an operation, for the item with a number: mostly of one that there is. */
+/** Paths and queries of an operation for the item with a number, mostly an existing one. */
 export function targetsOf(
   { collection, parameters, path }: Operation,
   arbitraries: Arbitraries,
@@ -51,7 +51,7 @@ export function targetsOf(
     });
 }
 
-/** A segment for a parameter of a path, as it stands there; undefined for what the item has. */
+/** An encoded segment for a path parameter; undefined for the item's own value. */
 const segment = fc.oneof(
   { weight: 8, arbitrary: fc.constant(undefined) },
   { weight: 1, arbitrary: fc.string({ unit: 'grapheme', minLength: 1 }).map(encoded) },
@@ -64,7 +64,7 @@ const segment = fc.oneof(
   },
 );
 
-/** A value for a parameter of a query; undefined for none, null for what the item has. */
+/** A value for a query parameter; undefined for none, null for the item's own value. */
 function queryValue(arbitraries: Arbitraries, schema: JsonObject): fc.Arbitrary<string | null | undefined> {
   return fc.oneof(
     { weight: 6, arbitrary: fc.constant(undefined) },
@@ -73,7 +73,7 @@ function queryValue(arbitraries: Arbitraries, schema: JsonObject): fc.Arbitrary<
   );
 }
 
-/** As a client writes a text into a path or a query; what no URL can carry is replaced. */
+/** Encodes a string for a path or a query; lone surrogates are replaced. */
 export function encoded(text: string): string {
   return encodeURIComponent(text.toWellFormed());
 }

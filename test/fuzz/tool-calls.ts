@@ -2,24 +2,24 @@ import type { Gateway } from '../fixtures/gateway.ts';
 import { modernClient } from '../fixtures/raw-client.ts';
 
 /**
- * Has tools called, one that a capability service carries out and one that none does, so that there are events to be read.
- * `address` is that of the service. Throws when a call is not answered.
+ * Calls a tool with a capability service and one without, so that there are tool-call events. `address` is that of the
+ * service. Throws if a call fails.
  */
 export async function callTools(gateway: Gateway, address: string): Promise<void> {
-  const made = [
+  const entries = [
     ['services', { name: 'fuzz-service', serviceType: 'tool-invoker', address }],
     ['tools', tool('fuzz-done', 'fuzz-service')],
     ['tools', tool('fuzz-failed', 'fuzz-nowhere')],
   ] as const;
-  for (const [kind, body] of made) {
+  for (const [kind, body] of entries) {
     const { status } = await gateway.api('POST', `/api/v1/${kind}`, body);
-    if (status !== 201) throw new Error(`POST /api/v1/${kind} answered ${status}`);
+    if (status !== 201) throw new Error(`POST /api/v1/${kind} returned ${status}`);
   }
   const client = modernClient(gateway.url());
   for (const name of ['fuzz-done', 'fuzz-failed']) {
     const params = JSON.stringify({ name, arguments: { city: 'Rome', service_auth_key: 'none' } });
     const { status, text } = await client.call('tools/call', params, { 'x-request-id': name });
-    if (status !== 200) throw new Error(`${name} answered ${status} ${text}`);
+    if (status !== 200) throw new Error(`${name} returned ${status} ${text}`);
   }
 }
 

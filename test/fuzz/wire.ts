@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import type { FuzzAnswer } from './judge.ts';
+import type { FuzzResponse } from './response-checker.ts';
 
-/** What no client sends: heads that are no HTTP, or say what cannot be. Each on a connection of its own. */
+/** Invalid request heads that no client sends, each for its own connection. */
 export const HEADS: readonly string[] = [
   'GARBAGE\r\n\r\n',
   'get /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n',
@@ -26,17 +26,17 @@ export const HEADS: readonly string[] = [
   'POST /api/v1/tools HTTP/1.1\r\nHost: localhost\r\nExpect: nonsense\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}',
 ];
 
-/** How long an answer may take, in milliseconds. */
-const LATEST = 10_000;
+/** Timeout of a response, in milliseconds. */
+const TIMEOUT_MS = 10_000;
 
-/** Sends bytes on a connection of their own; the answer, or undefined when the connection ends without. */
-export async function sendHead(origin: string, head: string): Promise<FuzzAnswer | undefined> {
+/** Sends bytes on a new connection; returns the response, or undefined if the connection ends without one. */
+export async function sendHead(origin: string, head: string): Promise<FuzzResponse | undefined> {
   const { hostname, port } = new URL(origin);
   const socket = connect(Number(port), hostname.replace(/^\[|\]$/g, ''));
-  socket.setTimeout(LATEST, () => socket.destroy(new Error('no answer in time')));
+  socket.setTimeout(TIMEOUT_MS, () => socket.destroy(new Error('no response in time')));
   let text = '';
-  socket.setEncoding('utf8').on('data', (piece) => {
-    text += piece;
+  socket.setEncoding('utf8').on('data', (chunk) => {
+    text += chunk;
   });
   socket.write(head, 'latin1');
   await once(socket, 'close');

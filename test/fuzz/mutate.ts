@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { anyJson, ODD_MEMBERS } from './arbitrary.ts';
 import { isObject, type JsonObject } from './document.ts';
 
-/** What stands where something else was wanted. */
-const wrong: fc.Arbitrary<unknown> = fc.oneof(
+/** Values that replace an expected one. */
+const unexpected: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(null, true, '', ' ', '\t\n', 0, -1, 1.5, 65_536, 2 ** 53, [], {}, [[]], [null]),
   fc.constantFrom<unknown>(
     '\ud800',
@@ -21,7 +21,7 @@ const wrong: fc.Arbitrary<unknown> = fc.oneof(
   anyJson,
 );
 
-/** Changes of a text that leave it one. */
+/** Changes of a string. */
 const rewritten = fc.constantFrom<(text: string) => unknown>(
   (text) => ` ${text} `,
   (text) => `${text}\n`,
@@ -34,17 +34,17 @@ const rewritten = fc.constantFrom<(text: string) => unknown>(
   (text) => ({ [text]: text }),
 );
 
-type Place = readonly (string | number)[];
+type Path = readonly (string | number)[];
 
 /**
- * A body in which something at one place, or at two, is wrong most of the time: a member gone, of another type, out of
- * bounds, or one more than there should be. `declared` are the members that the schema names.
+ * Bodies with one or two mutations: a member removed, of another type or out of bounds, or an additional member. `declared`
+ * are the members of the schema.
  */
-export function spoiled(bodies: fc.Arbitrary<unknown>, declared: readonly string[]): fc.Arbitrary<unknown> {
+export function mutated(bodies: fc.Arbitrary<unknown>, declared: readonly string[]): fc.Arbitrary<unknown> {
   const once = fc.tuple(
     fc.nat(),
     fc.oneof(
-      { weight: 5, arbitrary: wrong.map((value) => () => value) },
+      { weight: 5, arbitrary: unexpected.map((value) => () => value) },
       { weight: 2, arbitrary: fc.constant(() => undefined) },
       {
         weight: 3,
@@ -56,24 +56,24 @@ export function spoiled(bodies: fc.Arbitrary<unknown>, declared: readonly string
   return fc.tuple(bodies, fc.array(once, { minLength: 1, maxLength: 2 }), extra).map(([body, changes, added]) => {
     let changed = body;
     for (const [index, change] of changes) {
-      const places = [...placesIn(changed), ...declared.map((member) => [member]), []];
-      changed = replace(changed, places[index % places.length] ?? [], change);
+      const paths = [...pathsIn(changed), ...declared.map((member) => [member]), []];
+      changed = replace(changed, paths[index % paths.length] ?? [], change);
     }
     return added !== null && isObject(changed) ? Object.fromEntries([...Object.entries(changed), added]) : changed;
   });
 }
 
-/** Where something is in a value, not deeper than four levels. */
-function placesIn(value: unknown, at: Place = []): Place[] {
+/** Paths of all values within a value, up to four levels deep. */
+function pathsIn(value: unknown, at: Path = []): Path[] {
   if (at.length > 4 || typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return [];
   const members: (readonly [string | number, unknown])[] = Array.isArray(value)
     ? value.map((item, index) => [index, item])
     : Object.entries(value);
-  return members.flatMap(([key, member]) => [[...at, key], ...placesIn(member, [...at, key])]);
+  return members.flatMap(([key, member]) => [[...at, key], ...pathsIn(member, [...at, key])]);
 }
 
-/** A copy of the value with what is at the place changed; what becomes undefined is gone. */
-function replace(value: unknown, [key, ...inner]: Place, change: (old: unknown) => unknown): unknown {
+/** Copies the value with a change at the path; undefined removes the member. */
+function replace(value: unknown, [key, ...inner]: Path, change: (old: unknown) => unknown): unknown {
   if (key === undefined) return change(value) ?? null;
   if (Array.isArray(value)) return value.map((item, index) => (index === key ? replace(item, inner, change) : item));
   const object: JsonObject = isObject(value) ? value : {};
