@@ -272,7 +272,7 @@ describe('an upstream that breaks its event stream', () => {
   );
 });
 
-describe('an upstream with a long catalogue', () => {
+describe('an upstream with a long catalog', () => {
   it('is read whole: 10,000 tools over 200 pages', async () => {
     const list = pagedTools(10_000, 50);
     await withSteadyCalls(async () => {
@@ -313,7 +313,7 @@ describe('an upstream that sends invalid JSON', () => {
     expect(data).toMatchObject({ available: false, statusMessage: expect.stringMatching(/./), tools_discovered: 0 });
   });
 
-  it('to a refresh keeps its last good catalogue', async () => {
+  it('to a refresh keeps its last good catalog', async () => {
     const { upstream } = await register('garbling');
     upstream.fault = garbage;
     const refresh = await withSteadyCalls(() => gateway.api('POST', '/api/v1/forwards/garbling/refreshes'));

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { basename, dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { PROTO_FILES, PROTO_FOLDER } from '../src/upstreams/grpc/channel.ts';
+import { PROTO_FILES, PROTO_FOLDER } from '../src/upstreams/grpc/channels.ts';
 
 /** The folder that {@link generateProtocolTypes} is committed in. */
 export const TYPES_FOLDER = fileURLToPath(new URL('../src/upstreams/grpc/generated', import.meta.url));

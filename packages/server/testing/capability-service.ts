@@ -6,7 +6,7 @@ import {
   type ServerOptions,
   status,
 } from '@grpc/grpc-js';
-import { loadProtocols, type Protocols } from '../src/upstreams/grpc/channel.ts';
+import { loadProtocols, type Protocols } from '../src/upstreams/grpc/channels.ts';
 
 /** A capability service of a test's own, on the loopback interface. */
 export interface CapabilityService {

@@ -1,223 +1,131 @@
 import { isUtf8 } from 'node:buffer';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
-import { CompletionStream } from './completion-assembler.ts';
+import { BoundedBuffer, type MemoryBudget } from './bounded-memory.ts';
+import { CompletionAssembler } from './completion-assembler.ts';
 import type { DecodedSink } from './decoder.ts';
+import type { StoredBody } from './interaction-store.ts';
 import { JsonScanner } from './json-scanner.ts';
-import type { MemoryBudget } from './recorder.ts';
 
-/**
- * Keeps the first bytes of a body, up to a limit, as a copy of its own: a piece of a body is a view of a larger buffer of
- * its socket, which would stay in memory with it.
- */
-export class BoundedBuffer {
-  readonly #limit: number;
-  #held: Buffer | undefined = undefined;
-  /** Bytes kept so far. */
-  length = 0;
-  /** Whether there was more than the limit. */
-  cut = false;
+/** Deeper bodies are stored as text: many JSON parsers fail on them. */
+const MAX_JSON_DEPTH = 256;
 
-  constructor(limit: number) {
-    this.#limit = limit;
-  }
-
-  /** Keeps as much of the piece as there is room for, and returns how much that was. */
-  push(piece: Buffer): number {
-    const taken = Math.min(piece.length, this.#limit - this.length);
-    if (taken < piece.length) this.cut = true;
-    if (taken === 0) return 0;
-    const length = this.length + taken;
-    if (this.#held === undefined || this.#held.length < length) {
-      // Most bodies come in one piece and are not grown; those that are grow by doubling.
-      const grown = Buffer.allocUnsafeSlow(this.#held === undefined ? taken : Math.min(length * 2, this.#limit));
-      this.#held?.copy(grown, 0, 0, this.length);
-      this.#held = grown;
-    }
-    piece.copy(this.#held, this.length, 0, taken);
-    this.length = length;
-    return taken;
-  }
-
-  /** All that was kept, in a buffer of exactly that size; undefined for nothing. Nothing may be pushed after this. */
-  take(): Buffer | undefined {
-    const held = this.#held;
-    this.#held = undefined;
-    if (held === undefined || held.length === this.length) return held;
-    const exact = Buffer.allocUnsafeSlow(this.length);
-    held.copy(exact, 0, 0, this.length);
-    return exact;
-  }
-}
-
-/** A body as it is kept: its bytes, in a buffer of their own and not as a view of a larger one. They are UTF-8. */
-export interface StoredBody {
-  /** The bytes are JSON; else they are text. */
-  readonly isJson: boolean;
-  readonly bytes: Buffer;
-}
-
-/** Bodies nested deeper are kept as text: many readers of JSON fail on them. */
-const DEEPEST = 256;
-
-/**
- * Makes a body of its first bytes: of all of them, or, where it was cut, of those up to the last whole character. Bytes
- * that are no UTF-8 become replacement characters (decisions 2.9: parsed JSON, else a string, else null).
- */
-export function storedBody(bytes: Buffer | undefined, cut: boolean, outline: JsonScanner): StoredBody | undefined {
-  if (bytes === undefined) return undefined;
-  if (cut) return { isJson: false, bytes: asUtf8(bytes.subarray(0, wholeCharacters(bytes))) };
-  const isJson = outline.complete && outline.deepest <= DEEPEST;
-  return { isJson, bytes: asUtf8(isJson ? bytes.subarray(outline.markBytes) : bytes) };
-}
-
-/**
- * The body that a value is, as JSON. Where that has more than `limit` bytes, the body is the beginning of it, as a text,
- * as it is of all bodies that are cut (decisions 4.8). `deepest`: how deeply the value is nested, at most.
- */
-export function jsonBody(value: object, deepest: number, limit: number): { body: StoredBody; cut: boolean } {
-  const text = JSON.stringify(value);
-  const size = Buffer.byteLength(text);
-  // `Buffer.from` would cut small ones from a shared buffer. Characters that are not all in it are not written.
-  const bytes = Buffer.allocUnsafeSlow(Math.min(size, limit));
-  const written = bytes.write(text);
-  const cut = size > limit;
-  return { body: { isJson: !cut && deepest <= DEEPEST, bytes: bytes.subarray(0, written) }, cut };
-}
-
-function asUtf8(bytes: Buffer): Buffer {
-  if (isUtf8(bytes)) return bytes;
-  const text = bytes.toString();
-  const replaced = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
-  replaced.write(text);
-  return replaced;
-}
-
-/** How many bytes there are without a character at the end that is not all there. */
-function wholeCharacters(bytes: Buffer): number {
-  let at = bytes.length;
-  while (at > 0 && bytes.length - at < 3 && ((bytes[at - 1] ?? 0) & 0xc0) === 0x80) at--;
-  const lead = bytes[at - 1] ?? 0;
-  const length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
-  return at > 0 && at - 1 + length > bytes.length ? at - 1 : bytes.length;
-}
-
-/** A body while it passes. */
-export interface PassingBody extends DecodedSink {
-  /** Whether there was more of it than is kept. */
-  readonly cut: boolean;
-  /** The body. Nothing is kept here after this. */
+/** Captures a body while it is proxied. */
+interface BodyCapture extends DecodedSink {
+  /** Whether bytes were discarded. */
+  readonly isTruncated: boolean;
+  /** Returns the body and releases its memory. */
   take(): StoredBody | undefined;
-  /** Gives up what is kept, and takes no more. */
+  /** Releases the memory and ignores further chunks. */
   release(): void;
 }
 
-/** A body that is kept as it is, up to a limit, and looked at as it comes. */
-export class RecordedText implements PassingBody {
-  /** What it says, as JSON. */
-  readonly outline = new JsonScanner();
-  readonly #kept: BoundedBuffer;
+/** Captures a body unchanged, up to a limit, and scans it as JSON. */
+export class TextCapture implements BodyCapture {
+  /** Scanner of the body. */
+  readonly json = new JsonScanner();
+  readonly #buffer: BoundedBuffer;
   readonly #budget: MemoryBudget;
   readonly #onEnd: () => void;
-  #taken = 0;
-  #cut = false;
-  #released = false;
+  #reserved = 0;
+  #isTruncated = false;
+  #isReleased = false;
 
-  /** `onEnd` is called once all of the body has come. */
+  /** `onEnd` is called once, when the body is complete. */
   constructor(limit: number, budget: MemoryBudget, onEnd: () => void) {
-    this.#kept = new BoundedBuffer(limit);
+    this.#buffer = new BoundedBuffer(limit);
     this.#budget = budget;
     this.#onEnd = onEnd;
   }
 
-  get cut(): boolean {
-    return this.#cut;
+  get isTruncated(): boolean {
+    return this.#isTruncated;
   }
 
-  onDecoded(piece: Buffer): boolean {
-    if (this.#cut || this.#released) return false;
-    if (!this.#budget.take(piece.length)) {
-      this.#cut = true;
+  onDecoded(chunk: Buffer): boolean {
+    if (this.#isTruncated || this.#isReleased) return false;
+    if (!this.#budget.reserve(chunk.length)) {
+      this.#isTruncated = true;
       return false;
     }
-    this.#taken += piece.length;
-    const kept = this.#kept.push(piece);
-    this.#cut = this.#kept.cut;
-    this.outline.write(kept === piece.length ? piece : piece.subarray(0, kept));
-    return !this.#cut;
+    this.#reserved += chunk.length;
+    const stored = this.#buffer.push(chunk);
+    this.#isTruncated = this.#buffer.isTruncated;
+    this.json.write(stored === chunk.length ? chunk : chunk.subarray(0, stored));
+    return !this.#isTruncated;
   }
 
-  onDecodedEnd(cut: boolean): void {
-    this.#cut ||= cut;
+  onDecodedEnd(isTruncated: boolean): void {
+    this.#isTruncated ||= isTruncated;
     this.#onEnd();
   }
 
   take(): StoredBody | undefined {
-    const bytes = this.#kept.take();
+    const bytes = this.#buffer.take();
     this.release();
-    return storedBody(bytes, this.#cut, this.outline);
+    return toStoredBody(bytes, this.#isTruncated, this.json);
   }
 
   release(): void {
-    this.#released = true;
-    this.#kept.take();
-    this.#budget.give(this.#taken);
-    this.#taken = 0;
+    this.#isReleased = true;
+    this.#buffer.take();
+    this.#budget.release(this.#reserved);
+    this.#reserved = 0;
   }
 }
 
 /**
- * An event stream while it passes, read event by event (decisions 4.8). Where its events are the chunks of a chat
- * completion, the body is that completion, as far as it came; else it is the text of the stream. A completion counts as
- * cut, too, when parts of its chunks were left out, or when it takes more as JSON than is kept of a body: then the body is
- * the beginning of that JSON, as a text.
+ * Captures an event stream event by event (decisions 4.8). If its events are the chunks of a chat completion, the body is
+ * that completion as far as it has arrived; otherwise it is the text of the stream. A completion is truncated, too, if
+ * parts of its chunks were dropped or its JSON exceeds the limit: then the body is the beginning of that JSON, as text.
  */
-export class RecordedEvents implements PassingBody, EventSink {
-  readonly completion: CompletionStream;
+export class EventStreamCapture implements BodyCapture, EventSink {
+  readonly completion: CompletionAssembler;
   readonly #limit: number;
   readonly #decoder: EventStreamDecoder;
   readonly #budget: MemoryBudget;
   readonly #onEnd: () => void;
-  /** The stream's text, until it is known that it is not needed. */
+  /** Text of the stream, until a completion has started. */
   #text: BoundedBuffer | undefined;
+  /** Set if the events are not chunks of a completion. */
   #isOther = false;
-  #room: number;
-  #taken = 0;
-  #cut = false;
+  #availableBytes: number;
+  #reserved = 0;
+  #isTruncated = false;
   #body: StoredBody | undefined = undefined;
-  #ended = false;
-  #assembled = false;
+  #hasEnded = false;
+  #isAssembled = false;
 
-  /** Reads `limit` bytes at most. `onEnd` is called once all of the body has come. */
+  /** Reads at most `limit` bytes. `onEnd` is called once, when the body is complete. */
   constructor(limit: number, budget: MemoryBudget, onEnd: () => void) {
-    // Values cost about twice what they take as JSON: those of a usual stream are kept up to the limit.
-    this.completion = new CompletionStream(2 * limit);
+    // Values cost about twice their JSON, so that a typical stream is stored up to the limit.
+    this.completion = new CompletionAssembler(2 * limit);
     this.#limit = limit;
     this.#text = new BoundedBuffer(limit);
     this.#decoder = new EventStreamDecoder(this, 2 * limit);
-    this.#room = limit;
+    this.#availableBytes = limit;
     this.#budget = budget;
     this.#onEnd = onEnd;
   }
 
-  /** Once all has come, whoever asks first has the body made: only then it is known. */
-  get cut(): boolean {
-    if (this.#ended) this.#assemble();
-    return this.#cut;
+  /** Assembles the body of a complete stream, which decides it. */
+  get isTruncated(): boolean {
+    if (this.#hasEnded) this.#assemble();
+    return this.#isTruncated;
   }
 
   onDecoded(chunk: Buffer): boolean {
-    if (this.#cut) return false;
-    this.#cut = chunk.length > this.#room;
-    const piece = this.#cut ? chunk.subarray(0, this.#room) : chunk;
-    if (!this.#budget.take(piece.length)) {
-      this.#cut = true;
+    if (this.#isTruncated) return false;
+    this.#isTruncated = chunk.length > this.#availableBytes;
+    const accepted = this.#isTruncated ? chunk.subarray(0, this.#availableBytes) : chunk;
+    if (!this.#budget.reserve(accepted.length)) {
+      this.#isTruncated = true;
       return false;
     }
-    this.#taken += piece.length;
-    this.#room -= piece.length;
-    this.#text?.push(piece);
-    if (!this.#isOther) this.#decoder.write(piece);
-    return !this.#cut;
+    this.#reserved += accepted.length;
+    this.#availableBytes -= accepted.length;
+    this.#text?.push(accepted);
+    if (!this.#isOther) this.#decoder.write(accepted);
+    return !this.#isTruncated;
   }
 
   onEvent({ data }: ServerSentEvent): void {
@@ -225,18 +133,18 @@ export class RecordedEvents implements PassingBody, EventSink {
     if (!this.completion.add(data)) {
       this.#isOther = true;
       this.#decoder.stop();
-    } else if (this.#text !== undefined && this.completion.begun) {
+    } else if (this.#text !== undefined && this.completion.hasStarted) {
       this.#text = undefined;
     }
   }
 
   onEventError(): void {
-    this.#cut = true;
+    this.#isTruncated = true;
   }
 
-  onDecodedEnd(cut: boolean): void {
-    this.#cut ||= cut;
-    this.#ended = true;
+  onDecodedEnd(isTruncated: boolean): void {
+    this.#isTruncated ||= isTruncated;
+    this.#hasEnded = true;
     this.#onEnd();
   }
 
@@ -247,25 +155,72 @@ export class RecordedEvents implements PassingBody, EventSink {
     return body;
   }
 
-  #assemble(): void {
-    if (this.#assembled) return;
-    this.#assembled = true;
-    if (this.completion.begun) {
-      const { body, cut } = jsonBody(this.completion.take(), this.completion.deepest, this.#limit);
-      this.#body = body;
-      this.#cut ||= cut || this.completion.cut;
-    } else {
-      this.#body = storedBody(this.#text?.take(), this.#cut, new JsonScanner());
-    }
-  }
-
   release(): void {
-    this.#cut = true;
-    this.#assembled = true;
+    this.#isTruncated = true;
+    this.#isAssembled = true;
     this.#body = undefined;
     this.#text = undefined;
     this.#decoder.stop();
-    this.#budget.give(this.#taken);
-    this.#taken = 0;
+    this.#budget.release(this.#reserved);
+    this.#reserved = 0;
   }
+
+  #assemble(): void {
+    if (this.#isAssembled) return;
+    this.#isAssembled = true;
+    if (this.completion.hasStarted) {
+      const { body, isTruncated } = toJsonBody(this.completion.take(), this.completion.maxDepth, this.#limit);
+      this.#body = body;
+      this.#isTruncated ||= isTruncated || this.completion.isTruncated;
+    } else {
+      this.#body = toStoredBody(this.#text?.take(), this.#isTruncated, new JsonScanner());
+    }
+  }
+}
+
+/**
+ * Returns the body for its stored bytes; a truncated one ends at the last whole character. Invalid UTF-8 becomes
+ * replacement characters (decisions 2.9: parsed JSON, else a string, else null).
+ */
+export function toStoredBody(
+  bytes: Buffer | undefined,
+  isTruncated: boolean,
+  json: JsonScanner,
+): StoredBody | undefined {
+  if (bytes === undefined) return undefined;
+  if (isTruncated) return { isJson: false, bytes: toUtf8(bytes.subarray(0, wholeCharacterBytes(bytes))) };
+  const isJson = json.isComplete && json.maxDepth <= MAX_JSON_DEPTH;
+  return { isJson, bytes: toUtf8(isJson ? bytes.subarray(json.bomBytes) : bytes) };
+}
+
+/**
+ * Returns the body for a value, as JSON. If that exceeds `limit` bytes, the body is its beginning, as text, like all
+ * truncated bodies (decisions 4.8). `maxDepth`: upper bound of the depth of the value.
+ */
+function toJsonBody(value: object, maxDepth: number, limit: number): { body: StoredBody; isTruncated: boolean } {
+  const text = JSON.stringify(value);
+  const size = Buffer.byteLength(text);
+  // `Buffer.from` would slice small buffers from a shared one. `write` writes whole characters only.
+  const bytes = Buffer.allocUnsafeSlow(Math.min(size, limit));
+  const written = bytes.write(text);
+  const isTruncated = size > limit;
+  const isJson = !isTruncated && maxDepth <= MAX_JSON_DEPTH;
+  return { body: { isJson, bytes: bytes.subarray(0, written) }, isTruncated };
+}
+
+function toUtf8(bytes: Buffer): Buffer {
+  if (isUtf8(bytes)) return bytes;
+  const text = bytes.toString();
+  const replaced = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
+  replaced.write(text);
+  return replaced;
+}
+
+/** Number of bytes without an incomplete character at the end. */
+function wholeCharacterBytes(bytes: Buffer): number {
+  let at = bytes.length;
+  while (at > 0 && bytes.length - at < 3 && ((bytes[at - 1] ?? 0) & 0xc0) === 0x80) at--;
+  const lead = bytes[at - 1] ?? 0;
+  const length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+  return at > 0 && at - 1 + length > bytes.length ? at - 1 : bytes.length;
 }

@@ -7,108 +7,112 @@ import {
   createInflateRaw,
   createZstdDecompress,
 } from 'node:zlib';
-import type { MemoryBudget } from './recorder.ts';
+import type { MemoryBudget } from './bounded-memory.ts';
 
-/** Gets what a body is, decoded. */
+/** Receives a decoded body. */
 export interface DecodedSink {
-  /** The next piece, which is there only until this returns. False: no more is wanted. */
-  onDecoded(piece: Buffer): boolean;
-  /** Nothing more comes; called once. `cut`: there would have been more, but it was too much to decode. */
-  onDecodedEnd(cut: boolean): void;
+  /** Next chunk, valid only until the call returns. Returns false if no more is needed. */
+  onDecoded(chunk: Buffer): boolean;
+  /** Last call. `isTruncated`: the rest was too much to decode. */
+  onDecodedEnd(isTruncated: boolean): void;
 }
 
-/** Takes a body as it is sent. */
+/** Decodes a body as it arrives. */
 export interface BodyDecoder {
   write(chunk: Buffer): void;
-  /** Nothing more comes, whether or not that is all. */
+  /** Called when no more arrives, whether or not the body is complete. */
   end(): void;
 }
 
-/**
- * The decoder for a body with this `Content-Encoding`: gzip, deflate, br or zstd, or none (decisions 4.8); undefined for
- * what nobody here can read. Decompressing is done in the threads of Node.js' pool, and stops when the sink has enough:
- * so a small body that would become a large one costs no more than one that is large. What cannot be decoded further
- * ends there; what came before was given.
- *
- * A decompressor is given `mostBytes` at most: those that make no output cost too. What waits in it is taken from the
- * budget, and given back when it has been decoded.
- */
-export function decoderFor(
-  encoding: string | undefined,
-  sink: DecodedSink,
-  mostBytes: number,
-  budget: MemoryBudget,
-): BodyDecoder | undefined {
-  const coding = (encoding ?? '').trim().toLowerCase();
-  if (coding === '' || coding === 'identity') return new GatheredBody(new PlainBody(sink), true);
-  const decompressor = DECOMPRESSORS.get(coding);
-  return decompressor && new GatheredBody(new CompressedBody(decompressor, sink, mostBytes, budget), false);
-}
+type CreateDecompressor = (firstByte: number) => Transform;
 
-const DECOMPRESSORS: ReadonlyMap<string, (first: number) => Transform> = new Map<string, (first: number) => Transform>([
+const DECOMPRESSORS: ReadonlyMap<string, CreateDecompressor> = new Map<string, CreateDecompressor>([
   ['gzip', () => createGunzip()],
   ['x-gzip', () => createGunzip()],
-  // Some senders leave out the wrapping that `deflate` should have (RFC 9110 8.4.1.2); with it, it begins with an 8.
-  ['deflate', (first) => ((first & 0x0f) === 8 ? createInflate() : createInflateRaw())],
+  // Some senders omit the zlib wrapper of `deflate` (RFC 9110, section 8.4.1.2), whose first byte ends with 8.
+  ['deflate', (firstByte) => ((firstByte & 0x0f) === 8 ? createInflate() : createInflateRaw())],
   ['br', () => createBrotliDecompress()],
-  // The window of 8 MiB that RFC 9659 allows on the web.
+  // The window of 8 MiB that RFC 9659 allows.
   ['zstd', () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: 23 } })],
 ]);
 
-/** Pieces from this size on are not gathered. */
-const LARGE_PIECE = 1024;
-const GATHERED_BYTES = 4096;
+/**
+ * Creates the decoder for a `Content-Encoding`: gzip, deflate, br, zstd or none (decisions 4.8); undefined for an unknown
+ * coding. Decompression runs in the thread pool of Node.js and stops when the sink has enough, so that a small body that
+ * expands to a large one costs no more than a large body. Corrupt data ends the body; what was decoded before counts.
+ *
+ * A decompressor receives at most `maxBytes`: input without output costs time, too. Its pending input is reserved from
+ * the budget.
+ */
+export function createDecoder(
+  encoding: string | undefined,
+  sink: DecodedSink,
+  maxBytes: number,
+  budget: MemoryBudget,
+): BodyDecoder | undefined {
+  const coding = (encoding ?? '').trim().toLowerCase();
+  if (coding === '' || coding === 'identity') return new ChunkCombiner(new IdentityDecoder(sink), true);
+  const createDecompressor = DECOMPRESSORS.get(coding);
+  return (
+    createDecompressor &&
+    new ChunkCombiner(new CompressedBodyDecoder(createDecompressor, sink, maxBytes, budget), false)
+  );
+}
+
+/** Chunks of this size or more are passed on as they are. */
+const LARGE_CHUNK_BYTES = 1024;
+const COMBINED_BYTES = 4096;
 
 /**
- * Small pieces, as the events of a completion are, are gathered and passed on some twenty at a time: measured with 500
- * streams, reading each by itself costs five times as much as what it does, since between two of them the processor has
- * forgotten how; and what waits for a decompressor in pieces of a byte takes a thousand times its size.
+ * Combines small chunks, such as the events of a completion, about twenty at a time. Measured with 500 streams: decoding
+ * each chunk by itself costs five times as much, because of cache misses; and single bytes that wait for a decompressor
+ * take a thousand times their size.
  */
-class GatheredBody implements BodyDecoder {
-  readonly #body: BodyDecoder;
-  readonly #reuses: boolean;
-  #gathered: Buffer | undefined = undefined;
+class ChunkCombiner implements BodyDecoder {
+  readonly #decoder: BodyDecoder;
+  readonly #isReusable: boolean;
+  #buffer: Buffer | undefined = undefined;
   #bytes = 0;
 
-  /** `reuses`: the body has used what it is given when it returns. */
-  constructor(body: BodyDecoder, reuses: boolean) {
-    this.#body = body;
-    this.#reuses = reuses;
+  /** `isReusable`: the decoder has consumed a chunk when `write` returns. */
+  constructor(decoder: BodyDecoder, isReusable: boolean) {
+    this.#decoder = decoder;
+    this.#isReusable = isReusable;
   }
 
   write(chunk: Buffer): void {
-    if (this.#bytes + chunk.length > GATHERED_BYTES || chunk.length >= LARGE_PIECE) this.#pass();
-    if (chunk.length >= LARGE_PIECE) return this.#body.write(chunk);
-    this.#gathered ??= Buffer.allocUnsafeSlow(GATHERED_BYTES);
-    this.#bytes += chunk.copy(this.#gathered, this.#bytes);
+    if (this.#bytes + chunk.length > COMBINED_BYTES || chunk.length >= LARGE_CHUNK_BYTES) this.#flush();
+    if (chunk.length >= LARGE_CHUNK_BYTES) return this.#decoder.write(chunk);
+    this.#buffer ??= Buffer.allocUnsafeSlow(COMBINED_BYTES);
+    this.#bytes += chunk.copy(this.#buffer, this.#bytes);
   }
 
   end(): void {
-    this.#pass();
-    this.#gathered = undefined;
-    this.#body.end();
+    this.#flush();
+    this.#buffer = undefined;
+    this.#decoder.end();
   }
 
-  #pass(): void {
+  #flush(): void {
     const bytes = this.#bytes;
-    const gathered = this.#gathered;
-    if (!gathered || bytes === 0) return;
+    const buffer = this.#buffer;
+    if (!buffer || bytes === 0) return;
     this.#bytes = 0;
-    if (!this.#reuses) this.#gathered = undefined;
-    this.#body.write(gathered.subarray(0, bytes));
+    if (!this.#isReusable) this.#buffer = undefined;
+    this.#decoder.write(buffer.subarray(0, bytes));
   }
 }
 
-class PlainBody implements BodyDecoder {
+class IdentityDecoder implements BodyDecoder {
   readonly #sink: DecodedSink;
-  #wanted = true;
+  #isWanted = true;
 
   constructor(sink: DecodedSink) {
     this.#sink = sink;
   }
 
   write(chunk: Buffer): void {
-    if (this.#wanted) this.#wanted = this.#sink.onDecoded(chunk);
+    if (this.#isWanted) this.#isWanted = this.#sink.onDecoded(chunk);
   }
 
   end(): void {
@@ -116,61 +120,62 @@ class PlainBody implements BodyDecoder {
   }
 }
 
-class CompressedBody implements BodyDecoder {
-  readonly #make: (first: number) => Transform;
+class CompressedBodyDecoder implements BodyDecoder {
+  readonly #createDecompressor: CreateDecompressor;
   readonly #sink: DecodedSink;
   readonly #budget: MemoryBudget;
-  #room: number;
-  /** Bytes that are not decoded yet. */
-  #waiting = 0;
+  /** Bytes that may still be written; -1 after the limit or the budget was exceeded. */
+  #availableBytes: number;
+  /** Bytes that are written and not decoded. */
+  #pendingBytes = 0;
   #stream: Transform | undefined = undefined;
-  #ended = false;
+  #hasEnded = false;
 
-  constructor(make: (first: number) => Transform, sink: DecodedSink, mostBytes: number, budget: MemoryBudget) {
-    this.#make = make;
+  constructor(createDecompressor: CreateDecompressor, sink: DecodedSink, maxBytes: number, budget: MemoryBudget) {
+    this.#createDecompressor = createDecompressor;
     this.#sink = sink;
     this.#budget = budget;
-    this.#room = mostBytes;
+    this.#availableBytes = maxBytes;
   }
 
   write(chunk: Buffer): void {
-    if (chunk.length === 0 || this.#ended) return;
-    if (this.#stream?.destroyed || this.#room < 0) return;
+    if (chunk.length === 0 || this.#hasEnded) return;
+    if (this.#stream?.destroyed || this.#availableBytes < 0) return;
     const { length } = chunk;
-    if (length > this.#room || !this.#budget.take(length)) {
-      this.#room = -1;
+    if (length > this.#availableBytes || !this.#budget.reserve(length)) {
+      this.#availableBytes = -1;
       return;
     }
-    this.#room -= length;
-    this.#waiting += length;
-    this.#stream ??= this.#open(this.#make(chunk[0] ?? 0));
-    this.#stream.write(chunk, () => this.#decoded(length));
-  }
-
-  #decoded(length: number): void {
-    // Nothing waits any more in what was closed, which may say so of a piece after that.
-    const bytes = Math.min(length, this.#waiting);
-    this.#waiting -= bytes;
-    this.#budget.give(bytes);
+    this.#availableBytes -= length;
+    this.#pendingBytes += length;
+    this.#stream ??= this.#open(this.#createDecompressor(chunk[0] ?? 0));
+    this.#stream.write(chunk, () => this.#releasePending(length));
   }
 
   end(): void {
-    if (this.#ended) return;
-    this.#ended = true;
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     const stream = this.#stream;
-    if (stream === undefined || stream.closed) this.#sink.onDecodedEnd(this.#room < 0);
+    if (stream === undefined || stream.closed) this.#sink.onDecodedEnd(this.#availableBytes < 0);
     else if (!stream.destroyed) stream.end();
   }
 
+  #releasePending(length: number): void {
+    // A closed stream may report a chunk again that was released when it closed.
+    const bytes = Math.min(length, this.#pendingBytes);
+    this.#pendingBytes -= bytes;
+    this.#budget.release(bytes);
+  }
+
   #open(stream: Transform): Transform {
-    stream.on('data', (piece: Buffer) => {
-      if (!this.#sink.onDecoded(piece)) stream.destroy();
+    stream.on('data', (chunk: Buffer) => {
+      if (!this.#sink.onDecoded(chunk)) stream.destroy();
     });
-    // What came before it counts.
+    // What was decoded before the error counts.
     stream.on('error', () => {});
     stream.on('close', () => {
-      this.#decoded(this.#waiting);
-      if (this.#ended) this.#sink.onDecodedEnd(this.#room < 0);
+      this.#releasePending(this.#pendingBytes);
+      if (this.#hasEnded) this.#sink.onDecodedEnd(this.#availableBytes < 0);
     });
     return stream;
   }

@@ -3,98 +3,104 @@ import { expect } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import type { ResponseHeaders } from '../http/client/client.ts';
 import { createLogger } from '../telemetry/log.ts';
+import { deliverChunks } from './chunks.fixture.ts';
 import { type Interaction, InteractionStore, type RecordedBody } from './interaction-store.ts';
-import { givePieces } from './pieces.fixture.ts';
 import { InteractionRecorder, type RecorderOptions } from './recorder.ts';
 
-/** One exchange as the relay sees it. */
+/** One proxied exchange. */
 export interface Exchange {
   readonly method?: string;
   readonly target?: string;
   readonly headers?: IncomingHttpHeaders;
   readonly request?: string | Buffer;
-  /** False for a client that leaves before its request was sent. */
+  /** False for a client that disconnects before the request is complete. */
   readonly requestEnds?: boolean;
-  /** 0 for an exchange without an answer. */
+  /** 0 for an exchange without a response. */
   readonly status?: number;
-  readonly answerHeaders?: ResponseHeaders;
-  readonly answer?: string | Buffer;
-  /** Where both bodies are cut into pieces. */
-  readonly places?: readonly number[];
+  readonly responseHeaders?: ResponseHeaders;
+  readonly response?: string | Buffer;
+  /** Positions at which both bodies are split into chunks. */
+  readonly splitAt?: readonly number[];
 }
 
-/** A request for a completion. */
-export const ASKING = '{"model":"m","messages":[{"role":"user","content":"Hello"}]}';
+/** Body of a completion request. */
+export const COMPLETION_REQUEST = '{"model":"m","messages":[{"role":"user","content":"Hello"}]}';
 
-/** What may be answered. */
-export const ANSWER =
+/** Body of a completion response. */
+export const COMPLETION_RESPONSE =
   '{"id":"c-1","model":"big","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"}}]}';
-/** Headers of an answer that is an event stream. */
+/** Headers of an event stream. */
 export const EVENTS = { 'content-type': 'text/event-stream; charset=utf-8' };
 
 export const MIB = 1024 * 1024;
-/** Bytes that are kept of a body. */
+/** Recorded bytes per body. */
 export const LIMIT = 4 * MIB;
 
-/** A JSON object of exactly so many bytes. */
+/** JSON object of exactly this size. */
 export function sized(bytes: number, members: string): string {
-  const head = `{${members},"filling":"`;
+  const head = `{${members},"padding":"`;
   return `${head}${'x'.repeat(bytes - head.length - 2)}"}`;
 }
 
-/** A recorder with a store and a log of its own. */
+/** Recorder with its own store and log. */
 export class RecordedExchanges {
   readonly store = new InteractionStore(10_000);
   readonly log: string[] = [];
   readonly recorder: InteractionRecorder;
 
-  constructor(limits: Pick<RecorderOptions, 'bodyLimit' | 'underWayLimit'> = {}) {
+  constructor(limits: Pick<RecorderOptions, 'bodyLimit' | 'totalLimit'> = {}) {
     const log = createLogger(DEFAULT_LOG_FILTER, (line) => this.log.push(line)).target('service::inference');
     this.recorder = new InteractionRecorder({ store: this.store, log, ...limits });
   }
 
-  /** Tells the recorder of one exchange, from its beginning to its end. */
-  tell(exchange: Exchange): void {
-    const { method = 'POST', target = '/v1/chat/completions', headers = {}, request = ASKING, places = [] } = exchange;
-    const { status = 200, answerHeaders = {}, answer = '', requestEnds = true } = exchange;
-    const recording = this.recorder.begin(method, target, headers);
-    givePieces(Buffer.from(request), places, (piece) => recording?.requestChunk(piece));
+  /** Reports a whole exchange to the recorder. */
+  replay(exchange: Exchange): void {
+    const {
+      method = 'POST',
+      target = '/v1/chat/completions',
+      headers = {},
+      request = COMPLETION_REQUEST,
+      splitAt = [],
+    } = exchange;
+    const { status = 200, responseHeaders = {}, response = '', requestEnds = true } = exchange;
+    const recording = this.recorder.start(method, target, headers);
+    deliverChunks(Buffer.from(request), splitAt, (chunk) => recording?.requestChunk(chunk));
     if (requestEnds) recording?.requestEnd();
     if (status !== 0) {
-      recording?.responseHead(status, answerHeaders);
-      givePieces(Buffer.from(answer), places, (piece) => recording?.responseChunk(piece));
+      recording?.responseHead(status, responseHeaders);
+      deliverChunks(Buffer.from(response), splitAt, (chunk) => recording?.responseChunk(chunk));
     }
     recording?.end();
   }
 
-  /** What is recorded of an exchange whose bodies are not compressed; undefined when it is nothing. */
+  /** Returns the interaction of an exchange without compression; undefined if it was not recorded. */
   recordPlain(exchange: Exchange): Interaction | undefined {
-    this.tell(exchange);
-    return this.#taken();
+    this.replay(exchange);
+    return this.#takeRecorded();
   }
 
-  /** What is recorded of an exchange; it has to be something. Decompressing takes its time. */
+  /** Returns the interaction of an exchange, which must be recorded, after decompression. */
   async record(exchange: Exchange): Promise<Interaction | undefined> {
-    this.tell(exchange);
+    this.replay(exchange);
     await expect.poll(() => this.store.list().length, { interval: 5, timeout: 20_000 }).toBe(1);
-    return this.#taken();
+    return this.#takeRecorded();
   }
 
-  #taken(): Interaction | undefined {
+  #takeRecorded(): Interaction | undefined {
     const [found] = this.store.list();
-    // Its bodies have to outlive the store's.
-    const kept = found && plain(found);
+    // The store drops the bodies of its own objects.
+    const copy = found && copyOf(found);
     this.store.clear();
-    return kept;
+    return copy;
   }
 }
 
-function plain(found: Interaction): Interaction {
+function copyOf(found: Interaction): Interaction {
   const { epochMs, path, conversationId, completionId, model, statusCode, durationMs, request, response } = found;
   return { epochMs, path, conversationId, completionId, model, statusCode, durationMs, request, response };
 }
 
-/** The body as it would be answered. */
+/** Returns the body as the API returns it. */
 export function bodyValue({ body }: RecordedBody): unknown {
   if (body === undefined) return null;
   return body.isJson ? JSON.parse(body.bytes.toString()) : body.bytes.toString();

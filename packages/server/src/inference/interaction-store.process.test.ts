@@ -6,7 +6,7 @@ import { InteractionStore } from './interaction-store.ts';
 
 const MIB = 1024 * 1024;
 
-test('10,000 interactions take no more memory than the bodies may', async () => {
+test('10,000 interactions take little more memory than the limit of bodies', async () => {
   setFlagsFromString('--expose-gc');
   const collect: unknown = runInNewContext('gc');
   const used = () => {
@@ -24,7 +24,7 @@ test('10,000 interactions take no more memory than the bodies may', async () => 
   }
   expect(store.list()).toHaveLength(10_000);
   expect(store.list().filter(({ request }) => request.body !== undefined)).toHaveLength(Math.floor((8 * MIB) / 20_000));
-  // An interaction without its bodies is less than 1 KiB. What is collected is not given back at once.
+  // An interaction without its bodies is less than 1 KiB. Collected memory is not returned at once.
   await expect.poll(taken, { timeout: 10_000 }).toBeLessThan(18 * MIB);
   expect(taken()).toBeGreaterThan(7 * MIB);
   store.clear();

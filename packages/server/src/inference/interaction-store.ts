@@ -1,41 +1,172 @@
-import type { StoredBody } from './body-capture.ts';
+/** Stored body: UTF-8 in a buffer of its own, not a view of a larger one. */
+export interface StoredBody {
+  /** Whether the bytes are JSON; otherwise they are text. */
+  readonly isJson: boolean;
+  readonly bytes: Buffer;
+}
 
-/** Records in the order in which they were put in; they leave in that order too. What has left costs nothing. */
-export class RecordQueue<T> {
-  #items: (T | undefined)[] = [];
-  #start = 0;
+/** Body of a completed exchange. */
+export interface RecordedBody {
+  /** Undefined if there was none, or none that can be decoded. */
+  readonly body: StoredBody | undefined;
+  /** Whether bytes were discarded. */
+  readonly truncated: boolean;
+}
 
+/** Recorded chat completion (decisions 2.9). */
+export interface Interaction {
+  /** Arrival time of the request. */
+  readonly epochMs: number;
+  /** Without the query. */
+  readonly path: string;
+  readonly conversationId: string | undefined;
+  readonly completionId: string | undefined;
+  readonly model: string | undefined;
+  /** 0 if the exchange ended before a response began. */
+  readonly statusCode: number;
+  readonly durationMs: number;
+  readonly request: RecordedBody;
+  readonly response: RecordedBody;
+}
+
+/** Default limit of all stored bodies (decisions 8). */
+const MAX_BODY_BYTES = 256 * 1024 * 1024;
+
+/** Selects interactions; without members, all of them. */
+export interface InteractionFilter {
+  readonly conversationId?: string | undefined;
+  readonly completionId?: string | undefined;
+  /** Maximum number; the newest are returned. */
+  readonly limit?: number | undefined;
+}
+
+/**
+ * In-memory store of the latest interactions (decisions 2.9). Beyond the capacity the first recorded interaction is
+ * removed; beyond 256 MiB of bodies the first recorded interactions lose their bodies.
+ */
+export class InteractionStore {
+  #capacity: number;
+  readonly #maxBodyBytes: number;
+  #bodyBytes = 0;
+  #all = new RecordQueue<StoredInteraction>();
+  #withBodies = new RecordQueue<StoredInteraction>();
+  readonly #conversations = new Map<string, RecordQueue<StoredInteraction>>();
+  readonly #completions = new Map<string, StoredInteraction>();
+
+  constructor(capacity: number, maxBodyBytes: number = MAX_BODY_BYTES) {
+    this.#capacity = capacity;
+    this.#maxBodyBytes = maxBodyBytes;
+  }
+
+  /** Maximum number of interactions; 0 disables recording. */
+  get capacity(): number {
+    return this.#capacity;
+  }
+
+  /** Removes interactions beyond the new capacity at once. */
+  set capacity(capacity: number) {
+    this.#capacity = capacity;
+    while (this.#all.length > capacity) this.#evict();
+  }
+
+  /** Number of stored interactions. */
   get length(): number {
-    return this.#items.length - this.#start;
+    return this.#all.length;
   }
 
-  push(item: T): void {
-    this.#items.push(item);
+  /** Bytes of all stored bodies. */
+  get bodyBytes(): number {
+    return this.#bodyBytes;
   }
 
-  /** Takes the oldest out. */
-  shift(): T | undefined {
-    if (this.length === 0) return undefined;
-    const item = this.#items[this.#start];
-    this.#items[this.#start++] = undefined;
-    // Moving the rest each time would cost as much as there is; this way it is once per record.
-    if (this.#start * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#start);
-      this.#start = 0;
+  add(interaction: Interaction): void {
+    if (this.#capacity === 0) return;
+    while (this.#all.length >= this.#capacity) this.#evict();
+    const stored = new StoredInteraction(interaction);
+    this.#all.push(stored);
+    if (stored.bodyBytes > 0) this.#withBodies.push(stored);
+    this.#bodyBytes += stored.bodyBytes;
+    const { conversationId, completionId } = stored;
+    if (conversationId !== undefined) this.#conversation(conversationId).push(stored);
+    if (completionId !== undefined) this.#completions.set(completionId, stored);
+    while (this.#bodyBytes > this.#maxBodyBytes) {
+      const oldest = this.#withBodies.shift();
+      if (oldest === undefined) return;
+      this.#bodyBytes -= oldest.dropBodies();
     }
-    return item;
   }
 
-  /** The newest `count`, oldest first. */
-  newest(count: number): T[] {
-    return this.#items
-      .slice(Math.max(this.#start, this.#items.length - count))
-      .filter((item): item is T => item !== undefined);
+  /** Removes all interactions. */
+  clear(): void {
+    while (this.#all.length > 0) this.#evict();
+  }
+
+  /** Returns the selected interactions in order of arrival. */
+  list({ conversationId, completionId, limit = this.#all.length }: InteractionFilter = {}): readonly Interaction[] {
+    const candidates = conversationId === undefined ? this.#all : this.#conversations.get(conversationId);
+    if (candidates === undefined) return [];
+    const found =
+      completionId === undefined
+        ? candidates.newest(candidates.length)
+        : candidates.newest(candidates.length).filter((each) => each.completionId === completionId);
+    const sorted = sortByArrival(found);
+    return limit < sorted.length ? sorted.slice(sorted.length - limit) : sorted;
+  }
+
+  /**
+   * Returns the latest `count` interactions of a conversation, oldest first: those with this conversation id, else the
+   * conversation of the interaction with this completion id (decisions 4.7, "History look-up").
+   */
+  history(id: string, count: number): readonly Interaction[] {
+    const known = this.#conversations.get(id);
+    if (known !== undefined) return sortByArrival(known.newest(count));
+    const completion = this.#completions.get(id);
+    if (completion === undefined) return [];
+    const conversation = this.#conversations.get(completion.conversationId ?? '');
+    return conversation === undefined ? [completion] : sortByArrival(conversation.newest(count));
+  }
+
+  /** Returns the interaction with this completion id; of several, the one recorded last. */
+  completion(id: string): Interaction | undefined {
+    return this.#completions.get(id);
+  }
+
+  #conversation(id: string): RecordQueue<StoredInteraction> {
+    let queue = this.#conversations.get(id);
+    if (queue === undefined) {
+      queue = new RecordQueue();
+      this.#conversations.set(id, queue);
+    }
+    return queue;
+  }
+
+  #evict(): void {
+    const oldest = this.#all.shift();
+    if (oldest === undefined) return;
+    if (oldest.bodyBytes > 0) {
+      this.#withBodies.shift();
+      this.#bodyBytes -= oldest.dropBodies();
+    }
+    const { conversationId, completionId } = oldest;
+    if (conversationId !== undefined) {
+      const queue = this.#conversations.get(conversationId);
+      queue?.shift();
+      if (queue?.length === 0) this.#conversations.delete(conversationId);
+    }
+    if (completionId !== undefined && this.#completions.get(completionId) === oldest) {
+      this.#completions.delete(completionId);
+    }
   }
 }
 
-/** An interaction that may lose its bodies later. */
-export class StoredInteraction implements Interaction {
+/** Interactions are recorded when they end, so some are stored after others that arrived later. */
+function sortByArrival(found: StoredInteraction[]): StoredInteraction[] {
+  const isSorted = found.every((each, at) => at === 0 || each.epochMs >= (found[at - 1]?.epochMs ?? 0));
+  return isSorted ? found : found.sort((a, b) => a.epochMs - b.epochMs);
+}
+
+/** Interaction whose bodies can be dropped. */
+class StoredInteraction implements Interaction {
   readonly epochMs: number;
   readonly path: string;
   readonly conversationId: string | undefined;
@@ -71,11 +202,11 @@ export class StoredInteraction implements Interaction {
     return bytesOf(this.#request) + bytesOf(this.#response);
   }
 
-  /** Drops the bodies, and says of each that there was one. Returns how many bytes they had. */
+  /** Drops both bodies and marks them as truncated; returns the number of bytes. */
   dropBodies(): number {
     const bytes = this.bodyBytes;
-    this.#request = dropped(this.#request);
-    this.#response = dropped(this.#response);
+    this.#request = withoutBody(this.#request);
+    this.#response = withoutBody(this.#response);
     return bytes;
   }
 }
@@ -84,166 +215,40 @@ function bytesOf({ body }: RecordedBody): number {
   return body?.bytes.length ?? 0;
 }
 
-function dropped({ body, truncated }: RecordedBody): RecordedBody {
+function withoutBody({ body, truncated }: RecordedBody): RecordedBody {
   return { body: undefined, truncated: truncated || body !== undefined };
 }
 
-const BODY_BYTES = 256 * 1024 * 1024;
+/** First-in, first-out queue; items that were removed cost nothing. */
+export class RecordQueue<T> {
+  #items: (T | undefined)[] = [];
+  #start = 0;
 
-/** Which interactions are asked for; all where nothing is said. */
-export interface InteractionFilter {
-  readonly conversationId?: string | undefined;
-  readonly completionId?: string | undefined;
-  /** Only as many, the newest. */
-  readonly limit?: number | undefined;
-}
-
-/**
- * The latest interactions, in memory (decisions 2.9). When there are more than the capacity, the one that was recorded
- * first goes. When their bodies have more than 256 MiB together, those that were recorded first lose their bodies.
- */
-export class InteractionStore {
-  #capacity: number;
-  readonly #mostBytes: number;
-  #bytes = 0;
-  #all = new RecordQueue<StoredInteraction>();
-  /** Those that have bodies. */
-  #withBodies = new RecordQueue<StoredInteraction>();
-  readonly #conversations = new Map<string, RecordQueue<StoredInteraction>>();
-  readonly #completions = new Map<string, StoredInteraction>();
-
-  /** `mostBytes` of bodies are kept (default 256 MiB, decisions 8). */
-  constructor(capacity: number, mostBytes: number = BODY_BYTES) {
-    this.#capacity = capacity;
-    this.#mostBytes = mostBytes;
-  }
-
-  /** How many are kept; 0 for none at all. */
-  get capacity(): number {
-    return this.#capacity;
-  }
-
-  /** Keeps as many from now on; those that are too many go at once. */
-  set capacity(capacity: number) {
-    this.#capacity = capacity;
-    while (this.#all.length > capacity) this.#evict();
-  }
-
-  /** How many there are now. */
   get length(): number {
-    return this.#all.length;
+    return this.#items.length - this.#start;
   }
 
-  /** Bytes of their bodies together. */
-  get bodyBytes(): number {
-    return this.#bytes;
+  push(item: T): void {
+    this.#items.push(item);
   }
 
-  add(interaction: Interaction): void {
-    if (this.#capacity === 0) return;
-    while (this.#all.length >= this.#capacity) this.#evict();
-    const stored = new StoredInteraction(interaction);
-    this.#all.push(stored);
-    if (stored.bodyBytes > 0) this.#withBodies.push(stored);
-    this.#bytes += stored.bodyBytes;
-    const { conversationId, completionId } = stored;
-    if (conversationId !== undefined) this.#conversation(conversationId).push(stored);
-    if (completionId !== undefined) this.#completions.set(completionId, stored);
-    while (this.#bytes > this.#mostBytes) {
-      const oldest = this.#withBodies.shift();
-      if (oldest === undefined) return;
-      this.#bytes -= oldest.dropBodies();
+  /** Removes and returns the oldest item. */
+  shift(): T | undefined {
+    if (this.length === 0) return undefined;
+    const item = this.#items[this.#start];
+    this.#items[this.#start++] = undefined;
+    // Moving the remaining items on each call would be linear; this moves each item once on average.
+    if (this.#start * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#start);
+      this.#start = 0;
     }
+    return item;
   }
 
-  /** Forgets all of them. */
-  clear(): void {
-    while (this.#all.length > 0) this.#evict();
+  /** Returns the newest `count` items, oldest first. */
+  newest(count: number): T[] {
+    return this.#items
+      .slice(Math.max(this.#start, this.#items.length - count))
+      .filter((item): item is T => item !== undefined);
   }
-
-  /** Those asked for, in the order in which they arrived. */
-  list({ conversationId, completionId, limit = this.#all.length }: InteractionFilter = {}): readonly Interaction[] {
-    const candidates = conversationId === undefined ? this.#all : this.#conversations.get(conversationId);
-    if (candidates === undefined) return [];
-    const found =
-      completionId === undefined
-        ? candidates.newest(candidates.length)
-        : candidates.newest(candidates.length).filter((each) => each.completionId === completionId);
-    const inOrder = byArrival(found);
-    return limit < inOrder.length ? inOrder.slice(inOrder.length - limit) : inOrder;
-  }
-
-  /**
-   * The latest `count` interactions of a conversation, oldest first: those with this conversation id; where there are
-   * none, the one with this completion id and those of its conversation (decisions 4.7, "History look-up").
-   */
-  history(id: string, count: number): readonly Interaction[] {
-    const known = this.#conversations.get(id);
-    if (known !== undefined) return byArrival(known.newest(count));
-    const completion = this.#completions.get(id);
-    if (completion === undefined) return [];
-    const conversation = this.#conversations.get(completion.conversationId ?? '');
-    return conversation === undefined ? [completion] : byArrival(conversation.newest(count));
-  }
-
-  /** The interaction with this completion id; of several the one recorded last. */
-  completion(id: string): Interaction | undefined {
-    return this.#completions.get(id);
-  }
-
-  #conversation(id: string): RecordQueue<StoredInteraction> {
-    let queue = this.#conversations.get(id);
-    if (queue === undefined) {
-      queue = new RecordQueue();
-      this.#conversations.set(id, queue);
-    }
-    return queue;
-  }
-
-  #evict(): void {
-    const oldest = this.#all.shift();
-    if (oldest === undefined) return;
-    if (oldest.bodyBytes > 0) {
-      this.#withBodies.shift();
-      this.#bytes -= oldest.dropBodies();
-    }
-    const { conversationId, completionId } = oldest;
-    if (conversationId !== undefined) {
-      const queue = this.#conversations.get(conversationId);
-      queue?.shift();
-      if (queue?.length === 0) this.#conversations.delete(conversationId);
-    }
-    if (completionId !== undefined && this.#completions.get(completionId) === oldest) {
-      this.#completions.delete(completionId);
-    }
-  }
-}
-
-/** Interactions are recorded when they end, so that some come behind others that arrived later. */
-function byArrival(found: StoredInteraction[]): StoredInteraction[] {
-  const inOrder = found.every((each, at) => at === 0 || each.epochMs >= (found[at - 1]?.epochMs ?? 0));
-  return inOrder ? found : found.sort((a, b) => a.epochMs - b.epochMs);
-}
-
-/** A body of an exchange that is over. Undefined: there was none, or none that can be read. */
-export interface RecordedBody {
-  readonly body: StoredBody | undefined;
-  /** Whether there was more of it than is kept. */
-  readonly truncated: boolean;
-}
-
-/** One completion that was asked for, as it is recorded (decisions 2.9). */
-export interface Interaction {
-  /** When the request arrived. */
-  readonly epochMs: number;
-  /** Without query. */
-  readonly path: string;
-  readonly conversationId: string | undefined;
-  readonly completionId: string | undefined;
-  readonly model: string | undefined;
-  /** 0 when the exchange ended before an answer began. */
-  readonly statusCode: number;
-  readonly durationMs: number;
-  readonly request: RecordedBody;
-  readonly response: RecordedBody;
 }

@@ -1,9 +1,9 @@
-import { storedBody } from './body-capture.ts';
+import { toStoredBody } from './body-capture.ts';
 import type { Interaction, RecordedBody } from './interaction-store.ts';
 import { JsonScanner } from './json-scanner.ts';
 
-/** What an interaction of a test says; the rest does not matter to it. */
-interface Told {
+/** Members that a test sets. */
+interface InteractionInput {
   readonly epochMs?: number;
   readonly conversationId?: string;
   readonly completionId?: string;
@@ -11,29 +11,29 @@ interface Told {
   readonly statusCode?: number;
   readonly requestText?: string;
   readonly responseText?: string;
-  /** Whether the response is. */
+  /** Whether the response is truncated. */
   readonly truncated?: boolean;
 }
 
-/** An interaction as the recorder would have made it. */
-export function recordedInteraction(told: Told): Interaction {
+/** Returns an interaction as the recorder creates it. */
+export function recordedInteraction(input: InteractionInput): Interaction {
   return {
-    epochMs: told.epochMs ?? 1,
+    epochMs: input.epochMs ?? 1,
     path: '/v1/chat/completions',
-    conversationId: told.conversationId,
-    completionId: told.completionId,
-    model: told.model,
-    statusCode: told.statusCode ?? 200,
+    conversationId: input.conversationId,
+    completionId: input.completionId,
+    model: input.model,
+    statusCode: input.statusCode ?? 200,
     durationMs: 7,
-    request: body(told.requestText, false),
-    response: body(told.responseText, told.truncated ?? false),
+    request: body(input.requestText, false),
+    response: body(input.responseText, input.truncated ?? false),
   };
 }
 
 function body(text: string | undefined, truncated: boolean): RecordedBody {
   if (text === undefined) return { body: undefined, truncated };
   const bytes = Buffer.from(text);
-  const outline = new JsonScanner();
-  outline.write(bytes);
-  return { body: storedBody(bytes, truncated, outline), truncated };
+  const json = new JsonScanner();
+  json.write(bytes);
+  return { body: toStoredBody(bytes, truncated, json), truncated };
 }

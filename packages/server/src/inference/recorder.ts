@@ -1,88 +1,139 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Filter } from '../http/chain.ts';
 import type { ResponseHeaders } from '../http/client/client.ts';
-import { correlationOf, idTooLong } from '../telemetry/correlation.ts';
+import { correlationOf, oversizedIdHeader } from '../telemetry/caller.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import { RecordedEvents, RecordedText } from './body-capture.ts';
-import { type CompletionUsage, completionUsage } from './completion-assembler.ts';
-import { type BodyDecoder, decoderFor } from './decoder.ts';
+import type { RecordedCompletion } from '../telemetry/request-spans.ts';
+import { EventStreamCapture, TextCapture } from './body-capture.ts';
+import { MemoryBudget } from './bounded-memory.ts';
+import { parseUsage } from './completion-assembler.ts';
+import { type BodyDecoder, createDecoder } from './decoder.ts';
 import type { InteractionStore } from './interaction-store.ts';
 
-/** What all recordings of a recorder share. */
-export interface RecordingParts {
+/** Options of {@link serviceIntercept}. */
+export interface InterceptOptions {
+  readonly recorder: Pick<InteractionRecorder, 'start'>;
+}
+
+/** Creates the filter that records the completions that a `load_balancer` after it proxies (decisions 1.4, 4.8). */
+export function serviceIntercept({ recorder }: InterceptOptions): Filter {
+  return (context) => {
+    const { method, path, headers, observation } = context;
+    const onRecorded = observation && ((completion: RecordedCompletion) => observation.completed(completion));
+    context.recording = () => recorder.start(method, path, headers, onRecorded);
+    return undefined;
+  };
+}
+
+/** Options of {@link InteractionRecorder}. */
+export interface RecorderOptions {
+  /** Its capacity is read for each exchange. */
+  readonly store: Pick<InteractionStore, 'capacity' | 'add'>;
+  readonly log: TargetLogger;
+  /** Recorded bytes per body (default 4 MiB, decisions 8). */
+  readonly bodyLimit?: number;
+  /** Bytes in memory for all exchanges in progress (default 256 MiB). */
+  readonly totalLimit?: number;
+}
+
+/**
+ * Records chat completions (decisions 4.8). The proxy reports what it forwards after it has forwarded it; recording never
+ * waits, throws or takes long.
+ *
+ * @example
+ * const recording = recorder.start(request.method, request.url, request.headers);
+ * upstream.write(chunk);
+ * recording?.requestChunk(chunk);
+ */
+export class InteractionRecorder {
+  readonly #store: Pick<InteractionStore, 'capacity'>;
+  readonly #options: RecordingOptions;
+
+  constructor({ store, log, bodyLimit = 4 * 1024 * 1024, totalLimit = 256 * 1024 * 1024 }: RecorderOptions) {
+    this.#store = store;
+    this.#options = { store, log, bodyLimit, budget: new MemoryBudget(totalLimit) };
+  }
+
+  /**
+   * Starts recording an exchange whose request has just arrived; returns undefined if it is not recorded. `onRecorded` is
+   * called after the interaction has been stored.
+   */
+  start(
+    method: string,
+    target: string,
+    headers: IncomingHttpHeaders,
+    onRecorded?: (completion: RecordedCompletion) => void,
+  ): ExchangeRecording | undefined {
+    if (method !== 'POST' || this.#store.capacity === 0) return undefined;
+    return new ExchangeRecording(this.#options, target, headers, onRecorded);
+  }
+}
+
+/** Options that all recordings of a recorder share. */
+interface RecordingOptions {
   readonly store: Pick<InteractionStore, 'add'>;
   readonly log: TargetLogger;
-  /** Bytes kept of each body. */
+  /** Recorded bytes per body. */
   readonly bodyLimit: number;
   readonly budget: MemoryBudget;
 }
 
-/** A completion that was recorded, as telemetry tells of it: nothing of what was asked or answered. */
-export interface RecordedCompletion extends CompletionUsage {
-  readonly completionId: string | undefined;
-  readonly requestModel: string | undefined;
-  readonly responseModel: string | undefined;
-  /** 0 when the exchange ended before an answer began. */
-  readonly statusCode: number;
-  /** When it ended, on the clock of `performance`. */
-  readonly endedAt: number;
-}
+/** Truncated requests with this path suffix are recorded although they cannot be parsed (decisions 4.8). */
+const COMPLETIONS_PATH = '/chat/completions';
+const MAX_PATH_CHARACTERS = 2_048;
 
-/** Paths whose requests count although they are too long to be read as JSON (decisions 4.8). */
-const COMPLETIONS = '/chat/completions';
-const LONGEST_PATH = 2_048;
-
-/** One exchange of the inference listener while it passes. None of the methods waits or throws. */
+/** Recording of one proxied exchange. No method waits or throws. */
 export class ExchangeRecording {
-  readonly #parts: RecordingParts;
+  readonly #options: RecordingOptions;
   readonly #epochMs = Date.now();
-  readonly #begun = performance.now();
-  readonly #told: ((completion: RecordedCompletion) => void) | undefined;
-  #endedAfter = 0;
+  readonly #startedAt = performance.now();
+  readonly #onRecorded: ((completion: RecordedCompletion) => void) | undefined;
+  #durationMs = 0;
   readonly #path: string;
   readonly #headers: IncomingHttpHeaders;
-  readonly #request: RecordedText;
+  readonly #request: TextCapture;
   readonly #requestDecoder: BodyDecoder | undefined;
-  #requestEnded = false;
-  #requestDecoded = false;
+  #isRequestComplete = false;
+  #isRequestDecoded = false;
   #status = 0;
-  #response: RecordedText | RecordedEvents | undefined = undefined;
+  #response: TextCapture | EventStreamCapture | undefined = undefined;
   #responseDecoder: BodyDecoder | undefined = undefined;
-  #responseDecoded = false;
-  #ended = false;
-  /** Nothing is recorded of it. */
-  #over = false;
+  #isResponseDecoded = false;
+  #hasEnded = false;
+  /** Set if the exchange is not recorded. */
+  #isDiscarded = false;
 
   constructor(
-    parts: RecordingParts,
+    options: RecordingOptions,
     target: string,
     headers: IncomingHttpHeaders,
-    told?: (completion: RecordedCompletion) => void,
+    onRecorded?: (completion: RecordedCompletion) => void,
   ) {
-    this.#parts = parts;
-    this.#told = told;
-    this.#path = (target.split('?', 1)[0] ?? '').slice(0, LONGEST_PATH);
+    const { bodyLimit, budget } = options;
+    this.#options = options;
+    this.#onRecorded = onRecorded;
+    this.#path = (target.split('?', 1)[0] ?? '').slice(0, MAX_PATH_CHARACTERS);
     this.#headers = headers;
-    this.#request = new RecordedText(parts.bodyLimit, parts.budget, () => this.#onRequestDecoded());
-    this.#requestDecoder = decoderFor(headers['content-encoding'], this.#request, 2 * parts.bodyLimit, parts.budget);
-    if (this.#requestDecoder === undefined) this.#over = true;
+    this.#request = new TextCapture(bodyLimit, budget, () => this.#onRequestDecoded());
+    this.#requestDecoder = createDecoder(headers['content-encoding'], this.#request, 2 * bodyLimit, budget);
+    if (this.#requestDecoder === undefined) this.#isDiscarded = true;
   }
 
-  /** A piece of the request's body, as it was sent. It may not be changed after this. */
+  /** Records a chunk of the request body, as sent. The chunk must not be modified afterwards. */
   requestChunk(chunk: Buffer): void {
-    if (this.#over || this.#requestEnded) return;
+    if (this.#isDiscarded || this.#isRequestComplete) return;
     try {
       this.#requestDecoder?.write(chunk);
-      if (this.#request.outline.broken && !this.#path.endsWith(COMPLETIONS)) this.#giveUp();
+      if (this.#request.json.isInvalid && !this.#path.endsWith(COMPLETIONS_PATH)) this.#discard();
     } catch (error) {
       this.#fail(error);
     }
   }
 
-  /** All of the request has come. */
+  /** Called when the request is complete. */
   requestEnd(): void {
-    if (this.#over || this.#requestEnded) return;
-    this.#requestEnded = true;
+    if (this.#isDiscarded || this.#isRequestComplete) return;
+    this.#isRequestComplete = true;
     try {
       this.#requestDecoder?.end();
     } catch (error) {
@@ -90,29 +141,29 @@ export class ExchangeRecording {
     }
   }
 
-  /** The head of the answer that the client gets; header names in lower case. */
+  /** Records the head of the response to the client; header names in lower case. */
   responseHead(status: number, headers: ResponseHeaders): void {
-    if (this.#over || this.#ended || this.#status !== 0) return;
+    if (this.#isDiscarded || this.#hasEnded || this.#status !== 0) return;
     this.#status = status;
     try {
-      const { bodyLimit, budget } = this.#parts;
+      const { bodyLimit, budget } = this.#options;
       const type = headers['content-type'];
-      const isEvents = typeof type === 'string' && /^\s*text\/event-stream\s*(?:;|$)/i.test(type);
+      const isEventStream = typeof type === 'string' && /^\s*text\/event-stream\s*(?:;|$)/i.test(type);
       const onEnd = () => this.#onResponseDecoded();
-      const response = isEvents
-        ? new RecordedEvents(bodyLimit, budget, onEnd)
-        : new RecordedText(bodyLimit, budget, onEnd);
-      this.#responseDecoder = decoderFor(headers['content-encoding']?.toString(), response, 2 * bodyLimit, budget);
-      // What cannot be decoded is not kept.
+      const response = isEventStream
+        ? new EventStreamCapture(bodyLimit, budget, onEnd)
+        : new TextCapture(bodyLimit, budget, onEnd);
+      this.#responseDecoder = createDecoder(headers['content-encoding']?.toString(), response, 2 * bodyLimit, budget);
+      // A body in an unknown coding is not stored.
       if (this.#responseDecoder !== undefined) this.#response = response;
     } catch (error) {
       this.#fail(error);
     }
   }
 
-  /** A piece of the answer's body, as it was sent; see {@link requestChunk}. */
+  /** Records a chunk of the response body; see {@link requestChunk}. */
   responseChunk(chunk: Buffer): void {
-    if (this.#over || this.#ended) return;
+    if (this.#isDiscarded || this.#hasEnded) return;
     try {
       this.#responseDecoder?.write(chunk);
     } catch (error) {
@@ -120,11 +171,11 @@ export class ExchangeRecording {
     }
   }
 
-  /** The exchange is over: the answer has ended or broken off, or the client has left. What came is recorded. */
+  /** Called when the response has ended or failed, or the client has disconnected. Stores what has arrived. */
   end(): void {
-    if (this.#over || this.#ended) return;
-    this.#ended = true;
-    this.#endedAfter = performance.now() - this.#begun;
+    if (this.#isDiscarded || this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#durationMs = performance.now() - this.#startedAt;
     this.requestEnd();
     try {
       if (this.#responseDecoder === undefined) this.#onResponseDecoded();
@@ -135,20 +186,20 @@ export class ExchangeRecording {
   }
 
   #onRequestDecoded(): void {
-    this.#requestDecoded = true;
-    const { cut, outline } = this.#request;
-    const counts = cut ? this.#path.endsWith(COMPLETIONS) : outline.complete && outline.hasMessages;
-    if (counts) this.#settle();
-    else this.#giveUp();
+    this.#isRequestDecoded = true;
+    const { isTruncated, json } = this.#request;
+    const isCompletion = isTruncated ? this.#path.endsWith(COMPLETIONS_PATH) : json.isComplete && json.hasMessages;
+    if (isCompletion) this.#recordWhenDecoded();
+    else this.#discard();
   }
 
   #onResponseDecoded(): void {
-    this.#responseDecoded = true;
-    this.#settle();
+    this.#isResponseDecoded = true;
+    this.#recordWhenDecoded();
   }
 
-  #settle(): void {
-    if (this.#over || !this.#ended || !this.#requestDecoded || !this.#responseDecoded) return;
+  #recordWhenDecoded(): void {
+    if (this.#isDiscarded || !this.#hasEnded || !this.#isRequestDecoded || !this.#isResponseDecoded) return;
     try {
       this.#record();
     } catch (error) {
@@ -157,129 +208,45 @@ export class ExchangeRecording {
   }
 
   #record(): void {
-    const { store, log } = this.#parts;
+    const { store, log } = this.#options;
     const headers = this.#headers;
     const path = this.#path;
-    const header = idTooLong(headers);
-    if (header !== undefined)
-      log.warn(`${header} has more than 256 bytes: it is ignored; send a shorter one`, { path });
+    const oversized = oversizedIdHeader(headers);
+    if (oversized !== undefined) log.warn(`${oversized} has more than 256 bytes and is ignored`, { path });
     const request = this.#request;
     const response = this.#response;
-    const says = response instanceof RecordedEvents ? response.completion : response?.outline;
-    const truncated = response?.cut ?? false;
+    const completion = response instanceof EventStreamCapture ? response.completion : response?.json;
+    const truncated = response?.isTruncated ?? false;
     const body = response?.take();
     store.add({
       epochMs: this.#epochMs,
       path,
       conversationId: correlationOf(headers).conversationId,
-      completionId: says?.id,
-      model: says?.model,
+      completionId: completion?.id,
+      model: completion?.model,
       statusCode: this.#status,
-      durationMs: Math.round(this.#endedAfter),
-      request: { truncated: request.cut, body: request.take() },
+      durationMs: Math.round(this.#durationMs),
+      request: { truncated: request.isTruncated, body: request.take() },
       response: { truncated, body },
     });
-    this.#told?.({
-      ...completionUsage(body),
-      completionId: says?.id,
-      requestModel: request.outline.model,
-      responseModel: says?.model,
+    this.#onRecorded?.({
+      ...parseUsage(body),
+      completionId: completion?.id,
+      requestModel: request.json.model,
+      responseModel: completion?.model,
       statusCode: this.#status,
-      endedAt: this.#begun + this.#endedAfter,
+      endedAt: this.#startedAt + this.#durationMs,
     });
   }
 
-  #giveUp(): void {
-    this.#over = true;
+  #discard(): void {
+    this.#isDiscarded = true;
     this.#request.release();
     this.#response?.release();
   }
 
   #fail(error: unknown): void {
-    this.#giveUp();
-    this.#parts.log.error('an interaction could not be recorded', { path: this.#path, error });
+    this.#discard();
+    this.#options.log.error('failed to record interaction', { path: this.#path, error });
   }
-}
-
-/**
- * Bounds what the exchanges under way hold together of their bodies, decoded or not. One holds a few MiB per direction at
- * most, but there may be thousands: what comes when the budget is used up is not recorded, and the record says that it was cut.
- */
-export class MemoryBudget {
-  #left: number;
-
-  constructor(bytes: number) {
-    this.#left = bytes;
-  }
-
-  /** Takes as much. False: there is not enough, and nothing was taken. */
-  take(bytes: number): boolean {
-    if (bytes > this.#left) return false;
-    this.#left -= bytes;
-    return true;
-  }
-
-  /** Gives back what was taken. */
-  give(bytes: number): void {
-    this.#left += bytes;
-  }
-}
-
-/** What a recorder works with. */
-export interface RecorderOptions {
-  /** Its capacity is asked of it for each exchange. */
-  readonly store: Pick<InteractionStore, 'capacity' | 'add'>;
-  readonly log: TargetLogger;
-  /** Bytes kept of each body (default 4 MiB, decisions 8). */
-  readonly bodyLimit?: number;
-  /** Bytes kept of all bodies of exchanges under way (default 256 MiB). */
-  readonly underWayLimit?: number;
-}
-
-/**
- * Records the chat completions that pass (decisions 4.8). The relay tells of each exchange what it passes on, behind
- * having passed it on; nothing that it does here waits, throws or takes long.
- *
- * @example
- * const recording = recorder.begin(request.method, request.url, request.headers);
- * upstream.write(chunk);
- * recording?.requestChunk(chunk);
- */
-export class InteractionRecorder {
-  readonly #store: Pick<InteractionStore, 'capacity'>;
-  readonly #parts: RecordingParts;
-
-  constructor({ store, log, bodyLimit = 4 * 1024 * 1024, underWayLimit = 256 * 1024 * 1024 }: RecorderOptions) {
-    this.#store = store;
-    this.#parts = { store, log, bodyLimit, budget: new MemoryBudget(underWayLimit) };
-  }
-
-  /**
-   * An exchange whose request has just come, as it came. Undefined when nothing of it will be recorded. `told` is what is
-   * to know of it too, once it was recorded.
-   */
-  begin(
-    method: string,
-    target: string,
-    headers: IncomingHttpHeaders,
-    told?: (completion: RecordedCompletion) => void,
-  ): ExchangeRecording | undefined {
-    if (method !== 'POST' || this.#store.capacity === 0) return undefined;
-    return new ExchangeRecording(this.#parts, target, headers, told);
-  }
-}
-
-/** What the filter works with. */
-export interface InterceptParts {
-  readonly recorder: Pick<InteractionRecorder, 'begin'>;
-}
-
-/** Has completions recorded that pass by the `load_balancer` behind it (decisions 1.4, 4.8). */
-export function serviceIntercept({ recorder }: InterceptParts): Filter {
-  return (context) => {
-    const { method, path, headers, observation } = context;
-    const told = observation && ((completion: RecordedCompletion) => observation.completed(completion));
-    context.recording = () => recorder.begin(method, path, headers, told);
-    return undefined;
-  };
 }

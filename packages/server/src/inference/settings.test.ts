@@ -14,16 +14,16 @@ test.for([
   ['http://[::1]', '[::1]:80'],
   ['http://models/v1/', 'http://models:80/v1'],
   ['https://models', 'https://models:443'],
-] as const)('the upstream %s, as parsed, is written as %s, which says the same', ([given, wanted]) => {
+] as const)('the upstream %s is formatted as %s, which parses to the same', ([given, wanted]) => {
   const { upstreamText, upstream } = settings(given).settings;
   expect(upstreamText).toBe(wanted);
   expect(httpUpstream.parse(upstreamText)).toEqual(upstream);
 });
 
-test('what is set counts at once, is told, and leaves the rest as it was', () => {
+test('a change applies at once, notifies listeners and leaves other settings unchanged', () => {
   const { store, settings: current } = settings();
-  const told: string[] = [];
-  const stop = current.onUpstream(({ host }) => told.push(host));
+  const notified: string[] = [];
+  const unsubscribe = current.onUpstream(({ host }) => notified.push(host));
   current.set({ upstream: 'https://models.example/v1' });
   expect(current).toMatchObject({
     upstream: { scheme: 'https', host: 'models.example', port: 443, path: '/v1' },
@@ -32,12 +32,12 @@ test('what is set counts at once, is told, and leaves the rest as it was', () =>
   });
   current.set({ capacity: 5 });
   expect([current.capacity, store.capacity, current.upstreamText]).toEqual([5, 5, 'https://models.example/v1']);
-  stop();
+  unsubscribe();
   current.set({ upstream: 'other:80', capacity: 6 });
-  expect(told).toEqual(['models.example']);
+  expect(notified).toEqual(['models.example']);
 });
 
-test('an upstream of no known form changes nothing', () => {
+test('an invalid upstream changes nothing', () => {
   const { settings: current } = settings();
   expect(() => current.set({ upstream: 'models.example', capacity: 5 })).toThrow(InvalidSettingError);
   expect(current).toMatchObject({ upstreamText: '127.0.0.1:11434', capacity: 1_000 });

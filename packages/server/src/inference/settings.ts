@@ -1,25 +1,25 @@
-import { addressText, type HttpUpstream, httpUpstream } from '../http/address.ts';
+import { formatAddress, type HttpUpstream, httpUpstream } from '../http/address.ts';
 
-/** What operators can change of the inference listener while it runs (decisions 4.4). */
+/** Settings of the inference listener that can be changed at run time (decisions 4.4). */
 export interface InferenceSettings {
-  /** Where new requests go. */
+  /** Upstream of new requests. */
   readonly upstream: HttpUpstream;
-  /** The same as it was given. */
+  /** The upstream as it was submitted. */
   readonly upstreamText: string;
-  /** How many interactions are kept. */
+  /** Maximum number of stored interactions. */
   readonly capacity: number;
-  /** Changes what is given, from the next request on. Throws a Refusal for an upstream of no known form, changing nothing. */
+  /** Changes the given settings from the next request on. Throws `InvalidSettingError` for an invalid upstream and changes nothing. */
   set(change: InferenceChange): void;
 }
 
 export interface InferenceChange {
-  /** As SERVICE_INFERENCE_UPSTREAM has it (decisions 1.2). */
+  /** In the format of SERVICE_INFERENCE_UPSTREAM (decisions 1.2). */
   readonly upstream?: string | undefined;
-  /** A whole number from 0 to 1000000. */
+  /** Integer from 0 to 1000000. */
   readonly capacity?: number | undefined;
 }
 
-/** The settings of one process; they are not kept (decisions 1.5). */
+/** Settings of this process; changes are not persisted (decisions 1.5). */
 export class CurrentInferenceSettings implements InferenceSettings {
   readonly #store: { capacity: number };
   readonly #listeners = new Set<(upstream: HttpUpstream) => void>();
@@ -29,7 +29,7 @@ export class CurrentInferenceSettings implements InferenceSettings {
   /** The capacity is that of the store. */
   constructor(upstream: HttpUpstream, store: { capacity: number }) {
     this.#upstream = upstream;
-    this.#text = textOf(upstream);
+    this.#text = formatUpstream(upstream);
     this.#store = store;
   }
 
@@ -54,16 +54,16 @@ export class CurrentInferenceSettings implements InferenceSettings {
     for (const listener of this.#listeners) listener(upstream);
   }
 
-  /** Calls back whenever an upstream is set. Returns what ends that. */
+  /** Calls the listener whenever the upstream is set; returns a function that unsubscribes it. */
   onUpstream(listener: (upstream: HttpUpstream) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 }
 
-/** An upstream as it may be written: `host:port` where that says all. */
-function textOf(upstream: HttpUpstream): string {
+/** Formats an upstream in its shortest form: `host:port` for http without a path. */
+function formatUpstream(upstream: HttpUpstream): string {
   const { scheme, path } = upstream;
-  const authority = addressText(upstream);
+  const authority = formatAddress(upstream);
   return scheme === 'http' && path === '' ? authority : `${scheme}://${authority}${path}`;
 }

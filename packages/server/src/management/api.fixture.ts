@@ -1,25 +1,26 @@
 import type { Evaluator } from '@sluice/contract';
 import { request } from 'undici';
 import type { TestContext } from 'vitest';
-import type { LlmConnection } from '../app/config/bootstrap-file.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { serviceState } from '../app/metric-sources.ts';
 import { createHostOriginGuard } from '../http/host-origin-guard.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { CurrentInferenceSettings } from '../inference/settings.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
+import { ActionFiles } from '../policy/action-loader.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
-import { Evaluators } from '../policy/evaluator-set.ts';
+import { Evaluators } from '../policy/evaluators.ts';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
+import type { LlmConnection } from '../policy/llm/connection.ts';
 import { ResultSchemas } from '../policy/llm/result-schema.ts';
-import { ActionFiles } from '../policy/load.ts';
 import { memoryRevisionStore, type RevisionStore } from '../policy/revision-store.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
+import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
-import { MetricSource, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { Provisioner } from '../upstreams/grpc/provisioning.ts';
@@ -142,7 +143,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const bindings = new NamespaceBindings(registry);
   const metrics = new ServiceMetrics();
   // Nobody probes here, and nobody calls.
-  const serviceHealth = { of: () => 'pending' as const };
+  const serviceHealth = { get: () => 'pending' as const };
   const calls = { size: 0 };
   const requestMetrics = new RequestMetrics();
   const metricSource = new MetricSource({

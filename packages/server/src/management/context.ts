@@ -2,10 +2,10 @@ import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { NamespaceBindings } from '../policy/bindings.ts';
-import type { Evaluators } from '../policy/evaluator-set.ts';
+import type { Evaluators } from '../policy/evaluators.ts';
 import type { Registry } from '../registry/registry.ts';
-import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { MetricSource } from '../telemetry/metrics/metric-source.ts';
+import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Provisioner } from '../upstreams/grpc/provisioning.ts';
@@ -19,7 +19,7 @@ export interface ManagementContext {
   readonly provisioning: Pick<Provisioner, 'provision'>;
   readonly evaluators: Pick<
     Evaluators,
-    'activate' | 'activeRevision' | 'connections' | 'current' | 'replace' | 'revision' | 'revisions'
+    'activate' | 'activeRevision' | 'connectionNames' | 'current' | 'replace' | 'revision' | 'revisions'
   >;
   readonly bindings: Pick<NamespaceBindings, 'delete' | 'list' | 'set'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot'>;

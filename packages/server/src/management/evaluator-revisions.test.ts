@@ -1,7 +1,7 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { evaluatorDefinition } from '../policy/fixtures/definition.ts';
+import { evaluatorDefinition } from '../policy/fixtures/evaluator-definition.ts';
 import type { RevisionStore } from '../policy/revision-store.ts';
 import { NO_REVISIONS } from '../policy/revisions.ts';
 import { CONNECTIONS, namesIn, startEvaluatorApi, warningsIn } from './evaluators.fixture.ts';

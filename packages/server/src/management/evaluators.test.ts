@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { evaluatorDefinition } from '../policy/fixtures/definition.ts';
+import { evaluatorDefinition } from '../policy/fixtures/evaluator-definition.ts';
 import { CONNECTIONS, namesIn, SECRETS, startEvaluatorApi, warningsIn } from './evaluators.fixture.ts';
 
 /** What is submitted at least. */

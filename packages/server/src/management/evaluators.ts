@@ -1,6 +1,6 @@
 import { operations } from '@sluice/contract';
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import type { UpdateOptions, UpdateResult } from '../policy/evaluator-set.ts';
+import type { UpdateOptions, UpdateResult } from '../policy/evaluators.ts';
 import {
   type ExpectedRevision,
   parseIfMatch,

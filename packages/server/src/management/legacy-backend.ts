@@ -82,7 +82,7 @@ export class LegacyBackendProxy {
     const { url = '/' } = request;
     const respond = ({ status, headers, body }: PlainOutcome): false => {
       drainRequestBody(request, response);
-      new ResponseWriter(response, ownHeaders, 'null').plain(status, headers, body);
+      new ResponseWriter(response, ownHeaders, 'null').sendPlain(status, headers, body);
       return false;
     };
     // The path was matched as it is written; the backend must not normalize it to another one.

@@ -3,13 +3,13 @@ import { mkdir, mkdtemp, rename, rm, symlink, truncate, writeFile } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ActionFileError, ActionFiles, readResolved } from './load.ts';
+import { ActionFileError, ActionFiles, readResolved } from './action-loader.ts';
 
 const MIB = 1024 * 1024;
 
-/** With `config`, where paths start, and `actions`, where files may be. */
-const MISSING = 'no such file (a relative path begins at the folder of the service-config file)';
+const MISSING = 'no such file (relative paths start at the folder of the service-config file)';
 
+/** Contains `config`, the base of relative paths, and `actions`, the allowed folder. */
 let folder: string;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-actions-'));
@@ -29,21 +29,21 @@ function files(actionsPath?: string): ActionFiles {
   });
 }
 
-async function refusal(reading: Promise<Buffer>): Promise<string> {
+async function errorOf(reading: Promise<Buffer>): Promise<string> {
   const error = await reading.then(String, (reason: unknown) => reason);
-  if (!(error instanceof ActionFileError)) throw new Error(`no ActionFileError but ${String(error)}`);
+  if (!(error instanceof ActionFileError)) throw new Error(`expected an ActionFileError, got ${String(error)}`);
   expect(error.message).not.toContain(folder);
   return error.message;
 }
 
 describe('without SERVICE_ACTIONS_PATH', () => {
-  it('a relative path starts at the base folder, and an absolute one is what it says', async () => {
+  it('relative paths start at the base folder; absolute paths are used as they are', async () => {
     for (const [path, of] of [
       ['a.wasm', 'config'],
       ['../actions/deep/a.wasm', 'actions/deep'],
       [join(folder, 'actions/a.wasm'), 'actions'],
     ] as const) {
-      expect(await files().mayRead(path)).toBe(true);
+      expect(await files().isAllowed(path)).toBe(true);
       expect((await files().read(path)).toString()).toBe(`ok of ${of}`);
     }
   });
@@ -57,35 +57,35 @@ describe('without SERVICE_ACTIONS_PATH', () => {
     ['a\0b', 'the file cannot be read'],
     ['x'.repeat(5_000), 'the file cannot be read'],
   ])('%j cannot be read', async (path, problem) => {
-    expect(await refusal(files().read(path))).toBe(problem);
+    expect(await errorOf(files().read(path))).toBe(problem);
   });
 
-  it('neither a pipe nor a device keeps anybody waiting', async () => {
+  it('pipes and devices do not block', async () => {
     execFileSync('/bin/sh', ['-c', 'mkfifo "$1"', 'sh', join(folder, 'config/pipe')]);
     await symlink('/dev/zero', join(folder, 'config/endless'));
     for (const path of ['pipe', 'endless', '/dev/zero', '/dev/tty', '/dev/null']) {
-      expect(await refusal(files().read(path)), path).toMatch(/^is not a file$|^no such file/);
+      expect(await errorOf(files().read(path)), path).toMatch(/^is not a file$|^no such file/);
     }
   });
 
-  it('a file has 30 MiB at most', async () => {
+  it('a file has at most 30 MiB', async () => {
     const path = join(folder, 'config/large.wasm');
     await writeFile(path, 'ok');
     await truncate(path, 30 * MIB);
     expect((await files().read('large.wasm')).length).toBe(30 * MIB);
     await truncate(path, 30 * MIB + 1);
-    expect(await refusal(files().read('large.wasm'))).toBe('has more than 31457280 bytes; leave out debug information');
+    expect(await errorOf(files().read('large.wasm'))).toBe('exceeds 31457280 bytes; remove debug information');
   });
 
-  it('what a file says to hold and does not is not waited for', async () => {
+  it('a file that is shorter than its size does not block', async () => {
     expect((await files().read('/proc/self/status')).length).toBe(0);
-    // Of 4096 bytes, it says.
+    // Its size is reported as 4096 bytes.
     expect((await files().read('/sys/kernel/uevent_seqnum')).toString()).toMatch(/^\d+\n$/);
   });
 });
 
 describe('with SERVICE_ACTIONS_PATH', () => {
-  it('only what is inside may be read, after resolving links', async () => {
+  it('only files inside are allowed, after resolving links', async () => {
     const links = [
       ['actions/out.wasm', '../config/a.wasm'],
       ['actions/out', '../config'],
@@ -101,7 +101,7 @@ describe('with SERVICE_ACTIONS_PATH', () => {
       ['../actions/in.wasm', true],
       ['in/deep/a.wasm', true],
       [join(folder, 'actions/deep/a.wasm'), true],
-      // Nothing is there, but if something were, it would be inside.
+      // Does not exist, but would be inside.
       ['../actions/none.wasm', true],
       ['../actions/none/at/all.wasm', true],
       ['in/none.wasm', true],
@@ -121,28 +121,28 @@ describe('with SERVICE_ACTIONS_PATH', () => {
       ['/none/at/all', false],
       ['../actions/a\0.wasm', false],
     ] as const) {
-      expect(await files('actions').mayRead(path), path).toBe(expected);
+      expect(await files('actions').isAllowed(path), path).toBe(expected);
     }
     expect((await files('actions').read('../actions/in.wasm')).toString()).toBe('ok of actions/deep');
-    expect(await refusal(files('actions').read('../actions/nothing.wasm'))).toBe(MISSING);
+    expect(await errorOf(files('actions').read('../actions/nothing.wasm'))).toBe(MISSING);
   });
 
-  it('that is a link itself, its target counts', async () => {
+  it('is resolved if it is a link itself', async () => {
     await symlink('actions', join(folder, 'linked'));
-    expect(await files('linked').mayRead('../actions/a.wasm')).toBe(true);
-    expect(await files('linked').mayRead('../linked/a.wasm')).toBe(true);
+    expect(await files('linked').isAllowed('../actions/a.wasm')).toBe(true);
+    expect(await files('linked').isAllowed('../linked/a.wasm')).toBe(true);
   });
 
-  it('a link that was turned since it was asked about is not followed outside', async () => {
-    const link = join(folder, 'actions/turned.wasm');
+  it('a link that has changed since the check is not followed outside', async () => {
+    const link = join(folder, 'actions/changed.wasm');
     await symlink('a.wasm', link);
-    expect(await files('actions').mayRead('../actions/turned.wasm')).toBe(true);
+    expect(await files('actions').isAllowed('../actions/changed.wasm')).toBe(true);
     await rm(link);
     await symlink('../config/a.wasm', link);
-    expect(await refusal(files('actions').read('../actions/turned.wasm'))).toBe('is not inside SERVICE_ACTIONS_PATH');
+    expect(await errorOf(files('actions').read('../actions/changed.wasm'))).toBe('is not inside SERVICE_ACTIONS_PATH');
   });
 
-  it('a folder that became a link since its path was followed leads nowhere outside', async () => {
+  it('a folder that has become a link since the path was resolved does not lead outside', async () => {
     const [root, path] = [join(folder, 'actions'), join(folder, 'actions/deep/a.wasm')];
     expect((await readResolved(path, root)).toString()).toBe('ok of actions/deep');
     await rename(join(folder, 'actions/deep'), join(folder, 'actions/other'));
@@ -150,7 +150,7 @@ describe('with SERVICE_ACTIONS_PATH', () => {
     expect((await readResolved(path, root)).toString()).toBe('ok of actions/deep');
     await rm(join(folder, 'actions/deep'));
     await symlink('../config', join(folder, 'actions/deep'));
-    expect(await refusal(readResolved(path, root))).toBe('is not inside SERVICE_ACTIONS_PATH');
+    expect(await errorOf(readResolved(path, root))).toBe('is not inside SERVICE_ACTIONS_PATH');
     expect((await readResolved(path, undefined)).toString()).toBe('ok of config');
   });
 });

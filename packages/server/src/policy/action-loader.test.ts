@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { ActionFiles, ActionLoader, type LoadedAction } from './load.ts';
+import { ActionFiles, ActionLoader, type ActionResult } from './action-loader.ts';
 import { type Action, ActionCompileError } from './sandbox/action.ts';
 
 const MIB = 1024 * 1024;
@@ -17,7 +17,7 @@ beforeEach(async () => {
   return () => rm(folder, { recursive: true });
 });
 
-/** What a file says is how many MiB its action has. */
+/** Creates an action of as many MiB as the file says. */
 async function compile(component: Uint8Array, checksum = ''): Promise<Action> {
   const text = Buffer.from(component).toString();
   compiled.push(text);
@@ -26,19 +26,19 @@ async function compile(component: Uint8Array, checksum = ''): Promise<Action> {
   return { checksum, glue: '', modules: [{ name: 'core', bytes: Buffer.alloc(mebibytes * MIB), pages: 1 }] };
 }
 
-/** Files of which none is read before it is let through. */
-class HeldFiles extends ActionFiles {
-  readonly asked: string[] = [];
-  readonly #held: (() => void)[] = [];
+/** Files that are read after a call of `proceed`. */
+class BlockedFiles extends ActionFiles {
+  readonly requested: string[] = [];
+  readonly #blocked: (() => void)[] = [];
 
   override async read(path: string): Promise<Buffer> {
-    this.asked.push(path);
-    await new Promise<void>((resolve) => this.#held.push(resolve));
+    this.requested.push(path);
+    await new Promise<void>((resolve) => this.#blocked.push(resolve));
     return super.read(path);
   }
 
-  letThrough(): void {
-    this.#held.shift()?.();
+  proceed(): void {
+    this.#blocked.shift()?.();
   }
 }
 
@@ -47,30 +47,30 @@ async function load(files: Readonly<Record<string, string>>, known: readonly Act
   return loader.load(Object.keys(files), known);
 }
 
-it('compiles each content once, under whatever names and however often it is loaded', async () => {
+it('compiles each content once, whatever its name and however often it is loaded', async () => {
   await load({ a: '1', b: '1', c: '2' });
   await load({ c: '2', d: '1' });
-  // Files are read beside each other.
+  // Files are read concurrently.
   expect(compiled.toSorted()).toEqual(['1', '2']);
-  // A name is nothing by itself.
+  // A file name does not identify its content.
   await load({ a: '3' });
   expect(compiled.slice(2)).toEqual(['3']);
 });
 
-it('reads four files at one time, and each of them once', async () => {
+it('reads four files concurrently, and each file once', async () => {
   const paths = ['a', 'b', 'c', 'd', 'e'];
   for (const path of paths) await writeFile(join(folder, path), '1');
-  const files = new HeldFiles({ baseFolder: folder, actionsPath: undefined });
+  const files = new BlockedFiles({ baseFolder: folder, actionsPath: undefined });
   const loading = new ActionLoader(files, { compile }).load([...paths, 'a', 'e'], []);
-  expect(files.asked).toEqual(['a', 'b', 'c', 'd']);
-  files.letThrough();
-  await expect.poll(() => files.asked).toEqual(paths);
-  for (const _path of paths) files.letThrough();
+  expect(files.requested).toEqual(['a', 'b', 'c', 'd']);
+  files.proceed();
+  await expect.poll(() => files.requested).toEqual(paths);
+  for (const _path of paths) files.proceed();
   expect([...(await loading).keys()].toSorted()).toEqual(paths);
-  expect(files.asked).toEqual(paths);
+  expect(files.requested).toEqual(paths);
 });
 
-it('keeps 64 MiB of what was loaded last', async () => {
+it('caches the 64 MiB that were loaded last', async () => {
   for (const [path, text] of Object.entries({ a: '30', b: '20', c: '10', again: '30', d: '5' }))
     await load({ [path]: text });
   expect(compiled).toEqual(['30', '20', '10', '5']);
@@ -80,7 +80,7 @@ it('keeps 64 MiB of what was loaded last', async () => {
   expect(compiled).toHaveLength(5);
 });
 
-it('does not compile what is in use, however large all of that is', async () => {
+it('does not compile active actions again, however large they are', async () => {
   const files = { a: '30', b: '29', c: '28' };
   const actions = actionsOf(await load(files));
   const again = actionsOf(await load(files, actions));
@@ -88,11 +88,11 @@ it('does not compile what is in use, however large all of that is', async () => 
   expect(new Set([...actions, ...again]).size).toBe(3);
 });
 
-function actionsOf(loaded: ReadonlyMap<string, LoadedAction>): Action[] {
+function actionsOf(loaded: ReadonlyMap<string, ActionResult>): Action[] {
   return [...loaded.values()].flatMap((each) => ('action' in each ? [each.action] : []));
 }
 
-it('tries anew what did not compile', async () => {
+it('compiles again what has failed to compile', async () => {
   const problem = { problem: 'is not a component' };
   expect(Object.fromEntries(await load({ a: 'x', b: 'x' }))).toEqual({ a: problem, b: problem });
   expect(compiled).toEqual(['x']);

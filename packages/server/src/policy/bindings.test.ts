@@ -10,7 +10,7 @@ async function loaded(): Promise<{ registry: Registry; bindings: NamespaceBindin
   return { registry, bindings: new NamespaceBindings(registry) };
 }
 
-test('a namespace is bound to the conversation that was said last, until it is unbound', async () => {
+test('a namespace is bound to the last conversation until it is unbound', async () => {
   const { bindings } = await loaded();
   expect(bindings.get('default')).toBeUndefined();
   bindings.set('default', 'one');
@@ -27,7 +27,7 @@ test('a namespace is bound to the conversation that was said last, until it is u
   expect(bindings.list()).toEqual({ a: 'three' });
 });
 
-test('a namespace that is deleted loses its binding, others keep theirs', async () => {
+test('a deleted namespace loses its binding; others keep theirs', async () => {
   const { registry, bindings } = await loaded();
   await registry.commit((draft) => createNamespace(draft, 'gone', {}));
   for (const name of ['gone', 'default', 'never-there']) bindings.set(name, name);
@@ -35,7 +35,7 @@ test('a namespace that is deleted loses its binding, others keep theirs', async 
   expect(bindings.list()).toEqual({ default: 'default', 'never-there': 'never-there' });
 });
 
-test('a namespace that is made only after it was bound is bound, and loses it when it is deleted', async () => {
+test('a namespace that is created after it was bound is bound, and loses its binding when it is deleted', async () => {
   const { registry, bindings } = await loaded();
   bindings.set('later', 'c');
   await registry.commit((draft) => createNamespace(draft, 'later', {}));
@@ -44,7 +44,7 @@ test('a namespace that is made only after it was bound is bound, and loses it wh
   expect(bindings.get('later')).toBeUndefined();
 });
 
-test('nothing of the registry changes bindings that are closed', async () => {
+test('closed bindings do not follow the registry', async () => {
   const { registry, bindings } = await loaded();
   await registry.commit((draft) => createNamespace(draft, 'gone', {}));
   bindings.set('gone', 'c');
@@ -53,7 +53,7 @@ test('nothing of the registry changes bindings that are closed', async () => {
   expect(bindings.get('gone')).toBe('c');
 });
 
-test('a namespace that is deleted and made again at once has lost its binding', async () => {
+test('a namespace that is deleted and recreated in one commit loses its binding', async () => {
   const { registry, bindings } = await loaded();
   await registry.commit((draft) => createNamespace(draft, 'again', {}));
   bindings.set('again', 'of the first');

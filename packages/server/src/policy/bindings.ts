@@ -2,31 +2,30 @@ import type { Registry } from '../registry/registry.ts';
 
 interface Binding {
   readonly conversationId: string;
-  /** Of its namespace when the registry was last looked at; undefined where there was none. */
+  /** Identity of the namespace at the last change of the registry; undefined if it did not exist. */
   identity: object | undefined;
 }
 
 /**
- * Which conversation the requests of a namespace belong to (specification, "Namespace binding"). In memory only. A
- * namespace need not exist to be bound; one that is deleted loses its binding, or the next one of its name would go on
- * with the conversation of another.
+ * Conversations of namespaces (specification, "Namespace binding"), in memory only. A namespace need not exist to be
+ * bound; a deleted namespace loses its binding, so that a new one of the same name does not continue the conversation.
  */
 export class NamespaceBindings {
   readonly #bindings = new Map<string, Binding>();
   readonly #registry: Registry;
-  readonly #unwatch: () => void;
+  readonly #unsubscribe: () => void;
 
   constructor(registry: Registry) {
     this.#registry = registry;
-    this.#unwatch = registry.onChange(() => this.#dropDeleted());
+    this.#unsubscribe = registry.onChange(() => this.#dropDeleted());
   }
 
-  /** How many namespaces are bound. */
+  /** Number of bound namespaces. */
   get size(): number {
     return this.#bindings.size;
   }
 
-  /** The conversation of a namespace; undefined when it is not bound. */
+  /** Returns the conversation of a namespace; undefined if it is not bound. */
   get(namespace: string): string | undefined {
     return this.#bindings.get(namespace)?.conversationId;
   }
@@ -39,15 +38,15 @@ export class NamespaceBindings {
     this.#bindings.delete(namespace);
   }
 
-  /** The conversations by namespace, in the order of their names. */
+  /** Returns the conversations by namespace, sorted by name. */
   list(): Record<string, string> {
     const sorted = [...this.#bindings].toSorted(([a], [b]) => (a < b ? -1 : 1));
     return Object.fromEntries(sorted.map(([namespace, { conversationId }]) => [namespace, conversationId]));
   }
 
-  /** Lets the registry go. */
+  /** Unsubscribes from the registry. */
   close(): void {
-    this.#unwatch();
+    this.#unsubscribe();
   }
 
   #identity(namespace: string): object | undefined {

@@ -2,9 +2,9 @@ import { parseMessage } from '@sluice/protocol/mcp/message';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type ChatCompletions, startChatCompletions } from '../../testing/chat-completions.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
-import { type Outcome, RequestContext } from '../http/context.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { NullResponse } from '../mcp/listener.ts';
+import { type McpOutcome, McpRequest } from '../mcp/request.ts';
 import { ResponseWriter } from '../mcp/response.ts';
 import { HeldStore } from '../registry/fixtures/held-store.ts';
 import { createEntry } from '../registry/operations.ts';
@@ -13,7 +13,7 @@ import { Registry } from '../registry/registry.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
-import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight.ts';
+import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import { EvaluatorEngine } from './engine.ts';
 import { EvaluatorSet } from './evaluator-set.ts';
 import { LlmClient } from './llm/client.ts';
@@ -23,28 +23,28 @@ import { ActionNotStartedError, type ActionResponse, type ActionRun, type HostFu
 const TOOL = { name: 'mine', description: 'd', uri: 'http://own.test/', toolType: 'own', input_schema: {} };
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mine"}}';
 
-/** A step of a judgement that takes until the test says so. */
-class Held<T> {
+/** Step of an evaluation that the test completes. */
+class ControlledStep<T> {
   readonly #reached = Promise.withResolvers<void>();
-  readonly #over = Promise.withResolvers<T>();
+  readonly #result = Promise.withResolvers<T>();
 
-  /** Resolves when the judgement has got there. */
+  /** Resolves when the evaluation has reached the step. */
   get reached(): Promise<void> {
     return this.#reached.promise;
   }
 
   wait(): Promise<T> {
     this.#reached.resolve();
-    return this.#over.promise;
+    return this.#result.promise;
   }
 
   end(value: T): void {
-    this.#over.resolve(value);
+    this.#result.resolve(value);
   }
 
   fail(error: Error): void {
-    this.#over.promise.catch(() => undefined);
-    this.#over.reject(error);
+    this.#result.promise.catch(() => undefined);
+    this.#result.reject(error);
   }
 }
 
@@ -62,20 +62,20 @@ afterEach(async () => {
   await llm.close();
 });
 
-interface Judging {
+interface SetupOptions {
   readonly schema?: CompiledSchema;
   readonly store?: Store;
   readonly request?: string;
 }
 
-/** An engine whose action is run by the test, and a request of a client of the modern era that it is to judge. */
-async function judging({ schema, store = memoryStore(), request = REQUEST }: Judging = {}) {
+/** An engine whose action is run by the test, and a request of a modern client. */
+async function setUp({ schema, store = memoryStore(), request = REQUEST }: SetupOptions = {}) {
   const registry = new Registry(store);
   await registry.load();
   await registry.commit((draft) => createEntry(draft, 'tool', TOOL));
   const lines: string[] = [];
   const metrics = new ServiceMetrics();
-  const run = new Held<ActionResponse>();
+  const run = new ControlledStep<ActionResponse>();
   const runs: HostFunctions[] = [];
   const signals: (AbortSignal | undefined)[] = [];
   const evaluator = {
@@ -108,14 +108,14 @@ async function judging({ schema, store = memoryStore(), request = REQUEST }: Jud
     metrics,
     log: createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::evaluator'),
   });
-  const context = new RequestContext('POST', '/default/mcp', {}, Buffer.from(request));
+  const context = new McpRequest('POST', '/default/mcp', {}, Buffer.from(request));
   const message = parseMessage(context.body);
-  if (message.kind !== 'request') throw new Error('the request is none');
+  if (message.kind !== 'request') throw new Error('not a request');
   context.message = message;
   context.era = 'modern';
   context.namespace = registry.current.namespace('default');
-  const leaving: (() => void)[] = [];
-  context.client = { on: (_event, listener) => leaving.push(listener) };
+  const closeListeners: (() => void)[] = [];
+  context.client = { on: (_event, listener) => closeListeners.push(listener) };
   return {
     engine,
     context,
@@ -123,8 +123,8 @@ async function judging({ schema, store = memoryStore(), request = REQUEST }: Jud
     run,
     runs,
     signals,
-    leave: () => {
-      for (const listener of leaving) listener();
+    disconnect: () => {
+      for (const listener of closeListeners) listener();
     },
     lines: () => lines.map((line): Record<string, unknown> => JSON.parse(line)),
     decisions: () => metrics.snapshot().evaluators.gate?.decisions,
@@ -133,86 +133,86 @@ async function judging({ schema, store = memoryStore(), request = REQUEST }: Jud
   };
 }
 
-/** Whether the outcome ends the answer to the request, as that of a request nobody waits for. */
-function ends(outcome: Outcome | undefined): boolean {
-  if (outcome?.kind !== 'stream') return false;
+/** Whether the outcome ends the response, as for a canceled request. */
+function isCanceled(outcome: McpOutcome | undefined): boolean {
+  if (outcome?.kind !== 'deferred') return false;
   const target = new NullResponse();
   outcome.start(new ResponseWriter(target, [], '1'));
   return target.writableEnded;
 }
 
 const NOTHING = { pass: 0, block: 0, reject_malformed: 0, warn: 0, filter_tools: 0, set_metadata: 0 };
-const CANCELLED = { level: 'info', msg: 'evaluator not waited for', decision: 'cancelled' };
+const CANCELED = { level: 'info', msg: 'evaluation canceled', decision: 'cancelled' };
 
-describe('a request whose client leaves', () => {
-  it('while its action runs is over at once, and what the action says then has no effect', async () => {
-    const { engine, context, registry, run, runs, signals, leave, lines, decisions, failures } = await judging();
-    const outcome = engine.judge(context);
+describe('a request whose client disconnects', () => {
+  it('while its action runs ends at once, and the response of the action is ignored', async () => {
+    const { engine, context, registry, run, runs, signals, disconnect, lines, decisions, failures } = await setUp();
+    const outcome = engine.evaluate(context);
     await run.reached;
     runs[0]?.copyTool('mine', 'copies');
-    leave();
-    expect(ends(await outcome)).toBe(true);
+    disconnect();
+    expect(isCanceled(await outcome)).toBe(true);
     expect(calls.size).toBe(0);
-    // Had it not begun, it would not begin any more.
+    // If it had not started, it would not start anymore.
     expect(signals.map((signal) => signal?.aborted)).toEqual([true]);
     run.end({ kind: 'set_metadata', key: 'a', value: 'b' });
-    await expect.poll(lines).toMatchObject([CANCELLED]);
+    await expect.poll(lines).toMatchObject([CANCELED]);
     expect(context.metadata.get('a')).toBeUndefined();
     expect(registry.current.namespace('copies')).toBeUndefined();
     expect([decisions(), failures()]).toEqual([NOTHING, { llm_failure: 0, action_failure: 0 }]);
   });
 
-  it('while the answer of the LLM is looked at has its action not run', async () => {
-    const validation = new Held<string | undefined>();
-    const { engine, context, runs, leave, lines } = await judging({
+  it('while the LLM result is validated does not run its action', async () => {
+    const validation = new ControlledStep<string | undefined>();
+    const { engine, context, runs, disconnect, lines } = await setUp({
       schema: { text: '{}', validate: () => validation.wait() },
     });
-    const outcome = engine.judge(context);
+    const outcome = engine.evaluate(context);
     await validation.reached;
-    leave();
-    expect(ends(await outcome)).toBe(true);
+    disconnect();
+    expect(isCanceled(await outcome)).toBe(true);
     validation.end(undefined);
-    await expect.poll(lines).toMatchObject([CANCELLED]);
+    await expect.poll(lines).toMatchObject([CANCELED]);
     expect(runs).toEqual([]);
   });
 
-  it('when it has been judged is judged no other way', async () => {
-    const { engine, context, run, leave, lines, decisions } = await judging();
-    const outcome = engine.judge(context);
+  it('after its evaluation keeps its verdict', async () => {
+    const { engine, context, run, disconnect, lines, decisions } = await setUp();
+    const outcome = engine.evaluate(context);
     run.end({ kind: 'warn', message: 'careful' });
     expect(await outcome).toBeUndefined();
-    leave();
+    disconnect();
     expect(lines().at(-1)).toMatchObject({ msg: 'evaluator decided', decision: 'warn' });
     expect(decisions()).toEqual({ ...NOTHING, warn: 1 });
   });
 });
 
-it.each(['is removed', 'is removed and made anew'])(
-  'a request whose namespace %s while it is judged is refused',
+it.each(['is deleted', 'is deleted and recreated'])(
+  'a request whose namespace %s during the evaluation is rejected',
   async (how) => {
-    const { engine, context, registry, run } = await judging();
+    const { engine, context, registry, run } = await setUp();
     await registry.commit((draft) => createNamespace(draft, 'ops', {}));
     context.namespace = registry.current.namespace('ops');
-    const outcome = engine.judge(context);
+    const outcome = engine.evaluate(context);
     await run.reached;
     await registry.commit((draft) => removeNamespace(draft, 'ops', true));
-    if (how.endsWith('anew')) await registry.commit((draft) => createNamespace(draft, 'ops', {}));
+    if (how.endsWith('recreated')) await registry.commit((draft) => createNamespace(draft, 'ops', {}));
     run.end({ kind: 'pass' });
     expect(await outcome).toMatchObject({ kind: 'error', status: 404, error: { message: 'namespace not found: ops' } });
   },
 );
 
-it.each(['is removed', 'is removed and made anew'])(
-  'a request whose namespace %s while it is judged has no tools copied',
+it.each(['is deleted', 'is deleted and recreated'])(
+  'a request whose namespace %s during the evaluation copies no tools',
   async (how) => {
-    const { engine, context, registry, run, runs } = await judging();
+    const { engine, context, registry, run, runs } = await setUp();
     await registry.commit((draft) => createNamespace(draft, 'ops', {}));
     context.namespace = registry.current.namespace('ops');
-    const outcome = engine.judge(context);
+    const outcome = engine.evaluate(context);
     await run.reached;
     expect(runs[0]?.copyTool('mine', 'ops')).toBe(true);
     await registry.commit((draft) => removeNamespace(draft, 'ops', true));
-    if (how.endsWith('anew')) await registry.commit((draft) => createNamespace(draft, 'ops', {}));
+    if (how.endsWith('recreated')) await registry.commit((draft) => createNamespace(draft, 'ops', {}));
     const left = registry.current.namespace('ops');
     run.end({ kind: 'pass' });
     expect(await outcome).toMatchObject({ kind: 'error', status: 404 });
@@ -220,10 +220,10 @@ it.each(['is removed', 'is removed and made anew'])(
   },
 );
 
-it('a request that is taken back while the copies of its action wait to be stored has none copied', async () => {
+it('a request that is canceled while its copies wait for the store copies no tools', async () => {
   const store = new HeldStore();
-  const { engine, context, registry, run, runs, leave, lines } = await judging({ store });
-  const outcome = engine.judge(context);
+  const { engine, context, registry, run, runs, disconnect, lines } = await setUp({ store });
+  const outcome = engine.evaluate(context);
   await run.reached;
   runs[0]?.copyTool('mine', 'copies');
   store.hold = true;
@@ -231,25 +231,25 @@ it('a request that is taken back while the copies of its action wait to be store
   const before = registry.commit((draft) => createNamespace(draft, 'before', {}));
   run.end({ kind: 'pass' });
   await expect.poll(() => commit.mock.calls.length).toBe(2);
-  leave();
-  expect(ends(await outcome)).toBe(true);
+  disconnect();
+  expect(isCanceled(await outcome)).toBe(true);
   store.hold = false;
   store.letThrough();
   await before;
-  await expect.poll(lines).toMatchObject([CANCELLED]);
+  await expect.poll(lines).toMatchObject([CANCELED]);
   expect(registry.current.namespace('copies')).toBeUndefined();
 });
 
-it('a run that did not begin is none: it has taken no time of an action', async () => {
-  const { engine, context, run, decisions, failures, executions } = await judging();
-  run.fail(new ActionNotStartedError('too many runs wait'));
-  expect(await engine.judge(context)).toMatchObject({ kind: 'error' });
+it('a run that did not start is not counted', async () => {
+  const { engine, context, run, decisions, failures, executions } = await setUp();
+  run.fail(new ActionNotStartedError('queue is full'));
+  expect(await engine.evaluate(context)).toMatchObject({ kind: 'error' });
   expect([executions(), failures(), decisions()]).toEqual([0, { llm_failure: 0, action_failure: 1 }, NOTHING]);
 });
 
-it('a run whose copies cannot be kept has failed, its time counts once, and nothing of it has an effect', async () => {
-  const { engine, context, registry, run, runs, lines, decisions, failures, executions } = await judging();
-  const outcome = engine.judge(context);
+it('a run whose copies cannot be stored has failed: its time counts once, and its response is ignored', async () => {
+  const { engine, context, registry, run, runs, lines, decisions, failures, executions } = await setUp();
+  const outcome = engine.evaluate(context);
   await run.reached;
   runs[0]?.copyTool('mine', 'copies');
   vi.spyOn(registry, 'commit').mockRejectedValueOnce(new Error('the disk is full'));
@@ -262,11 +262,11 @@ it('a run whose copies cannot be kept has failed, its time counts once, and noth
   expect(context.metadata.get('a')).toBeUndefined();
 });
 
-it('the line of a decision says how long it took, and of the name of the tool the first 256 bytes', async () => {
-  const { engine, context, run, lines } = await judging({ request: REQUEST.replace('mine', `${'x'.repeat(255)}é`) });
+it('the log line of a decision has the duration and at most 256 bytes of the tool name', async () => {
+  const { engine, context, run, lines } = await setUp({ request: REQUEST.replace('mine', `${'x'.repeat(255)}é`) });
   run.end({ kind: 'pass' });
   const begunAt = performance.now();
-  await engine.judge(context);
+  await engine.evaluate(context);
   const tookMs = performance.now() - begunAt;
   const [line] = lines();
   expect(line).toMatchObject({ msg: 'evaluator decided', tool: 'x'.repeat(255), action_ms: 1.235 });
@@ -274,19 +274,19 @@ it('the line of a decision says how long it took, and of the name of the tool th
   expect(line?.llm_ms).toBeLessThan(tookMs);
 });
 
-it('a request that is judged for longer than a call upstream may last can be taken back still', async () => {
-  const { engine, context, run, leave } = await judging();
-  const outcome = engine.judge(context);
+it('an evaluation that takes longer than the limits of upstream calls can still be canceled', async () => {
+  const { engine, context, run, disconnect } = await setUp();
+  const outcome = engine.evaluate(context);
   await run.reached;
   const judged = calls.find(() => true);
-  // Both limits are passed, and it is looked at some more times.
+  // Both limits have passed, and the timer has fired some more times.
   await expect.poll(() => calls.now() - (judged?.startedAt ?? Number.POSITIVE_INFINITY)).toBeGreaterThan(150);
   expect(calls.find(() => true)).toBe(judged);
-  leave();
-  expect(ends(await outcome)).toBe(true);
+  disconnect();
+  expect(isCanceled(await outcome)).toBe(true);
 });
 
-it('a text that an action has judged is judged for as long as the action waits for it', async () => {
+it('a text that an action verifies is validated with the signal of the action', async () => {
   const signals: (AbortSignal | undefined)[] = [];
   const schema: CompiledSchema = {
     text: '{}',
@@ -295,24 +295,24 @@ it('a text that an action has judged is judged for as long as the action waits f
       return text === '{}' ? undefined : 'wrong';
     },
   };
-  const { engine, context, run, runs, leave } = await judging({ schema });
+  const { engine, context, run, runs, disconnect } = await setUp({ schema });
   llm.script('{}');
-  const outcome = engine.judge(context);
+  const outcome = engine.evaluate(context);
   await run.reached;
   const { signal } = new AbortController();
   expect(await runs[0]?.verify('text', signal)).toBe('wrong');
   expect(signals).toHaveLength(2);
   expect(signals[1]).toBe(signal);
-  // The answer of the LLM, for as long as the request is waited for.
+  // The LLM result, with the signal of the request.
   expect(signals[0]?.aborted).toBe(false);
-  leave();
+  disconnect();
   await outcome;
   expect(signals[0]?.aborted).toBe(true);
 });
 
-it('what an action says is cut between two characters, in the log and in metadata', async () => {
-  const { engine, context, run, runs, lines } = await judging();
-  const outcome = engine.judge(context);
+it('texts of an action are truncated between two characters, in the log and in metadata', async () => {
+  const { engine, context, run, runs, lines } = await setUp();
+  const outcome = engine.evaluate(context);
   await run.reached;
   const long = `${'x'.repeat(4095)}😀`;
   runs[0]?.log('info', long);

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { TargetLogger } from '../telemetry/log.ts';
-import { Evaluators } from './evaluator-set.ts';
-import { definition } from './fixtures/definition.ts';
+import { ActionFiles } from './action-loader.ts';
+import { Evaluators } from './evaluators.ts';
+import { evaluatorDefinition } from './fixtures/evaluator-definition.ts';
 import { PrefixCompiler } from './fixtures/prefix-compiler.ts';
 import { ResultSchemas } from './llm/result-schema.ts';
-import { ActionFiles } from './load.ts';
-import { type RevisionStore, revisionsInMemory } from './revision-store.ts';
+import { memoryRevisionStore, type RevisionStore } from './revision-store.ts';
 import { NO_REVISIONS, type Revisions } from './revisions.ts';
 
 const NOBODY = { expectedRevision: undefined, actor: undefined };
@@ -17,18 +17,18 @@ let folder: string;
 let compiler: PrefixCompiler;
 let schemas: ResultSchemas;
 let lines: string[];
-/** Lines of the log, with their levels and fields. */
-let told: object[];
-/** Revisions of the sets that became active, as told to who wants to know. */
-let used: number[];
+/** Log lines with their levels and fields. */
+let entries: object[];
+/** Revisions passed to `onActivated`. */
+let activated: number[];
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-evaluators-'));
   await writeFile(join(folder, 'ok.wasm'), 'ok');
   compiler = new PrefixCompiler();
   schemas = new ResultSchemas();
   lines = [];
-  told = [];
-  used = [];
+  entries = [];
+  activated = [];
 });
 afterEach(async () => {
   await schemas.close();
@@ -36,30 +36,30 @@ afterEach(async () => {
 });
 
 const log: Pick<TargetLogger, 'info' | 'warn'> = {
-  info: (msg, fields) => told.push({ level: 'info', msg, ...fields }) && lines.push(msg),
-  warn: (msg, fields) => told.push({ level: 'warn', msg, ...fields }) && lines.push(msg),
+  info: (msg, fields) => entries.push({ level: 'info', msg, ...fields }) && lines.push(msg),
+  warn: (msg, fields) => entries.push({ level: 'warn', msg, ...fields }) && lines.push(msg),
 };
 
 function made(
-  store: RevisionStore = revisionsInMemory(),
+  store: RevisionStore = memoryRevisionStore(),
   files = new ActionFiles({ baseFolder: folder, actionsPath: undefined }),
-  hasNamespace?: (name: string) => boolean,
+  namespaceExists?: (name: string) => boolean,
 ): Evaluators {
   return new Evaluators({
     connections: [{ name: 'model', model: 'm', url: 'http://h' }],
     files,
-    compiling: compiler,
+    compiler,
     schemas,
     store,
     log,
-    onUse: ({ revision }) => void used.push(revision),
+    onActivated: ({ revision }) => void activated.push(revision),
     now: () => 0,
-    ...(hasNamespace && { hasNamespace }),
+    ...(namespaceExists && { namespaceExists }),
   });
 }
 
 function inNamespace(name: string, method: string, namespace: string | null) {
-  return { ...definition(name), trigger: { method, namespace } };
+  return { ...evaluatorDefinition(name), trigger: { method, namespace } };
 }
 
 function names({ current }: Evaluators): string[] {
@@ -67,19 +67,19 @@ function names({ current }: Evaluators): string[] {
 }
 
 describe('the current set', () => {
-  it('has what a run needs, and finds evaluators by method and namespace', async () => {
+  it('has what evaluations need, and finds evaluators by method and namespace', async () => {
     const evaluators = made();
     const schema = { type: 'object' };
     const first = inNamespace('first', 'tools/call', null);
     const withSchema = { ...first, name: 'schema', llm: { ...first.llm, result_schema: schema } };
     await evaluators.replace([first, inNamespace('list', 'tools/list', 'a'), withSchema], NOBODY);
     const { current } = evaluators;
-    const judging = (method: string, namespace: string) =>
-      current.judging(method, namespace)?.map((each) => each.definition.name);
-    expect(judging('tools/call', 'b')).toEqual(['first', 'schema']);
-    expect(judging('tools/list', 'a')).toEqual(['list']);
-    expect(judging('tools/list', 'b')).toBeUndefined();
-    for (const method of ['tools', 'constructor', '__proto__']) expect(judging(method, 'a')).toBeUndefined();
+    const matching = (method: string, namespace: string) =>
+      current.matching(method, namespace)?.map((each) => each.definition.name);
+    expect(matching('tools/call', 'b')).toEqual(['first', 'schema']);
+    expect(matching('tools/list', 'a')).toEqual(['list']);
+    expect(matching('tools/list', 'b')).toBeUndefined();
+    for (const method of ['tools', 'constructor', '__proto__']) expect(matching(method, 'a')).toBeUndefined();
     const [one, , three] = current.list;
     expect(one).toMatchObject({
       connection: { name: 'model', url: 'http://h' },
@@ -91,17 +91,17 @@ describe('the current set', () => {
     expect(current.actionCount).toBe(1);
   });
 
-  it('is never changed: a request keeps the one that it took', async () => {
+  it('is immutable: a request keeps the set that it has taken', async () => {
     const evaluators = made();
-    await evaluators.replace([definition('a')], NOBODY);
+    await evaluators.replace([evaluatorDefinition('a')], NOBODY);
     const taken = evaluators.current;
-    await evaluators.replace([definition('b')], NOBODY);
+    await evaluators.replace([evaluatorDefinition('b')], NOBODY);
     expect(taken.list.map((each) => each.definition.name)).toEqual(['a']);
     expect([taken.revision, evaluators.current.revision]).toEqual([1, 2]);
     expect(names(evaluators)).toEqual(['b']);
   });
 
-  it('is told of whenever it is another one', async () => {
+  it('is reported whenever another one is activated', async () => {
     let kept = NO_REVISIONS;
     const store: RevisionStore = {
       load: async () => kept,
@@ -110,16 +110,16 @@ describe('the current set', () => {
       },
     };
     const evaluators = made(store);
-    await evaluators.start([definition('a')]);
-    await evaluators.replace([definition('b')], NOBODY);
-    await expect(evaluators.replace([definition('')], NOBODY)).rejects.toThrow();
+    await evaluators.start([evaluatorDefinition('a')]);
+    await evaluators.replace([evaluatorDefinition('b')], NOBODY);
+    await expect(evaluators.replace([evaluatorDefinition('')], NOBODY)).rejects.toThrow();
     await evaluators.activate(1, NOBODY);
-    expect(used).toEqual([1, 2, 4]);
+    expect(activated).toEqual([1, 2, 4]);
     await made(store).start(undefined);
-    expect(used).toEqual([1, 2, 4, 4]);
+    expect(activated).toEqual([1, 2, 4, 4]);
   });
 
-  it('stays until the next one is compiled and written', async () => {
+  it('is active until the next one is compiled and stored', async () => {
     const writing = Promise.withResolvers<void>();
     const written = Promise.withResolvers<void>();
     const compiling = Promise.withResolvers<void>();
@@ -131,7 +131,7 @@ describe('the current set', () => {
       },
     });
     compiler.before = () => compiling.promise;
-    const updating = evaluators.replace([definition('a')], NOBODY);
+    const updating = evaluators.replace([evaluatorDefinition('a')], NOBODY);
     await expect.poll(() => compiler.compiled).toHaveLength(1);
     expect([names(evaluators), evaluators.revisions]).toEqual([[], []]);
     compiling.resolve();
@@ -144,13 +144,13 @@ describe('the current set', () => {
 });
 
 describe('updates', () => {
-  it('come one after the other, however long one takes', async () => {
+  it('run one after the other, however long one takes', async () => {
     await writeFile(join(folder, 'slow.wasm'), 'ok slow');
     const evaluators = made();
     const slow = Promise.withResolvers<void>();
     compiler.before = (text) => (text === 'ok slow' ? slow.promise : undefined);
-    const first = evaluators.replace([definition('first', 'slow.wasm')], NOBODY);
-    const second = evaluators.replace([definition('second')], { ...NOBODY, expectedRevision: 1 });
+    const first = evaluators.replace([evaluatorDefinition('first', 'slow.wasm')], NOBODY);
+    const second = evaluators.replace([evaluatorDefinition('second')], { ...NOBODY, expectedRevision: 1 });
     await expect.poll(() => compiler.compiled, { interval: 1 }).toEqual(['ok slow']);
     slow.resolve();
     expect((await first).set.revision).toBe(1);
@@ -158,35 +158,38 @@ describe('updates', () => {
     expect(names(evaluators)).toEqual(['second']);
   });
 
-  it('ask once whether their actions may be read: a link that is changed later leaves out its evaluator', async () => {
+  it('check once whether actions are allowed: an evaluator whose link changes later is skipped', async () => {
     const asked: string[] = [];
     class Changing extends ActionFiles {
-      override async mayRead(path: string): Promise<boolean> {
+      override async isAllowed(path: string): Promise<boolean> {
         asked.push(path);
         return asked.length === 1;
       }
     }
-    const evaluators = made(revisionsInMemory(), new Changing({ baseFolder: folder, actionsPath: join(folder, 'no') }));
-    expect((await evaluators.replace([definition('a')], NOBODY)).warnings).toMatchObject([{ evaluator: 'a' }]);
+    const evaluators = made(
+      memoryRevisionStore(),
+      new Changing({ baseFolder: folder, actionsPath: join(folder, 'no') }),
+    );
+    expect((await evaluators.replace([evaluatorDefinition('a')], NOBODY)).warnings).toMatchObject([{ evaluator: 'a' }]);
     expect(asked).toHaveLength(1);
     await expect(evaluators.activate(1, NOBODY)).rejects.toMatchObject({ code: 'UNPROCESSABLE' });
-    await expect(evaluators.replace([definition('a')], NOBODY)).rejects.toMatchObject({ code: 'BAD_REQUEST' });
+    await expect(evaluators.replace([evaluatorDefinition('a')], NOBODY)).rejects.toMatchObject({ code: 'BAD_REQUEST' });
     expect(asked).toHaveLength(3);
   });
 
-  it('that fail do not keep others from coming through', async () => {
+  it('that fail do not block others', async () => {
     const evaluators = made();
     compiler.before = () => {
-      throw new Error('there is no process to be had');
+      throw new Error('cannot start a process');
     };
-    await expect(evaluators.replace([definition('a')], NOBODY)).rejects.toThrow('there is no process to be had');
+    await expect(evaluators.replace([evaluatorDefinition('a')], NOBODY)).rejects.toThrow('cannot start a process');
     expect([names(evaluators), evaluators.revisions]).toEqual([[], []]);
     compiler.before = () => {};
-    await evaluators.replace([definition('a')], NOBODY);
+    await evaluators.replace([evaluatorDefinition('a')], NOBODY);
     expect(names(evaluators)).toEqual(['a']);
   });
 
-  it('compile a few files at one time', async () => {
+  it('compile a few files concurrently', async () => {
     const paths = Array.from({ length: 20 }, (_, index) => `${index}.wasm`);
     for (const path of paths) await writeFile(join(folder, path), `ok ${path}`);
     const evaluators = made();
@@ -201,7 +204,7 @@ describe('updates', () => {
       under--;
     };
     await evaluators.replace(
-      paths.map((path) => definition(path, path)),
+      paths.map((path) => evaluatorDefinition(path, path)),
       NOBODY,
     );
     expect(names(evaluators)).toEqual(paths);
@@ -209,7 +212,7 @@ describe('updates', () => {
     expect(most).toBeLessThanOrEqual(4);
   });
 
-  it('change nothing any more once it was closed, be they under way or new', async () => {
+  it('in progress or new change nothing after close', async () => {
     const saved: Revisions[] = [];
     const evaluators = made({
       load: async () => NO_REVISIONS,
@@ -219,17 +222,17 @@ describe('updates', () => {
     });
     const compiling = Promise.withResolvers<void>();
     compiler.before = () => compiling.promise;
-    const under = evaluators.replace([definition('a')], NOBODY);
+    const under = evaluators.replace([evaluatorDefinition('a')], NOBODY);
     const settled = Promise.allSettled([under, evaluators.replace([], NOBODY)]);
     await expect.poll(() => compiler.compiled).toHaveLength(1);
     await evaluators.close();
     compiling.resolve();
     expect((await settled).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
-    await expect(evaluators.replace([], NOBODY)).rejects.toThrow('the service stops');
+    await expect(evaluators.replace([], NOBODY)).rejects.toThrow('service is shutting down');
     expect([saved, names(evaluators)]).toEqual([[], []]);
   });
 
-  it('that are being written are waited for when it is closed', async () => {
+  it('that are being stored are awaited by close', async () => {
     const written = Promise.withResolvers<void>();
     const writing = Promise.withResolvers<void>();
     const evaluators = made({
@@ -239,7 +242,7 @@ describe('updates', () => {
         return written.promise;
       },
     });
-    const updating = evaluators.replace([definition('a')], NOBODY);
+    const updating = evaluators.replace([evaluatorDefinition('a')], NOBODY);
     await writing.promise;
     let closed = false;
     const closing = evaluators.close().then(() => {
@@ -253,77 +256,88 @@ describe('updates', () => {
   });
 });
 
-describe('a trigger that nothing may ever fit', () => {
-  const METHOD = 'evaluator "method" may judge nothing: MCP has no method "tools/cal"';
-  const NAMESPACE = 'evaluator "namespace" may judge nothing: there is no namespace "financ" yet';
-  const BOTH = 'evaluator "both" may judge nothing: MCP has no method "Tools/Call"; there is no namespace "financ" yet';
-  const doubtful = [
+describe('an unreachable trigger', () => {
+  const METHOD = 'evaluator "method" may never match: "tools/cal" is not an MCP method';
+  const NAMESPACE = 'evaluator "namespace" may never match: namespace "financ" does not exist';
+  const BOTH = 'evaluator "both" may never match: "Tools/Call" is not an MCP method; namespace "financ" does not exist';
+  const unreachable = [
     inNamespace('method', 'tools/cal', null),
     inNamespace('namespace', 'tools/list', 'financ'),
     inNamespace('both', 'Tools/Call', 'financ'),
     inNamespace('neither', 'resources/read', 'finance'),
-    { ...inNamespace('left out', 'none', 'financ'), processor: { path: 'none.wasm' } },
+    { ...inNamespace('skipped', 'none', 'financ'), processor: { path: 'none.wasm' } },
   ];
-  const doubts = () => lines.splice(0).filter((line) => line.includes('may judge nothing'));
+  const warnings = () => lines.splice(0).filter((line) => line.includes('may never match'));
 
-  it('is warned of at every load, and judged by all the same', async () => {
-    const store = revisionsInMemory();
+  it('causes a warning on every load, and is active all the same', async () => {
+    const store = memoryRevisionStore();
     const evaluators = made(store, undefined, (name) => name === 'finance');
-    await evaluators.start(doubtful);
-    expect(doubts()).toEqual([METHOD, NAMESPACE, BOTH]);
-    expect(evaluators.current.judging('tools/cal', 'any')).toHaveLength(1);
-    expect((await evaluators.replace(doubtful, NOBODY)).warnings).toMatchObject([{ evaluator: 'left out' }]);
-    expect(doubts()).toEqual([METHOD, NAMESPACE, BOTH]);
+    await evaluators.start(unreachable);
+    expect(warnings()).toEqual([METHOD, NAMESPACE, BOTH]);
+    expect(evaluators.current.matching('tools/cal', 'any')).toHaveLength(1);
+    expect((await evaluators.replace(unreachable, NOBODY)).warnings).toMatchObject([{ evaluator: 'skipped' }]);
+    expect(warnings()).toEqual([METHOD, NAMESPACE, BOTH]);
     await evaluators.activate(1, NOBODY);
-    expect(doubts()).toEqual([METHOD, NAMESPACE, BOTH]);
+    expect(warnings()).toEqual([METHOD, NAMESPACE, BOTH]);
   });
 
-  it('of a namespace is not told where nobody knows them', async () => {
-    await made().replace(doubtful, NOBODY);
-    expect(doubts()).toEqual([METHOD, BOTH.replace(/;.*/, '')]);
+  it('of a namespace causes no warning if namespaces are unknown', async () => {
+    await made().replace(unreachable, NOBODY);
+    expect(warnings()).toEqual([METHOD, BOTH.replace(/;.*/, '')]);
   });
 });
 
-describe('the names that a start left out', () => {
-  it('are those that the configuration has, each once and none that judges', async () => {
+describe('the names that startup skips', () => {
+  it('are those of the configuration, each once and without loaded ones', async () => {
     const evaluators = made();
-    const configured = [definition('a'), definition('a'), definition('b', 'none.wasm'), definition('b', 'none.wasm')];
-    await evaluators.start([...configured, definition('c', 'none.wasm'), definition('c')], ['no-trigger', 'a', 'b']);
+    const configured = [
+      evaluatorDefinition('a'),
+      evaluatorDefinition('a'),
+      evaluatorDefinition('b', 'none.wasm'),
+      evaluatorDefinition('b', 'none.wasm'),
+    ];
+    await evaluators.start(
+      [...configured, evaluatorDefinition('c', 'none.wasm'), evaluatorDefinition('c')],
+      ['no-trigger', 'a', 'b'],
+    );
     expect(names(evaluators)).toEqual(['a']);
     expect(evaluators.activeRevision?.skipped).toEqual(['no-trigger', 'b', 'c']);
   });
 });
 
-it('a start whose set cannot be written fails', async () => {
+it('startup fails if its set cannot be stored', async () => {
   const evaluators = made({
     load: async () => NO_REVISIONS,
     save: () => Promise.reject(new Error('the disk is full')),
   });
-  await expect(evaluators.start([definition('a')])).rejects.toThrow('the disk is full');
+  await expect(evaluators.start([evaluatorDefinition('a')])).rejects.toThrow('the disk is full');
 });
 
-it('a start without anything to load loads nothing and writes nothing', async () => {
+it('startup without evaluators loads and stores nothing', async () => {
   const evaluators = made({
     load: async () => NO_REVISIONS,
-    save: () => Promise.reject(new Error('nothing is to be written')),
+    save: () => Promise.reject(new Error('unexpected save')),
   });
   await evaluators.start(undefined);
   expect([evaluators.current.revision, lines]).toEqual([0, []]);
 });
 
 describe('the log', () => {
-  const missing = 'none.wasm: no such file (a relative path begins at the folder of the service-config file)';
+  const missing = 'none.wasm: no such file (relative paths start at the folder of the service-config file)';
 
-  it('tells of an update: by whom, how many judge by it, and who is left out', async () => {
-    await made().replace([definition('a'), definition('b', 'none.wasm')], { ...NOBODY, actor: 'ann' });
-    expect(told).toEqual([
-      { level: 'warn', msg: `evaluator "b" is left out: ${missing}`, evaluator: 'b' },
+  it('has the actor of an update, the number of evaluators and those that were skipped', async () => {
+    await made().replace([evaluatorDefinition('a'), evaluatorDefinition('b', 'none.wasm')], {
+      ...NOBODY,
+      actor: 'ann',
+    });
+    expect(entries).toEqual([
+      { level: 'warn', msg: `evaluator "b" skipped: ${missing}`, evaluator: 'b' },
       { level: 'info', msg: 'evaluators replaced', revision: 1, evaluators: 1, skipped: ['b'], actor: 'ann' },
     ]);
   });
 
-  it('tells of a start: where the evaluators are from, and who is left out', async () => {
-    const unknown = { ...definition('c'), llm: { ...definition('c').llm, connection: 'none' } };
+  it('has the origin of the evaluators at startup and those that were skipped', async () => {
+    const unknown = { ...evaluatorDefinition('c'), llm: { ...evaluatorDefinition('c').llm, connection: 'none' } };
     let kept = NO_REVISIONS;
     const store: RevisionStore = {
       load: async () => kept,
@@ -331,44 +345,44 @@ describe('the log', () => {
         kept = revisions;
       },
     };
-    const left = [
+    const skippedLines = [
       {
         level: 'warn',
-        msg: 'evaluator "c" is left out: llm.connection is "none", which is no connection: known are model; llm_connections of the service-config file has them',
+        msg: 'evaluator "c" skipped: llm.connection is an unknown connection "none"; known connections: model in llm_connections of the service-config file',
         evaluator: 'c',
       },
-      { level: 'warn', msg: `evaluator "b" is left out: ${missing}`, evaluator: 'b' },
+      { level: 'warn', msg: `evaluator "b" skipped: ${missing}`, evaluator: 'b' },
     ];
     const loaded = { level: 'info', msg: 'evaluators loaded', revision: 1, evaluators: 1 };
-    await made(store).start([definition('a'), definition('b', 'none.wasm'), unknown]);
-    expect(told).toEqual([...left, { ...loaded, from: 'the service-config file' }]);
+    await made(store).start([evaluatorDefinition('a'), evaluatorDefinition('b', 'none.wasm'), unknown]);
+    expect(entries).toEqual([...skippedLines, { ...loaded, from: 'the service-config file' }]);
     expect(kept.list).toMatchObject([{ skipped: ['c', 'b'] }]);
-    told = [];
+    entries = [];
     const again = made(store);
     await again.start(undefined);
-    expect(told).toEqual([...left, { ...loaded, from: 'the active revision' }]);
-    expect(again.current.leftOut).toEqual(['c', 'b']);
+    expect(entries).toEqual([...skippedLines, { ...loaded, from: 'the active revision' }]);
+    expect(again.current.skipped).toEqual(['c', 'b']);
   });
 });
 
-describe('what is refused', () => {
-  it('names the revision that is active, or says that none is', async () => {
+describe('a rejected update', () => {
+  it('names the active revision, if there is one', async () => {
     const evaluators = made();
     const stale = evaluators.replace([], { ...NOBODY, expectedRevision: 3 });
-    await expect(stale).rejects.toThrow('revision 3 is not active, none is: read the evaluators again');
+    await expect(stale).rejects.toThrow('expected revision 3, but no revision is active');
     await evaluators.replace([], NOBODY);
     const later = evaluators.replace([], { ...NOBODY, expectedRevision: 3 });
-    await expect(later).rejects.toThrow('revision 3 is not active, revision 1 is: read the evaluators again');
+    await expect(later).rejects.toThrow('expected revision 3, but revision 1 is active');
   });
 
-  it('is first a revision that there is not, then one that was not expected', async () => {
+  it('reports an unknown revision before an unexpected one', async () => {
     const unknown = made().activate(9, { ...NOBODY, expectedRevision: 3 });
     await expect(unknown).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
-  it('is kept with ten reasons, and the number of the others', async () => {
+  it('is stored with ten issues, and the number of the others', async () => {
     const evaluators = made();
-    const nameless = (count: number) => Array.from({ length: count }, () => definition(''));
+    const nameless = (count: number) => Array.from({ length: count }, () => evaluatorDefinition(''));
     for (const count of [10, 12]) {
       await expect(evaluators.replace(nameless(count), NOBODY)).rejects.toMatchObject({ details: { length: count } });
     }

@@ -1,7 +1,4 @@
-/**
- * The part of the evaluators that the CLI uses to test actions (`@sluice/server/actions`): compiler, host processes,
- * result schemas.
- */
+/** Parts of the evaluators that `sluice action test` uses (`@sluice/server/actions`). */
 
 export { ResultSchemaError, ResultSchemas } from './llm/result-schema.ts';
 export type {
@@ -16,4 +13,4 @@ export type {
 export { ActionCompileError, ActionFailure } from './sandbox/action.ts';
 export { ActionCompiler } from './sandbox/compiler.ts';
 export { HostPool } from './sandbox/pool.ts';
-export { withoutEffect } from './verdict.ts';
+export { ignoredReason } from './verdict.ts';

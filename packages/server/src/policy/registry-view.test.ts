@@ -16,7 +16,7 @@ const TOOL = { description: 'd', uri: 'http://own.test/', toolType: 'own', input
 const FOUND = { description: '', uri: 'http://up.test/mcp', toolType: 'mcp-forward', input_schema: {} };
 const CRM = parseNamespace('crm') ?? DEFAULT_NAMESPACE;
 
-/** A registry with tools `mine` in `default`, and `a`, `b` of the forward `up` in `crm`. */
+/** A registry with the tool `mine` in `default`, and `a`, `b` of the forward `up` in `crm`. */
 async function setUp() {
   const store = new HeldStore();
   const registry = new Registry(store);
@@ -31,8 +31,9 @@ async function setUp() {
   });
   const lines: string[] = [];
   const log = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::evaluator');
-  const texts = new ToolListCache();
-  const view = (namespace = 'default') => new RegistryView({ registry, texts, log, namespace });
+  const toolLists = new ToolListCache();
+  const view = (namespace = 'default') =>
+    new RegistryView({ registry, snapshot: registry.current, toolLists, log, namespace });
   store.journal.length = 0;
   return { store, registry, add, view, lines };
 }
@@ -62,7 +63,7 @@ describe('tools', () => {
     expect([run.tools('no-such'), run.tools('No Such')]).toEqual(['[]', '[]']);
   });
 
-  it('are without what is shadowed, under the names that clients see', async () => {
+  it('do not include shadowed ones, and have the names that clients see', async () => {
     const { registry, view } = await setUp();
     await registry.commit((draft) => {
       const late = addForward(draft, 'late', { namespace: CRM, prefix: 'p.' });
@@ -73,13 +74,13 @@ describe('tools', () => {
       updateEntry(draft, 'tool', { name: 'b' }, { ...change, namespace: 'crm' });
     });
     const run = view();
-    // The rival's `b` is served since the other one is called otherwise.
+    // The `b` of the rival is served because the other one is renamed.
     expect(names(run.tools('crm'))).toEqual(['crm/a', 'crm/z', 'crm/p.c', 'crm/b', 'crm/new']);
     expect(run.tool('z')).toMatchObject({ name: 'z', description: 'Ours' });
     expect(run.tool('a')).toEqual(A);
   });
 
-  it('of one forward stand in its order wherever they were moved to', async () => {
+  it('of one forward are in its order, wherever they were moved', async () => {
     const { registry, add, view } = await setUp();
     await registry.commit((draft) =>
       updateEntry(draft, 'tool', { name: 'a' }, { ...FOUND, description: 'as a "text"', namespace: 'zoo', n: 1 }),
@@ -88,7 +89,7 @@ describe('tools', () => {
     expect(names(view().tools())).toEqual(['default/mine', 'zoo/a', 'crm/b', 'crm/later']);
   });
 
-  it('are empty texts where members are missing or none', async () => {
+  it('have empty strings for missing or invalid members', async () => {
     const { registry, view } = await setUp();
     await registry.commit((draft) => {
       createEntry(draft, 'tool', { name: 'bare' });
@@ -100,7 +101,7 @@ describe('tools', () => {
     expect([run.tool('bare'), run.tool('odd"')]).toEqual([bare, { ...bare, name: 'odd"' }]);
   });
 
-  it('stay what they were while the run lasts', async () => {
+  it('do not change during the run', async () => {
     const { add, view } = await setUp();
     const run = view();
     await add('late', 'default');
@@ -114,7 +115,7 @@ describe('tools', () => {
 });
 
 describe('a tool', () => {
-  it('is that of the request, else of default, else the one registered first elsewhere', async () => {
+  it('is that of the namespace of the request, else of default, else the first registered one', async () => {
     const { add, view } = await setUp();
     for (const namespace of ['zoo', 'ops']) await add('t', namespace);
     expect(view().tool('t')?.namespace).toBe('zoo');
@@ -128,7 +129,7 @@ describe('a tool', () => {
 });
 
 describe('a copy', () => {
-  it('is there at once for its run, and for others once the run is committed: the same to both', async () => {
+  it('is visible at once to its run, and to others after the commit, with the same content', async () => {
     const { store, view } = await setUp();
     const run = view();
     expect([run.copyTool('a', 'default'), run.copyTool('b', 'new'), run.copyTool('mine', 'new')]).toEqual([
@@ -148,7 +149,7 @@ describe('a copy', () => {
     expect(after.tool('a')).toEqual({ ...A, namespace: 'default' });
   });
 
-  it('is not there when its run is not committed, or not kept', async () => {
+  it('does not exist if its run is not committed or not stored', async () => {
     const { store, registry, view } = await setUp();
     view().copyTool('a', 'default');
     expect(registry.current.entries('tool')).toHaveLength(3);
@@ -163,7 +164,7 @@ describe('a copy', () => {
     expect(view().tool('a')).toEqual(A);
   });
 
-  it('may itself be copied', async () => {
+  it('may be copied itself', async () => {
     const { view } = await setUp();
     const run = view('new');
     expect([run.copyTool('a', 'new'), run.tool('a')?.namespace, run.copyTool('a', 'newer')]).toEqual([
@@ -175,7 +176,7 @@ describe('a copy', () => {
     expect(names(view().tools()).slice(3)).toEqual(['new/a', 'newer/a']);
   });
 
-  it('is refused of what is not there, and into what cannot be', async () => {
+  it('is rejected for unknown tools and invalid namespaces', async () => {
     const { store, registry, view } = await setUp();
     const run = view();
     const { current } = registry;
@@ -188,7 +189,7 @@ describe('a copy', () => {
     expect([store.journal, registry.current === current]).toEqual([[], true]);
   });
 
-  it('leaves a tool of the name as it is, and the log says so', async () => {
+  it('does not replace an existing tool, which is logged', async () => {
     const { store, registry, add, view, lines } = await setUp();
     await add('a', 'default');
     const { current } = registry;
@@ -203,19 +204,19 @@ describe('a copy', () => {
     expect(view().tool('a')?.toolType).toBe('own');
     store.hold = true;
     const other = add('slow', 'default');
-    // It waits for nobody.
+    // It does not wait for others.
     await run.commit();
     expect([store.waiting, registry.current === current]).toEqual([1, true]);
     store.letThrough();
     await other;
-    const told = { msg: 'tools were not copied: the namespace has tools of these names', level: 'info' };
+    const logged = { msg: 'tools not copied: target namespace has tools with these names', level: 'info' };
     expect(lines.map((line) => JSON.parse(line))).toEqual([
-      expect.objectContaining({ ...told, target_namespace: 'default', tools: ['a'] }),
-      expect.objectContaining({ ...told, target_namespace: 'crm', tools: ['b'] }),
+      expect.objectContaining({ ...logged, target_namespace: 'default', tools: ['a'] }),
+      expect.objectContaining({ ...logged, target_namespace: 'crm', tools: ['b'] }),
     ]);
   });
 
-  it('of what changes before it is committed: the others are made, and the log says which was not', async () => {
+  it('of a tool that changes before the commit is not made and logged; the others are made', async () => {
     const { registry, add, view, lines } = await setUp();
     const run = view();
     for (const name of ['a', 'b', 'mine']) run.copyTool(name, 'new');
@@ -229,7 +230,7 @@ describe('a copy', () => {
     ]);
   });
 
-  it('can be made ten thousand times in a run, and no more', async () => {
+  it('is limited to ten thousand in a run', async () => {
     const { registry, view, lines } = await setUp();
     await registry.commit((draft) => {
       for (let at = 0; at < 10_000; at++) createEntry(draft, 'tool', { ...TOOL, name: `t${at}` });
@@ -237,26 +238,26 @@ describe('a copy', () => {
     const run = view();
     const copies = Array.from({ length: 9_970 }, (_, at) => run.copyTool(`t${at}`, 'new'));
     expect(copies).not.toContain(false);
-    const held = Array.from({ length: 30 }, (_, at) => run.copyTool(`t${at}`, 'default'));
-    expect(held).not.toContain(false);
-    // These are no more than there are.
+    const existing = Array.from({ length: 30 }, (_, at) => run.copyTool(`t${at}`, 'default'));
+    expect(existing).not.toContain(false);
+    // These do not count: they exist or fail.
     expect([run.copyTool('t0', 'new'), run.copyTool('t0', 'default'), run.copyTool('none', 'new')]).toEqual([
       true,
       true,
       false,
     ]);
-    const refusal = thrownBy(() => run.copyTool('t9980', 'new'));
-    expect(refusal).toBeInstanceOf(ActionFailure);
-    expect(refusal).toMatchObject({
+    const error = thrownBy(() => run.copyTool('t9980', 'new'));
+    expect(error).toBeInstanceOf(ActionFailure);
+    expect(error).toMatchObject({
       fault: 'limit',
-      message: 'more than 10000 copies of tools were asked for in one run',
+      message: 'more than 10000 tool copies in one run',
     });
     await run.commit();
     expect(names(view().tools('new'))).toHaveLength(9_970);
     expect(JSON.parse(lines[0] ?? '{}')).toMatchObject({ tools: expect.objectContaining({ length: 20 }), more: 10 });
   });
 
-  it('takes along 16 MiB of definitions in a run, and no more', async () => {
+  it('is limited to 16 MiB of definitions in a run', async () => {
     const { registry, add, view } = await setUp();
     const large = (name: string) => items('name', [name], `,"description":"${'é'.repeat(512 * 1024)}"`);
     await registry.commit((draft) => {
@@ -267,7 +268,7 @@ describe('a copy', () => {
     await add('l2', 'ops');
     const run = view();
     for (let at = 0; at < 15; at++) expect(run.copyTool(at < 7 ? 'l1' : 'own', `new-${at}`)).toBe(true);
-    // What is there is not copied, and what is small has room.
+    // Existing tools are not copied, and a small one fits.
     expect([run.copyTool('l2', 'ops'), run.copyTool('l1', 'new-0'), run.copyTool('mine', 'ops')]).toEqual([
       true,
       true,
@@ -277,12 +278,12 @@ describe('a copy', () => {
       expect(thrownBy(() => view().copyTool(name, 'new-15'))).toBeUndefined();
       expect(thrownBy(() => run.copyTool(name, 'new-15'))).toMatchObject({
         fault: 'limit',
-        message: 'more than 16 MiB of definitions of tools were to be copied in one run',
+        message: 'more than 16 MiB of copied tool definitions in one run',
       });
     }
   });
 
-  it('that are not made in more than twenty namespaces are told of those, and of how many there are', async () => {
+  it('that is not made in more than twenty namespaces is logged for those, with their number', async () => {
     for (const count of [20, 21]) {
       const { add, view, lines } = await setUp();
       for (let at = 0; at < count; at++) await add('a', `own-${at}`);
@@ -295,16 +296,16 @@ describe('a copy', () => {
     }
   });
 
-  it('can have a hundred namespaces made in a run, and no more', async () => {
+  it('is limited to a hundred new namespaces in a run', async () => {
     const { view } = await setUp();
     const run = view();
     for (let at = 0; at < 100; at++) expect(run.copyTool('a', `new-${at}`)).toBe(true);
-    // One that is to be made, or is there, costs nothing more.
+    // One that is requested already, or exists, does not count.
     expect([run.copyTool('b', 'new-99'), run.copyTool('b', 'crm')]).toEqual([true, true]);
     expect(thrownBy(() => run.copyTool('a', 'new-100'))).toMatchObject({ fault: 'limit' });
   });
 
-  it('is told to clients of the namespace, and so is that it goes', async () => {
+  it('notifies clients of the namespace, and so does its removal', async () => {
     const { registry, add, view } = await setUp();
     await add('own', 'new');
     const notices = new ListChangeNotifier(registry);
@@ -331,8 +332,8 @@ describe('a copy', () => {
   });
 });
 
-describe('texts', () => {
-  it('are made of a tool once, whatever changes around it', async () => {
+describe('serialized tools', () => {
+  it('are created once, whatever else changes', async () => {
     const { registry, add, view } = await setUp();
     let made = 0;
     await registry.commit((draft) => {

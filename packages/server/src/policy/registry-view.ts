@@ -8,62 +8,227 @@ import type { Snapshot } from '../registry/snapshot.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { ActionFailure, type HostFunctions, type ToolEntry } from './sandbox/action.ts';
 
-/** Tools that follow on each other in a namespace's list and come from one forward, or one tool of another origin. */
-interface Run {
-  readonly source: number;
-  readonly tools: readonly Entry[];
-  /** Their JSON texts, with commas between them. */
-  readonly text: string;
+/** Maximum number of copies per run: different tools and targets. */
+const MAX_COPIES = 10_000;
+/** Maximum size of the copied definitions per run: each copy has its own. */
+const MAX_COPIED_BYTES = 16 * 1024 * 1024;
+/** Maximum number of namespaces that the copies of a run create. */
+const MAX_NEW_NAMESPACES = 100;
+/** Maximum number of tool names in a log line, and of log lines per message. */
+const MAX_LOGGED_TOOLS = 20;
+const MAX_LOGGED_NAMESPACES = 20;
+
+/** Options of {@link RegistryView}. */
+export interface RegistryViewOptions {
+  readonly registry: Registry;
+  /** Registry at the start of the run. */
+  readonly snapshot: Snapshot;
+  /** Shared by all runs of a registry. */
+  readonly toolLists: ToolListCache;
+  /** Logger of the run. */
+  readonly log: TargetLogger;
+  /** Namespace of the request. */
+  readonly namespace: string;
+}
+
+/** A tool of the snapshot and the namespace where the run finds it: its own, or one that the run copied it to. */
+interface FoundTool {
+  readonly tool: Entry;
+  readonly namespace: Namespace;
 }
 
 /**
- * Lists of tools as actions get them, JSON texts of `ToolEntry[]`. They are kept with what they were made of, which
- * never changes. After a commit the text of a tool is made anew where the tool is, and the rest is only joined again.
+ * The registry as one run of an action sees and changes it (decisions 2.11): a snapshot, and the copies of the run itself.
+ * Others see the copies when {@link commit} has resolved; a failed run is not committed.
  */
-export class ToolTexts {
-  readonly #pieces = new WeakMap<Entry, string>();
-  readonly #runs = new WeakMap<EntryIndex, readonly Run[]>();
-  readonly #namespaces = new WeakMap<EntryIndex, string>();
-  readonly #snapshots = new WeakMap<Snapshot, string>();
+export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'copyTool'> {
+  readonly #options: RegistryViewOptions;
+  readonly #snapshot: Snapshot;
+  /** All requested copies by target namespace and name; each is also in one of the following lists. */
+  readonly #requested = new Map<string, Map<string, ToolCopy>>();
+  readonly #copies: ToolCopy[] = [];
+  /** Copies that are not made: the target namespace has a tool of that name. */
+  readonly #existing: ToolCopy[] = [];
+  #newNamespaces = 0;
+  #copiedBytes = 0;
 
-  /** The tools of one namespace, in the order of lists; none where there is no such namespace. */
-  ofNamespace(snapshot: Snapshot, namespace: string): string {
-    const shelf = snapshot.namespace(namespace)?.indexes.tool;
-    if (!shelf) return '[]';
-    return kept(this.#namespaces, shelf, () => listText(this.#runsOf(shelf).map(({ text }) => text)));
+  constructor(options: RegistryViewOptions) {
+    this.#options = options;
+    this.#snapshot = options.snapshot;
   }
 
-  /** The tools of all namespaces, in order of registration. */
-  ofAll(snapshot: Snapshot): string {
-    return kept(this.#snapshots, snapshot, () => {
-      const runs = [...snapshot.namespaces.values()].flatMap(({ indexes: shelves }) => this.#runsOf(shelves.tool));
-      const bySource = [...Map.groupBy(runs, ({ source }) => source)].sort(([a], [b]) => a - b);
-      return listText(bySource.map(([, ofSource]) => this.#merged(ofSource)));
-    });
+  /** Returns the served tools of a namespace, or of all, in order of registration: JSON of `ToolEntry[]`. */
+  tools(namespace?: string): string {
+    const { toolLists } = this.#options;
+    const list =
+      namespace === undefined ? toolLists.forAll(this.#snapshot) : toolLists.forNamespace(this.#snapshot, namespace);
+    const copies = this.#copies.filter((copy) => namespace === undefined || copy.targetNamespace === namespace);
+    return appendTools(
+      list,
+      copies.map(({ tool, targetNamespace }) => toolJson(tool, targetNamespace)),
+    );
   }
 
-  #runsOf(shelf: EntryIndex): readonly Run[] {
-    return kept(this.#runs, shelf, () => {
-      const bySource = [...Map.groupBy(shelf.entries, (tool) => tool.registrationId)];
-      return bySource.map(([source, tools]) => ({ source, tools, text: this.#joined(tools) }));
-    });
+  /** Returns the tool with this name: in the request's namespace, else in `default`, else the first registered one. */
+  tool(name: string): ToolEntry | undefined {
+    const found = this.#find(name);
+    return found && { ...toToolEntry(found.tool), namespace: found.namespace };
   }
 
-  /** Tools of one forward may be in several namespaces: an operator moved them. */
-  #merged(runs: readonly Run[]): string {
-    const [only, ...others] = runs;
-    if (only && others.length === 0) return only.text;
-    return this.#joined(runs.flatMap(({ tools }) => tools).sort(byOrder));
+  /**
+   * Copies the tool that {@link tool} finds to a namespace, which is created if necessary. Returns false if there is no
+   * such tool or the namespace name is invalid, and true if the namespace already has a tool of that name, which remains.
+   * Throws ActionFailure `limit` for more than 10,000 copies, 16 MiB of definitions or 100 new namespaces.
+   */
+  copyTool(name: string, namespace: string): boolean {
+    const targetNamespace = parseNamespace(namespace);
+    const found = targetNamespace && this.#find(name);
+    if (!found) return false;
+    const requested = this.#requested.get(targetNamespace) ?? new Map<string, ToolCopy>();
+    if (requested.has(name)) return true;
+    if (this.#copies.length + this.#existing.length === MAX_COPIES) {
+      throw new ActionFailure('limit', `more than ${MAX_COPIES} tool copies in one run`);
+    }
+    if (!this.#requested.has(targetNamespace) && !this.#snapshot.namespace(targetNamespace)) this.#countNamespace();
+    const copy = { tool: found.tool, targetNamespace };
+    const exists = this.#findEntry(targetNamespace, name) !== undefined;
+    if (!exists) this.#countBytes(found.tool);
+    this.#requested.set(targetNamespace, requested.set(name, copy));
+    if (exists) this.#existing.push(copy);
+    else this.#copies.push(copy);
+    return true;
   }
 
-  #joined(tools: readonly Entry[]): string {
-    return tools.map((tool) => kept(this.#pieces, tool, () => toolText(tool))).join(',');
+  /**
+   * Commits the copies atomically and logs those that were not made: the tool has been deleted, or the target has a tool
+   * of that name. Call it once, after the run. Rejects with the error of the store, and then nothing was copied. If
+   * `isWanted` returns false, nothing is copied.
+   */
+  async commit(isWanted: (draft: Draft) => boolean = () => true): Promise<void> {
+    const copies = this.#copies;
+    const copy = (draft: Draft) => (isWanted(draft) ? copyTools(draft, copies) : []);
+    const outcomes: readonly CopyOutcome[] = copies.length > 0 ? await this.#options.registry.commit(copy) : [];
+    const existing = [...this.#existing, ...copies.filter((_, at) => outcomes[at] === 'exists')];
+    this.#logCopies('info', 'tools not copied: target namespace has tools with these names', existing);
+    const deleted = copies.filter((_, at) => outcomes[at] === 'gone');
+    this.#logCopies('warn', 'tools not copied: deleted during the run', deleted);
+  }
+
+  #countNamespace(): void {
+    this.#newNamespaces++;
+    if (this.#newNamespaces <= MAX_NEW_NAMESPACES) return;
+    throw new ActionFailure('limit', `more than ${MAX_NEW_NAMESPACES} new namespaces in one run`);
+  }
+
+  #countBytes(tool: Entry): void {
+    this.#copiedBytes += definitionBytes(tool);
+    if (this.#copiedBytes <= MAX_COPIED_BYTES) return;
+    throw new ActionFailure('limit', 'more than 16 MiB of copied tool definitions in one run');
+  }
+
+  #logCopies(level: 'info' | 'warn', message: string, copies: readonly ToolCopy[]): void {
+    const { log } = this.#options;
+    const groups = [...Map.groupBy(copies, ({ targetNamespace }) => targetNamespace)];
+    if (groups.length > MAX_LOGGED_NAMESPACES) log[level](message, { target_namespaces: groups.length });
+    for (const [namespace, group] of groups.slice(0, MAX_LOGGED_NAMESPACES)) {
+      const tools = group.slice(0, MAX_LOGGED_TOOLS).map(({ tool }) => tool.key);
+      const more = group.length > MAX_LOGGED_TOOLS ? group.length - MAX_LOGGED_TOOLS : undefined;
+      log[level](message, { target_namespace: namespace, tools, more });
+    }
+  }
+
+  #find(name: string): FoundTool | undefined {
+    return (
+      this.#findIn(this.#options.namespace, name) ?? this.#findIn(DEFAULT_NAMESPACE, name) ?? this.#findAnywhere(name)
+    );
+  }
+
+  #findIn(namespace: string, name: string): FoundTool | undefined {
+    const tool = this.#findEntry(namespace, name);
+    if (tool) return { tool, namespace: tool.namespace };
+    const copy = this.#requested.get(namespace)?.get(name);
+    return copy && { tool: copy.tool, namespace: copy.targetNamespace };
+  }
+
+  /** Copies of the run are not searched: they are registered later than their sources. */
+  #findAnywhere(name: string): FoundTool | undefined {
+    let first: Entry | undefined;
+    for (const { indexes } of this.#snapshot.namespaces.values()) {
+      const tool = indexes.tool.get(name);
+      if (tool && (!first || byOrder(tool, first) < 0)) first = tool;
+    }
+    return first && { tool: first, namespace: first.namespace };
+  }
+
+  #findEntry(namespace: string, name: string): Entry | undefined {
+    return this.#snapshot.namespace(namespace)?.indexes.tool.get(name);
   }
 }
 
-/** A tool as an action gets it; what is not there, as in a file written by hand, is empty. */
-export function toolEntry(tool: Entry): ToolEntry {
-  const description: unknown = JSON.parse(descriptionText(tool));
+/** Consecutive tools of a namespace with the same registration: those of one forward, or one other tool. */
+interface ToolRun {
+  readonly registrationId: number;
+  readonly tools: readonly Entry[];
+  /** JSON of the tools, joined with commas. */
+  readonly json: string;
+}
+
+/**
+ * Cache of tool lists for actions: JSON of `ToolEntry[]`, by the immutable objects that they are built from. After a
+ * commit only changed tools are serialized again; the rest is only joined.
+ */
+export class ToolListCache {
+  readonly #tools = new WeakMap<Entry, string>();
+  readonly #runs = new WeakMap<EntryIndex, readonly ToolRun[]>();
+  readonly #namespaces = new WeakMap<EntryIndex, string>();
+  readonly #snapshots = new WeakMap<Snapshot, string>();
+
+  /** Returns the tools of a namespace in the order of lists; none if it does not exist. */
+  forNamespace(snapshot: Snapshot, namespace: string): string {
+    const index = snapshot.namespace(namespace)?.indexes.tool;
+    if (!index) return '[]';
+    return getOrCreate(this.#namespaces, index, () => arrayJson(this.#runsOf(index).map(({ json }) => json)));
+  }
+
+  /** Returns the tools of all namespaces in order of registration. */
+  forAll(snapshot: Snapshot): string {
+    return getOrCreate(this.#snapshots, snapshot, () => {
+      const runs = [...snapshot.namespaces.values()].flatMap(({ indexes }) => this.#runsOf(indexes.tool));
+      const byRegistration = [...Map.groupBy(runs, ({ registrationId }) => registrationId)].sort(([a], [b]) => a - b);
+      return arrayJson(byRegistration.map(([, group]) => this.#mergeRuns(group)));
+    });
+  }
+
+  #runsOf(index: EntryIndex): readonly ToolRun[] {
+    return getOrCreate(this.#runs, index, () => {
+      const byRegistration = [...Map.groupBy(index.entries, (tool) => tool.registrationId)];
+      return byRegistration.map(([registrationId, tools]) => ({ registrationId, tools, json: this.#join(tools) }));
+    });
+  }
+
+  /** The tools of one forward may be in several namespaces, if an operator has moved some. */
+  #mergeRuns(runs: readonly ToolRun[]): string {
+    const [only, ...others] = runs;
+    if (only && others.length === 0) return only.json;
+    return this.#join(runs.flatMap(({ tools }) => tools).sort(byOrder));
+  }
+
+  #join(tools: readonly Entry[]): string {
+    return tools.map((tool) => getOrCreate(this.#tools, tool, () => toolJson(tool))).join(',');
+  }
+}
+
+function getOrCreate<K extends WeakKey, V>(values: WeakMap<K, V>, key: K, create: () => V): V {
+  const known = values.get(key);
+  if (known !== undefined) return known;
+  const created = create();
+  values.set(key, created);
+  return created;
+}
+
+/** Returns a tool as exposed to actions; members that are missing, as in a file written by hand, are empty. */
+export function toToolEntry(tool: Entry): ToolEntry {
+  const description: unknown = JSON.parse(descriptionJson(tool));
   return {
     name: tool.key,
     description: typeof description === 'string' ? description : '',
@@ -73,24 +238,24 @@ export function toolEntry(tool: Entry): ToolEntry {
   };
 }
 
-/** As `JSON.stringify` of {@link toolEntry}, shown in another namespace perhaps; nothing is parsed for it. */
-export function toolText(tool: Entry, namespace = tool.namespace): string {
+/** Returns the JSON of {@link toToolEntry} in this namespace, without parsing. */
+function toolJson(tool: Entry, namespace = tool.namespace): string {
   const uri = JSON.stringify(memberOf(tool, 'uri'));
   const toolType = JSON.stringify(memberOf(tool, 'toolType'));
-  const names = `"name":${JSON.stringify(tool.key)},"description":${descriptionText(tool)}`;
+  const names = `"name":${JSON.stringify(tool.key)},"description":${descriptionJson(tool)}`;
   return `{${names},"uri":${uri},"toolType":${toolType},"namespace":"${namespace}"}`;
 }
 
-/** The list with these texts behind it. */
-export function withTools(list: string, texts: readonly string[]): string {
-  if (texts.length === 0) return list;
-  return list === '[]' ? listText(texts) : `${list.slice(0, -1)},${texts.join(',')}]`;
+/** Appends tools to a list. */
+function appendTools(list: string, tools: readonly string[]): string {
+  if (tools.length === 0) return list;
+  return list === '[]' ? arrayJson(tools) : `${list.slice(0, -1)},${tools.join(',')}]`;
 }
 
-/** What clients see of it, as JSON text of a string. Of several offers the first speaks for all. */
-function descriptionText({ rendered: served }: Entry): string {
-  const text = memberText(served[0]?.json ?? '{}', 'description');
-  return text?.startsWith('"') ? text : '""';
+/** JSON string of the description that clients see; of several variants, the first. */
+function descriptionJson({ rendered }: Entry): string {
+  const json = memberText(rendered[0]?.json ?? '{}', 'description');
+  return json?.startsWith('"') ? json : '""';
 }
 
 function memberOf({ members }: Entry, name: 'uri' | 'toolType'): string {
@@ -98,170 +263,6 @@ function memberOf({ members }: Entry, name: 'uri' | 'toolType'): string {
   return typeof value === 'string' ? value : '';
 }
 
-function listText(texts: readonly string[]): string {
-  return `[${texts.join(',')}]`;
-}
-
-function kept<K extends WeakKey, V>(values: WeakMap<K, V>, key: K, make: () => V): V {
-  const known = values.get(key);
-  if (known !== undefined) return known;
-  const made = make();
-  values.set(key, made);
-  return made;
-}
-
-/** Different tools and targets that a run can name to be copied. */
-const MAX_COPIES = 10_000;
-/** Of definitions, which may be large: each copy keeps its own. */
-const MAX_COPIED_BYTES = 16 * 1024 * 1024;
-/** Namespaces that a run can have made for its copies. */
-const MAX_NEW_NAMESPACES = 100;
-/** So many names of tools go into a line of the log, and so many namespaces have one of their own. */
-const LOGGED_NAMES = 20;
-const LOGGED_NAMESPACES = 20;
-
-/** What one run is of. */
-export interface RegistryViewOptions {
-  readonly registry: Registry;
-  /** Shared by all runs of a registry. */
-  readonly texts: ToolTexts;
-  /** Of the run. */
-  readonly log: TargetLogger;
-  /** That of the request. */
-  readonly namespace: string;
-}
-
-/** A tool of the snapshot, and the namespace in which the run finds it: its own, or one that the run copied it into. */
-interface Found {
-  readonly tool: Entry;
-  readonly namespace: Namespace;
-}
-
-/**
- * The registry as one run of an action sees it and changes it (decisions 2.11): as it was when the view was made, and
- * with what the run itself copied. Copies are there for others once {@link commit} has resolved; a run that did not end
- * well is simply not committed.
- */
-export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'copyTool'> {
-  readonly #options: RegistryViewOptions;
-  readonly #snapshot: Snapshot;
-  /** What was asked for, by target namespace and name; each of it stands in one of the lists below too. */
-  readonly #wanted = new Map<string, Map<string, ToolCopy>>();
-  readonly #copies: ToolCopy[] = [];
-  /** Copies that are not to be made: the target namespace had a tool of that name before. */
-  readonly #held: ToolCopy[] = [];
-  #newNamespaces = 0;
-  #copiedBytes = 0;
-
-  constructor(options: RegistryViewOptions) {
-    this.#options = options;
-    this.#snapshot = options.registry.current;
-  }
-
-  /** The tools of a namespace, or of all, that are served, in order of registration: JSON text of `ToolEntry[]`. */
-  tools(namespace?: string): string {
-    const { texts } = this.#options;
-    const list = namespace === undefined ? texts.ofAll(this.#snapshot) : texts.ofNamespace(this.#snapshot, namespace);
-    const copies = this.#copies.filter((copy) => namespace === undefined || copy.targetNamespace === namespace);
-    return withTools(
-      list,
-      copies.map(({ tool, targetNamespace }) => toolText(tool, targetNamespace)),
-    );
-  }
-
-  /** The tool of this name: that of the request's namespace, else of `default`, else the first registered elsewhere. */
-  tool(name: string): ToolEntry | undefined {
-    const found = this.#find(name);
-    return found && { ...toolEntry(found.tool), namespace: found.namespace };
-  }
-
-  /**
-   * Copies the tool that {@link tool} finds into a namespace, which may have to be created. False when there is no such
-   * tool, or no namespace can have that name. A tool of the same name that is there already stays, and that is well too.
-   * ActionFailure `limit` after 10,000 different copies, 16 MiB of definitions, or 100 namespaces that are not there yet.
-   */
-  copyTool(name: string, namespace: string): boolean {
-    const targetNamespace = parseNamespace(namespace);
-    const found = targetNamespace && this.#find(name);
-    if (!found) return false;
-    const wanted = this.#wanted.get(targetNamespace) ?? new Map<string, ToolCopy>();
-    if (wanted.has(name)) return true;
-    if (this.#copies.length + this.#held.length === MAX_COPIES) {
-      throw new ActionFailure('limit', `more than ${MAX_COPIES} copies of tools were asked for in one run`);
-    }
-    if (!this.#wanted.has(targetNamespace) && !this.#snapshot.namespace(targetNamespace)) this.#countNew();
-    const copy = { tool: found.tool, targetNamespace };
-    const isHeld = this.#holder(targetNamespace, name) !== undefined;
-    if (!isHeld) this.#countBytes(found.tool);
-    this.#wanted.set(targetNamespace, wanted.set(name, copy));
-    if (isHeld) this.#held.push(copy);
-    else this.#copies.push(copy);
-    return true;
-  }
-
-  /**
-   * Makes the copies, all in one commit; resolves once they are there for everybody, and at once where there are none.
-   * What was not copied is told to the log: a tool that has meanwhile gone, or a name that the target has already.
-   * Rejects with the store's error, and then nothing was copied. To be called once, after the run. `isWanted` is asked
-   * when it is their turn: without it, nothing is copied.
-   */
-  async commit(isWanted: (draft: Draft) => boolean = () => true): Promise<void> {
-    const copies = this.#copies;
-    const copy = (draft: Draft) => (isWanted(draft) ? copyTools(draft, copies) : []);
-    const outcomes: readonly CopyOutcome[] = copies.length > 0 ? await this.#options.registry.commit(copy) : [];
-    const held = [...this.#held, ...copies.filter((_, at) => outcomes[at] === 'exists')];
-    this.#tell('info', 'tools were not copied: the namespace has tools of these names', held);
-    const gone = copies.filter((_, at) => outcomes[at] === 'gone');
-    this.#tell('warn', 'tools were not copied: they have just been removed', gone);
-  }
-
-  #countNew(): void {
-    this.#newNamespaces++;
-    if (this.#newNamespaces <= MAX_NEW_NAMESPACES) return;
-    throw new ActionFailure('limit', `more than ${MAX_NEW_NAMESPACES} namespaces were to be made in one run`);
-  }
-
-  #countBytes(tool: Entry): void {
-    this.#copiedBytes += definitionBytes(tool);
-    if (this.#copiedBytes <= MAX_COPIED_BYTES) return;
-    throw new ActionFailure('limit', 'more than 16 MiB of definitions of tools were to be copied in one run');
-  }
-
-  #tell(level: 'info' | 'warn', message: string, copies: readonly ToolCopy[]): void {
-    const { log } = this.#options;
-    const groups = [...Map.groupBy(copies, ({ targetNamespace }) => targetNamespace)];
-    if (groups.length > LOGGED_NAMESPACES) log[level](message, { target_namespaces: groups.length });
-    for (const [namespace, group] of groups.slice(0, LOGGED_NAMESPACES)) {
-      const tools = group.slice(0, LOGGED_NAMES).map(({ tool }) => tool.key);
-      const more = group.length > LOGGED_NAMES ? group.length - LOGGED_NAMES : undefined;
-      log[level](message, { target_namespace: namespace, tools, more });
-    }
-  }
-
-  #find(name: string): Found | undefined {
-    return (
-      this.#findIn(this.#options.namespace, name) ?? this.#findIn(DEFAULT_NAMESPACE, name) ?? this.#findAnywhere(name)
-    );
-  }
-
-  #findIn(namespace: string, name: string): Found | undefined {
-    const tool = this.#holder(namespace, name);
-    if (tool) return { tool, namespace: tool.namespace };
-    const copy = this.#wanted.get(namespace)?.get(name);
-    return copy && { tool: copy.tool, namespace: copy.targetNamespace };
-  }
-
-  /** What this run copies is registered later than what it is copied from. */
-  #findAnywhere(name: string): Found | undefined {
-    let first: Entry | undefined;
-    for (const { indexes: shelves } of this.#snapshot.namespaces.values()) {
-      const tool = shelves.tool.get(name);
-      if (tool && (!first || byOrder(tool, first) < 0)) first = tool;
-    }
-    return first && { tool: first, namespace: first.namespace };
-  }
-
-  #holder(namespace: string, name: string): Entry | undefined {
-    return this.#snapshot.namespace(namespace)?.indexes.tool.get(name);
-  }
+function arrayJson(elements: readonly string[]): string {
+  return `[${elements.join(',')}]`;
 }

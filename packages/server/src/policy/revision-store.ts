@@ -5,134 +5,134 @@ import { applyEdits } from '@sluice/protocol/json/edit';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { elements, type Member, members } from '@sluice/protocol/json/scan';
 import { z } from 'zod';
+import { errorReason, type Files, readIfExists, replaceFile } from '../registry/store/files.ts';
 import { CorruptFileError } from '../registry/store/journaled-file.ts';
-import { type Files, readIfExists, errorReason, replaceFile } from '../registry/store/files.ts';
 import { StoreError, type StoreLog } from '../registry/store/store.ts';
-import { NO_REVISIONS, type Revisions, revisionJson, withinLimits } from './revisions.ts';
+import { enforceLimits, NO_REVISIONS, type Revisions, serializeRevision } from './revisions.ts';
 
 const id = z.number().int().positive();
 
 const fileContent = z
   .object({ revisions: z.array(evaluatorRevisionContent), active_id: id.nullable(), next_id: id })
   .superRefine(({ revisions, active_id, next_id }, context) => {
-    const refuse = (member: string, message: string) => context.addIssue({ code: 'custom', path: [member], message });
+    const addIssue = (member: string, message: string) => context.addIssue({ code: 'custom', path: [member], message });
     revisions.forEach((revision, index) => {
-      if (revision.id <= (revisions[index - 1]?.id ?? 0)) refuse('revisions', 'must have ids that rise');
+      if (revision.id <= (revisions[index - 1]?.id ?? 0)) addIssue('revisions', 'must have ascending ids');
       if ((revision.status === 'active') !== (revision.id === active_id)) {
-        refuse('revisions', 'must have active_id as the one that is active');
+        addIssue('revisions', 'must have active_id as the only active id');
       }
     });
     if (active_id !== null && !revisions.some((revision) => revision.id === active_id)) {
-      refuse('active_id', 'must be the id of a revision');
+      addIssue('active_id', 'must be the id of a revision');
     }
-    if (next_id <= (revisions.at(-1)?.id ?? 0)) refuse('next_id', 'must be above the id of every revision');
+    if (next_id <= (revisions.at(-1)?.id ?? 0)) addIssue('next_id', 'must be above the id of every revision');
   });
 
 /**
- * Reads what `evaluator-revisions.json` holds. Throws {@link CorruptFileError}, which names `file`.
+ * Parses the content of `evaluator-revisions.json`. Throws {@link CorruptFileError} with the name `file`.
  *
- * Versions that had no limit of bytes wrote files that as objects would not fit into the memory. So the evaluators are
- * cut out before the rest is parsed, and those of the revisions that are kept are parsed one revision after the other.
+ * Versions without a limit of bytes have written files that do not fit into memory as objects. So the evaluators are
+ * removed before the rest is parsed, and those within the limits are parsed one revision after the other.
  */
-export function readRevisions(file: string, bytes: Buffer): Revisions {
+export function parseRevisions(file: string, bytes: Buffer): Revisions {
   if (!isUtf8(bytes)) throw new CorruptFileError(file, 'is not valid UTF-8');
   const text = bytes.toString();
-  const places = parsed(file, () => evaluatorsIn(text));
+  const evaluators = parseOrThrow(file, () => findEvaluators(text));
   const rest = applyEdits(
     text,
-    places.flatMap((place) => (place ? [{ ...place, text: '[]' }] : [])),
+    evaluators.flatMap((member) => (member ? [{ ...member, text: '[]' }] : [])),
   );
-  const { revisions, active_id, next_id } = checked(file, fileContent, rest, []);
+  const { revisions, active_id, next_id } = parseAs(file, fileContent, rest, []);
   const list = revisions.map(({ evaluators: _none, ...metadata }, index) => {
-    const place = places[index];
-    return { ...metadata, evaluatorsJson: text.slice(place?.start, place?.end) };
+    const member = evaluators[index];
+    return { ...metadata, evaluatorsJson: text.slice(member?.start, member?.end) };
   });
-  const kept = withinLimits({ list, activeId: active_id ?? undefined, nextId: next_id });
+  const limited = enforceLimits({ list, activeId: active_id ?? undefined, nextId: next_id });
   return {
-    ...kept,
-    list: kept.list.map((revision) => {
+    ...limited,
+    list: limited.list.map((revision) => {
       const path = ['revisions', list.indexOf(revision), 'evaluators'];
-      const { evaluators } = evaluatorRevisionContent.shape;
-      // Written anew: a part of the text would keep all of it in memory.
-      return { ...revision, evaluatorsJson: JSON.stringify(checked(file, evaluators, revision.evaluatorsJson, path)) };
+      const schema = evaluatorRevisionContent.shape.evaluators;
+      // Serialized again: a slice of the text would keep all of it in memory.
+      return { ...revision, evaluatorsJson: JSON.stringify(parseAs(file, schema, revision.evaluatorsJson, path)) };
     }),
   };
 }
 
-/** Where the evaluators of each revision stand; undefined for one that has none. */
-function evaluatorsIn(text: string): (Member | undefined)[] {
+/** Returns the position of the evaluators of each revision; undefined if it has none. */
+function findEvaluators(text: string): (Member | undefined)[] {
   const revisions = lastMember(text, 'revisions', 0);
   if (!revisions) return [];
   return [...elements(text, revisions.start)].map(({ start }) => lastMember(text, 'evaluators', start));
 }
 
-/** Of duplicates the last, which is the one that a parser keeps. */
+/** The last of duplicates, which is the one that a parser returns. */
 function lastMember(text: string, name: string, start: number): Member | undefined {
   return [...members(text, start)].findLast(({ key }) => key === name);
 }
 
-function checked<T extends z.ZodType>(
+function parseAs<T extends z.ZodType>(
   file: string,
   schema: T,
   text: string,
   path: readonly (string | number)[],
 ): z.output<T> {
-  const value = parsed(file, () => parseLossless(text));
+  const value = parseOrThrow(file, () => parseLossless(text));
   const result = validate(schema, value);
   if ('value' in result) return result.value;
   const [first] = result.issues;
-  const place = [...path, first?.path].filter((part) => part !== '').join('.');
-  throw new CorruptFileError(file, `is damaged: ${place} ${first?.message}`);
+  const member = [...path, first?.path].filter((part) => part !== '').join('.');
+  throw new CorruptFileError(file, `is not valid: ${member} ${first?.message}`);
 }
 
-function parsed<T>(file: string, parse: () => T): T {
+function parseOrThrow<T>(file: string, parse: () => T): T {
   try {
     return parse();
   } catch (error) {
-    // The parser repeats text of the file.
+    // Without the message of the parser, which quotes the file.
     throw new CorruptFileError(file, 'is not valid JSON', { cause: error });
   }
 }
 
-/** Beside `registry.json` (decisions 4.5). */
+/** In the folder of `registry.json` (decisions 4.5). */
 const FILE = 'evaluator-revisions.json';
 
-/** Keeps the revisions over restarts. */
+/** Persists revisions. */
 export interface RevisionStore {
-  /** Called once, before anything is saved. Throws {@link StoreError}. */
+  /** Called once, before `save`. Throws {@link StoreError}. */
   load(): Promise<Revisions>;
-  /** Resolves when they are durable. Throws {@link StoreError}: what was saved before is then kept. */
+  /** Resolves when the revisions are durable. Throws {@link StoreError}: the previous ones remain stored. */
   save(revisions: Revisions): Promise<void>;
 }
 
-/** Keeps them for as long as the process runs, of which nothing has to be done here. */
-export function revisionsInMemory(): RevisionStore {
+/** Returns a store that persists nothing. */
+export function memoryRevisionStore(): RevisionStore {
   return { load: async () => NO_REVISIONS, save: async () => {} };
 }
 
-/** What {@link revisionsInFolder} is told. */
-export interface RevisionsFolder {
-  /** SERVICE_PERSIST_PATH, which exists and is locked for this process. */
+/** Options of {@link fileRevisionStore}. */
+export interface FileRevisionStoreOptions {
+  /** SERVICE_PERSIST_PATH; must exist and be locked by this process. */
   readonly folder: string;
-  /** True with SERVICE_PERSIST_RECOVER=rename: a damaged file is set aside instead of stopping the start. */
+  /** SERVICE_PERSIST_RECOVER=rename: a corrupt file is renamed instead of aborting startup. */
   readonly recover: boolean;
   readonly files: Files;
   readonly log: StoreLog;
-  /** Epoch milliseconds. */
+  /** Returns epoch milliseconds. */
   readonly now: () => number;
 }
 
-/** Keeps them in `evaluator-revisions.json` (decisions 1.5, 4.5). */
-export function revisionsInFolder(options: RevisionsFolder): RevisionStore {
-  return new FileStore(options);
+/** Returns a store in `evaluator-revisions.json` (decisions 1.5, 4.5). */
+export function fileRevisionStore(options: FileRevisionStoreOptions): RevisionStore {
+  return new FileRevisionStore(options);
 }
 
-class FileStore implements RevisionStore {
-  readonly #options: RevisionsFolder;
+class FileRevisionStore implements RevisionStore {
+  readonly #options: FileRevisionStoreOptions;
   readonly #path: string;
   #saved = NO_REVISIONS;
 
-  constructor(options: RevisionsFolder) {
+  constructor(options: FileRevisionStoreOptions) {
     this.#options = options;
     this.#path = join(options.folder, FILE);
   }
@@ -140,17 +140,18 @@ class FileStore implements RevisionStore {
   async load(): Promise<Revisions> {
     try {
       const bytes = await readIfExists(this.#options.files, this.#path);
-      if (bytes) this.#saved = readRevisions(FILE, bytes);
+      if (bytes) this.#saved = parseRevisions(FILE, bytes);
     } catch (error) {
-      if (!(error instanceof CorruptFileError))
+      if (!(error instanceof CorruptFileError)) {
         throw new StoreError(`${this.#path} cannot be read: ${errorReason(error)}`, { cause: error });
+      }
       if (!this.#options.recover) {
         throw new StoreError(
-          `${this.#path} ${error.message}; mend it, or set SERVICE_PERSIST_RECOVER=rename to start without it`,
+          `${this.#path} ${error.message}; repair it, or set SERVICE_PERSIST_RECOVER=rename to start without it`,
           { cause: error },
         );
       }
-      await this.#setAside();
+      await this.#quarantine();
     }
     return this.#saved;
   }
@@ -159,33 +160,35 @@ class FileStore implements RevisionStore {
     try {
       await this.#write(revisions);
     } catch (error) {
-      // The new content is in place when only its name could not be made durable: a restart would find what was refused.
+      // If only the sync of the folder failed, the new content is in place and a restart would load rejected revisions.
       await this.#write(this.#saved).catch(() => {});
       throw new StoreError(`${this.#path} could not be written: ${errorReason(error)}`, { cause: error });
     }
     this.#saved = revisions;
   }
 
-  async #setAside(): Promise<void> {
+  async #quarantine(): Promise<void> {
     const { folder, files, log, now } = this.#options;
-    const aside = `${FILE}.corrupt-${now()}`;
+    const quarantined = `${FILE}.corrupt-${now()}`;
     try {
-      await files.rename(this.#path, join(folder, aside));
+      await files.rename(this.#path, join(folder, quarantined));
       await files.syncFolder(folder);
     } catch (error) {
-      throw new StoreError(`${this.#path} is damaged and could not be renamed: ${errorReason(error)}`, { cause: error });
+      throw new StoreError(`${this.#path} is corrupt and could not be renamed: ${errorReason(error)}`, {
+        cause: error,
+      });
     }
-    log.error(`${FILE} was set aside as ${aside}; the service starts without it`, { folder });
+    log.error(`renamed corrupt file ${FILE} to ${quarantined}; starting without it`, { folder });
   }
 
   #write(revisions: Revisions): Promise<void> {
-    return replaceFile(this.#options.files, this.#path, slices(revisions));
+    return replaceFile(this.#options.files, this.#path, serialize(revisions));
   }
 }
 
-/** A revision is one line: deep schemas would be mostly blanks if they were indented. */
-function* slices({ list, activeId, nextId }: Revisions): Generator<string> {
+/** One line per revision: indented schemas would be mostly whitespace. */
+function* serialize({ list, activeId, nextId }: Revisions): Generator<string> {
   yield '{\n  "revisions": [';
-  for (const [index, revision] of list.entries()) yield `${index === 0 ? '' : ','}\n    ${revisionJson(revision)}`;
+  for (const [index, revision] of list.entries()) yield `${index === 0 ? '' : ','}\n    ${serializeRevision(revision)}`;
   yield `\n  ],\n  "active_id": ${activeId ?? null},\n  "next_id": ${nextId}\n}\n`;
 }

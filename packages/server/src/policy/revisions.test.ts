@@ -1,18 +1,19 @@
 import { expect, test } from 'vitest';
-import { definition } from './fixtures/definition.ts';
+import { evaluatorDefinition } from './fixtures/evaluator-definition.ts';
 import {
   activeRevision,
-  contentOf,
+  addActive,
+  addRejected,
   NO_REVISIONS,
+  parseIfMatch,
+  type RevisionInput,
   type Revisions,
-  type Submission,
-  withActive,
-  withRejected,
+  serializeEvaluators,
 } from './revisions.ts';
 
-function submission(name: string, more: Partial<Submission> = {}): Submission {
+function input(name: string, more: Partial<RevisionInput> = {}): RevisionInput {
   return {
-    content: contentOf([definition(name)]),
+    content: serializeEvaluators([evaluatorDefinition(name)]),
     origin: 'api',
     actor: undefined,
     at: '2026-01-02T03:04:05.678Z',
@@ -24,8 +25,8 @@ function ids({ list }: Revisions): number[] {
   return list.map(({ id }) => id);
 }
 
-test('a revision says who submitted what, when, and what was left out', () => {
-  const revisions = withActive(NO_REVISIONS, submission('a', { actor: 'ann' }), ['a']);
+test('a revision has its content, actor, time and skipped evaluators', () => {
+  const revisions = addActive(NO_REVISIONS, input('a', { actor: 'ann' }), ['a']);
   expect(revisions).toEqual({
     list: [
       {
@@ -36,7 +37,7 @@ test('a revision says who submitted what, when, and what was left out', () => {
         checksum: expect.stringMatching(/^[0-9a-f]{16}$/),
         origin: 'api',
         actor: 'ann',
-        evaluatorsJson: JSON.stringify([definition('a')]),
+        evaluatorsJson: JSON.stringify([evaluatorDefinition('a')]),
         skipped: ['a'],
       },
     ],
@@ -46,38 +47,38 @@ test('a revision says who submitted what, when, and what was left out', () => {
   expect(NO_REVISIONS.list).toEqual([]);
 });
 
-test('the next one supersedes it; one that was rejected does not', () => {
-  const first = withActive(NO_REVISIONS, submission('a'), []);
-  const rejected = withRejected(first, submission('b'), 'because');
+test('the next revision supersedes it; a rejected one does not', () => {
+  const first = addActive(NO_REVISIONS, input('a'), []);
+  const rejected = addRejected(first, input('b'), 'invalid');
   expect(rejected.list).toMatchObject([
     { id: 1, status: 'active' },
-    { id: 2, status: 'rejected', failure_reason: 'because', skipped: [] },
+    { id: 2, status: 'rejected', failure_reason: 'invalid', skipped: [] },
   ]);
   expect(rejected.list[1]).not.toHaveProperty('activated_at');
   expect(activeRevision(rejected)?.id).toBe(1);
-  const second = withActive(rejected, submission('c'), []);
+  const second = addActive(rejected, input('c'), []);
   expect(second.list.map(({ status }) => status)).toEqual(['superseded', 'rejected', 'active']);
   expect(activeRevision(second)?.id).toBe(3);
 });
 
-test('equal evaluators have equal checksums, whatever the order of members; others have others', () => {
-  const { name, ...rest } = definition('a');
+test('equal evaluators have equal checksums, whatever the order of members; different ones do not', () => {
+  const { name, ...rest } = evaluatorDefinition('a');
   const [first, same, order, other] = [
-    [definition('a'), definition('b')],
-    [{ ...rest, name }, definition('b')],
-    [definition('b'), definition('a')],
-    [definition('a'), definition('c')],
-  ].map((evaluators) => contentOf(evaluators).checksum);
+    [evaluatorDefinition('a'), evaluatorDefinition('b')],
+    [{ ...rest, name }, evaluatorDefinition('b')],
+    [evaluatorDefinition('b'), evaluatorDefinition('a')],
+    [evaluatorDefinition('a'), evaluatorDefinition('c')],
+  ].map((evaluators) => serializeEvaluators(evaluators).checksum);
   expect(same).toBe(first);
   expect(new Set([first, order, other]).size).toBe(3);
 });
 
-test('numbers that a double cannot carry count by their spelling', () => {
+test('numbers that a double cannot represent are compared by their spelling', () => {
   const withMaximum = (maximum: string) => {
-    const one = definition('a');
+    const one = evaluatorDefinition('a');
     const schema = { properties: { n: { maximum: JSON.rawJSON(maximum) } } };
     const evaluators = [{ ...one, llm: { ...one.llm, result_schema: schema } }];
-    return contentOf(evaluators).checksum;
+    return serializeEvaluators(evaluators).checksum;
   };
   expect(withMaximum('9007199254740993')).toBe(withMaximum('9007199254740993'));
   expect(withMaximum('9007199254740993')).not.toBe(withMaximum('9007199254740992'));
@@ -85,53 +86,81 @@ test('numbers that a double cannot carry count by their spelling', () => {
 
 test('the checksum is that of the canonical JSON', () => {
   // printf '[]' | sha256sum
-  expect(contentOf([]).checksum).toBe('4f53cda18c2baa0c');
+  expect(serializeEvaluators([]).checksum).toBe('4f53cda18c2baa0c');
 });
 
-test('50 are kept, the oldest going first', () => {
+test('at most 50 are stored; the oldest are removed first', () => {
   let revisions = NO_REVISIONS;
-  for (let count = 0; count < 53; count++) revisions = withActive(revisions, submission('a'), []);
+  for (let count = 0; count < 53; count++) revisions = addActive(revisions, input('a'), []);
   expect(ids(revisions)).toEqual(Array.from({ length: 50 }, (_, index) => index + 4));
   expect(revisions.nextId).toBe(54);
 });
 
-test('the active one is kept however many are rejected after it, and so is the newest of the configuration', () => {
-  let revisions = withActive(NO_REVISIONS, submission('old', { origin: 'startup' }), []);
-  revisions = withActive(revisions, submission('newer', { origin: 'startup' }), []);
-  revisions = withActive(revisions, submission('active'), []);
-  for (let count = 0; count < 100; count++) revisions = withRejected(revisions, submission('b'), 'because');
+test('the active revision and the latest startup revision remain, however many are rejected later', () => {
+  let revisions = addActive(NO_REVISIONS, input('old', { origin: 'startup' }), []);
+  revisions = addActive(revisions, input('newer', { origin: 'startup' }), []);
+  revisions = addActive(revisions, input('active'), []);
+  for (let count = 0; count < 100; count++) revisions = addRejected(revisions, input('b'), 'invalid');
   expect(ids(revisions)).toEqual([2, 3, ...Array.from({ length: 48 }, (_, index) => index + 56)]);
   expect(activeRevision(revisions)?.id).toBe(3);
 });
 
-/** A submission of so many MiB. */
-function large(mebibytes: number, more: Partial<Submission> = {}): Submission {
-  const one = definition('a');
+/** A revision of this size. */
+function large(mebibytes: number, more: Partial<RevisionInput> = {}): RevisionInput {
+  const one = evaluatorDefinition('a');
   const llm = { ...one.llm, prompt: 'p'.repeat(mebibytes * 1024 * 1024) };
-  return submission('', { content: contentOf([{ ...one, llm }]), ...more });
+  return input('', { content: serializeEvaluators([{ ...one, llm }]), ...more });
 }
 
-test('16 MiB are kept, the oldest going first, as many as have to', () => {
-  let revisions = withActive(NO_REVISIONS, submission('small'), []);
-  for (let count = 0; count < 15; count++) revisions = withRejected(revisions, large(1), 'because');
+test('at most 16 MiB are stored; the oldest are removed first', () => {
+  let revisions = addActive(NO_REVISIONS, input('small'), []);
+  for (let count = 0; count < 15; count++) revisions = addRejected(revisions, large(1), 'invalid');
   expect(ids(revisions)).toHaveLength(16);
-  revisions = withActive(revisions, large(1), []);
+  revisions = addActive(revisions, large(1), []);
   expect(ids(revisions)).toEqual(Array.from({ length: 15 }, (_, index) => index + 3));
-  expect(ids(withRejected(revisions, large(4), 'because'))).toEqual([...ids(revisions).slice(4), 18]);
+  expect(ids(addRejected(revisions, large(4), 'invalid'))).toEqual([...ids(revisions).slice(4), 18]);
 });
 
-test('bytes of a reason and of names that were left out count too, by UTF-8', () => {
+test('the UTF-8 bytes of reasons and skipped names count, too', () => {
   const reason = '€'.repeat(3 * 1024 * 1024);
-  expect(ids(withRejected(withRejected(NO_REVISIONS, submission('a'), reason), submission('a'), reason))).toEqual([2]);
-  expect(ids(withActive(withActive(NO_REVISIONS, submission('a'), [reason]), submission('a'), [reason]))).toEqual([2]);
+  expect(ids(addRejected(addRejected(NO_REVISIONS, input('a'), reason), input('a'), reason))).toEqual([2]);
+  expect(ids(addActive(addActive(NO_REVISIONS, input('a'), [reason]), input('a'), [reason]))).toEqual([2]);
 });
 
 test('the active one is kept however large it and others are, and so is the newest of the configuration', () => {
-  let revisions = withActive(NO_REVISIONS, large(9, { origin: 'startup' }), []);
-  revisions = withActive(revisions, large(20), []);
+  let revisions = addActive(NO_REVISIONS, large(9, { origin: 'startup' }), []);
+  revisions = addActive(revisions, large(20), []);
   expect(ids(revisions)).toEqual([1, 2]);
-  for (let count = 0; count < 3; count++) revisions = withRejected(revisions, large(1), 'because');
+  for (let count = 0; count < 3; count++) revisions = addRejected(revisions, large(1), 'invalid');
   expect(ids(revisions)).toEqual([1, 2]);
   expect(activeRevision(revisions)?.id).toBe(2);
-  expect(ids(withActive(revisions, submission('small'), []))).toEqual([1, 6]);
+  expect(ids(addActive(revisions, input('small'), []))).toEqual([1, 6]);
+});
+
+test.each([
+  ['*', '*'],
+  [' * ', '*'],
+  ['"1"', [1]],
+  ['"0"', [0]],
+  [' "1" ,, "22"\t,', [1, 22]],
+  // No revision has such a tag, and a weak one matches nothing.
+  ['"01", "x", "", "1,2", "-1", W/"1", "9999999999999999"', []],
+])('If-Match %j is parsed to %j', (header, named) => {
+  expect(parseIfMatch(header)).toEqual(named);
+});
+
+test.each(['', ' ', ',', '1', '"1', '1"', '"1" "2"', '"1", 2', '*, "1"', '"1", *', 'w/"1"', 'W/1', '"a b"', "'1'"])(
+  'If-Match %j is invalid',
+  (header) => {
+    expect(parseIfMatch(header)).toBeUndefined();
+  },
+);
+
+test('a long If-Match is parsed quickly', () => {
+  const started = performance.now();
+  for (const part of [' ', ',', ' ,', '"', '"",', 'W/']) {
+    parseIfMatch(part.repeat(16_384 / part.length));
+    parseIfMatch(`${part.repeat(16_384 / part.length)}x`);
+  }
+  expect(performance.now() - started).toBeLessThan(1_000);
 });

@@ -7,7 +7,34 @@ import {
 } from '@sluice/contract';
 import { isJsonObject, parseLossless } from '@sluice/protocol/json/parse';
 
-/** The JSON text of a value, the same for all orders of members. Numbers keep their spelling. */
+/**
+ * A submitted set of evaluators (decisions 2.10). The evaluators are JSON text: as objects they may take twenty times the
+ * memory, and most revisions are never read again.
+ */
+export type Revision = Readonly<Omit<EvaluatorRevisionContent, 'evaluators'>> & {
+  /** Without whitespace, as in responses and in the file. */
+  readonly evaluatorsJson: string;
+};
+
+/** The evaluators of a revision. */
+export type RevisionContent = Pick<Revision, 'evaluatorsJson' | 'checksum'>;
+
+/** Serializes evaluators for a revision. */
+export function serializeEvaluators(evaluators: readonly Evaluator[]): RevisionContent {
+  return { evaluatorsJson: JSON.stringify(evaluators), checksum: evaluatorsChecksum(evaluators) };
+}
+
+/** Parses the evaluators of a revision. Throws for invalid text. */
+export function parseEvaluators({ evaluatorsJson }: Pick<Revision, 'evaluatorsJson'>): Evaluator[] {
+  return evaluatorRevisionContent.shape.evaluators.parse(parseLossless(evaluatorsJson));
+}
+
+/** Returns the checksum of evaluators: 16 hex digits of SHA-256 over their canonical JSON (decisions 2.10). */
+function evaluatorsChecksum(evaluators: readonly unknown[]): string {
+  return createHash('sha256').update(canonicalJson(evaluators)).digest('hex').slice(0, 16);
+}
+
+/** JSON text that does not depend on the order of members. Numbers keep their spelling. */
 function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
   if (!isJsonObject(value)) return JSON.stringify(value);
@@ -15,151 +42,128 @@ function canonicalJson(value: unknown): string {
   return `{${members.map((member) => `${JSON.stringify(member)}:${canonicalJson(value[member])}`).join(',')}}`;
 }
 
-/** What tells sets of evaluators apart: the first 16 hex digits of SHA-256 over their canonical JSON (decisions 2.10). */
-export function checksumOf(evaluators: readonly unknown[]): string {
-  return createHash('sha256').update(canonicalJson(evaluators)).digest('hex').slice(0, 16);
-}
-
-/**
- * A set of evaluators that was submitted (decisions 2.10), the evaluators as JSON text: as objects they may take twenty
- * times the memory, and most revisions are never looked at again.
- */
-export type Revision = Readonly<Omit<EvaluatorRevisionContent, 'evaluators'>> & {
-  /** Without blanks, as it is answered and stored. */
-  readonly evaluatorsJson: string;
-};
-
-/** What a revision keeps of evaluators. */
-export type Content = Pick<Revision, 'evaluatorsJson' | 'checksum'>;
-
-/** What there is to keep of these. */
-export function contentOf(evaluators: readonly Evaluator[]): Content {
-  return { evaluatorsJson: JSON.stringify(evaluators), checksum: checksumOf(evaluators) };
-}
-
-/** The evaluators of a revision, parsed anew each time. Throws for text that is not that of evaluators. */
-export function evaluatorsOf({ evaluatorsJson }: Pick<Revision, 'evaluatorsJson'>): Evaluator[] {
-  return evaluatorRevisionContent.shape.evaluators.parse(parseLossless(evaluatorsJson));
-}
-
-/** What the list of revisions has of one, as JSON. */
-export function metadataJson({ evaluatorsJson: _evaluators, skipped: _skipped, ...metadata }: Revision): string {
+/** Serializes the metadata of a revision, as in the list of revisions. */
+export function serializeMetadata({ evaluatorsJson: _evaluators, skipped: _skipped, ...metadata }: Revision): string {
   return JSON.stringify(metadata);
 }
 
-/** All of a revision, as JSON in one line. */
-export function revisionJson(revision: Revision): string {
+/** Serializes a whole revision, in one line. */
+export function serializeRevision(revision: Revision): string {
   const { evaluatorsJson, skipped } = revision;
-  const metadata = metadataJson(revision).slice(0, -1);
+  const metadata = serializeMetadata(revision).slice(0, -1);
   return `${metadata},"evaluators":${evaluatorsJson},"skipped":${JSON.stringify(skipped)}}`;
 }
 
-/** Bytes of {@link revisionJson}, but for the names of two members. */
-export function bytesOf(revision: Revision): number {
-  const texts = [metadataJson(revision), revision.evaluatorsJson, JSON.stringify(revision.skipped)];
+/** Size of a serialized revision in bytes, without two member names. */
+function revisionBytes(revision: Revision): number {
+  const texts = [serializeMetadata(revision), revision.evaluatorsJson, JSON.stringify(revision.skipped)];
   return texts.reduce((bytes, text) => bytes + Buffer.byteLength(text), 0);
 }
 
-/** So many revisions are kept (decisions 8). */
-const MOST_REVISIONS = 50;
+/** Maximum number of stored revisions (decisions 8). */
+const MAX_REVISIONS = 50;
 
-/** So many bytes of JSON are kept: one may be as large as the body of a request, which would make 50 times that. */
-const MOST_BYTES = 16 * 1024 * 1024;
+/** Maximum size of all stored revisions: a single one may be as large as a request body. */
+const MAX_REVISION_BYTES = 16 * 1024 * 1024;
 
-/** All revisions that are kept, and which of them is active. Nothing changes it: a change makes another one. */
+/** Stored revisions. Immutable. */
 export interface Revisions {
   /** Oldest first. */
   readonly list: readonly Revision[];
-  /** Undefined when none is active. */
+  /** Undefined if none is active. */
   readonly activeId: number | undefined;
   readonly nextId: number;
 }
 
-/** Before anything was submitted. */
+/** State before the first submission. */
 export const NO_REVISIONS: Revisions = { list: [], activeId: undefined, nextId: 1 };
 
-/** What is submitted, by whom. */
-export interface Submission {
-  readonly content: Content;
+/** A submitted revision. */
+export interface RevisionInput {
+  readonly content: RevisionContent;
   readonly origin: Revision['origin'];
   readonly actor: string | undefined;
-  /** ISO-8601. */
+  /** ISO 8601. */
   readonly at: string;
 }
 
-/** The revision that is active. */
+/** Returns the active revision. */
 export function activeRevision({ list, activeId }: Revisions): Revision | undefined {
   return list.find(({ id }) => id === activeId);
 }
 
-/** The newest revision that came from the configuration of the service. */
-export function newestOfStartUp({ list }: Pick<Revisions, 'list'>): Revision | undefined {
+/** Returns the latest revision that came from the configuration. */
+export function latestStartupRevision({ list }: Pick<Revisions, 'list'>): Revision | undefined {
   return list.findLast(({ origin }) => origin === 'startup');
 }
 
-/** With a new revision that is active from now on. `skipped`: names of evaluators that could not be loaded. */
-export function withActive(revisions: Revisions, submission: Submission, skipped: readonly string[]): Revisions {
-  const revision = revisionOf(revisions, submission, { status: 'active', skipped });
-  const list = revisions.list.map((each) => (each.status === 'active' ? superseded(each) : each));
-  return added({ ...revisions, list, activeId: revision.id }, revision);
+/** Adds a revision and makes it active. `skipped`: names of evaluators that could not be loaded. */
+export function addActive(revisions: Revisions, input: RevisionInput, skipped: readonly string[]): Revisions {
+  const revision = createRevision(revisions, input, { status: 'active', skipped });
+  const list = revisions.list.map((each) => (each.status === 'active' ? supersede(each) : each));
+  return addRevision({ ...revisions, list, activeId: revision.id }, revision);
 }
 
-/** With a new revision that was refused; what is active stays it. */
-export function withRejected(revisions: Revisions, submission: Submission, reason: string): Revisions {
-  return added(revisions, revisionOf(revisions, submission, { status: 'rejected', reason }));
+/** Adds a rejected revision; the active one remains active. */
+export function addRejected(revisions: Revisions, input: RevisionInput, reason: string): Revisions {
+  return addRevision(revisions, createRevision(revisions, input, { status: 'rejected', reason }));
 }
 
-type Fate =
+type RevisionResult =
   | { readonly status: 'active'; readonly skipped: readonly string[] }
   | { readonly status: 'rejected'; readonly reason: string };
 
-function revisionOf({ nextId }: Revisions, { content, origin, actor, at }: Submission, fate: Fate): Revision {
+function createRevision(
+  { nextId }: Revisions,
+  { content, origin, actor, at }: RevisionInput,
+  result: RevisionResult,
+): Revision {
   return {
     id: nextId,
     created_at: at,
-    ...(fate.status === 'active' && { activated_at: at }),
-    status: fate.status,
+    ...(result.status === 'active' && { activated_at: at }),
+    status: result.status,
     checksum: content.checksum,
     origin,
     ...(actor !== undefined && { actor }),
-    ...(fate.status === 'rejected' && { failure_reason: fate.reason }),
+    ...(result.status === 'rejected' && { failure_reason: result.reason }),
     evaluatorsJson: content.evaluatorsJson,
-    skipped: fate.status === 'active' ? [...fate.skipped] : [],
+    skipped: result.status === 'active' ? [...result.skipped] : [],
   };
 }
 
-function superseded(revision: Revision): Revision {
+function supersede(revision: Revision): Revision {
   return { ...revision, status: 'superseded' };
 }
 
-function added({ list, activeId }: Revisions, revision: Revision): Revisions {
-  return withinLimits({ list: [...list, revision], activeId, nextId: revision.id + 1 });
+function addRevision({ list, activeId }: Revisions, revision: Revision): Revisions {
+  return enforceLimits({ list: [...list, revision], activeId, nextId: revision.id + 1 });
 }
 
 /**
- * Without the oldest where they are too many, or too large together. Besides the active one the newest of the
- * configuration stays: without it, the next start would take an old configuration for a new one.
+ * Removes the oldest revisions beyond the limits. The active one and the latest startup revision remain: without the
+ * latter, the next start would take an old configuration for a new one.
  */
-export function withinLimits(revisions: Revisions): Revisions {
-  const stays = new Set([revisions.activeId, newestOfStartUp(revisions)?.id]);
+export function enforceLimits(revisions: Revisions): Revisions {
+  const retained = new Set([revisions.activeId, latestStartupRevision(revisions)?.id]);
   let count = revisions.list.length;
-  let bytes = revisions.list.reduce((sum, revision) => sum + bytesOf(revision), 0);
+  let bytes = revisions.list.reduce((sum, revision) => sum + revisionBytes(revision), 0);
   const list = revisions.list.filter((revision) => {
-    if ((count <= MOST_REVISIONS && bytes <= MOST_BYTES) || stays.has(revision.id)) return true;
+    if ((count <= MAX_REVISIONS && bytes <= MAX_REVISION_BYTES) || retained.has(revision.id)) return true;
     count--;
-    bytes -= bytesOf(revision);
+    bytes -= revisionBytes(revision);
     return false;
   });
   return { ...revisions, list };
 }
 
-/** Why a change of the evaluators was refused; the management API's codes of the same names (decisions 4.5 and 7). */
+/** Code of the management API (decisions 4.5 and 7). */
 export type EvaluatorsErrorCode = 'BAD_REQUEST' | 'NOT_FOUND' | 'CONFLICT' | 'UNPROCESSABLE';
 
-/** What the caller may want to know beyond the message: the members refused, or the revisions that differ. */
+/** Invalid members, or the revisions that differ. */
 export type EvaluatorsErrorDetails = readonly ValidationIssue[] | Readonly<Record<string, number>>;
 
-/** A refused change. It left everything as it was, and its message is fit to be answered. */
+/** A rejected update, which has changed nothing. The message may be returned to clients. */
 export class EvaluatorsError extends Error {
   override readonly name = 'EvaluatorsError';
   readonly code: EvaluatorsErrorCode;
@@ -172,23 +176,23 @@ export class EvaluatorsError extends Error {
   }
 }
 
-/** What a request's `If-Match` names: whichever revision is active, or one of these; 0 stands for none. */
+/** Value of `If-Match`: any active revision, or one of these; 0 stands for none. */
 export type IfMatch = '*' | readonly number[];
 
-/** What whoever changes the evaluators believes is active. Of both, both have to hold. */
-export interface Expected {
-  /** The revision that has to be active, 0 for none; undefined: whatever it is. */
+/** Precondition of an update; both members must match. */
+export interface ExpectedRevision {
+  /** 0 for none; undefined for any. */
   readonly expectedRevision: number | undefined;
-  /** Undefined: whatever it is. */
+  /** Undefined for any. */
   readonly ifMatch?: IfMatch | undefined;
 }
 
-/** An entity tag of a list, or a place in it without one, to the next comma or the end. */
+/** An element of a list of entity tags, possibly empty, up to the next comma or the end. */
 const ELEMENT = /[ \t]*(?:((?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")[ \t]*)?(,|$)/gy;
 
 /**
- * Reads an `If-Match` (RFC 9110, section 13.1.1); undefined for what is none. Tags that no revision has, weak ones among
- * them, match nothing and are left out.
+ * Parses an `If-Match` header (RFC 9110, section 13.1.1); undefined if it is invalid. Tags that no revision has, such as
+ * weak ones, match nothing and are omitted.
  */
 export function parseIfMatch(header: string): IfMatch | undefined {
   if (header.trim() === '*') return '*';
@@ -198,21 +202,20 @@ export function parseIfMatch(header: string): IfMatch | undefined {
   return tags.filter((tag) => /^"(?:0|[1-9]\d{0,14})"$/.test(tag)).map((tag) => Number(tag.slice(1, -1)));
 }
 
-/** Throws {@link EvaluatorsError} CONFLICT unless what is expected is active; `active` is 0 when none is. */
-export function checkExpected({ expectedRevision, ifMatch }: Expected, active: number): void {
-  if (expectedRevision !== undefined && expectedRevision !== active) throw stale([expectedRevision], active);
+/** Throws {@link EvaluatorsError} CONFLICT if another revision is active than expected; `active` is 0 if none is. */
+export function checkExpected({ expectedRevision, ifMatch }: ExpectedRevision, active: number): void {
+  if (expectedRevision !== undefined && expectedRevision !== active) throw conflict([expectedRevision], active);
   if (ifMatch === undefined || (ifMatch === '*' ? active !== 0 : ifMatch.includes(active))) return;
-  throw stale(ifMatch === '*' ? [] : ifMatch, active);
+  throw conflict(ifMatch === '*' ? [] : ifMatch, active);
 }
 
-function stale(expected: readonly number[], active: number): EvaluatorsError {
-  const is = active === 0 ? 'none is' : `revision ${active} is`;
+function conflict(expected: readonly number[], active: number): EvaluatorsError {
+  const actual = active === 0 ? 'no revision is active' : `revision ${active} is active`;
   const [only, ...others] = expected;
   if (only === undefined || others.length > 0) {
-    const message = `no revision that If-Match names is active, ${is}: read the evaluators again`;
-    return new EvaluatorsError('CONFLICT', message, { active_revision: active });
+    return new EvaluatorsError('CONFLICT', `If-Match does not match: ${actual}`, { active_revision: active });
   }
-  return new EvaluatorsError('CONFLICT', `revision ${only} is not active, ${is}: read the evaluators again`, {
+  return new EvaluatorsError('CONFLICT', `expected revision ${only}, but ${actual}`, {
     expected_revision: only,
     active_revision: active,
   });

@@ -1,22 +1,22 @@
 import { isUtf8 } from 'node:buffer';
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import type { LlmConnection } from '../../app/config/bootstrap-file.ts';
-import { type ResponseHandler, type ResponseHeaders, type UpstreamCall, type UpstreamRequest, type UpstreamTransport } from '../../http/client/client.ts';
+import type { ResponseHeaders, UpstreamTransport } from '../../http/client/client.ts';
+import { collectResponse } from '../../http/client/collect-response.ts';
+import { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
-import type { UpstreamError } from '../../http/client/errors.ts';
-import { ChunkBuffer } from '../../http/request-body.ts';
+import type { LlmConnection } from './connection.ts';
 
 /**
- * Why an LLM gave no answer (decisions 4.9, "Failure").
+ * Category of a failed LLM call (decisions 4.9, "Failure").
  *
- * - `network`: no connection came about, or it ended before the answer was complete
- * - `timeout`: the answer was not complete in time
- * - `status`: an HTTP status that is no success; redirects are not followed
- * - `too-large`: an answer over the limit
- * - `invalid`: an answer that is not HTTP, not UTF-8 or not JSON
- * - `no-content`: an answer without `choices[0].message.content`, or one that is no text
+ * - `network`: the connection failed or was closed before the response was complete
+ * - `timeout`: the response was not complete in time
+ * - `status`: a status other than 2xx; redirects are not followed
+ * - `too-large`: a response over the limit
+ * - `invalid`: a response that is not valid HTTP, UTF-8 or JSON
+ * - `no-content`: a response without text in `choices[0].message.content`
  * - `request`: a request that cannot be sent
- * - `aborted`: ended from our side
+ * - `aborted`: canceled by this side
  */
 export type LlmFault =
   | 'network'
@@ -29,165 +29,43 @@ export type LlmFault =
   | 'aborted';
 
 /**
- * An LLM that gave no answer. The message names the connection and nothing else of it: no model, no address, no key, and
- * nothing of what was asked or answered. So it has no cause either.
+ * A failed LLM call. The message contains the name of the connection, but neither its model, URL and key nor any content,
+ * so it has no cause either.
  */
-export class LlmFailure extends Error {
-  override readonly name = 'LlmFailure';
+export class LlmError extends Error {
+  override readonly name = 'LlmError';
   readonly fault: LlmFault;
 
-  /** `what` completes the sentence that begins with the connection's name. */
-  constructor(fault: LlmFault, connection: string, what: string) {
-    super(`llm connection ${JSON.stringify(connection)} ${what}`);
+  constructor(fault: LlmFault, connection: string, problem: string) {
+    super(`llm connection ${JSON.stringify(connection)}: ${problem}`);
     this.fault = fault;
   }
 }
 
-/** A connection by which nothing can be sent. */
-export function unusable(connection: string): LlmFailure {
-  return new LlmFailure('request', connection, 'cannot be asked: its url or its api_key cannot be used');
-}
-
-/** What bounds a call. */
-interface CallSettings {
-  /** Name of the connection, for messages. */
-  readonly connection: string;
-  /** Milliseconds for the whole call. */
-  readonly timeoutMs: number;
-  /** Bytes of the answer's body. */
-  readonly maxBytes: number;
-  readonly signal: AbortSignal | undefined;
-}
-
-/** One completion that is asked for. To be sent once. */
-export class CompletionCall implements ResponseHandler {
-  readonly #settings: CallSettings;
-  readonly #body = new ChunkBuffer();
-  readonly #outcome = Promise.withResolvers<string>();
-  readonly #onAbort = () => this.#fail('aborted', 'was not waited for: the request was ended');
-  #call: UpstreamCall | undefined = undefined;
-  #timer: NodeJS.Timeout | undefined = undefined;
-
-  constructor(settings: CallSettings) {
-    this.#settings = settings;
-  }
-
-  /** The content of the answer. Throws {@link LlmFailure}. */
-  send(transport: UpstreamTransport, request: UpstreamRequest): Promise<string> {
-    const { timeoutMs, signal } = this.#settings;
-    if (signal?.aborted) {
-      this.#onAbort();
-    } else {
-      signal?.addEventListener('abort', this.#onAbort);
-      this.#timer = setTimeout(() => this.#fail('timeout', `did not answer within ${timeoutMs / 1000} s`), timeoutMs);
-      this.#call = transport.dispatch(request, this);
-    }
-    return this.#outcome.promise;
-  }
-
-  onHead(status: number, headers: ResponseHeaders): void {
-    if (status >= 300 && status < 400) {
-      this.#fail('status', `redirects (HTTP ${status}), which is not followed: configure the address it means`);
-    } else if (status < 200 || status >= 400) {
-      const hint =
-        status === 404 ? ': has the server this model, and is /chat/completions below the url that is configured?' : '';
-      this.#fail('status', `answered with HTTP ${status}${hint}`);
-    } else if (!isIdentity(headers['content-encoding'])) {
-      this.#fail('invalid', 'answered in an encoding that was not asked for');
-    }
-  }
-
-  onData(chunk: Buffer): boolean {
-    const { maxBytes } = this.#settings;
-    this.#body.push(chunk);
-    if (this.#body.length > maxBytes) this.#fail('too-large', `answered with more than ${maxBytes} bytes`);
-    return true;
-  }
-
-  onEnd(): void {
-    const bytes = this.#body.take();
-    if (!isUtf8(bytes)) return this.#fail('invalid', 'answered with bytes that are not UTF-8');
-    const answer = tryParseJson(bytes.toString());
-    if (answer === undefined) return this.#fail('invalid', 'answered with what is not JSON');
-    const content = contentOf(answer);
-    if (content === undefined) return this.#fail('no-content', 'answered without a text in choices[0].message.content');
-    this.#settle();
-    this.#outcome.resolve(content.toWellFormed());
-  }
-
-  onError({ kind, cause }: UpstreamError): void {
-    const code = codeOf(cause);
-    switch (kind) {
-      case 'aborted':
-        return this.#fail('aborted', 'is no longer in use: the request was ended');
-      case 'refused':
-        return this.#fail('network', `could not be connected to${code}`);
-      case 'invalid':
-      case 'too-large':
-        if (cause instanceof TypeError) return this.#end(unusable(this.#settings.connection));
-        return this.#fail('invalid', 'did not answer in HTTP/1.1');
-      default:
-        return this.#fail('network', `closed the connection before the answer was complete${code}`);
-    }
-  }
-
-  #fail(fault: LlmFault, what: string): void {
-    this.#end(new LlmFailure(fault, this.#settings.connection, what));
-  }
-
-  #end(failure: LlmFailure): void {
-    this.#settle();
-    this.#call?.abort();
-    this.#outcome.reject(failure);
-  }
-
-  #settle(): void {
-    clearTimeout(this.#timer);
-    this.#settings.signal?.removeEventListener('abort', this.#onAbort);
-  }
-}
-
-function isIdentity(coding: string | string[] | undefined): boolean {
-  return coding === undefined || coding === '' || coding === 'identity';
-}
-
-function contentOf(answer: unknown): string | undefined {
-  if (!isJsonObject(answer) || !Array.isArray(answer.choices)) return undefined;
-  const [choice] = answer.choices;
-  if (!isJsonObject(choice) || !isJsonObject(choice.message)) return undefined;
-  const { content } = choice.message;
-  return typeof content === 'string' ? content : undefined;
-}
-
-/** The system's name for what went wrong, which says nothing of the address. */
-function codeOf(cause: unknown): string {
-  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? ` (${cause.code})` : '';
-}
-
-/** A message that an LLM is asked with. */
+/** Message of a prompt. */
 export interface LlmMessage {
   readonly role: 'system' | 'user';
   readonly content: string;
 }
 
-/** Bounds of one call; those of the product by default. */
+/** Limits of one call. */
 export interface LlmLimits {
-  /** Milliseconds for the whole of it, connecting included (default 10 s, decisions 8). */
+  /** Milliseconds for the whole call, including connecting (default 10 s, decisions 8). */
   readonly timeoutMs?: number;
-  /** Bytes of an answer's body (default 1 MiB). */
+  /** Bytes of a response body (default 1 MiB). */
   readonly maxBytes?: number;
 }
 
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 1024 * 1024;
 
-/** Asks LLMs, on connections that are kept open between calls. */
+/** Client of LLM connections; keeps HTTP connections open between calls. */
 export class LlmClient {
   readonly #timeoutMs: number;
   readonly #maxBytes: number;
-  /** By the address of the chat-completions endpoint. */
+  /** By URL of the chat-completions endpoint. */
   readonly #transports = new Map<string, UpstreamTransport>();
-  #closed = false;
+  #isClosed = false;
 
   constructor({ timeoutMs = TIMEOUT_MS, maxBytes = MAX_BYTES }: LlmLimits = {}) {
     this.#timeoutMs = timeoutMs;
@@ -195,38 +73,117 @@ export class LlmClient {
   }
 
   /**
-   * The content of the only choice, which may be empty (decisions 4.9, "LLM call"). Throws `LlmFailure`. Nothing is sent
-   * twice; after `close`, nothing at all.
+   * Requests a completion and returns its content, which may be empty (decisions 4.9, "LLM call"). Throws
+   * {@link LlmError}. Nothing is retried; after `close` nothing is sent.
    */
-  async ask(connection: LlmConnection, messages: readonly LlmMessage[], signal?: AbortSignal): Promise<string> {
-    const { model, url, apiKey } = connection;
-    if (this.#closed) throw new LlmFailure('aborted', connection.name, 'is no longer in use: the service stops');
+  async complete(connection: LlmConnection, messages: readonly LlmMessage[], signal?: AbortSignal): Promise<string> {
+    const { name, model, url, apiKey } = connection;
+    if (this.#isClosed) throw new LlmError('aborted', name, 'service is shutting down');
     const headers = ['content-type', 'application/json', 'accept', 'application/json', 'accept-encoding', 'identity'];
     if (apiKey) headers.push('authorization', `Bearer ${apiKey}`);
-    const transport = this.#transportTo(`${url.replace(/\/+$/, '')}/chat/completions`);
-    if (transport === undefined) throw unusable(connection.name);
+    const transport = this.#transport(`${url.replace(/\/+$/, '')}/chat/completions`);
+    if (transport === undefined) throw unusableConnection(name);
     const body = JSON.stringify({ model, messages, temperature: 0 });
-    const settings = { connection: connection.name, timeoutMs: this.#timeoutMs, maxBytes: this.#maxBytes, signal };
-    return new CompletionCall(settings).send(transport, { method: 'POST', headers, body });
+    try {
+      const response = await collectResponse(
+        transport,
+        { method: 'POST', headers, body },
+        {
+          timeoutMs: this.#timeoutMs,
+          maxBytes: this.#maxBytes,
+          signal,
+          onHead: (status, responseHeaders) => checkHead(name, status, responseHeaders),
+        },
+      );
+      return parseContent(name, response.body);
+    } catch (error) {
+      throw error instanceof UpstreamError ? this.#toLlmError(name, error, signal) : error;
+    }
   }
 
-  /** Ends connections, and calls under way as `aborted`. */
+  /** Closes all connections; calls in progress fail as `aborted`. */
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#isClosed = true;
     await Promise.all([...this.#transports.values()].map((transport) => transport.destroy()));
   }
 
-  /** Undefined when the address is none. */
-  #transportTo(address: string): UpstreamTransport | undefined {
-    let transport = this.#transports.get(address);
+  /** Returns undefined for an invalid URL. */
+  #transport(url: string): UpstreamTransport | undefined {
+    let transport = this.#transports.get(url);
     if (transport === undefined) {
       try {
-        transport = createTransport(address, { connectTimeoutMs: this.#timeoutMs, redirects: 'pass' });
+        transport = createTransport(url, { connectTimeoutMs: this.#timeoutMs, redirects: 'pass' });
       } catch {
         return undefined;
       }
-      this.#transports.set(address, transport);
+      this.#transports.set(url, transport);
     }
     return transport;
   }
+
+  /** Replaces the message of the HTTP client, which contains the URL. */
+  #toLlmError(connection: string, { kind, cause }: UpstreamError, signal: AbortSignal | undefined): LlmError {
+    const code = errorCodeText(cause);
+    switch (kind) {
+      case 'aborted':
+        if (signal?.aborted) return new LlmError('aborted', connection, 'request canceled');
+        return new LlmError('aborted', connection, this.#isClosed ? 'service is shutting down' : `not sent${code}`);
+      case 'timeout':
+        return new LlmError('timeout', connection, `no complete response within ${this.#timeoutMs / 1000} s`);
+      case 'refused':
+        return new LlmError('network', connection, `connection failed${code}`);
+      case 'too-large':
+        // With a cause, the head was too large.
+        if (cause !== undefined) return new LlmError('invalid', connection, 'response is not valid HTTP/1.1');
+        return new LlmError('too-large', connection, `response exceeds ${this.#maxBytes} bytes`);
+      case 'invalid':
+        if (cause instanceof TypeError) return unusableConnection(connection);
+        return new LlmError('invalid', connection, 'response is not valid HTTP/1.1');
+      default:
+        return new LlmError('network', connection, `connection closed before the response was complete${code}`);
+    }
+  }
+}
+
+/** Throws {@link LlmError} for a response that is not a completion. */
+function checkHead(connection: string, status: number, headers: ResponseHeaders): undefined {
+  if (status >= 300 && status < 400) {
+    throw new LlmError('status', connection, `HTTP ${status}: redirects are not followed; set url to the target`);
+  }
+  if (status < 200 || status >= 400) {
+    const hint = status === 404 ? '; check the model name and that url is the API base' : '';
+    throw new LlmError('status', connection, `HTTP ${status}${hint}`);
+  }
+  const coding = headers['content-encoding'];
+  if (coding !== undefined && coding !== '' && coding !== 'identity') {
+    throw new LlmError('invalid', connection, 'response has a content coding that was not requested');
+  }
+}
+
+function parseContent(connection: string, body: Buffer): string {
+  if (!isUtf8(body)) throw new LlmError('invalid', connection, 'response is not valid UTF-8');
+  const completion = tryParseJson(body.toString());
+  if (completion === undefined) throw new LlmError('invalid', connection, 'response is not valid JSON');
+  const content = contentOf(completion);
+  if (content === undefined) {
+    throw new LlmError('no-content', connection, 'response without text in choices[0].message.content');
+  }
+  return content.toWellFormed();
+}
+
+function contentOf(completion: unknown): string | undefined {
+  if (!isJsonObject(completion) || !Array.isArray(completion.choices)) return undefined;
+  const [choice] = completion.choices;
+  if (!isJsonObject(choice) || !isJsonObject(choice.message)) return undefined;
+  const { content } = choice.message;
+  return typeof content === 'string' ? content : undefined;
+}
+
+function unusableConnection(connection: string): LlmError {
+  return new LlmError('request', connection, 'invalid url or api_key');
+}
+
+/** The system's error code, which does not contain the address. */
+function errorCodeText(cause: unknown): string {
+  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? ` (${cause.code})` : '';
 }

@@ -1,19 +1,19 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isJsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
-import type { StoredBody } from '../../inference/body-capture.ts';
-import type { InteractionStore } from '../../inference/interaction-store.ts';
+
+import type { InteractionStore, StoredBody } from '../../inference/interaction-store.ts';
 import { ActionFailure, type HistoryMessage, type HostFunctions } from '../sandbox/action.ts';
 
 /**
- * The messages that a completion was asked for with, out of the body of its request (decisions 4.9). None where there is
- * no body, where it was cut or given up, and where it has none to show.
+ * Parses the messages of a completion request (decisions 4.9). Returns none if the body is missing, truncated or dropped,
+ * or has no messages with text.
  */
-export function messagesOf(body: StoredBody | undefined): HistoryMessage[] {
+export function parseMessages(body: StoredBody | undefined): HistoryMessage[] {
   if (body?.isJson !== true) return [];
-  const asked = tryParseJson(body.bytes.toString());
-  if (!isJsonObject(asked) || !Array.isArray(asked.messages)) return [];
+  const request = tryParseJson(body.bytes.toString());
+  if (!isJsonObject(request) || !Array.isArray(request.messages)) return [];
   const messages: HistoryMessage[] = [];
-  for (const message of asked.messages) {
+  for (const message of request.messages) {
     if (!isJsonObject(message)) continue;
     const content = contentOf(message.content);
     if (content !== '') messages.push({ role: roleOf(message.role), content });
@@ -25,7 +25,7 @@ function roleOf(role: JsonValue | undefined): string {
   return typeof role === 'string' && role !== '' ? role.toWellFormed() : 'unknown';
 }
 
-/** A text, or the texts among the parts of a content joined; empty when there is none. */
+/** String content, or the concatenated text parts; empty if there is none. */
 function contentOf(content: JsonValue | undefined): string {
   if (typeof content === 'string') return content.toWellFormed();
   if (!Array.isArray(content)) return '';
@@ -36,15 +36,15 @@ function contentOf(content: JsonValue | undefined): string {
   return text.toWellFormed();
 }
 
-/** After as many bytes of bodies read in one go, others have their turn. */
+/** Bytes that are parsed without yielding to the event loop. */
 const BYTES_PER_TURN = 1024 * 1024;
 
-/** Keeps who reads many bodies from holding up everything else: small ones share a turn of the event loop. */
-export class ReadingTurns {
+/** Yields to the event loop while many bodies are parsed; small bodies share a turn. */
+export class ReadThrottle {
   #bytes = 0;
 
-  /** Before a body of so many bytes is read. Others have their turn first where it is too much for this one. */
-  async before(bytes: number): Promise<void> {
+  /** Call it before parsing a body of this size. Waits for the next turn if it is too much for this one. */
+  async beforeRead(bytes: number): Promise<void> {
     this.#bytes += bytes;
     if (this.#bytes <= BYTES_PER_TURN) return;
     this.#bytes = bytes;
@@ -52,23 +52,23 @@ export class ReadingTurns {
   }
 }
 
-/** Interactions of a conversation that a prompt has (spec "Limits"). */
-const LATEST = 10;
+/** Interactions of a conversation in a prompt (spec "Limits"). */
+const MAX_INTERACTIONS = 10;
 
-/** Of each interaction, a prompt has the newest messages alone, and of each of them no more than this. */
+/** Messages of an interaction in a prompt, and characters of each. */
 const MAX_MESSAGES = 200;
 const MAX_CHARACTERS = 2000;
-/** Interactions whose messages are kept, since the next request of a conversation mostly asks for the same ones. */
-const MAX_KEPT = 32;
+/** Cached interactions: the next request of a conversation mostly needs the same ones. */
+const MAX_CACHED = 32;
 
 /**
- * What was said in conversations, as prompts have it. Reading a large body takes long, and is done once while it is in
- * use. Bodies are held by the store alone: what it gives up, or is told to forget, goes here as well.
+ * Cache of conversations for prompts: parsing a large body takes long. Only the store keeps bodies in memory; with a body
+ * its cached messages are dropped.
  */
-export class Conversations {
+export class ConversationCache {
   readonly #interactions: Pick<InteractionStore, 'history'>;
-  readonly #kept = new WeakMap<StoredBody, readonly HistoryMessage[]>();
-  /** The bodies whose messages are kept, oldest use first. */
+  readonly #messages = new WeakMap<StoredBody, readonly HistoryMessage[]>();
+  /** Bodies with cached messages, least recently used first. */
   #used: readonly WeakRef<StoredBody>[] = [];
 
   constructor(interactions: Pick<InteractionStore, 'history'>) {
@@ -76,17 +76,17 @@ export class Conversations {
   }
 
   /**
-   * The messages of the latest ten interactions of a conversation, oldest first, for a prompt (decisions 4.9); an empty
-   * list for each interaction that has none to show. Of an interaction with more than 200 messages the newest are there,
-   * each with its first 2000 characters. Large bodies are read one per turn of the event loop.
+   * Returns the messages of the latest ten interactions of a conversation, oldest first (decisions 4.9); an interaction
+   * without text has an empty list. Includes the newest 200 messages of an interaction, each with its first 2000
+   * characters. Parses one large body per turn of the event loop.
    */
   async latest(conversationId: string): Promise<readonly (readonly HistoryMessage[])[]> {
     const conversation: (readonly HistoryMessage[])[] = [];
-    const turns = new ReadingTurns();
-    for (const interaction of this.#interactions.history(conversationId, LATEST)) {
+    const throttle = new ReadThrottle();
+    for (const interaction of this.#interactions.history(conversationId, MAX_INTERACTIONS)) {
       const known = interaction.request.body;
-      if (known && !this.#kept.has(known)) await turns.before(known.bytes.length);
-      // It may have gone meanwhile.
+      if (known && !this.#messages.has(known)) await throttle.beforeRead(known.bytes.length);
+      // The store may have dropped it in the meantime.
       const { body } = interaction.request;
       conversation.push(body ? this.#messagesOf(body) : []);
     }
@@ -94,58 +94,60 @@ export class Conversations {
   }
 
   #messagesOf(body: StoredBody): readonly HistoryMessage[] {
-    const messages = this.#kept.get(body) ?? newest(messagesOf(body));
-    this.#kept.set(body, messages);
+    const messages = this.#messages.get(body) ?? newest(parseMessages(body));
+    this.#messages.set(body, messages);
     const others = this.#used.filter((ref) => {
       const used = ref.deref();
       return used !== undefined && used !== body;
     });
-    const oldest = others.length === MAX_KEPT ? others.shift()?.deref() : undefined;
-    if (oldest) this.#kept.delete(oldest);
+    const oldest = others.length === MAX_CACHED ? others.shift()?.deref() : undefined;
+    if (oldest) this.#messages.delete(oldest);
     this.#used = [...others, new WeakRef(body)];
     return messages;
   }
 }
 
-/** Copies: the beginning of a text, as V8 makes it, would keep all of the text in memory. */
+/** Copies, because a slice of a string keeps the whole string in memory. */
 function newest(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
-  const beginnings = messages.slice(-MAX_MESSAGES).map(({ role, content }) => ({
+  const truncated = messages.slice(-MAX_MESSAGES).map(({ role, content }) => ({
     role: role.slice(0, MAX_CHARACTERS),
     content: content.slice(0, MAX_CHARACTERS),
   }));
-  return structuredClone(beginnings);
+  return structuredClone(truncated);
 }
 
-/** Characters of a whole conversation that an action is given. */
-const MAX_HISTORY = 32 * 1024 * 1024;
-/** Bytes of bodies that are read for one run: as many as the store has, once. */
+/** Maximum length of a conversation for an action, whose memory could not hold more. */
+const MAX_HISTORY_CHARACTERS = 32 * 1024 * 1024;
+/** Bodies that are parsed for one run: as many bytes as the store can have. */
 const MAX_READ_BYTES = 256 * 1024 * 1024;
 
 /**
- * What `get-history` answers one run of an action (decisions 2.11): all messages of a conversation, oldest first, as JSON
- * text of `HistoryMessage[]`; `[]` when the conversation is not known. Large bodies are read one per turn of the event
- * loop, and none once the signal is aborted: it throws its reason then. Throws `ActionFailure` for more than 32 MiB, which
- * would not fit into an action's memory, and when a run has more than 256 MiB of bodies read in all.
+ * Creates the host function `get-history` for one run (decisions 2.11). It returns all messages of a conversation, oldest
+ * first, as JSON of `HistoryMessage[]`; `[]` for an unknown conversation. Parses one large body per turn of the event
+ * loop. Throws the reason of the signal if it aborts, and `ActionFailure` for more than 32 MiB of messages or for more
+ * than 256 MiB of bodies in one run.
  */
-export function historyJson(interactions: Pick<InteractionStore, 'history'>): HostFunctions['history'] {
+export function historyReader(interactions: Pick<InteractionStore, 'history'>): HostFunctions['history'] {
   let readBytes = 0;
   return async (conversationId, signal) => {
     const pieces: string[] = [];
     let length = 0;
-    const turns = new ReadingTurns();
+    const throttle = new ReadThrottle();
     for (const interaction of interactions.history(conversationId, Number.POSITIVE_INFINITY)) {
-      await turns.before(interaction.request.body?.bytes.length ?? 0);
+      await throttle.beforeRead(interaction.request.body?.bytes.length ?? 0);
       signal.throwIfAborted();
-      // It may have gone meanwhile.
+      // The store may have dropped it in the meantime.
       const { body } = interaction.request;
       readBytes += body?.bytes.length ?? 0;
-      if (readBytes > MAX_READ_BYTES) throw new ActionFailure('limit', 'it had too much of conversations read');
-      for (const message of messagesOf(body)) {
+      if (readBytes > MAX_READ_BYTES)
+        throw new ActionFailure('limit', `more than ${MAX_READ_BYTES / 1024 ** 2} MiB of conversations in one run`);
+      for (const message of parseMessages(body)) {
         const piece = JSON.stringify(message);
         length += piece.length;
         pieces.push(piece);
       }
-      if (length > MAX_HISTORY) throw new ActionFailure('memory', 'the conversation is larger than its memory');
+      if (length > MAX_HISTORY_CHARACTERS)
+        throw new ActionFailure('memory', `the conversation exceeds ${MAX_HISTORY_CHARACTERS / 1024 ** 2} MiB`);
     }
     return `[${pieces.join(',')}]`;
   };

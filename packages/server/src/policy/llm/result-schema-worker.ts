@@ -1,13 +1,10 @@
-/**
- * The thread in which result schemas are compiled and used (see `schema-thread.ts`): whatever a regular expression of
- * theirs or an answer of an LLM takes, it takes here.
- */
+/** Entry point of the worker thread in which `result-schema.ts` compiles and validates. */
 
 import { parentPort } from 'node:worker_threads';
 import { SchemaWorkerHandler } from './result-schema-validator.ts';
 
 const port = parentPort;
-if (port === null) throw new Error('result-schema-worker.ts is run as a worker thread only');
-const desk = new SchemaWorkerHandler();
-port.on('message', (job) => port.postMessage(desk.carryOut(job)));
+if (port === null) throw new Error('result-schema-worker.ts must be run as a worker thread');
+const handler = new SchemaWorkerHandler();
+port.on('message', (job) => port.postMessage(handler.handle(job)));
 port.postMessage({ kind: 'ready' });

@@ -1,22 +1,22 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { CompletionStream } from './completion-assembler.ts';
+import { CompletionAssembler } from './completion-assembler.ts';
 
 function assembled(...chunks: readonly (object | string)[]): object {
-  const stream = new CompletionStream(8 * 1024 * 1024);
+  const stream = new CompletionAssembler(8 * 1024 * 1024);
   for (const chunk of chunks) stream.add(typeof chunk === 'string' ? chunk : JSON.stringify(chunk));
   return JSON.parse(JSON.stringify(stream.take()));
 }
 
-/** A chunk of the first choice with this delta. */
+/** Returns a chunk of the first choice with this delta. */
 function delta(content: object, of: object = {}) {
   return { id: 'c-1', object: 'chat.completion.chunk', model: 'm', choices: [{ index: 0, delta: content, ...of }] };
 }
 
-/** What an assembled message has in all cases. */
+/** Members of every assembled message. */
 const PLAIN = { role: 'assistant', content: null, refusal: null };
 
-/** A text in pieces, none of them empty. */
+/** Nonempty parts of a text. */
 const pieces = fc.array(fc.string({ minLength: 1 }), { minLength: 1, maxLength: 5 });
 const toolCalls = fc.array(fc.record({ id: fc.uuid(), name: fc.string({ minLength: 1 }), arguments: pieces }), {
   minLength: 1,
@@ -37,7 +37,7 @@ interface Piece {
   readonly delta: object;
 }
 
-/** The deltas of one choice: each text piece by piece, one after the other. */
+/** Returns the deltas of one choice: the parts of each text, one after the other. */
 function deltasOf({ content, refusal, calls }: Choice, index: number): Piece[] {
   return [
     { role: 'assistant', content: content === null ? null : '' },
@@ -52,7 +52,7 @@ function deltasOf({ content, refusal, calls }: Choice, index: number): Piece[] {
 
 type Choice = typeof choices extends fc.Arbitrary<(infer Each)[]> ? Each : never;
 
-test('any completion comes out of its chunks as it went in, however its choices are interleaved', () => {
+test('assembles any completion from its chunks, however the choices are interleaved', () => {
   fc.assert(
     fc.property(choices, fc.infiniteStream(fc.nat()), (wanted, order) => {
       const queues = wanted.map(deltasOf);
@@ -96,8 +96,8 @@ test('any completion comes out of its chunks as it went in, however its choices 
   );
 });
 
-describe('the completion', () => {
-  test('of a stream that was not finished has what came, and no finish reason', () => {
+describe('an assembled completion', () => {
+  test('of an incomplete stream has what has arrived, and no finish reason', () => {
     expect(assembled(delta({ role: 'assistant', content: 'Hel' }), delta({ content: 'lo' }))).toEqual({
       id: 'c-1',
       object: 'chat.completion',
@@ -106,7 +106,7 @@ describe('the completion', () => {
     });
   });
 
-  test('has the id of the first chunk that has one, and the latest value of other members', () => {
+  test('has the id of the first chunk that has one, and the last value of other members', () => {
     const first = { id: '', choices: [], prompt_filter_results: [1], system_fingerprint: null };
     const second = { id: 'a', choices: [], model: 'm', service_tier: 'default', system_fingerprint: 'fp' };
     const third = { id: 'b', choices: [], model: 'n', service_tier: null, usage: null };
@@ -123,14 +123,14 @@ describe('the completion', () => {
     });
   });
 
-  test('joins log probabilities', () => {
+  test('concatenates log probabilities', () => {
     const of = (token: string) => ({ logprobs: { content: [{ token }], refusal: null } });
     expect(assembled(delta({}, of('a')), delta({}, of('b')), delta({}, { logprobs: null }))).toMatchObject({
       choices: [{ logprobs: { content: [{ token: 'a' }, { token: 'b' }], refusal: null } }],
     });
   });
 
-  test('joins the arguments of the older form of calls', () => {
+  test('concatenates the arguments of a deprecated function call', () => {
     const whole = assembled(
       delta({ function_call: { name: 'f', arguments: '{"a"' } }),
       delta({ function_call: { arguments: ':1}' } }, { finish_reason: 'function_call' }),
@@ -140,7 +140,7 @@ describe('the completion', () => {
     });
   });
 
-  test('orders calls by their index; where senders leave it out, each new id begins a call', () => {
+  test('orders tool calls by index; without an index, each new id starts a call', () => {
     const call = (of: object) => delta({ tool_calls: [of] });
     const f = (name: string, args: string) => ({ function: { name, arguments: args } });
     const byIndex = assembled(call({ index: 5, id: 'b', ...f('g', '2') }), call({ index: 1, id: 'a', ...f('f', '1') }));
@@ -158,7 +158,7 @@ describe('the completion', () => {
     expect(byId).toMatchObject({ choices: [{ message: { tool_calls: wanted } }] });
   });
 
-  test('joins reasoning, and keeps the latest value of other members that servers add', () => {
+  test('concatenates reasoning, and has the last value of other additional members', () => {
     expect(
       assembled(
         delta({ reasoning_content: 'I ', annotations: null }, { content_filter: { a: 1 } }),
@@ -169,20 +169,20 @@ describe('the completion', () => {
     });
   });
 
-  test('has an error that the stream brings', () => {
+  test('has an error of the stream', () => {
     expect(assembled(delta({ content: 'a' }), { error: { message: 'overloaded' } })).toMatchObject({
       error: { message: 'overloaded' },
       choices: [{ message: { content: 'a' }, finish_reason: null }],
     });
   });
 
-  test('ignores what is no JSON and what follows the end', () => {
+  test('ignores invalid JSON and events after the end', () => {
     const whole = assembled('nonsense', delta({ content: 'a' }), '{"choices":', '[DONE]', delta({ content: 'b' }));
     expect(whole).toMatchObject({ choices: [{ message: { content: 'a' } }] });
   });
 });
 
-test('anything at all can be added', () => {
+test('any JSON can be added', () => {
   const odd = fc.dictionary(
     fc.constantFrom('index', 'delta', 'finish_reason', 'logprobs', 'tool_calls', 'function', 'content', '__proto__'),
     fc.jsonValue(),
@@ -195,12 +195,12 @@ test('anything at all can be added', () => {
   );
 });
 
-test('what is no chunk of a completion is said to be something else, unless one has come', () => {
-  const stream = new CompletionStream(8 * 1024 * 1024);
+test('an event that is not a chunk is reported until the first chunk has arrived', () => {
+  const stream = new CompletionAssembler(8 * 1024 * 1024);
   expect(stream.add('{"type":"message_start"}')).toBe(false);
   expect(stream.add('[1]')).toBe(false);
-  expect(stream.begun).toBe(false);
+  expect(stream.hasStarted).toBe(false);
   expect(stream.add('{"choices":[]}')).toBe(true);
-  expect(stream.begun).toBe(true);
+  expect(stream.hasStarted).toBe(true);
   expect(stream.add('{"type":"ping"}')).toBe(true);
 });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { startTestService, type TestService } from '../../testing/service.ts';
-import { definition } from './fixtures/definition.ts';
+import { evaluatorDefinition } from './fixtures/evaluator-definition.ts';
 import { ordinaryWat } from './sandbox/fixtures/ordinary-wat.ts';
 import { componentOfCore } from './sandbox/fixtures/wat-component.ts';
 
@@ -30,7 +30,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Starts the service with this configuration, after the one before has ended. */
+/** Starts the service with this configuration, after the previous one has exited. */
 async function start(content: object, env: Record<string, string> = {}): Promise<TestService> {
   await service?.stop(0);
   service = undefined;
@@ -43,20 +43,20 @@ async function start(content: object, env: Record<string, string> = {}): Promise
 
 async function names(of: TestService): Promise<string[]> {
   const { data } = await of.manage('GET', '/evaluators');
-  if (!Array.isArray(data)) throw new Error('no list');
+  if (!Array.isArray(data)) throw new Error('not a list');
   return data.map(({ name }: { name: string }) => name);
 }
 
-const GUARD = definition('guard', 'actions/guard.wasm');
+const GUARD = evaluatorDefinition('guard', 'actions/guard.wasm');
 
-it('what the service-config file names is compiled before the service listens, and what cannot be is left out', async () => {
-  const unknown = definition('unknown', 'actions/guard.wasm');
+it('the evaluators of the service-config file are compiled before the service listens, and invalid ones are skipped', async () => {
+  const unknown = evaluatorDefinition('unknown', 'actions/guard.wasm');
   const evaluators = [
     GUARD,
-    definition('core', 'actions/core.wasm'),
-    definition('gone', 'actions/gone.wasm'),
+    evaluatorDefinition('core', 'actions/core.wasm'),
+    evaluatorDefinition('gone', 'actions/gone.wasm'),
     { ...unknown, llm: { ...unknown.llm, connection: 'none' } },
-    { ...definition('again', 'actions/guard.wasm'), trigger: { method: 'tools/list' } },
+    { ...evaluatorDefinition('again', 'actions/guard.wasm'), trigger: { method: 'tools/list' } },
   ];
   const running = await start({ evaluators });
   expect(await names(running)).toEqual(['guard', 'again']);
@@ -66,31 +66,34 @@ it('what the service-config file names is compiled before the service listens, a
   await running.manage('PUT', '/evaluators/namespaces/default', { conversation_id: 'c' });
   expect((await running.manage('GET', '/metrics')).data).toMatchObject({ gauges: { namespace_bindings: 1 } });
   for (const name of ['core', 'gone', 'unknown']) {
-    const line = running.log.find((text) => text.includes(`evaluator \\"${name}\\" is left out: `));
+    const line = running.log.find((text) => text.includes(`evaluator \\"${name}\\" skipped: `));
     expect(JSON.parse(line ?? '{}')).toMatchObject({ target: 'service::evaluator', evaluator: name });
   }
 });
 
-it('what is no evaluator, or judges nothing as it is written, is told of at the start', async () => {
-  const { trigger: _, ...noTrigger } = definition('no trigger', 'actions/guard.wasm');
-  const misspelt = { ...definition('misspelt', 'actions/guard.wasm'), trigger: { method: 'm', namespace: 'financ' } };
+it('invalid evaluators and unreachable triggers are logged at startup', async () => {
+  const { trigger: _, ...noTrigger } = evaluatorDefinition('no trigger', 'actions/guard.wasm');
+  const misspelled = {
+    ...evaluatorDefinition('misspelled', 'actions/guard.wasm'),
+    trigger: { method: 'm', namespace: 'financ' },
+  };
   const meant = {
-    ...definition('meant', 'actions/guard.wasm'),
+    ...evaluatorDefinition('meant', 'actions/guard.wasm'),
     trigger: { method: 'tools/call', namespace: 'finance' },
   };
-  const running = await start({ namespaces: ['finance'], evaluators: [noTrigger, GUARD, GUARD, misspelt, meant] });
-  expect(await names(running)).toEqual(['guard', 'misspelt', 'meant']);
+  const running = await start({ namespaces: ['finance'], evaluators: [noTrigger, GUARD, GUARD, misspelled, meant] });
+  expect(await names(running)).toEqual(['guard', 'misspelled', 'meant']);
   expect((await running.manage('GET', '/evaluators/revisions/active')).data).toMatchObject({ skipped: ['no trigger'] });
-  expect(running.log.filter((line) => line.includes('may judge nothing'))).toEqual([
+  expect(running.log.filter((line) => line.includes('may never match'))).toEqual([
     expect.stringContaining(
-      'evaluator \\"misspelt\\" may judge nothing: MCP has no method \\"m\\"; there is no namespace \\"financ\\" yet',
+      'evaluator \\"misspelled\\" may never match: \\"m\\" is not an MCP method; namespace \\"financ\\" does not exist',
     ),
   ]);
 });
 
-it('what was submitted is active after a restart, unless the service-config file names something new', async () => {
+it('a submitted set is active after a restart, unless the service-config file has a new one', async () => {
   let running = await start({ evaluators: [GUARD] });
-  const submitted = { evaluators: [definition('submitted', 'actions/guard.wasm')] };
+  const submitted = { evaluators: [evaluatorDefinition('submitted', 'actions/guard.wasm')] };
   expect((await running.manage('PUT', '/evaluators', submitted)).status).toBe(200);
   running = await start({ evaluators: [GUARD] });
   expect(await names(running)).toEqual(['submitted']);
@@ -101,7 +104,7 @@ it('what was submitted is active after a restart, unless the service-config file
   expect((await running.manage('GET', '/evaluators/revisions')).data).toMatchObject([{ id: 3 }, { id: 2 }, { id: 1 }]);
 });
 
-it('without a folder nothing is kept', async () => {
+it('without persistence nothing is stored', async () => {
   const env = { SERVICE_PERSIST_BACKEND: 'none' };
   let running = await start({ evaluators: [GUARD] }, env);
   expect((await running.manage('GET', '/evaluators/revisions')).data).toHaveLength(1);
@@ -110,7 +113,7 @@ it('without a folder nothing is kept', async () => {
   expect(await readdir(folder)).not.toContain('registry');
 });
 
-it('a damaged file of revisions is set aside when that was asked for, and the start names it when not', async () => {
+it('a corrupt revisions file is renamed if configured, else startup fails with its name', async () => {
   await start({ evaluators: [GUARD] });
   await service?.stop(0);
   const file = join(folder, 'registry/evaluator-revisions.json');
@@ -121,23 +124,23 @@ it('a damaged file of revisions is set aside when that was asked for, and the st
   expect(await readdir(join(folder, 'registry'))).toContainEqual(
     expect.stringMatching(/^evaluator-revisions\.json\.corrupt-\d+$/),
   );
-  expect(running.log.join('')).toContain('evaluator-revisions.json was set aside as ');
+  expect(running.log.join('')).toContain('renamed corrupt file evaluator-revisions.json to ');
 });
 
-it('an action outside of SERVICE_ACTIONS_PATH is left out at the start, and refused later', async () => {
+it('an action outside SERVICE_ACTIONS_PATH is skipped at startup, and rejected later', async () => {
   await writeFile(join(folder, 'outside.wasm'), component);
-  const evaluators = [GUARD, definition('outside', 'outside.wasm')];
+  const evaluators = [GUARD, evaluatorDefinition('outside', 'outside.wasm')];
   const running = await start({ evaluators }, { SERVICE_ACTIONS_PATH: join(folder, 'actions') });
   expect(await names(running)).toEqual(['guard']);
   expect(running.log.join('')).toContain(
-    'evaluator \\"outside\\" is left out: outside.wasm: is not inside SERVICE_ACTIONS_PATH',
+    'evaluator \\"outside\\" skipped: outside.wasm: is not inside SERVICE_ACTIONS_PATH',
   );
   expect((await running.manage('PUT', '/evaluators', { evaluators })).status).toBe(400);
   expect(await names(running)).toEqual(['guard']);
 });
 
-it('what a connection consists of is told nowhere: no answer, no line of the log, no file', async () => {
-  const running = await start({ evaluators: [GUARD, definition('core', 'actions/core.wasm')] });
+it('the settings of a connection are in no response, log line or file', async () => {
+  const running = await start({ evaluators: [GUARD, evaluatorDefinition('core', 'actions/core.wasm')] });
   const told: unknown[] = [await running.manage('PUT', '/evaluators', { evaluators: [GUARD, GUARD] })];
   for (const path of ['', '/llm-connections', '/revisions', '/revisions/active', '/revisions/1', '/revisions/2']) {
     told.push(await running.manage('GET', `/evaluators${path}`));

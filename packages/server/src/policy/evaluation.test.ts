@@ -1,17 +1,17 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type ChatCompletions, startChatCompletions } from '../../testing/chat-completions.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
-import { RequestContext } from '../http/context.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
+import { McpRequest } from '../mcp/request.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
-import { EvaluatorRun } from './engine.ts';
+import { Evaluation } from './evaluation.ts';
 import { LlmClient } from './llm/client.ts';
-import { Conversations } from './llm/history.ts';
-import { PromptTools } from './llm/prompt.ts';
-import { ToolTexts } from './registry-view.ts';
+import { ConversationCache } from './llm/history.ts';
+import { PromptToolCache } from './llm/prompt.ts';
+import { ToolListCache } from './registry-view.ts';
 import { ActionFailure } from './sandbox/action.ts';
 
 let llm: ChatCompletions;
@@ -25,7 +25,7 @@ afterEach(async () => {
   await llm.close();
 });
 
-/** The line of a run that decides, or fails, after the LLM has answered so; `{}` fits. */
+/** Returns the log line of an evaluation with these LLM results, of which `{}` is valid. */
 async function lineOf(answers: readonly string[], failure?: Error): Promise<Record<string, unknown>> {
   const lines: string[] = [];
   const registry = new Registry(memoryStore());
@@ -43,10 +43,10 @@ async function lineOf(answers: readonly string[], failure?: Error): Promise<Reco
     action: { checksum: '', glue: '', modules: [] },
     schema: { text: '{}', validate: async (text: string) => (text === '{}' ? undefined : 'wrong') },
   };
-  const run = new EvaluatorRun(
+  const evaluation = new Evaluation(
     evaluator,
     { method: 'tools/call', namespace: 'default', toolName: 't', arguments: [], conversationId: undefined },
-    new RequestContext('POST', '/default/mcp', {}, Buffer.alloc(0)),
+    new McpRequest('POST', '/default/mcp', {}, Buffer.alloc(0)),
     {
       llm: client,
       actions: {
@@ -60,14 +60,14 @@ async function lineOf(answers: readonly string[], failure?: Error): Promise<Reco
       interactions,
       metrics: new ServiceMetrics(),
       log: createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::evaluator'),
-      texts: new ToolTexts(),
-      promptTools: new PromptTools(),
-      conversations: new Conversations(interactions),
+      toolLists: new ToolListCache(),
+      promptTools: new PromptToolCache(),
+      conversations: new ConversationCache(interactions),
     },
     new AbortController().signal,
   );
   llm.script(...answers);
-  await run.judge();
+  await evaluation.run();
   const [line, ...others] = lines.map((text): Record<string, unknown> => JSON.parse(text));
   expect(others).toEqual([]);
   return line ?? {};
@@ -77,15 +77,15 @@ test.each([
   [['{}'], undefined, undefined],
   [['no', '{}'], 2, 'corrected'],
   [['no', 'still no'], 2, 'failed'],
-])('the line of a decision says what became of answers that do not fit: %j', async (answers, llm_calls, validation) => {
+])('the log line of a decision has the correction of invalid results: %j', async (answers, llm_calls, validation) => {
   const line = await lineOf(answers);
   expect(line).toMatchObject({ msg: 'evaluator decided', decision: 'pass', tool: 't' });
   expect([line.llm_calls, line.validation]).toEqual([llm_calls, validation]);
   expect(JSON.stringify(line)).not.toMatch(/"(still )?no"|wrong/);
 });
 
-test('so does the line of a failure', async () => {
-  expect(await lineOf(['no', 'still no'], new ActionFailure('trap', 'it has trapped'))).toMatchObject({
+test('so has the log line of a failure', async () => {
+  expect(await lineOf(['no', 'still no'], new ActionFailure('trap', 'trap'))).toMatchObject({
     msg: 'evaluator failed',
     decision: 'action_failure',
     llm_calls: 2,

@@ -1,12 +1,12 @@
 import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
-import { dictionary, json, property, assert as prove, string } from 'fast-check';
+import { array, constantFrom, dictionary, json, property, assert as prove, string } from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { evaluatedRequest, UnevaluableRequestError } from './context.ts';
+import { compactJson, evaluatedRequest, UnevaluableRequestError } from './context.ts';
 
 function requestOf(method: string, params?: string): RequestMessage {
   const text = `{"jsonrpc":"2.0","id":1,"method":"${method}"${params === undefined ? '' : `, "params" : ${params}`}}`;
   const message = parseMessage(Buffer.from(text));
-  if (message.kind !== 'request') throw new Error(`no request: ${text}`);
+  if (message.kind !== 'request') throw new Error(`not a request: ${text}`);
   return message;
 }
 
@@ -14,8 +14,8 @@ function argumentsOf(method: string, params?: string) {
   return evaluatedRequest(requestOf(method, params), 'finance', undefined).arguments;
 }
 
-describe('a request', () => {
-  test('of tools/call', () => {
+describe('the context of', () => {
+  test('tools/call', () => {
     const message = requestOf('tools/call', '{"name":"transfer","arguments":{"to":"Bob"},"_meta":{"x":1}}');
     expect(evaluatedRequest(message, 'finance', 'talk')).toEqual({
       method: 'tools/call',
@@ -26,7 +26,7 @@ describe('a request', () => {
     });
   });
 
-  test('of another method has no tool, and all its params but _meta', () => {
+  test('another method has no tool, and all params except _meta', () => {
     const message = requestOf('prompts/get', '{"name":"p","arguments":{"a": 1},"_meta":{"x":1}}');
     const request = evaluatedRequest(message, 'finance', undefined);
     expect(request).toEqual({
@@ -40,7 +40,7 @@ describe('a request', () => {
     expect(Object.keys(request)).toEqual(['method', 'namespace', 'arguments']);
   });
 
-  test('whose names have halves of surrogates', () => {
+  test('names with lone surrogates', () => {
     const halves = requestOf('x\\ud800', '{"name":"t"}');
     expect(evaluatedRequest(halves, 'finance', '\udc00y')).toMatchObject({
       method: 'x\ufffd',
@@ -50,7 +50,7 @@ describe('a request', () => {
     expect(evaluatedRequest(call, 'finance', undefined).toolName).toBe('\ufffdt');
   });
 
-  test('whose tool has no name that is a text', () => {
+  test('a tool name that is not a string', () => {
     expect(evaluatedRequest(requestOf('tools/call', '{"name":7}'), 'finance', undefined)).not.toHaveProperty(
       'toolName',
     );
@@ -60,7 +60,7 @@ describe('a request', () => {
 describe('arguments', () => {
   test.each([
     [
-      'texts as they are',
+      'strings unchanged',
       '{"a":"x","b":"","c":"\\u0041\\n\\"é"}',
       [
         ['a', 'x'],
@@ -69,7 +69,7 @@ describe('arguments', () => {
       ],
     ],
     [
-      'numbers as they are spelled',
+      'numbers as spelled',
       '{"a":1.0,"b":9223372036854775807,"c":-1E+2}',
       [
         ['a', '1.0'],
@@ -88,7 +88,7 @@ describe('arguments', () => {
       ],
     ],
     [
-      'names that mean something elsewhere',
+      'names with a special meaning in JavaScript',
       '{"__proto__":{"a":1},"constructor":"x","":"y"}',
       [
         ['__proto__', '{"a":1}'],
@@ -97,29 +97,29 @@ describe('arguments', () => {
       ],
     ],
     ['names with escapes', '{"n\\u0061me":"x"}', [['name', 'x']]],
-    ['halves of surrogates', '{"\\ud800":"\\udc00x"}', [['\ufffd', '\ufffdx']]],
-    ['a member called _meta', '{"_meta":1}', [['_meta', '1']]],
-    ['none', '{}', []],
-    ['a list', '["a", 1.50]', [['arguments', '["a",1.50]']]],
-    ['a text', '"{\\"a\\":1}"', [['arguments', '{"a":1}']]],
+    ['lone surrogates', '{"\\ud800":"\\udc00x"}', [['\ufffd', '\ufffdx']]],
+    ['a member named _meta', '{"_meta":1}', [['_meta', '1']]],
+    ['an empty object', '{}', []],
+    ['an array', '["a", 1.50]', [['arguments', '["a",1.50]']]],
+    ['a string', '"{\\"a\\":1}"', [['arguments', '{"a":1}']]],
     ['null', 'null', []],
   ])('%s', (_what, text, pairs) => {
     expect(argumentsOf('tools/call', `{"name":"t","arguments": ${text} }`)).toEqual(pairs);
   });
 
-  test('that are not there', () => {
+  test('missing', () => {
     expect(argumentsOf('tools/call', '{"name":"t"}')).toEqual([]);
     expect(argumentsOf('tools/call')).toEqual([]);
     expect(argumentsOf('tools/list')).toEqual([]);
     expect(argumentsOf('tools/list', '{}')).toEqual([]);
   });
 
-  test('are found where the member is, and not where its text is', () => {
+  test('are found by member, not by text', () => {
     const params = '{"name":"\\"arguments\\":{}","x":{"arguments":{"no":1}},"\\u0061rguments":{"yes":1}}';
     expect(argumentsOf('tools/call', params)).toEqual([['yes', '1']]);
   });
 
-  test('of any kind say what was sent', () => {
+  test('of any kind equal what was sent', () => {
     prove(
       property(
         dictionary(
@@ -144,17 +144,49 @@ describe('arguments', () => {
     ['{"a":1,"a\\u0000b":2}', 'a'],
     ['{"a\\u0000b":1,"a\\u0000c":2}', 'a'],
     ['{"\\ud800":1,"\\ud801":2}', '\ufffd'],
-  ])('of which two may be one, %s, are not judged', (text, name) => {
-    const refused = new UnevaluableRequestError(`argument ${JSON.stringify(name)} is there twice: leave one out`);
-    expect(() => argumentsOf('tools/call', `{"name":"t","arguments":${text}}`)).toThrow(refused);
+  ])('with duplicate names are rejected: %s', (text, name) => {
+    const error = new UnevaluableRequestError(`duplicate argument ${JSON.stringify(name)}`);
+    expect(() => argumentsOf('tools/call', `{"name":"t","arguments":${text}}`)).toThrow(error);
   });
 
-  test('are a thousand at most', () => {
+  test('at most a thousand', () => {
     const pairs = (count: number) => Array.from({ length: count }, (_, at) => `"n${at}":${at}`).join(',');
     const asked = (count: number) => argumentsOf('tools/call', `{"name":"t","arguments":{${pairs(count)}}}`);
     expect([asked(1000).length, asked(1000).at(-1)]).toEqual([1000, ['n999', '999']]);
     expect(() => asked(1001)).toThrow(UnevaluableRequestError);
-    // What is one argument is one, whatever is in it.
+    // Nested values are not counted.
     expect(argumentsOf('tools/call', `{"name":"t","arguments":{"a":{${pairs(5000)}}}}`)).toHaveLength(1);
   });
+});
+
+test.each([
+  ['1.50', '1.50'],
+  [' { "a" : [ 1.0 , 9223372036854775807,\n-0e+1 ] ,\t"b" : null } ', '{"a":[1.0,9223372036854775807,-0e+1],"b":null}'],
+  ['{"a b":" c "}', '{"a b":" c "}'],
+  ['{"\\u0072m":"\\u002drf \\/"}', '{"rm":"-rf /"}'],
+  ['["\\/"]', '["/"]'],
+  ['["\\u0041"]', '["A"]'],
+  ['[1,\t2]', '[1,2]'],
+  ['[1,\n2]', '[1,2]'],
+  ['[1,\r2]', '[1,2]'],
+  ['["\\"\\\\", "\\n"]', '["\\"\\\\","\\n"]'],
+  ['["\\ud800"]', '["\\ud800"]'],
+  ['{"a":1,"a":2, "__proto__":3}', '{"a":1,"a":2,"__proto__":3}'],
+])('compacts %s', (text, compact) => {
+  expect(compactJson(text)).toBe(compact);
+});
+
+test('compact JSON equals that of JSON.stringify, whatever the whitespace', () => {
+  const whitespace = array(constantFrom(' ', '\n', '\t', '\r'), { maxLength: 3 }).map((each) => each.join(''));
+  prove(
+    property(json(), whitespace, (text, blank) => {
+      const spread = JSON.stringify(JSON.parse(text), undefined, 1).replaceAll(/\n */g, `\n${blank}`);
+      expect(compactJson(spread)).toBe(JSON.stringify(JSON.parse(text)));
+    }),
+  );
+});
+
+test('compacts JSON of any depth', () => {
+  const deep = '[ '.repeat(200_000) + '] '.repeat(200_000);
+  expect(compactJson(deep)).toBe('['.repeat(200_000) + ']'.repeat(200_000));
 });

@@ -8,37 +8,37 @@ import { folderWith } from '../mcp/sessions/fixtures/folder-with.ts';
 import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
 import { CRASHES, type Fault, VolatileFiles } from '../registry/store/fixtures/volatile-files.ts';
 import { StoreError } from '../registry/store/store.ts';
-import { definition } from './fixtures/definition.ts';
-import { type RevisionStore, readRevisions, revisionsInFolder } from './revision-store.ts';
+import { evaluatorDefinition } from './fixtures/evaluator-definition.ts';
+import { fileRevisionStore, parseRevisions, type RevisionStore } from './revision-store.ts';
 import {
-  contentOf,
+  addActive,
+  addRejected,
   NO_REVISIONS,
   type Revision,
+  type RevisionInput,
   type Revisions,
-  revisionJson,
-  type Submission,
-  withActive,
-  withRejected,
+  serializeEvaluators,
+  serializeRevision,
 } from './revisions.ts';
 
 const NAME = 'evaluator-revisions.json';
 const NOW = 1_767_323_045_678;
 
 function store(files: VolatileFiles, log = new RecordedLog(), recover = false): RevisionStore {
-  return revisionsInFolder({ folder: '/registry', files, recover, log, now: () => NOW });
+  return fileRevisionStore({ folder: '/registry', files, recover, log, now: () => NOW });
 }
 
-function submission(name: string): Submission {
+function submission(name: string): RevisionInput {
   const at = '2026-01-02T03:04:05.678Z';
-  return { content: contentOf([definition(name)]), origin: 'api', actor: 'ann', at };
+  return { content: serializeEvaluators([evaluatorDefinition(name)]), origin: 'api', actor: 'ann', at };
 }
 
-const FIRST = withActive(NO_REVISIONS, submission('a'), []);
-const SECOND = withRejected(withActive(FIRST, submission('b'), ['b']), submission('c'), 'because');
+const FIRST = addActive(NO_REVISIONS, submission('a'), []);
+const SECOND = addRejected(addActive(FIRST, submission('b'), ['b']), submission('c'), 'because');
 
 /** As the file has them. */
 function written({ list }: Revisions): Record<string, unknown>[] {
-  return list.map((revision) => JSON.parse(revisionJson(revision)));
+  return list.map((revision) => JSON.parse(serializeRevision(revision)));
 }
 
 async function failureOf(promise: Promise<unknown>): Promise<StoreError> {
@@ -66,10 +66,12 @@ describe('revisions', () => {
 
   it('keep the spelling of numbers in a schema', async () => {
     const files = new VolatileFiles();
-    const one = definition('a');
+    const one = evaluatorDefinition('a');
     const llm = { ...one.llm, result_schema: { maximum: JSON.rawJSON('9007199254740993') } };
     const saving = store(files);
-    await saving.save(withActive(NO_REVISIONS, { ...submission(''), content: contentOf([{ ...one, llm }]) }, []));
+    await saving.save(
+      addActive(NO_REVISIONS, { ...submission(''), content: serializeEvaluators([{ ...one, llm }]) }, []),
+    );
     expect(files.dump()[NAME]).toContain('"maximum":9007199254740993');
     expect((await store(files).load()).list[0]?.evaluatorsJson).toContain('"maximum":9007199254740993');
   });
@@ -121,34 +123,34 @@ function spoilt(change: Partial<Record<'revisions' | 'active_id' | 'next_id', un
 }
 
 const SECRET = 'sk-S3CRET';
-const inline = { ...definition('a'), llm: { ...definition('a').llm, operation: SECRET } };
+const inline = { ...evaluatorDefinition('a'), llm: { ...evaluatorDefinition('a').llm, operation: SECRET } };
 
 describe.each<[string, string | Buffer]>([
   ['nothing', ''],
   ['half of it', spoilt({}).slice(0, -10)],
   ['text that is no JSON', `{"api_key": ${SECRET}}`],
   ['another value', '[]'],
-  ['bytes that are no text', Buffer.from([0x7b, 0xff, 0x7d])],
-  ['no list', spoilt({ revisions: {} })],
+  ['invalid UTF-8', Buffer.from([0x7b, 0xff, 0x7d])],
+  ['no list of revisions', spoilt({ revisions: {} })],
   [
-    'an evaluator that is none',
+    'an invalid evaluator',
     spoilt({ revisions: [{ ...written(SECOND)[0], evaluators: [inline] }, ...written(SECOND).slice(1)] }),
   ],
-  ['evaluators that are no list', spoilt({ revisions: written(SECOND).map((one) => ({ ...one, evaluators: {} })) })],
+  ['evaluators that are not a list', spoilt({ revisions: written(SECOND).map((one) => ({ ...one, evaluators: {} })) })],
   ['a revision without evaluators', spoilt({ revisions: written(SECOND).map(({ evaluators: _, ...one }) => one) })],
-  ['evaluators that are no JSON', spoilt({}).replace('"evaluators":[', `"evaluators":[${SECRET},`)],
-  ['more behind its evaluators', spoilt({}).replace('],"skipped"', '].5,"skipped"')],
-  ['two of one id', spoilt({ revisions: [0, 0, 1].map((index) => written(SECOND)[index]) })],
-  ['an active one that is not there', spoilt({ active_id: 9 })],
+  ['evaluators that are not JSON', spoilt({}).replace('"evaluators":[', `"evaluators":[${SECRET},`)],
+  ['text after its evaluators', spoilt({}).replace('],"skipped"', '].5,"skipped"')],
+  ['duplicate ids', spoilt({ revisions: [0, 0, 1].map((index) => written(SECOND)[index]) })],
+  ['an unknown active_id', spoilt({ active_id: 9 })],
   [
-    'an active one that is not there, and none that says so',
+    'an unknown active_id and no active revision',
     spoilt({ active_id: 9, revisions: written(SECOND).map((one) => ({ ...one, status: 'superseded' })) }),
   ],
-  ['one that says it is active and is not', spoilt({ active_id: null })],
-  ['an active one that says it is not', spoilt({ active_id: 1 })],
-  ['an id that will be given again', spoilt({ next_id: 3 })],
+  ['an active revision without active_id', spoilt({ active_id: null })],
+  ['an active_id of another status', spoilt({ active_id: 1 })],
+  ['a next_id that is in use', spoilt({ next_id: 3 })],
 ])('a file with %s', (_what, content) => {
-  it('stops the start with one line that names it and repeats nothing of it', async () => {
+  it('aborts startup with one line that names the file and quotes nothing of it', async () => {
     const files = await folderWith({ [NAME]: content });
     const { message } = await failureOf(store(files).load());
     expect(message).toMatch(/^\/registry\/evaluator-revisions\.json .*SERVICE_PERSIST_RECOVER=rename/);
@@ -156,26 +158,26 @@ describe.each<[string, string | Buffer]>([
     expect(files.dump()).toHaveProperty([NAME]);
   });
 
-  it('is set aside with SERVICE_PERSIST_RECOVER=rename, which an error in the log says', async () => {
+  it('is renamed with SERVICE_PERSIST_RECOVER=rename and an error in the log', async () => {
     const files = await folderWith({ [NAME]: content });
     const log = new RecordedLog();
     expect(await store(files, log, true).load()).toEqual(NO_REVISIONS);
     expect(Object.keys(files.dump())).toEqual([`${NAME}.corrupt-${NOW}`]);
-    expect(log.lines).toEqual([`error ${NAME} was set aside as ${NAME}.corrupt-${NOW}; the service starts without it`]);
+    expect(log.lines).toEqual([`error renamed corrupt file ${NAME} to ${NAME}.corrupt-${NOW}; starting without it`]);
     expect(files.after('lost').dump()).toEqual(files.dump());
   });
 });
 
-it('a file with an evaluator that is none says where it stands', async () => {
+it('the error of an invalid evaluator has its path', async () => {
   const [first, second, ...others] = written(SECOND);
   const files = await folderWith({
     [NAME]: spoilt({ revisions: [first, { ...second, evaluators: [inline] }, ...others] }),
   });
   const { message } = await failureOf(store(files).load());
-  expect(message).toContain('is damaged: revisions.1.evaluators.0.llm.operation ');
+  expect(message).toContain('is not valid: revisions.1.evaluators.0.llm.operation ');
 });
 
-it('a file that cannot be read stops the start even so', async () => {
+it('an unreadable file aborts startup even then', async () => {
   const files = await folderWith({ [NAME]: spoilt({}) });
   files.read = () => Promise.reject(new Error('EIO: a bad sector'));
   const { message } = await failureOf(store(files, new RecordedLog(), true).load());
@@ -183,12 +185,12 @@ it('a file that cannot be read stops the start even so', async () => {
   expect(Object.keys(files.dump())).toEqual([NAME]);
 });
 
-it('a file without revisions is one', async () => {
+it('a file without revisions is valid', async () => {
   const files = await folderWith({ [NAME]: '{"revisions":[],"active_id":null,"next_id":7,"more":1}' });
   expect(await store(files).load()).toEqual({ list: [], activeId: undefined, nextId: 7 } satisfies Revisions);
 });
 
-it('a file that was indented, with members that nobody knows and with escapes, is read as any other', async () => {
+it('a file with indentation, unknown members and escapes is read', async () => {
   const more = written(SECOND).map((one) => ({ more: [{ evaluators: 1 }], ...one }));
   const file = JSON.stringify({ active_id: 2, next_id: 4, more: {}, revisions: more }, undefined, 2);
   const escaped = file.replaceAll('"evaluators"', '"evaluat\\u006frs"').replace('"revisions"', '"\\u0072evisions"');
@@ -197,14 +199,14 @@ it('a file that was indented, with members that nobody knows and with escapes, i
   expect(await store(await folderWith({ [NAME]: content })).load()).toEqual(SECOND);
 });
 
-describe('a file of a version that did not limit the bytes', () => {
+describe('a file of a version without a limit of bytes', () => {
   const MANY = 330_000;
-  const one = definition('a');
-  // A MiB of text each; as objects twenty.
-  const objects = contentOf([
+  const one = evaluatorDefinition('a');
+  // 1 MiB of text each; 20 MiB as objects.
+  const objects = serializeEvaluators([
     { ...one, llm: { ...one.llm, result_schema: { examples: Array.from({ length: MANY }, () => ({})) } } },
   ]);
-  const prompt = contentOf([{ ...one, llm: { ...one.llm, prompt: '{},'.repeat(MANY) } }]);
+  const prompt = serializeEvaluators([{ ...one, llm: { ...one.llm, prompt: '{},'.repeat(MANY) } }]);
   const first: Revision = {
     id: 1,
     created_at: submission('a').at,
@@ -218,18 +220,18 @@ describe('a file of a version that did not limit the bytes', () => {
   const revisions = Array.from({ length: 50 }, (_, index) => {
     const id = index + 1;
     const status = id === 1 ? 'active' : 'rejected';
-    return revisionJson({ ...first, ...(id > 30 || id === 1 ? prompt : objects), id, status });
+    return serializeRevision({ ...first, ...(id > 30 || id === 1 ? prompt : objects), id, status });
   });
   const content = `{"revisions":[${revisions.join(',')}],"active_id":1,"next_id":51}`;
 
-  it('is read: the active revision is there, and as many of the newest as fit', () => {
-    const loaded = readRevisions(NAME, Buffer.from(content));
+  it('is read: the active revision and the newest within the limit', () => {
+    const loaded = parseRevisions(NAME, Buffer.from(content));
     expect(loaded.list.map(({ id }) => id)).toEqual([1, ...Array.from({ length: 15 }, (_, index) => index + 36)]);
     expect(loaded.list[0]).toEqual(first);
     expect([loaded.activeId, loaded.nextId]).toEqual([1, 51]);
   });
 
-  it('is read where there is no memory for all of its evaluators as objects', async () => {
+  it('is read without enough memory for all evaluators as objects', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'sluice-revisions-'));
     onTestFinished(() => rm(folder, { recursive: true }));
     await writeFile(join(folder, NAME), content);

@@ -1,22 +1,22 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { splitPositions } from './chunks.fixture.ts';
 import { bodyValue, EVENTS, LIMIT, RecordedExchanges } from './exchange.fixture.ts';
-import { cuts } from './pieces.fixture.ts';
 
 describe('an event stream', () => {
   const chunk = (content: string, more = '') =>
     `{"id":"c-1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"${content}"}${more}}]}`;
   const events = (...data: readonly string[]) => data.map((each) => `data: ${each}\n\n`).join('');
 
-  test('is recorded as one completion, in whatever pieces it comes', () => {
+  test('is recorded as one completion, in any chunks', () => {
     const stop = chunk('', ',"finish_reason":"stop"');
-    const answer = Buffer.from(
+    const stream = Buffer.from(
       `: hello\r\n\r\nevent: x\nid: 7\ndata: ${chunk('Größe ')}\r\n\r\n${events(chunk('😀'), stop, '[DONE]', chunk('late'))}`,
     );
     const exchanges = new RecordedExchanges();
     fc.assert(
-      fc.property(cuts, (places) => {
-        const found = exchanges.recordPlain({ answerHeaders: EVENTS, answer, places });
+      fc.property(splitPositions, (positions) => {
+        const found = exchanges.recordPlain({ responseHeaders: EVENTS, response: stream, splitAt: positions });
         expect(found).toMatchObject({ completionId: 'c-1', model: 'm', response: { truncated: false } });
         expect(found && bodyValue(found.response)).toEqual({
           id: 'c-1',
@@ -36,20 +36,20 @@ describe('an event stream', () => {
     );
   });
 
-  test('of something else than completions is recorded as its text', () => {
-    const answer = 'event: message_start\ndata: {"type":"message_start"}\n\ndata: {"choices":[]}\n\n';
-    const found = new RecordedExchanges().recordPlain({ answerHeaders: EVENTS, answer, places: [20, 30] });
+  test('that is not a completion is recorded as text', () => {
+    const stream = 'event: message_start\ndata: {"type":"message_start"}\n\ndata: {"choices":[]}\n\n';
+    const found = new RecordedExchanges().recordPlain({ responseHeaders: EVENTS, response: stream, splitAt: [20, 30] });
     expect(found).toMatchObject({ completionId: undefined, model: undefined });
-    expect(found && bodyValue(found.response)).toBe(answer);
+    expect(found && bodyValue(found.response)).toBe(stream);
     expect(
-      new RecordedExchanges().recordPlain({ answerHeaders: EVENTS, answer: ': nothing\n\n' })?.response.body,
+      new RecordedExchanges().recordPlain({ responseHeaders: EVENTS, response: ': nothing\n\n' })?.response.body,
     ).toEqual({
       isJson: false,
       bytes: Buffer.from(': nothing\n\n'),
     });
   });
 
-  test('counts up to 4 MiB', () => {
+  test('is read up to 4 MiB', () => {
     const first = events(chunk('a'));
     const padded = (bytes: number) =>
       `${first}:${'x'.repeat(bytes - first.length - events(chunk('b')).length - 3)}\n\n`;
@@ -57,31 +57,35 @@ describe('an event stream', () => {
       [LIMIT, 'ab'],
       [LIMIT + 1, 'a'],
     ] as const) {
-      const answer = `${padded(bytes)}${events(chunk('b'))}`;
-      expect(answer.length).toBe(bytes);
-      const found = new RecordedExchanges().recordPlain({ answerHeaders: EVENTS, answer, places: [7, 1e6] });
+      const stream = `${padded(bytes)}${events(chunk('b'))}`;
+      expect(stream.length).toBe(bytes);
+      const found = new RecordedExchanges().recordPlain({
+        responseHeaders: EVENTS,
+        response: stream,
+        splitAt: [7, 1e6],
+      });
       expect(found?.response.truncated).toBe(bytes > LIMIT);
       expect(found && bodyValue(found.response)).toMatchObject({ choices: [{ message: { content } }] });
     }
   });
 
-  test('that is nested too deeply is recorded as a text', () => {
+  test('that is too deep is recorded as text', () => {
     const deep = `{"choices":[],"a":${'['.repeat(300)}${']'.repeat(300)}}`;
-    const found = new RecordedExchanges().recordPlain({ answerHeaders: EVENTS, answer: events(deep) });
+    const found = new RecordedExchanges().recordPlain({ responseHeaders: EVENTS, response: events(deep) });
     expect(found?.response.body?.isJson).toBe(false);
   });
 });
 
-describe('of chunks that would become more than is kept', () => {
+describe('limits of an assembled completion', () => {
   const BEGIN = '{"id":"c-1","choices":[]}';
   const END = '{"choices":[{"index":0,"delta":{"content":"end"}}]}';
   const list = (length: number, each: (index: number) => string) => Array.from({ length }, (_, at) => each(at)).join();
   const recorded = (...data: readonly string[]) => {
     const exchanges = new RecordedExchanges();
-    const answer = data.map((each) => `data: ${each}\n\n`).join('');
-    const found = exchanges.recordPlain({ answerHeaders: EVENTS, answer, places: [7, 1e6] });
+    const stream = data.map((each) => `data: ${each}\n\n`).join('');
+    const found = exchanges.recordPlain({ responseHeaders: EVENTS, response: stream, splitAt: [7, 1e6] });
     expect(exchanges.log).toEqual([]);
-    return { answer, truncated: found?.response.truncated, body: found?.response.body, found };
+    return { stream, truncated: found?.response.truncated, body: found?.response.body, found };
   };
   const value = ({ found }: ReturnType<typeof recorded>) => found && bodyValue(found.response);
 
@@ -91,7 +95,7 @@ describe('of chunks that would become more than is kept', () => {
   const member = (text: string) => `{"choices":[{"index":0,"delta":{"x":${text}}}]}`;
   const logprobs = (content: string) => `{"choices":[{"index":0,"logprobs":{"content":[${content}]}}]}`;
 
-  test('128 choices are assembled, in one chunk or in many', () => {
+  test('128 choices, in one chunk or in many', () => {
     const choices = Array.from({ length: 128 }, (_, index) => expect.objectContaining({ index }));
     const all = recorded(manyChoices(128));
     expect(all.truncated).toBe(false);
@@ -108,7 +112,7 @@ describe('of chunks that would become more than is kept', () => {
     expect(value(one)).toMatchObject({ choices: [{ message: { content: 'end' } }, ...choices.slice(1)] });
   });
 
-  test('128 tool calls of a message are assembled, in one chunk or in many', () => {
+  test('128 tool calls of a message, in one chunk or in many', () => {
     const tool_calls = Array.from({ length: 128 }, (_, index) => ({ id: `${index}` }));
     expect(recorded(manyCalls(0, 128)).truncated).toBe(false);
     for (const found of [recorded(manyCalls(0, 129)), recorded(manyCalls(0, 100), manyCalls(100, 129))]) {
@@ -117,32 +121,32 @@ describe('of chunks that would become more than is kept', () => {
     }
   });
 
-  test('an event of many values is left out; as the first one it makes the stream a text', () => {
+  test('an event with many values is dropped; as the first event it makes the stream text', () => {
     const event = manyChoices(30_000);
     const later = recorded(BEGIN, event, END);
     expect(later.truncated).toBe(true);
     expect(value(later)).toMatchObject({ id: 'c-1', choices: [{ index: 0, message: { content: 'end' } }] });
     const first = recorded(event, END);
-    expect(value(first)).toBe(first.answer);
+    expect(value(first)).toBe(first.stream);
   });
 
-  test('an event of one long text is read', () => {
+  test('an event with one long string is read', () => {
     const image = 'iVBO'.repeat(200_000);
     const found = recorded(BEGIN, member(`[{"url":"${image}"}]`));
     expect(found.truncated).toBe(false);
     expect(value(found)).toMatchObject({ choices: [{ message: { x: [{ url: image }] } }] });
   });
 
-  test('log probabilities are all there that servers send', () => {
+  test('the log probabilities of real servers are complete', () => {
     const token = '{"token":"ab","logprob":-0.01234567,"bytes":[97,98]}';
     const chunk = logprobs(`{"token":"ab","logprob":-0.01234567,"top_logprobs":[${list(20, () => token)}]}`);
     const found = recorded(...Array.from({ length: 3_000 }, () => chunk));
-    expect(found.answer.length).toBeGreaterThan(0.75 * LIMIT);
+    expect(found.stream.length).toBeGreaterThan(0.75 * LIMIT);
     expect(found.truncated).toBe(false);
     expect(found.body?.bytes.length).toBeGreaterThan(0.75 * LIMIT);
   });
 
-  test('what takes more than the limit as JSON is its beginning, as a text', () => {
+  test('a completion with more JSON than the limit is its beginning, as text', () => {
     const number = logprobs(list(40_000, () => '1e20'));
     const found = recorded(BEGIN, ...Array.from({ length: 20 }, () => number));
     expect(found.truncated).toBe(true);
@@ -160,9 +164,9 @@ describe('of chunks that would become more than is kept', () => {
     ['kinds of log probabilities', (at: number) => `{"choices":[{"logprobs":{"x${at}":[],"y${at}":[]}}]}`],
     ['names', (at: number) => logprobs(`{${list(8_000, (index) => `"${index}x${at}":1`)}}`)],
     ['levels of nesting', () => member(`${'['.repeat(20_000)}${']'.repeat(20_000)}`)],
-  ])('not all is kept of many %s', (_, data) => {
+  ])('many %s are truncated', (_, data) => {
     const found = recorded(BEGIN, ...Array.from({ length: 40 }, (_, at) => data(at)), END);
-    expect(found.answer.length).toBeLessThan(LIMIT);
+    expect(found.stream.length).toBeLessThan(LIMIT);
     expect(found.truncated).toBe(true);
     expect(found.body?.bytes.length).toBeLessThan(0.75 * LIMIT);
     expect(value(found)).toMatchObject({ id: 'c-1', choices: [{ message: { content: 'end' } }] });

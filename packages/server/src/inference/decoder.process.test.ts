@@ -1,0 +1,187 @@
+import { randomBytes } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { MemoryBudget } from './bounded-memory.ts';
+import { splitPositions } from './chunks.fixture.ts';
+import { createDecoder } from './decoder.ts';
+import {
+  bodyValue,
+  COMPLETION_REQUEST,
+  COMPLETION_RESPONSE,
+  EVENTS,
+  LIMIT,
+  MIB,
+  RecordedExchanges,
+  sized,
+} from './exchange.fixture.ts';
+
+const ENCODINGS = [
+  ['gzip', gzipSync],
+  ['x-gzip', gzipSync],
+  ['GZIP', gzipSync],
+  ['deflate', deflateSync],
+  ['deflate', deflateRawSync],
+  ['br', brotliCompressSync],
+  ['zstd', zstdCompressSync],
+  ['identity', (bytes: Buffer) => bytes],
+] as const;
+
+describe.for(ENCODINGS)('%s', ([encoding, compress]) => {
+  const headers = { 'content-encoding': encoding };
+
+  test('is decoded in both directions and in any chunks', async () => {
+    const exchanges = new RecordedExchanges();
+    await fc.assert(
+      fc.asyncProperty(splitPositions, async (positions) => {
+        const bodies = {
+          request: compress(Buffer.from(COMPLETION_REQUEST)),
+          response: compress(Buffer.from(COMPLETION_RESPONSE)),
+        };
+        const found = await exchanges.record({ headers, responseHeaders: headers, ...bodies, splitAt: positions });
+        expect(found).toMatchObject({
+          completionId: 'c-1',
+          request: { truncated: false },
+          response: { truncated: false },
+        });
+        expect(found?.request.body?.bytes.toString()).toBe(COMPLETION_REQUEST);
+        expect(found?.response.body?.bytes.toString()).toBe(COMPLETION_RESPONSE);
+      }),
+      { numRuns: 10 },
+    );
+  });
+
+  test('is decoded as far as it has arrived', async () => {
+    const events = Array.from(
+      { length: 5_000 },
+      (_, at) => `data: {"id":"c-1","choices":[{"index":0,"delta":{"content":"${at},"}}]}\n\n`,
+    ).join('');
+    const whole = compress(Buffer.from(events));
+    const found = await new RecordedExchanges().record({
+      responseHeaders: { ...EVENTS, ...headers },
+      response: whole.subarray(0, whole.length * 0.9),
+    });
+    expect(found?.completionId).toBe('c-1');
+    const body = JSON.stringify(found && bodyValue(found.response));
+    expect(body).toMatch(/"content":"0,1,2,3,.*"finish_reason":null/);
+    expect(body).not.toContain('4999');
+  });
+
+  test('is decoded up to 4 MiB, however large the decoded body is', async () => {
+    const bomb = compress(Buffer.from(sized(64 * MIB, '"id":"c-1","messages":[]')));
+    const before = process.memoryUsage().rss;
+    const exchanges = new RecordedExchanges();
+    const found = await exchanges.record({
+      headers,
+      request: bomb,
+      responseHeaders: headers,
+      response: bomb,
+      splitAt: [1e5],
+    });
+    expect(found).toMatchObject({ completionId: 'c-1', request: { truncated: true }, response: { truncated: true } });
+    expect(found?.request.body?.bytes.length).toBe(LIMIT);
+    expect(found?.response.body?.bytes.length).toBe(LIMIT);
+    // With identity the 64 MiB themselves are in memory.
+    if (encoding !== 'identity') expect(process.memoryUsage().rss - before).toBeLessThan(60 * MIB);
+  });
+});
+
+test.for(['gzip', 'br', 'zstd', 'identity'] as const)(
+  'decoding stops when the sink has enough: %s',
+  async (encoding) => {
+    const compress = ENCODINGS.find(([name]) => name === encoding)?.[1] ?? gzipSync;
+    const whole = compress(Buffer.alloc(MIB));
+    const received: number[] = [];
+    await new Promise<void>((resolve) => {
+      const onDecoded = (chunk: Buffer) => received.push(chunk.length) < 3;
+      const decoder = createDecoder(
+        encoding,
+        { onDecoded, onDecodedEnd: () => resolve() },
+        LIMIT,
+        new MemoryBudget(LIMIT),
+      );
+      for (let at = 0; at < whole.length; at += 1_000) decoder?.write(whole.subarray(at, at + 1_000));
+      decoder?.end();
+    });
+    expect(received).toHaveLength(3);
+  },
+);
+
+test('decoding that stopped early ends with the body', async () => {
+  let ended = 0;
+  const enough = Promise.withResolvers<void>();
+  const onDecoded = () => {
+    enough.resolve();
+    return false;
+  };
+  const decoder = createDecoder('gzip', { onDecoded, onDecodedEnd: () => ended++ }, LIMIT, new MemoryBudget(LIMIT));
+  // More than the decompressor buffers.
+  decoder?.write(gzipSync(randomBytes(2_048)));
+  await enough.promise;
+  await nextTurn();
+  expect(ended).toBe(0);
+  decoder?.end();
+  decoder?.end();
+  expect(ended).toBe(1);
+});
+
+test.for(['gzip', 'br', 'zstd'] as const)('pending input is reserved from the budget: %s', async (encoding) => {
+  const compress = ENCODINGS.find(([name]) => name === encoding)?.[1] ?? gzipSync;
+  const whole = compress(randomBytes(MIB));
+  const budget = new MemoryBudget(3.5 * whole.length);
+  const decode = (wanted: boolean, sent = whole) =>
+    new Promise<[number, boolean]>((resolve) => {
+      let bytes = 0;
+      const onDecoded = (chunk: Buffer) => {
+        bytes += chunk.length;
+        return wanted;
+      };
+      const sink = { onDecoded, onDecodedEnd: (isTruncated: boolean) => resolve([bytes, isTruncated]) };
+      const decoder = createDecoder(encoding, sink, 2 * MIB, budget);
+      decoder?.write(sent.subarray(0, MIB / 2));
+      decoder?.write(sent.subarray(MIB / 2));
+      decoder?.end();
+    });
+  const found = await Promise.all([1, 2, 3, 4, 5].map(() => decode(true)));
+  expect(found.map(([bytes, isTruncated]) => [bytes === MIB, isTruncated])).toEqual([
+    [true, false],
+    [true, false],
+    [true, false],
+    [false, true],
+    [false, true],
+  ]);
+  // Decoded, unwanted and corrupt input is released.
+  await decode(false);
+  await decode(true, Buffer.alloc(MIB, 'plain'));
+  expect(budget.reserve(3.5 * whole.length)).toBe(true);
+});
+
+describe('a body that does not match its coding', () => {
+  test.for(['gzip', 'deflate', 'br', 'zstd'])('is decoded as far as possible: %s', async (encoding) => {
+    const responseHeaders = { 'content-encoding': encoding };
+    const found = await new RecordedExchanges().record({ responseHeaders, response: 'this is plain' });
+    expect(found?.response).toEqual({ body: undefined, truncated: false });
+  });
+
+  test('is not recorded for an unknown coding', () => {
+    const responseHeaders = { 'content-encoding': 'gzip, br' };
+    const found = new RecordedExchanges().recordPlain({
+      responseHeaders,
+      response: COMPLETION_RESPONSE,
+    });
+    expect(found).toMatchObject({ completionId: undefined, response: { body: undefined, truncated: false } });
+  });
+
+  test('costs no more than 8 MiB if it decodes to nothing', async () => {
+    // Each member is a gzip body without bytes.
+    const empty = Buffer.alloc(9 * MIB, gzipSync(''));
+    const responseHeaders = { 'content-encoding': 'gzip' };
+    const found = await new RecordedExchanges().record({
+      responseHeaders,
+      response: empty,
+      splitAt: [1e6, 5e6, 8.6e6],
+    });
+    expect(found?.response).toEqual({ body: undefined, truncated: true });
+  });
+});

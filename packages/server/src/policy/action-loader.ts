@@ -1,0 +1,193 @@
+import { constants, type FileHandle, open, readlink, realpath, stat } from 'node:fs/promises';
+import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { errorCode } from '../registry/store/files.ts';
+import {
+  type Action,
+  ActionCompileError,
+  actionSize,
+  type ComponentCompiler,
+  componentChecksum,
+} from './sandbox/action.ts';
+import { COMPONENT_LIMITS } from './sandbox/validate/reader.ts';
+
+/** Files that are read and compiled concurrently; each may have 30 MiB. */
+const CONCURRENCY = 4;
+
+/** Limit of the actions that are cached after their evaluators were replaced. */
+const MAX_CACHED_BYTES = 64 * 1024 * 1024;
+
+/** Action of a path, or what is wrong with its file. */
+export type ActionResult = { readonly action: Action } | { readonly problem: string };
+
+/** Reads and compiles actions. */
+export class ActionLoader {
+  readonly #files: ActionFiles;
+  readonly #compiler: Pick<ComponentCompiler, 'compile'>;
+  /** Recently loaded actions by checksum, so that going back to an earlier revision does not compile again. */
+  readonly #recent = new Map<string, Action>();
+
+  constructor(files: ActionFiles, compiler: Pick<ComponentCompiler, 'compile'>) {
+    this.#files = files;
+    this.#compiler = compiler;
+  }
+
+  /**
+   * Returns the actions of files by path. Each file is read once; each content is compiled once, and not at all if `known`
+   * or the cache has its action. Throws if the compiler does not work.
+   */
+  async load(paths: Iterable<string>, known: Iterable<Action>): Promise<ReadonlyMap<string, ActionResult>> {
+    const compiled = new Map<string, Promise<Action>>();
+    for (const action of [...this.#recent.values(), ...known]) compiled.set(action.checksum, Promise.resolve(action));
+    const results = new Map<string, ActionResult>();
+    const pending = new Set(paths).values();
+    const loadPending = async (): Promise<void> => {
+      for (const path of pending) results.set(path, await this.#loadOne(path, compiled));
+    };
+    await Promise.all(Array.from({ length: CONCURRENCY }, loadPending));
+    for (const result of results.values()) if ('action' in result) this.#cache(result.action);
+    return results;
+  }
+
+  async #loadOne(path: string, compiled: Map<string, Promise<Action>>): Promise<ActionResult> {
+    try {
+      const bytes = await this.#files.read(path);
+      const checksum = await componentChecksum(bytes);
+      const compiling = compiled.get(checksum) ?? this.#compiler.compile(bytes, checksum);
+      compiled.set(checksum, compiling);
+      return { action: await compiling };
+    } catch (error) {
+      if (error instanceof ActionFileError || error instanceof ActionCompileError) return { problem: error.message };
+      throw error;
+    }
+  }
+
+  #cache(action: Action): void {
+    this.#recent.delete(action.checksum);
+    this.#recent.set(action.checksum, action);
+    let bytes = this.#recent.values().reduce((sum, each) => sum + actionSize(each), 0);
+    for (const oldest of this.#recent.values()) {
+      if (bytes <= MAX_CACHED_BYTES) return;
+      this.#recent.delete(oldest.checksum);
+      bytes -= actionSize(oldest);
+    }
+  }
+}
+
+/** A file that is not readable as an action; the message may be returned to clients and contains no path. */
+export class ActionFileError extends Error {
+  override readonly name = 'ActionFileError';
+}
+
+/** Options of {@link ActionFiles}. */
+export interface ActionFilesOptions {
+  /** Base of relative paths; absolute. */
+  readonly baseFolder: string;
+  /** SERVICE_ACTIONS_PATH, absolute: only files inside may be read. Undefined: all files. */
+  readonly actionsPath: string | undefined;
+}
+
+/** Reads the files that `processor.path` names (decisions 4.5). */
+export class ActionFiles {
+  readonly #options: ActionFilesOptions;
+
+  constructor(options: ActionFilesOptions) {
+    this.#options = options;
+  }
+
+  /** Returns whether a path is inside SERVICE_ACTIONS_PATH after resolving links. The file need not exist. */
+  async isAllowed(path: string): Promise<boolean> {
+    const { actionsPath } = this.#options;
+    if (actionsPath === undefined) return true;
+    try {
+      return isInside(await realpath(actionsPath), await resolveLinks(this.#absolute(path)));
+    } catch {
+      // A path that cannot be resolved is not known to be inside.
+      return false;
+    }
+  }
+
+  /** Reads a file. Throws {@link ActionFileError}. */
+  async read(path: string): Promise<Buffer> {
+    try {
+      const { actionsPath } = this.#options;
+      const resolved = await realpath(this.#absolute(path));
+      const root = actionsPath === undefined ? undefined : await realpath(actionsPath);
+      // Checked again: a link may have changed since `isAllowed`.
+      if (root !== undefined && !isInside(root, resolved)) throw outsideActionsPath();
+      return await readResolved(resolved, root);
+    } catch (error) {
+      if (error instanceof ActionFileError) throw error;
+      const isMissing = ['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '');
+      const hint = isAbsolute(path) ? '' : ' (relative paths start at the folder of the service-config file)';
+      throw new ActionFileError(isMissing ? `no such file${hint}` : 'the file cannot be read', { cause: error });
+    }
+  }
+
+  #absolute(path: string): string {
+    return resolve(this.#options.baseFolder, path);
+  }
+}
+
+/** Resolves the links of a path. If it does not exist, those of its nearest existing folder. */
+async function resolveLinks(path: string): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    const parent = dirname(path);
+    if (errorCode(error) !== 'ENOENT' || parent === path) throw error;
+    return join(await resolveLinks(parent), path.slice(parent.length));
+  }
+}
+
+/** Returns whether a path is inside a folder; both without links. */
+function isInside(folder: string, path: string): boolean {
+  const relativePath = relative(folder, path);
+  return relativePath !== '' && relativePath !== '..' && !relativePath.startsWith(`..${sep}`);
+}
+
+/**
+ * Reads the file at a path without links. Throws {@link ActionFileError} if it is not a file or not inside `root`. The
+ * location of the opened file is checked, because a folder of the path may have become a link in the meantime.
+ */
+export async function readResolved(path: string, root: string | undefined): Promise<Buffer> {
+  const { O_RDONLY, O_NONBLOCK, O_NOFOLLOW } = constants;
+  // Checked before opening: opening a pipe or a device could block forever.
+  if (!(await stat(path)).isFile()) throw new ActionFileError('is not a file');
+  const handle = await open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+  try {
+    if (root !== undefined && !isInside(root, await openedPath(handle, path))) throw outsideActionsPath();
+    const stats = await handle.stat();
+    if (!stats.isFile()) throw new ActionFileError('is not a file');
+    if (stats.size > COMPONENT_LIMITS.fileBytes) {
+      throw new ActionFileError(`exceeds ${COMPONENT_LIMITS.fileBytes} bytes; remove debug information`);
+    }
+    const bytes = Buffer.alloc(stats.size);
+    let length = 0;
+    while (length < bytes.length) {
+      const { bytesRead } = await handle.read(bytes, length, bytes.length - length, length);
+      if (bytesRead === 0) break;
+      length += bytesRead;
+    }
+    return bytes.subarray(0, length);
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Path of an open file. Without `/proc`, its path is resolved again and must lead to the same file. */
+async function openedPath(handle: FileHandle, path: string): Promise<string> {
+  try {
+    return await readlink(`/proc/self/fd/${handle.fd}`);
+  } catch {
+    const resolved = await realpath(path);
+    const [found, opened] = await Promise.all([stat(resolved), handle.stat()]);
+    if (found.dev !== opened.dev || found.ino !== opened.ino) {
+      throw new ActionFileError('changed while it was being read');
+    }
+    return resolved;
+  }
+}
+
+function outsideActionsPath(): ActionFileError {
+  return new ActionFileError('is not inside SERVICE_ACTIONS_PATH');
+}

@@ -1,0 +1,247 @@
+import { truncateBytes } from '@sluice/protocol/text';
+import type { InteractionStore } from '../inference/interaction-store.ts';
+import type { Draft } from '../registry/draft.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { Snapshot } from '../registry/snapshot.ts';
+import { type TargetLogger, withFields } from '../telemetry/log.ts';
+import { roundMs } from '../telemetry/metrics/instruments.ts';
+import type { EvaluatorCounters, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import type { EvaluatedRequest, EvaluationInput } from './context.ts';
+import type { LoadedEvaluator } from './evaluator-set.ts';
+import { type LlmClient, LlmError } from './llm/client.ts';
+import { completeWithSchema, LlmCallStats } from './llm/completion.ts';
+import { type ConversationCache, historyReader } from './llm/history.ts';
+import { buildUserPrompt, type PromptToolCache } from './llm/prompt.ts';
+import { RegistryView, type ToolListCache } from './registry-view.ts';
+import {
+  ActionFailure,
+  type ActionLogLevel,
+  ActionNotStartedError,
+  type ActionRun,
+  type ActionRunner,
+  type HostFunctions,
+  type ToolEntry,
+} from './sandbox/action.ts';
+import { applyResponse, failureOutcome, type Verdict } from './verdict.ts';
+
+/** Parts of the service that evaluations use. */
+export interface EvaluationOptions {
+  readonly llm: LlmClient;
+  readonly actions: ActionRunner;
+  readonly registry: Registry;
+  readonly interactions: InteractionStore;
+  readonly metrics: ServiceMetrics;
+  /** Logger of the target `service::evaluator`. */
+  readonly log: TargetLogger;
+  readonly toolLists: ToolListCache;
+  readonly promptTools: PromptToolCache;
+  readonly conversations: ConversationCache;
+}
+
+/** Longest log line of an action (decisions 2.11). */
+const MAX_LOG_BYTES = 4096;
+/** The tool name of a call is chosen by the client. */
+const MAX_TOOL_BYTES = 256;
+
+/** Evaluation of one request by one evaluator: the LLM call, the run of the action, and the verdict. */
+export class Evaluation {
+  readonly #evaluator: LoadedEvaluator;
+  readonly #request: EvaluatedRequest;
+  readonly #input: EvaluationInput;
+  readonly #options: EvaluationOptions;
+  readonly #signal: AbortSignal;
+  readonly #counters: EvaluatorCounters;
+  readonly #llmStats: LlmCallStats;
+  /** Adds the evaluator and the request to each line. */
+  readonly #log: TargetLogger;
+  #llmMs: number | undefined;
+  #actionMs: number | undefined;
+
+  /** Aborting `signal` cancels the LLM call and discards the result of the action. */
+  constructor(
+    evaluator: LoadedEvaluator,
+    request: EvaluatedRequest,
+    input: EvaluationInput,
+    options: EvaluationOptions,
+    signal: AbortSignal,
+  ) {
+    this.#evaluator = evaluator;
+    this.#request = request;
+    this.#input = input;
+    this.#options = options;
+    this.#signal = signal;
+    const { name } = evaluator.definition;
+    this.#counters = options.metrics.evaluator(name);
+    this.#llmStats = new LlmCallStats(this.#counters);
+    const { method, namespace, toolName, conversationId } = request;
+    this.#log = withFields(options.log, {
+      evaluator: name,
+      namespace,
+      mcp_method: method,
+      tool: toolName && truncateBytes(toolName, MAX_TOOL_BYTES),
+      conversation_id: conversationId,
+      x_request_id: input.correlation.requestId,
+    });
+  }
+
+  /** Never rejects: a failure is handled according to `on_error`. */
+  async run(): Promise<Verdict | { readonly kind: 'canceled' }> {
+    const { definition } = this.#evaluator;
+    const signal = this.#signal;
+    const startedAt = performance.now();
+    try {
+      const llmResult = await this.#callLlm();
+      signal.throwIfAborted();
+      const run = await this.#runAction(llmResult);
+      signal.throwIfAborted();
+      const verdict = applyResponse(run.response, definition.name, this.#input, this.#log);
+      this.#counters.decided(verdict.decision);
+      if (run.ignoredResponses > 0) {
+        this.#log.warn('action responded more than once', { ignored: run.ignoredResponses });
+      }
+      this.#logResult(verdict.decision);
+      return verdict;
+    } catch (error) {
+      if (signal.aborted) {
+        this.#logResult('cancelled');
+        return { kind: 'canceled' };
+      }
+      const kind = error instanceof LlmError ? 'llm_failure' : 'action_failure';
+      this.#counters.failed(kind);
+      this.#logResult(kind, error);
+      return definition.on_error === 'block'
+        ? { kind: 'reject', outcome: failureOutcome(definition.name, kind) }
+        : { kind: 'continue' };
+    } finally {
+      this.#counters.ran(performance.now() - startedAt);
+    }
+  }
+
+  async #callLlm(): Promise<string> {
+    const { conversations, registry, llm, promptTools } = this.#options;
+    const { definition, connection, schema } = this.#evaluator;
+    const { method, namespace, conversationId } = this.#request;
+    const conversation = conversationId === undefined ? [] : await conversations.latest(conversationId);
+    const index = method === 'tools/list' ? registry.current.namespace(namespace)?.indexes.tool : undefined;
+    const tools = index && promptTools.get(index);
+    const userPrompt = buildUserPrompt({ request: this.#request, conversation, tools });
+    const startedAt = performance.now();
+    try {
+      const request = { connection, systemPrompt: definition.llm.prompt, userPrompt, schema, signal: this.#signal };
+      return await completeWithSchema(llm, request, this.#llmStats);
+    } finally {
+      this.#llmMs = performance.now() - startedAt;
+    }
+  }
+
+  /** Runs the action and commits the copies that it made, before the request continues. */
+  async #runAction(llmResult: string): Promise<ActionRun> {
+    const { actions } = this.#options;
+    const functions = new EvaluationHost(this.#options, this.#evaluator, this.#request.namespace, this.#log);
+    const startedAt = performance.now();
+    try {
+      const context = { ...this.#request, llmResult };
+      const run = await actions.run(this.#evaluator.action, context, functions, this.#signal);
+      this.#onActionRun(run.durationMs);
+      if (!this.#signal.aborted) await functions.commit((draft) => this.#isStillWanted(draft));
+      return run;
+    } catch (error) {
+      if (this.#actionMs === undefined && !(error instanceof ActionNotStartedError)) {
+        this.#onActionRun(performance.now() - startedAt);
+      }
+      throw error;
+    }
+  }
+
+  /** A canceled request, or one whose namespace was deleted, must change nothing: deleted entries would come back. */
+  #isStillWanted(draft: Draft): boolean {
+    const { namespace } = this.#input;
+    const exists = namespace === undefined || draft.namespaces.get(namespace.name)?.identity === namespace.identity;
+    return exists && !this.#signal.aborted;
+  }
+
+  #onActionRun(ms: number): void {
+    this.#actionMs = ms;
+    this.#counters.executed(ms);
+  }
+
+  /** Logs one line per evaluation. */
+  #logResult(decision: string, error?: unknown): void {
+    const { definition } = this.#evaluator;
+    const fields = {
+      decision,
+      on_error: error === undefined ? undefined : definition.on_error,
+      fault: error instanceof ActionFailure || error instanceof LlmError ? error.fault : undefined,
+      error,
+      reason: this.#signal.aborted ? this.#signal.reason : undefined,
+      llm_ms: this.#llmMs === undefined ? undefined : roundMs(this.#llmMs),
+      ...this.#llmStats.logFields,
+      action_ms: this.#actionMs === undefined ? undefined : roundMs(this.#actionMs),
+    };
+    if (error !== undefined) this.#log.warn('evaluator failed', fields);
+    else if (decision === 'cancelled') this.#log.info('evaluation canceled', fields);
+    else this.#log.info('evaluator decided', fields);
+  }
+}
+
+/** Host functions of one run. What they need is created on first use: many actions only read their arguments. */
+class EvaluationHost implements HostFunctions {
+  readonly #options: EvaluationOptions;
+  readonly #evaluator: LoadedEvaluator;
+  readonly #namespace: string;
+  readonly #log: TargetLogger;
+  /** Registry at the start of the run. */
+  readonly #snapshot: Snapshot;
+  #view: RegistryView | undefined = undefined;
+  #readHistory: HostFunctions['history'] | undefined = undefined;
+
+  constructor(options: EvaluationOptions, evaluator: LoadedEvaluator, namespace: string, log: TargetLogger) {
+    this.#options = options;
+    this.#evaluator = evaluator;
+    this.#namespace = namespace;
+    this.#log = log;
+    this.#snapshot = options.registry.current;
+  }
+
+  tools(namespace?: string): string {
+    return this.#registryView.tools(namespace);
+  }
+
+  tool(name: string): ToolEntry | undefined {
+    return this.#registryView.tool(name);
+  }
+
+  copyTool(name: string, namespace: string): boolean {
+    return this.#registryView.copyTool(name, namespace);
+  }
+
+  history(conversationId: string, signal: AbortSignal): string | Promise<string> {
+    this.#readHistory ??= historyReader(this.#options.interactions);
+    return this.#readHistory(conversationId, signal);
+  }
+
+  async verify(raw: string, signal: AbortSignal): Promise<string | undefined> {
+    return this.#evaluator.schema?.validate(raw, signal);
+  }
+
+  log(level: ActionLogLevel, message: string): void {
+    this.#log[level](truncateBytes(message, MAX_LOG_BYTES), { from: 'action' });
+  }
+
+  /** Commits the copies of the run; see {@link RegistryView.commit}. */
+  async commit(isWanted: (draft: Draft) => boolean): Promise<void> {
+    await this.#view?.commit(isWanted);
+  }
+
+  get #registryView(): RegistryView {
+    const { registry, toolLists } = this.#options;
+    this.#view ??= new RegistryView({
+      registry,
+      snapshot: this.#snapshot,
+      toolLists,
+      log: this.#log,
+      namespace: this.#namespace,
+    });
+    return this.#view;
+  }
+}

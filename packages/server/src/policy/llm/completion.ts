@@ -1,0 +1,149 @@
+import { type LlmClient, LlmError, type LlmMessage } from './client.ts';
+import type { LlmConnection } from './connection.ts';
+import { sanitizeText } from './prompt.ts';
+import type { CompiledSchema } from './result-schema.ts';
+
+/** A completion to request from an LLM. */
+export interface LlmRequest {
+  readonly connection: LlmConnection;
+  /** Prompt of the evaluator. */
+  readonly systemPrompt: string;
+  readonly userPrompt: string;
+  /** Schema for the result. */
+  readonly schema: CompiledSchema | undefined;
+  /** Cancels the call in progress and the validation of its result. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Observes the steps of a request when they are complete (decisions 4.4: `llm` and `schema`), except canceled ones. Must
+ * not throw.
+ */
+export interface LlmObserver {
+  /** One LLM call. */
+  onCall(isSuccess: boolean, durationMs: number): void;
+  /** A result was empty. */
+  onEmptyResult(): void;
+  onValidation(isValid: boolean): void;
+  /** The correction returned a valid result, or failed. */
+  onRetry(isSuccess: boolean): void;
+}
+
+/** Length of the previous answer in a correction, as of any message (decisions 4.9). */
+const MAX_ANSWER_BYTES = 1000;
+/** Ten errors of 300 characters, some of which have several bytes. */
+const MAX_PROBLEM_BYTES = 4096;
+
+/**
+ * Requests a completion, and a correction if the result does not match the schema (decisions 4.9, "result_schema").
+ * Returns the last result unchanged. Throws {@link LlmError} if the first call fails; if only the second fails, the first
+ * result is returned. Throws the reason of the signal if it aborts during validation.
+ */
+export async function completeWithSchema(
+  client: LlmClient,
+  request: LlmRequest,
+  observer: LlmObserver,
+): Promise<string> {
+  const { schema, userPrompt, signal } = request;
+  const first = await complete(client, request, userPrompt, observer);
+  if (schema === undefined) return first;
+  const problem = await validate(schema, first, observer, signal);
+  if (problem === undefined) return first;
+  const correction = `${userPrompt}\n\n${correctionSection(problem, schema, first)}`;
+  let second: string;
+  try {
+    second = await complete(client, request, correction, observer);
+  } catch (error) {
+    if (!signal?.aborted) observer.onRetry(false);
+    if (error instanceof LlmError && error.fault !== 'aborted') return first;
+    throw error;
+  }
+  const remaining = await validate(schema, second, observer, signal);
+  observer.onRetry(remaining === undefined);
+  return second;
+}
+
+async function complete(
+  client: LlmClient,
+  { connection, systemPrompt, signal }: LlmRequest,
+  userPrompt: string,
+  observer: LlmObserver,
+): Promise<string> {
+  const messages: LlmMessage[] = [
+    { role: 'system', content: systemPrompt },
+    { role: 'user', content: userPrompt },
+  ];
+  const startedAt = performance.now();
+  try {
+    const text = await client.complete(connection, messages, signal);
+    observer.onCall(true, performance.now() - startedAt);
+    if (text === '') observer.onEmptyResult();
+    return text;
+  } catch (error) {
+    if (!signal?.aborted) observer.onCall(false, performance.now() - startedAt);
+    throw error;
+  }
+}
+
+async function validate(
+  schema: CompiledSchema,
+  text: string,
+  observer: LlmObserver,
+  signal: AbortSignal | undefined,
+): Promise<string | undefined> {
+  const problem = await schema.validate(text, signal);
+  observer.onValidation(problem === undefined);
+  return problem;
+}
+
+function correctionSection(problem: string, schema: CompiledSchema, answer: string): string {
+  return [
+    '# Correction',
+    'The previous answer does not conform to the JSON Schema.',
+    `error: ${sanitizeText(problem, MAX_PROBLEM_BYTES)}`,
+    `schema: ${schema.text}`,
+    `previous answer: ${sanitizeText(answer, MAX_ANSWER_BYTES)}`,
+    'Answer with JSON that conforms to the schema, and with nothing else.',
+  ].join('\n');
+}
+
+/** Log fields of a request with a correction. */
+interface CorrectionFields {
+  /** Completed calls. */
+  readonly llm_calls: number;
+  readonly validation: 'corrected' | 'failed';
+}
+
+/** Collects the log fields of a request, and forwards each step to another observer. */
+export class LlmCallStats implements LlmObserver {
+  readonly #observer: LlmObserver;
+  #calls = 0;
+  #validation: CorrectionFields['validation'] | undefined = undefined;
+
+  constructor(observer: LlmObserver) {
+    this.#observer = observer;
+  }
+
+  /** Undefined if no correction was completed. */
+  get logFields(): CorrectionFields | undefined {
+    return this.#validation && { llm_calls: this.#calls, validation: this.#validation };
+  }
+
+  onCall(isSuccess: boolean, durationMs: number): void {
+    this.#calls++;
+    this.#observer.onCall(isSuccess, durationMs);
+  }
+
+  onEmptyResult(): void {
+    this.#observer.onEmptyResult();
+  }
+
+  onValidation(isValid: boolean): void {
+    this.#observer.onValidation(isValid);
+  }
+
+  onRetry(isSuccess: boolean): void {
+    this.#validation = isSuccess ? 'corrected' : 'failed';
+    this.#observer.onRetry(isSuccess);
+  }
+}
