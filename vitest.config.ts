@@ -2,6 +2,8 @@ import { defineConfig } from 'vitest/config';
 
 /** Tests that measure the process they run in, or that nothing else can stand beside, and have one of their own. */
 const ALONE = 'packages/*/src/**/*.process.test.ts';
+/** `npm run test:slow`: what takes long, or needs programs that npm does not bring. */
+const SLOW = '**/*.slow.test.ts';
 
 export default defineConfig({
   test: {
@@ -10,18 +12,38 @@ export default defineConfig({
     hookTimeout: 120_000,
     // Whole services on a busy machine; who polls waits as long as it takes and no longer.
     expect: { poll: { timeout: 20_000, interval: 10 } },
-    // For the smallest machine that is supported, with two cores: a third worker uses what the tests of two leave idle
+    // For the smallest machine that is supported, with two cores: further workers use what the tests of two leave idle
     // while they wait for servers and processes.
-    maxWorkers: 3,
+    maxWorkers: 4,
     pool: 'forks',
     // Files share processes, one after the other: a process and all its imports for each would take a fourth of the
     // tests' time more. The projects come in this order, that with the long tests first.
     isolate: false,
+    // Processes that tests start compile what they import once for all of them.
+    env: { NODE_COMPILE_CACHE: new URL('node_modules/.cache/sluice-tests', import.meta.url).pathname },
     setupFiles: ['test/setup.ts'],
     projects: [
-      { extends: true, test: { name: 'across packages', include: ['test/**/*.test.ts', 'scripts/**/*.test.ts'] } },
+      {
+        extends: true,
+        test: {
+          name: 'across packages',
+          include: ['test/**/*.test.ts', 'scripts/**/*.test.ts'],
+          exclude: [SLOW],
+        },
+      },
       { extends: true, test: { name: 'alone', include: [ALONE], isolate: true } },
-      { extends: true, test: { name: 'beside the code', include: ['packages/*/src/**/*.test.ts'], exclude: [ALONE] } },
+      {
+        extends: true,
+        test: { name: 'beside the code', include: ['packages/*/src/**/*.test.ts'], exclude: [ALONE, SLOW] },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'slow',
+          include: [`test/${SLOW}`, `packages/*/src/${SLOW}`],
+          globalSetup: ['test/slow-setup.ts'],
+        },
+      },
     ],
   },
 });
