@@ -30,11 +30,17 @@ export function readChecks(text: string): Check[] {
   return value.map(readCheck);
 }
 
+/** Throws when it is none. */
+export function readStatus(value: unknown): CheckStatus {
+  const known = SEVERITY.find((candidate) => candidate === value);
+  if (known === undefined) throw new Error(`a check cannot end with ${JSON.stringify(value)}`);
+  return known;
+}
+
 function readCheck(value: unknown): Check {
   const { id, name, status, errorMessage }: Record<string, unknown> = Object(value);
-  const known = SEVERITY.find((candidate) => candidate === status);
-  if (typeof id !== 'string' || typeof name !== 'string' || known === undefined) {
+  if (typeof id !== 'string' || typeof name !== 'string') {
     throw new Error(`checks.json holds something that is no check: ${JSON.stringify(value)}`);
   }
-  return { id, name, status: known, message: typeof errorMessage === 'string' ? errorMessage : '' };
+  return { id, name, status: readStatus(status), message: typeof errorMessage === 'string' ? errorMessage : '' };
 }

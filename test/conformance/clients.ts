@@ -1,12 +1,12 @@
 import { fileURLToPath } from 'node:url';
 import { runReferee } from './referee.ts';
 import { clientPasses, type Scenario } from './scenario.ts';
+import { STAGE_PORT, startStages } from './stage.ts';
 import { clientSuites, type Suite } from './suites.ts';
-import { startTurns, TURNS_PORT } from './turns.ts';
 
-/** All scenarios of a suite begin at once and then take turns. */
-const SUITE_TIMEOUT_MS = 120_000;
-const SCENARIO_TIMEOUT_MS = 90_000;
+/** All scenarios of a suite begin at once and are then played one after the other. */
+const SUITE_TIMEOUT_MS = 300_000;
+const SCENARIO_TIMEOUT_MS = 240_000;
 
 /** What a suite for clients found about the gateway with the official client in front of it. */
 export interface ClientReport {
@@ -20,7 +20,7 @@ export interface ClientReport {
 
 /** Runs the suites for clients: the referee is the upstream, and the client under test comes to it through a gateway. */
 export async function refereeClients(): Promise<ClientReport[]> {
-  const turns = await startTurns();
+  const stages = await startStages();
   try {
     const reports: ClientReport[] = [];
     for (const suite of clientSuites) {
@@ -28,7 +28,7 @@ export async function refereeClients(): Promise<ClientReport[]> {
         suite,
         mode: 'client',
         args: ['--command', COMMAND, '--timeout', String(SCENARIO_TIMEOUT_MS)],
-        env: { [TURNS_PORT]: String(turns.port) },
+        env: { [STAGE_PORT]: String(stages.port) },
         timeoutMs: SUITE_TIMEOUT_MS,
       });
       const scenarios = all.filter(({ name }) => !name.startsWith('auth/'));
@@ -41,7 +41,7 @@ export async function refereeClients(): Promise<ClientReport[]> {
     }
     return reports;
   } finally {
-    await turns.close();
+    await stages.close();
   }
 }
 

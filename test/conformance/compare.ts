@@ -59,7 +59,7 @@ function changes(direct: readonly Check[], through: readonly Check[]): Change[] 
 }
 
 /** The worst end of each check: the same one may be made several times in a scenario. */
-function worstEnds(checks: readonly Check[]): Map<string, Check> {
+export function worstEnds(checks: readonly Check[]): Map<string, Check> {
   const ends = new Map<string, Check>();
   for (const check of checks) {
     const key = `${check.id} ${check.name}`;

@@ -1,12 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Gateway } from '../fixtures/gateway.ts';
 
-/** Waits until every forward is available; throws with what the gateway says about the others when it takes too long. */
-export async function discovered(gateway: Gateway, timeoutMs = 10_000): Promise<void> {
+/**
+ * Waits until every forward is available. `forwards` resolves to the list of the management API. Throws with what that says
+ * about the others when it takes too long.
+ */
+export async function discovered(forwards: () => Promise<unknown>, timeoutMs = 60_000): Promise<void> {
   const late = AbortSignal.timeout(timeoutMs);
   for (;;) {
-    const { body } = await gateway.api('GET', '/api/v1/forwards');
-    const { data }: Record<string, unknown> = Object(body);
+    const data = await forwards();
     const states: Record<string, unknown>[] = Array.isArray(data) ? data.map(Object) : [];
     const missing = states.filter(({ available }) => available !== true);
     if (states.length > 0 && missing.length === 0) return;

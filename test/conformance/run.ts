@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { refereeClients } from './clients.ts';
 import { refereeCrossed } from './crossed.ts';
+import { writeDirectRecord } from './direct-record.ts';
 import { report } from './report.ts';
 import { refereeServers } from './servers.ts';
 import { clientFaults, crossedFaults, serverFaults } from './verdict.ts';
@@ -8,7 +9,7 @@ import { clientFaults, crossedFaults, serverFaults } from './verdict.ts';
 /**
  * `npm run conformance`: lets the public conformance suites judge the dual-era upstream directly and through the gateway,
  * upstreams of one era through the gateway for clients of the other, and the gateway as a client. Prints what they found
- * and writes it to its block in docs/conformance.md. Ends with code 1 when anything ends worse through the gateway, the
+ * and writes it to its block in docs/conformance.md, and what the direct run found to direct-record.json. Ends with code 1 when anything ends worse through the gateway, the
  * list of exceptions between the eras is not true, a client scenario does not pass, or the upstream itself falls short.
  */
 const DOCUMENT = new URL('../../docs/conformance.md', import.meta.url);
@@ -20,6 +21,7 @@ const clients = await refereeClients();
 const results = await report(servers, crossed, clients);
 console.log(results);
 await keep(results);
+await writeDirectRecord(servers);
 
 const faults = [
   ...servers.flatMap((found) => serverFaults(found).map((fault) => `server ${found.suite.name}: ${fault}`)),

@@ -2,13 +2,14 @@ import { startDualEra } from '../fixtures/dual-era.ts';
 import { startEverything } from '../fixtures/everything.ts';
 import { startGateway } from '../fixtures/gateway.ts';
 import { compare, type Pair } from './compare.ts';
+import { type DirectRecord, recordedScenarios } from './direct-record.ts';
 import { discovered } from './discovered.ts';
 import { runReferee } from './referee.ts';
 import { serverPasses } from './scenario.ts';
 import { type ServerSuite, serverSuites } from './suites.ts';
 
 /** A suite runs a few seconds; one that hangs is ended. */
-const TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 300_000;
 
 /** What a suite for servers found, directly and through the gateway. */
 export interface ServerReport {
@@ -20,11 +21,12 @@ export interface ServerReport {
 }
 
 /**
- * Runs the suites for servers against the dual-era upstream, first directly, then through a gateway that has it as a
+ * Runs the suites for servers against the dual-era upstream, first directly, unless there is a `record` of that, then
+ * through a gateway that has it as a
  * forward behind another one in the same namespace: the reference server, which offers tools, resources and prompts of
  * its own and comes first, so that whatever goes to the wrong one of two forwards is seen.
  */
-export async function refereeServers(): Promise<ServerReport[]> {
+export async function refereeServers(record?: DirectRecord): Promise<ServerReport[]> {
   const started = new AsyncDisposableStack();
   try {
     const upstream = await startDualEra();
@@ -35,11 +37,11 @@ export async function refereeServers(): Promise<ServerReport[]> {
     started.defer(gateway.close);
     await gateway.forward('other', other.url);
     await gateway.forward('upstream', upstream.url);
-    await discovered(gateway);
+    await discovered(gateway.forwards);
     const reports: ServerReport[] = [];
     for (const suite of serverSuites) {
       const run = (url: string) => runReferee({ suite, mode: 'server', args: ['--url', url], timeoutMs: TIMEOUT_MS });
-      const direct = await run(upstream.url);
+      const direct = record === undefined ? await run(upstream.url) : recordedScenarios(record, suite);
       const through = await run(gateway.url());
       const passing = (scenarios: typeof direct) =>
         scenarios.filter((scenario) => scenario.unscored === undefined && serverPasses(scenario)).length;
