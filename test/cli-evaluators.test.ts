@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { run } from '../packages/cli/src/run.ts';
 import { scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
-import { ActionCompiler } from '../packages/server/src/evaluators/actions/compiler.ts';
-import { toolchains } from '../packages/server/src/evaluators/actions/fixtures/ordinary-actions.ts';
+import { listen } from '../packages/server/src/http/client/listening.fixture.ts';
 import { type SharedApi, startSharedApi } from '../packages/server/src/management/api.fixture.ts';
-import { listen } from '../packages/server/src/transport/listening.fixture.ts';
+import { ActionCompiler } from '../packages/server/src/policy/sandbox/compiler.ts';
+import { toolchains } from '../packages/server/src/policy/sandbox/fixtures/ordinary-actions.ts';
 import { cells, type Outcome } from './fixtures/command-line.ts';
 
 const KEY = 'sk-s3cret';
@@ -144,7 +144,7 @@ test('a key beside a prompt is not even sent, and not repeated', async () => {
   const refused = await sluice(['evaluators', 'apply', '-f', '-', '--verbose'], JSON.stringify([inline]));
   expect(refused).toMatchObject({ code: 1, out: '' });
   expect(refused.err).toMatch(
-    /^sluice: standard input: nothing was sent, because this is wrong\n {2}evaluators\.0\.llm\.api_key: is not known; .*\n$/,
+    /^sluice: standard input: nothing was sent, because this is wrong\n {2}evaluators\.0\.llm\.api_key: is not a known field; .*\n$/,
   );
   expect(refused.err).not.toContain(KEY);
   expect(await json('revisions', 'list')).toEqual(before);

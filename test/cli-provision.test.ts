@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import type { ProvisionRequest__Output } from '../packages/server/src/bridge/generated/tool/ProvisionRequest.ts';
+import type { ProvisionRequest__Output } from '../packages/server/src/upstreams/grpc/generated/tool/ProvisionRequest.ts';
 import {
   answering,
   type CapabilityService,
   startCapabilityService,
-} from '../packages/server/src/testing/capability-service.ts';
+} from '../packages/server/testing/capability-service.ts';
 import { type CommandLine, startCommandLine } from './fixtures/command-line.ts';
 
 const CONFIGURATION = '{"region": "eu"}\n';

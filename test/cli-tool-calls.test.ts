@@ -7,13 +7,13 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import type { ToolInvokeRequest__Output } from '../packages/server/src/bridge/generated/tool/ToolInvokeRequest.ts';
+import type { ToolInvokeRequest__Output } from '../packages/server/src/upstreams/grpc/generated/tool/ToolInvokeRequest.ts';
 import {
   answering,
   type CapabilityService,
   Refusal,
   startCapabilityService,
-} from '../packages/server/src/testing/capability-service.ts';
+} from '../packages/server/testing/capability-service.ts';
 import { type CommandLine, cells, startCommandLine } from './fixtures/command-line.ts';
 import { ENVIRONMENT } from './fixtures/environment.ts';
 import { freePort } from './fixtures/free-port.ts';

@@ -87,7 +87,7 @@ describe('tools', () => {
     const { code } = await sluice(['tools', 'edit', 'weather', '-f', '-'], { input: JSON.stringify(TOOL) });
     expect(code).toBe(0);
     const wrong = await sluice(['tools', 'edit', 'weather', '-f', '-'], { input: '{"description":1}' });
-    expect(wrong.err).toMatch(/^sluice: invalid tool\n {2}description: expected string, received number\n/);
+    expect(wrong.err).toMatch(/^sluice: invalid tool\n {2}description: must be a string\n/);
     await text('tools', 'remove', 'weather');
   });
 
@@ -185,7 +185,7 @@ describe('an import', () => {
     expect(await sluice(['tools', 'import', tools])).toEqual({
       code: 1,
       out: '',
-      err: 'sluice: wrong.json: nothing was sent, because this is wrong\n  tool 2 (wrong): labels.a: expected string, received number\n',
+      err: 'sluice: wrong.json: nothing was sent, because this is wrong\n  tool 2 (wrong): labels.a: must be a string\n',
     });
     expect(await sluice(['tools', 'show', 'right'])).toMatchObject({ code: 1 });
   });

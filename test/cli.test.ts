@@ -1,7 +1,7 @@
 import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:https';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { localhostCertificate } from '../packages/server/src/transport/http1/certificate.fixture.ts';
+import { localhostCertificate } from '../packages/server/src/http/client/certificate.fixture.ts';
 import { type CommandLine, cells, startCommandLine, TOOL } from './fixtures/command-line.ts';
 import { type DualEra, startDualEra } from './fixtures/dual-era.ts';
 import { listen } from './fixtures/http-server.ts';
@@ -79,7 +79,7 @@ describe('forwards', () => {
     expect(await sluice(['forwards', 'add', '-n', 'x', '--service', 'ftp://a', '--prefix', 'a b'])).toEqual({
       code: 1,
       out: '',
-      err: 'sluice: invalid forward\n  address: must be an http or https URL\n  prefix: must be 1 to 32 of A-Z a-z 0-9 _ . -\n',
+      err: 'sluice: invalid forward\n  address: must be an http or https URL\n  prefix: must have 1 to 32 characters from A-Z a-z 0-9 _ . -\n',
     });
   });
 });

@@ -1,15 +1,15 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { createClient } from '@sluice/contract/client';
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
 import { describe, expect, type TestContext, test } from 'vitest';
-import { execute, removeNamespace } from '../packages/cli/src/apply/execute.ts';
+import { deleteNamespace, executeSteps } from '../packages/cli/src/apply/execute.ts';
 import type { Step } from '../packages/cli/src/apply/step.ts';
-import { readLocated } from '../packages/cli/src/files/located-document.ts';
+import { parseLocated } from '../packages/cli/src/files/located-document.ts';
 import { run } from '../packages/cli/src/run.ts';
 import { type Script, scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
-import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
+import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { startDualEra } from './fixtures/dual-era.ts';
 import { freePort } from './fixtures/free-port.ts';
 import { toolList, toolText } from './fixtures/raw-upstream/texts.ts';
@@ -267,7 +267,7 @@ test('what is exported makes the same of an empty service, and nothing of this o
 
   const exported = await sluice('export');
   expect(exported).toMatchObject({ code: 0, err: '' });
-  expect(readLocated(exported.out, 'exported').content).toEqual({
+  expect(parseLocated(exported.out, 'exported').content).toEqual({
     namespaces: [{ name: 'default' }, { name: 'finance', labels: { team: 'f' } }],
     forwards: [
       { name: 'up', address: `${first.url}?key=x`, labels: { a: 'b' } },
@@ -333,18 +333,18 @@ test('a step whose work is done already when its turn comes is no failure', asyn
 test('what is gone already when it is to be deleted is no failure', async (context) => {
   const { service } = await start(context);
   const client = createClient({ host: service.management });
-  const none = { namespaces: [], forwards: [], services: [], handMade: [], discovered: [], others: [] };
+  const none = { namespaces: [], forwards: [], services: [], manual: [], discovered: [], others: [] };
   const nothing = { changes: [], notes: [] };
   const entry = { name: 's', host: 'h', port: 1, address: 'h:1', serviceType: 'tool-invoker', labels: {} } as const;
   const contents = { tools: 0, resources: 0, prompts: 0, forwards: 0 };
   const steps: Step[] = [
     { kind: 'tool', action: 'delete', namespace: 'default', name: 't', ...nothing },
     { kind: 'forward', action: 'delete', name: 'f', ...nothing },
-    { kind: 'service', action: 'delete', name: 's', entry, again: [], ...nothing },
+    { kind: 'service', action: 'delete', name: 's', entry, reregister: [], ...nothing },
     { kind: 'namespace', action: 'delete', name: 'n', contents, ...nothing },
   ];
   const options = { interrupted: new AbortController().signal, onOutcome: () => undefined };
-  const outcomes = await execute(client, steps, none, options);
+  const outcomes = await executeSteps(client, steps, none, options);
   expect(outcomes.map(({ status }) => status)).toEqual(steps.map(() => 'unchanged'));
 });
 
@@ -352,12 +352,12 @@ test('a namespace in which something else is by now is not deleted', async (cont
   const { service } = await start(context);
   await service.register('prompts', { name: 'greet', namespace: 'old', messages: [] });
   const client = createClient({ host: service.management });
-  const planned = { tools: 0, resources: 0, prompts: 0, forwards: 0 };
-  for (const contents of [planned, { ...planned, tools: 1 }, { ...planned, prompts: 2 }]) {
-    await expect(removeNamespace(client, 'old', contents)).rejects.toThrow('namespace old holds 1 prompt now');
+  const preparePlan = { tools: 0, resources: 0, prompts: 0, forwards: 0 };
+  for (const contents of [preparePlan, { ...preparePlan, tools: 1 }, { ...preparePlan, prompts: 2 }]) {
+    await expect(deleteNamespace(client, 'old', contents)).rejects.toThrow('namespace old holds 1 prompt now');
   }
   expect(await listed(service, '/prompts')).toHaveLength(1);
-  await removeNamespace(client, 'old', { ...planned, prompts: 1 });
+  await deleteNamespace(client, 'old', { ...preparePlan, prompts: 1 });
   expect(await listed(service, '/namespaces')).toHaveLength(1);
 });
 

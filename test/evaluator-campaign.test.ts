@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { endless } from '../packages/server/src/evaluators/actions/fixtures/hostile/loops.ts';
-import { greedy } from '../packages/server/src/evaluators/actions/fixtures/hostile/memory.ts';
-import { traps } from '../packages/server/src/evaluators/actions/fixtures/hostile/traps.ts';
+import { endless } from '../packages/server/src/policy/sandbox/fixtures/hostile/loops.ts';
+import { greedy } from '../packages/server/src/policy/sandbox/fixtures/hostile/memory.ts';
+import { traps } from '../packages/server/src/policy/sandbox/fixtures/hostile/traps.ts';
 import { runEvaluators } from './campaign/evaluators.ts';
 
 it('hostile actions and updates under load leave every other request, the service and its machine as they were', async () => {

@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, it, test } from 'vitest';
-import type { AskedCompletion } from '../packages/server/src/testing/chat-completions.ts';
-import { notification } from '../packages/server/src/testing/live.ts';
-import { callText, Reading, type SessionClient, sessionClient } from '../packages/server/src/testing/session-client.ts';
-import { callHeaders, callText as modernCallText } from '../packages/server/src/testing/streamer.ts';
-import { eventsAt } from '../packages/server/src/testing/tool-call-events.ts';
+import type { AskedCompletion } from '../packages/server/testing/chat-completions.ts';
+import { notification } from '../packages/server/testing/live.ts';
+import { callText, Reading, type SessionClient, sessionClient } from '../packages/server/testing/session-client.ts';
+import { callHeaders, callText as modernCallText } from '../packages/server/testing/streamer.ts';
+import { eventsAt } from '../packages/server/testing/tool-call-events.ts';
 import { type EvaluatedService, evaluator, startEvaluatedService } from './fixtures/evaluated/evaluated-service.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';

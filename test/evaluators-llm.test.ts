@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
-import type { CompletionScript, ScriptedCompletion } from '../packages/server/src/testing/chat-completions.ts';
+import type { CompletionScript, ScriptedCompletion } from '../packages/server/testing/chat-completions.ts';
 import {
   API_KEY,
   type EvaluatedService,

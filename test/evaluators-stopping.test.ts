@@ -1,6 +1,9 @@
 import { beforeEach, expect, test } from 'vitest';
-import { startWorkingService, type WorkingService } from '../packages/server/src/bridge/fixtures/working-service.ts';
-import { sessionClient } from '../packages/server/src/testing/session-client.ts';
+import {
+  startWorkingService,
+  type WorkingService,
+} from '../packages/server/src/upstreams/grpc/fixtures/working-service.ts';
+import { sessionClient } from '../packages/server/testing/session-client.ts';
 import { type EvaluatedService, evaluator, startEvaluatedService } from './fixtures/evaluated/evaluated-service.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it, test } from 'vitest';
-import { sampleOf, samplesOf } from '../packages/server/src/testing/prometheus-text.ts';
+import { sampleOf, samplesOf } from '../packages/server/testing/prometheus-text.ts';
 import {
   API_KEY,
   type EvaluatedService,

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
-import { quickjsComponent } from '../packages/server/src/evaluators/actions/fixtures/quickjs-component.ts';
+import { quickjsComponent } from '../packages/server/src/policy/sandbox/fixtures/quickjs-component.ts';
 import {
   type EvaluatedService,
   echoOf,

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type Door, openDoor } from '../packages/server/src/testing/door.ts';
-import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
+import { type Door, openDoor } from '../packages/server/testing/door.ts';
+import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 
 /** What the upstream answers, and what it was asked. */
 let answer: string;

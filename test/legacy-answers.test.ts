@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import { connect } from 'node:net';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
+import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { listen } from './fixtures/http-server.ts';
 import { answerParts, readAll, sendBytes } from './fixtures/raw-exchange.ts';
 import { type BackendAnswer, startTappedBackend, type TappedBackend } from './fixtures/tapped-backend.ts';

@@ -5,8 +5,8 @@ import { createServer as createTlsServer } from 'node:https';
 import { setTimeout as after } from 'node:timers/promises';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
-import { startTestService } from '../packages/server/src/testing/service.ts';
-import { localhostCertificate } from '../packages/server/src/transport/http1/certificate.fixture.ts';
+import { localhostCertificate } from '../packages/server/src/http/client/certificate.fixture.ts';
+import { startTestService } from '../packages/server/testing/service.ts';
 import { listen } from './fixtures/http-server.ts';
 import { send } from './fixtures/raw-client.ts';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
+import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { answerParts, sendBytes } from './fixtures/raw-exchange.ts';
 import { type Arrived, startTappedBackend, type TappedBackend } from './fixtures/tapped-backend.ts';
 

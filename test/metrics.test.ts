@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { histogramsOf, type Sample, sampleOf, samplesOf } from '../packages/server/src/testing/prometheus-text.ts';
+import { histogramsOf, type Sample, sampleOf, samplesOf } from '../packages/server/testing/prometheus-text.ts';
 import { type MeasuredService, ODD_TOOL, startMeasuredService } from './fixtures/measured-service.ts';
 
 // What a whole service says at /metrics of traffic at all of its listeners.

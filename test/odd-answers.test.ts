@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
+import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { sendBytes } from './fixtures/raw-exchange.ts';
 
 // Answers that Node.js would spell anew, or not send at all, on their way through.

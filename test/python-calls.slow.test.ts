@@ -1,6 +1,6 @@
 import { toolCallEvent } from '@sluice/contract';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { startTestService } from '../packages/server/src/testing/service.ts';
+import { startTestService } from '../packages/server/testing/service.ts';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
 import { findPython, type PythonCapability, startPythonCapability } from './fixtures/python-capability.ts';
 import { legacyClient, modernClient } from './fixtures/raw-client.ts';

@@ -1,9 +1,9 @@
 import { Client, credentials } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { callStream } from '../packages/server/src/bridge/code-stream.ts';
-import { AGREED_MESSAGES } from '../packages/server/src/bridge/fixtures/agreed-messages.ts';
-import { loadProtocols } from '../packages/server/src/bridge/protocols.ts';
-import { callUnary } from '../packages/server/src/bridge/unary.ts';
+import { loadProtocols } from '../packages/server/src/upstreams/grpc/channel.ts';
+import { callStream } from '../packages/server/src/upstreams/grpc/code-request.ts';
+import { AGREED_MESSAGES } from '../packages/server/src/upstreams/grpc/fixtures/agreed-messages.ts';
+import { callUnary } from '../packages/server/src/upstreams/grpc/unary.ts';
 import { findPython, type PythonCapability, startPythonCapability } from './fixtures/python-capability.ts';
 
 // The messages as Python reads and writes them, against the numbers that were agreed upon.

@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
+import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { answerParts, readAll, sendBytes } from './fixtures/raw-exchange.ts';
 import { startTappedBackend, type TappedBackend } from './fixtures/tapped-backend.ts';
 

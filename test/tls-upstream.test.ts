@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { startTestService } from '../packages/server/src/testing/service.ts';
-import { localhostCertificate } from '../packages/server/src/transport/http1/certificate.fixture.ts';
+import { localhostCertificate } from '../packages/server/src/http/client/certificate.fixture.ts';
+import { startTestService } from '../packages/server/testing/service.ts';
 import { listen } from './fixtures/http-server.ts';
 import { send } from './fixtures/raw-client.ts';
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { sessionClient } from '../packages/server/src/testing/session-client.ts';
+import { sessionClient } from '../packages/server/testing/session-client.ts';
 import { legacyClient, modernClient } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';

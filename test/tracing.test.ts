@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { CapabilityService } from '../packages/server/src/testing/capability-service.ts';
-import type { ExportedSpan } from '../packages/server/src/testing/otlp/read.ts';
+import type { CapabilityService } from '../packages/server/testing/capability-service.ts';
+import type { ExportedSpan } from '../packages/server/testing/otlp/read.ts';
 import { type ChatServer, startChatServer } from './fixtures/chat/server.ts';
 import { LEGACY, legacyClient, MODERN, modernClient, post } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';

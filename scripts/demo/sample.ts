@@ -1,5 +1,5 @@
 import { type Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { success, toolCallEvent } from '../../packages/contract/src/index.ts';
+import { successResponse, toolCallEvent } from '../../packages/contract/src/index.ts';
 import { callText } from './call-text.ts';
 import type { Places } from './walk.ts';
 
@@ -37,7 +37,7 @@ export async function runCode(client: Client): Promise<string> {
 /** Reads what Sluice tells of both calls: four events, newest first. */
 export async function readEvents({ management }: Places): Promise<string> {
   const response = await fetch(`${management}/api/v1/tool-calls?limit=4`, { signal: AbortSignal.timeout(REST_MS) });
-  const { data } = success(toolCallEvent.array()).parse(await response.json());
+  const { data } = successResponse(toolCallEvent.array()).parse(await response.json());
   const told = data.reverse().map((event) => {
     const took = event.eventType === 'STARTED' ? '' : ` (${Math.round(event.duration)} ms)`;
     return `${event.toolName} ${event.eventType}${took}`;

@@ -1,5 +1,5 @@
 import { Client, ProtocolError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { forward, success } from '../../packages/contract/src/index.ts';
+import { forward, successResponse } from '../../packages/contract/src/index.ts';
 import { callText } from './call-text.ts';
 import { callSample, readEvents, runCode } from './sample.ts';
 
@@ -63,7 +63,7 @@ async function register({ management, upstream }: Places): Promise<string> {
   });
   const text = await response.text();
   if (response.status !== 201) throw new Error(`POST /api/v1/forwards answered ${response.status}: ${text}`);
-  const { data } = success(forward).parse(JSON.parse(text));
+  const { data } = successResponse(forward).parse(JSON.parse(text));
   const { available, statusMessage, serverInfo, tools_discovered, resources_discovered, prompts_discovered } = data;
   if (!available) throw new Error(`forward everything: ${statusMessage}`);
   const found = `${tools_discovered} tools, ${resources_discovered} resources, ${prompts_discovered} prompts`;

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type {
   HostileAction,
   HostileOutcome,
-} from '../../packages/server/src/evaluators/actions/fixtures/hostile/hostile-action.ts';
+} from '../../packages/server/src/policy/sandbox/fixtures/hostile/hostile-action.ts';
 import type { LogLine } from '../fixtures/gateway.ts';
 import { modernClient } from '../fixtures/raw-client.ts';
 import type { JudgingGateway } from './evaluators-start.ts';

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ChatCompletions, startChatCompletions } from '../../packages/server/src/testing/chat-completions.ts';
+import { type ChatCompletions, startChatCompletions } from '../../packages/server/testing/chat-completions.ts';
 import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 
 /** A gateway that has an LLM to ask, and a folder with actions. */

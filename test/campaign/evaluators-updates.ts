@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { toolchains } from '../../packages/server/src/evaluators/actions/fixtures/ordinary-actions.ts';
+import { toolchains } from '../../packages/server/src/policy/sandbox/fixtures/ordinary-actions.ts';
 import { modernClient } from '../fixtures/raw-client.ts';
 import type { JudgingGateway } from './evaluators-start.ts';
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { HostileAction } from '../../packages/server/src/evaluators/actions/fixtures/hostile/hostile-action.ts';
-import { hostileActions } from '../../packages/server/src/evaluators/actions/fixtures/hostile-actions.ts';
+import type { HostileAction } from '../../packages/server/src/policy/sandbox/fixtures/hostile/hostile-action.ts';
+import { hostileActions } from '../../packages/server/src/policy/sandbox/fixtures/hostile-actions.ts';
 import type { Campaign } from './campaign.ts';
 import { type HostileRound, hostileRound, place } from './evaluators-hostile.ts';
 import { type Probed, Prober } from './evaluators-prober.ts';

@@ -6,7 +6,7 @@ import { request as secure } from 'node:https';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { localhostCertificate } from '../../packages/server/src/transport/http1/certificate.fixture.ts';
+import { localhostCertificate } from '../../packages/server/src/http/client/certificate.fixture.ts';
 import { ENVIRONMENT } from '../fixtures/environment.ts';
 
 const MAIN = fileURLToPath(new URL('../../packages/server/src/main.ts', import.meta.url));

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
-import { startTestService } from '../../packages/server/src/testing/service.ts';
+import { startTestService } from '../../packages/server/testing/service.ts';
 import { clientScenarios } from './client-scenarios.ts';
 import { discovered } from './discovered.ts';
 

@@ -2,7 +2,7 @@ import {
   answering,
   type CapabilityService,
   startCapabilityService,
-} from '../../packages/server/src/testing/capability-service.ts';
+} from '../../packages/server/testing/capability-service.ts';
 import { type DualEra, startDualEra } from '../fixtures/dual-era.ts';
 import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import { type FuzzResult, fuzz } from './fuzzer.ts';
@@ -11,13 +11,13 @@ import { callTools } from './tool-calls.ts';
 /** Rules of bodies that the document has in words only. */
 const UNSAID = [
   // That members agree with each other.
-  /contradicts address/,
+  /does not match address/,
   // Ports up to 65535, and IPv6 addresses in brackets: a pattern could say it, but nobody could read that.
   /must be host:port without http:\/\/, with a port from 1 to 65535/,
   // The same of URLs.
   /must be an http or https URL/,
   // Upstreams of the inference listener, of several forms; and that its settings have no other members.
-  /invalid inference configuration: (?:upstream (?:\\"|or capacity)|.* is not known)/s,
+  /invalid inference configuration: (?:upstream (?:\\"|or capacity)|.* is not a known field)/s,
 ];
 
 /** Upstreams that refuse: nothing listens on these ports. */

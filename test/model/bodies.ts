@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { type Answer, Refusal } from './request.ts';
 
 /** What a member must be. */

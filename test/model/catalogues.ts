@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
 import { locations, resourceNames, schemas, some, spelled, texts, upstreamNames } from './alphabets.ts';
 import type { Catalogue } from './state.ts';

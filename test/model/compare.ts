@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isJsonObject, type JsonValue } from '@sluice/json/lossless';
+import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { comparable } from './bodies.ts';
 import type { Answer } from './request.ts';
 

@@ -1,4 +1,4 @@
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { addEntry, replaceEntry, takeAway } from './claims.ts';
 import { upstreamsName } from './entries.ts';
 import type { Catalogue, Entry, Forward, Kind, State } from './state.ts';

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { readBody, SHAPES, withoutName } from './bodies.ts';
 import { addEntry, holderOf, replaceEntry, takeAway } from './claims.ts';
 import { lookUp } from './look-up.ts';

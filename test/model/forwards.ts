@@ -1,4 +1,4 @@
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { readBody, SHAPES } from './bodies.ts';
 import { takeAway } from './claims.ts';
 import { discover } from './discovery.ts';

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import type { Entry, Found, Kind } from './state.ts';
 
 /** Members that the registry keeps of each kind and that are never on MCP (decisions 2.5 to 2.7). */

@@ -1,4 +1,4 @@
-import { isJsonObject, parseLossless } from '@sluice/json/lossless';
+import { isJsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import { answerDifferences } from './compare.ts';
 import { discover } from './discovery.ts';
 import { call } from './model.ts';

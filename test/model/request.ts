@@ -1,4 +1,4 @@
-import type { JsonValue } from '@sluice/json/lossless';
+import type { JsonValue } from '@sluice/protocol/json/parse';
 
 /** What the management API has collections of. */
 export type Collection = 'namespaces' | 'forwards' | 'tools' | 'resources' | 'prompts' | 'services';

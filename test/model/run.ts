@@ -1,4 +1,4 @@
-import type { JsonValue } from '@sluice/json/lossless';
+import type { JsonValue } from '@sluice/protocol/json/parse';
 import { answerDifferences, differences, likened } from './compare.ts';
 import { call } from './model.ts';
 import { outcomes, restarted, retried } from './outcomes.ts';

@@ -1,4 +1,4 @@
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { invalid, readBody, SHAPES } from './bodies.ts';
 import { labelsOf } from './entries.ts';
 import { type Answer, type ApiRequest, notFound } from './request.ts';

@@ -1,4 +1,4 @@
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 
 /** Tools, resources and prompts: the entries of a namespace. */
 export type Kind = 'tool' | 'resource' | 'prompt';

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { call } from './model.ts';
 import { type ApiRequest, type Collection, pathOf } from './request.ts';
 import type { Catalogue, Mode, State, Turn } from './state.ts';

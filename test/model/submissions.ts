@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
 import * as alphabet from './alphabets.ts';
 import type { Collection } from './request.ts';

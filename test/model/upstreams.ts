@@ -1,4 +1,4 @@
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { freePort } from '../fixtures/free-port.ts';
 import type { Era, Script } from '../fixtures/raw-upstream/message.ts';
 import { LIST_END } from '../fixtures/raw-upstream/texts.ts';

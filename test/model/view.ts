@@ -1,4 +1,4 @@
-import type { JsonValue } from '@sluice/json/lossless';
+import type { JsonValue } from '@sluice/protocol/json/parse';
 import { listed } from './entries.ts';
 import { isTemplate, mcpOf } from './members.ts';
 import { call } from './model.ts';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Agent, request as httpRequest } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { freePort } from '../fixtures/free-port.ts';
 import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import { modernClient, reply } from '../fixtures/raw-client.ts';

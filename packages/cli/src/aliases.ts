@@ -18,7 +18,7 @@ export function addAliases(command: Command): void {
 }
 
 /** Help that names each command once. */
-export const WITHOUT_ALIASES: HelpConfiguration = {
+export const HIDE_ALIASES: HelpConfiguration = {
   subcommandTerm: (command) => unaliased(Help.prototype.subcommandTerm.call(new Help(), command), command),
   commandUsage: (command) => unaliased(Help.prototype.commandUsage.call(new Help(), command), command),
 };

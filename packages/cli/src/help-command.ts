@@ -4,7 +4,7 @@ import { Failure } from './failure.ts';
 /** `sluice help [command...]`: the help of a command, however deep in the program it is. */
 export function helpCommand(program: Command): Command {
   return new Command('help')
-    .description('print help for a command')
+    .description('Print help for a command')
     .argument('[command...]')
     .action((words: readonly string[]) => {
       let command = program;

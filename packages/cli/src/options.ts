@@ -1,10 +1,10 @@
 import { type Command, Option } from 'commander';
-import { accessToken } from './auth/access-token.ts';
+import { parseAccessToken } from './auth/access-token.ts';
 import { Failure } from './failure.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
 /** A token, and who gave it: one of the environment is for the management API alone. */
-interface GivenToken {
+interface TokenAuth {
   readonly kind: 'token';
   readonly token: string;
   readonly from: 'option' | 'environment';
@@ -15,7 +15,7 @@ export interface GlobalOptions {
   /** Where the management API is: http or https, without a slash at the end. */
   readonly host: string;
   /** How to prove who asks: a token given, none at all, or what is stored for the host. */
-  readonly auth: GivenToken | { readonly kind: 'none' | 'stored' };
+  readonly auth: TokenAuth | { readonly kind: 'none' | 'stored' };
   /** No check of certificates. */
   readonly insecure: boolean;
   readonly output: 'table' | 'json';
@@ -30,21 +30,21 @@ const DEFAULT_HOST = 'http://localhost:8080';
 /** Adds the global options to the program. They may stand before or after the command. */
 export function addGlobalOptions(program: Command): void {
   program
-    .addOption(new Option('--host <url>', 'where the management API is; also SLUICE_HOST').default(DEFAULT_HOST))
+    .addOption(new Option('--host <url>', 'Management API URL (env: SLUICE_HOST)').default(DEFAULT_HOST))
     .addOption(
       new Option(
         '--token <token>',
-        'access token to send; also SLUICE_TOKEN; without it, what "sluice auth login" has stored',
+        'Access token to send (env: SLUICE_TOKEN; default: the one stored by "sluice auth login")',
       ),
     )
-    .addOption(new Option('--no-auth', 'send no credentials; also SLUICE_NO_AUTH=1').conflicts('token'))
-    .addOption(new Option('--insecure', 'do not check TLS certificates'))
-    .addOption(new Option('--output <form>', 'how results are printed').choices(['table', 'json']).default('table'))
-    .addOption(new Option('--plain', 'no colours'))
-    .addOption(new Option('--verbose', 'tell each request on standard error'));
+    .addOption(new Option('--no-auth', 'Send no credentials (env: SLUICE_NO_AUTH=1)').conflicts('token'))
+    .addOption(new Option('--insecure', 'Skip TLS certificate verification'))
+    .addOption(new Option('--output <format>', 'Output format').choices(['table', 'json']).default('table'))
+    .addOption(new Option('--plain', 'Disable colored output'))
+    .addOption(new Option('--verbose', 'Log HTTP requests to stderr'));
 }
 
-interface Values {
+interface OptionValues {
   readonly host: string;
   readonly token?: string;
   readonly auth: boolean;
@@ -58,12 +58,12 @@ interface Values {
  * The global options as they were given, else as the environment has them. Throws {@link Failure} for a host that is no
  * URL, and for an environment that contradicts itself.
  */
-export function globalOptions(program: Command, env: Terminal['env']): GlobalOptions {
-  const { host, insecure = false, output, plain = false, verbose = false, ...given } = program.opts<Values>();
+export function parseGlobalOptions(program: Command, env: Terminal['env']): GlobalOptions {
+  const { host, insecure = false, output, plain = false, verbose = false, ...given } = program.opts<OptionValues>();
   const ofEnvironment = program.getOptionValueSource('host') === 'default' ? env.SLUICE_HOST : undefined;
   return {
-    host: ofEnvironment ? hostUrl(ofEnvironment, 'SLUICE_HOST') : hostUrl(host, '--host'),
-    auth: authOf(given, env),
+    host: ofEnvironment ? parseHost(ofEnvironment, 'SLUICE_HOST') : parseHost(host, '--host'),
+    auth: resolveAuth(given, env),
     insecure,
     output,
     plain,
@@ -72,22 +72,23 @@ export function globalOptions(program: Command, env: Terminal['env']): GlobalOpt
 }
 
 /** A variable that is set to nothing is not set. */
-function authOf(
-  { token, auth }: Pick<Values, 'token' | 'auth'>,
+function resolveAuth(
+  { token, auth }: Pick<OptionValues, 'token' | 'auth'>,
   { SLUICE_TOKEN, SLUICE_NO_AUTH }: Terminal['env'],
 ): GlobalOptions['auth'] {
-  if (token !== undefined) return { kind: 'token', token: accessToken(token, '--token'), from: 'option' };
+  if (token !== undefined) return { kind: 'token', token: parseAccessToken(token, '--token'), from: 'option' };
   if (!auth) return { kind: 'none' };
   if (SLUICE_NO_AUTH && SLUICE_NO_AUTH !== '0' && SLUICE_NO_AUTH !== '1') {
     throw new Failure('SLUICE_NO_AUTH: must be 1, or 0 for nothing');
   }
   const none = SLUICE_NO_AUTH === '1';
   if (SLUICE_TOKEN && none) throw new Failure('SLUICE_NO_AUTH cannot be used with SLUICE_TOKEN: unset one of them');
-  if (SLUICE_TOKEN) return { kind: 'token', token: accessToken(SLUICE_TOKEN, 'SLUICE_TOKEN'), from: 'environment' };
+  if (SLUICE_TOKEN)
+    return { kind: 'token', token: parseAccessToken(SLUICE_TOKEN, 'SLUICE_TOKEN'), from: 'environment' };
   return { kind: none ? 'none' : 'stored' };
 }
 
-function hostUrl(text: string, source: string): string {
+function parseHost(text: string, source: string): string {
   // "127.0.0.1:8080" and "localhost:8080" are what people type.
   const url = URL.parse(text.includes('://') ? text : `http://${text}`);
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {

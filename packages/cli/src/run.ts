@@ -1,12 +1,12 @@
 import { CommanderError } from 'commander';
 import { connect } from './connection/connect.ts';
-import { explain } from './connection/explain.ts';
+import { explainError } from './connection/explain.ts';
 import type { Context } from './context.ts';
 import { Exit } from './failure.ts';
-import { globalOptions } from './options.ts';
+import { parseGlobalOptions } from './options.ts';
 import { createOutput } from './output/output.ts';
 import { createProgram } from './program.ts';
-import { harmlessLine } from './terminal/harmless.ts';
+import { sanitizeLine } from './terminal/harmless.ts';
 import { EXIT_INTERRUPTED, type Terminal } from './terminal/terminal.ts';
 
 /**
@@ -16,7 +16,7 @@ import { EXIT_INTERRUPTED, type Terminal } from './terminal/terminal.ts';
 export async function run(argv: readonly string[], terminal: Terminal): Promise<number> {
   const context: Context = {
     terminal,
-    options: () => globalOptions(program, terminal.env),
+    options: () => parseGlobalOptions(program, terminal.env),
     connect: (how) => connect(context.options(), terminal, how),
     output: () => createOutput(context.options(), terminal),
   };
@@ -29,15 +29,15 @@ export async function run(argv: readonly string[], terminal: Terminal): Promise<
     if (error instanceof Exit) return error.code;
     // The parser has said already what it did not understand, or has printed help or version.
     if (error instanceof CommanderError) return error.exitCode;
-    const { message, notes } = explain(error, hostOf(context));
-    terminal.stderr.write(`sluice: ${harmlessLine(message)}\n`);
-    for (const note of notes) terminal.stderr.write(`  ${harmlessLine(note)}\n`);
+    const { message, notes } = explainError(error, configuredHost(context));
+    terminal.stderr.write(`sluice: ${sanitizeLine(message)}\n`);
+    for (const note of notes) terminal.stderr.write(`  ${sanitizeLine(note)}\n`);
     return 1;
   }
 }
 
 /** Where the management API is; undefined when it is the options that were wrong. */
-function hostOf({ options }: Context): string | undefined {
+function configuredHost({ options }: Context): string | undefined {
   try {
     return options().host;
   } catch {

@@ -1,10 +1,10 @@
-import { nearest } from './nearest.ts';
+import { closestMatch } from './nearest.ts';
 
 /** What the parser says of a value that is not among the choices, and under it the choice that may have been meant. */
-export function withSuggestion(text: string): string {
+export function addSuggestion(text: string): string {
   const [, value, choices] =
     /(?:value|argument) '([^']*)' is invalid\b.*\. Allowed choices are (.*)\.\n$/s.exec(text) ?? [];
   if (value === undefined || choices === undefined) return text;
-  const meant = nearest(value, choices.split(', '));
+  const meant = closestMatch(value, choices.split(', '));
   return meant === undefined ? text : `${text}(Did you mean ${meant}?)\n`;
 }

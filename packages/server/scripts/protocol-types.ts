@@ -2,10 +2,10 @@ import { execFile } from 'node:child_process';
 import { basename, dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { PROTO_FILES, PROTO_FOLDER } from '../src/bridge/protocols.ts';
+import { PROTO_FILES, PROTO_FOLDER } from '../src/upstreams/grpc/channel.ts';
 
 /** The folder that {@link generateProtocolTypes} is committed in. */
-export const TYPES_FOLDER = fileURLToPath(new URL('../src/bridge/generated', import.meta.url));
+export const TYPES_FOLDER = fileURLToPath(new URL('../src/upstreams/grpc/generated', import.meta.url));
 
 /** As `loadProtocols` reads the messages, and so that Node.js runs what is made as it is. */
 const FLAGS = [

@@ -1,11 +1,10 @@
 import { writeSync } from 'node:fs';
-import { loadConfig } from './config/config.ts';
-import { ConfigError } from './config/config-error.ts';
+import { type Service, startService } from './app/app.ts';
+import { loadConfig } from './app/config/config.ts';
+import { welcome } from './app/welcome.ts';
+import { ConfigError } from './http/address.ts';
 import { StoreError } from './registry/store/store.ts';
-import { type Service, startService } from './service.ts';
-import { createLogger } from './telemetry/log.ts';
-import { createLogSink } from './telemetry/log-sink.ts';
-import { welcome } from './welcome.ts';
+import { createLogger, createLogSink } from './telemetry/log.ts';
 
 /** Runs the service until it is told to stop; the exit code says how it ended (decisions 1.1). */
 async function main(): Promise<void> {

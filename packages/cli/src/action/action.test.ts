@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { check, evaluatorInput } from '@sluice/contract';
+import { evaluatorInput, validate } from '@sluice/contract';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { run } from '../run.ts';
@@ -200,9 +200,9 @@ time: `);
     const [times, mistyped, verified, lot] = shown(lines.slice(0, 4));
     expect(times).toEqual([true, true]);
     expect(mistyped).toEqual([
-      'block: the reason must be a string, not a number',
-      'filterTools: the list of names must be an array, not a string',
-      'setMetadata: the value must be a string, not null',
+      'block: reason must be a string, not a number',
+      'filterTools: tool names must be an array, not a string',
+      'setMetadata: value must be a string, not null',
     ]);
     // Without a schema every text is right.
     expect(verified).toEqual(['{"a":1}', '{"a":"x"}']);
@@ -232,7 +232,7 @@ time: `);
     expect(shown(copied.lines.slice(0, 1))).toEqual([[true, false, false, false, 1, false]]);
     expect(copied.result).toMatchObject({ failure: { fault: 'trap' }, copies: [] });
 
-    const missing = 'ReferenceError: URL is not defined (QuickJS has not got it: build with --engine starlingmonkey)';
+    const missing = 'ReferenceError: URL is not defined (not available in QuickJS; build with --engine starlingmonkey)';
     expect((await trial('missing')).result).toMatchObject({
       failure: { message: `${missing}, at obedient.js:${lineOf('missing:')}` },
     });
@@ -292,7 +292,7 @@ describe('sluice action build', () => {
     expect(one.err).toMatch(/^sluice: .*wrong\.ts:1:\d+: .*\n$/);
     await file('wrong.ts', `import 'node:fs';\nimport 'node:net';\nexport function evaluate() {}`);
     expect((await sluice('build', 'wrong.ts')).err).toMatch(
-      /^sluice: wrong\.ts: 2 things are wrong\n {2}.*wrong\.ts:1:8: "node:fs" .*\n {2}.*wrong\.ts:2:8: "node:net" .*\n$/,
+      /^sluice: wrong\.ts: 2 things are wrong\n {2}.*wrong\.ts:1:8: .*"node:fs" .*\n {2}.*wrong\.ts:2:8: .*"node:net" .*\n$/,
     );
   });
 
@@ -309,7 +309,9 @@ describe('sluice action build', () => {
     await file('over.ts', 'export function evaluate() {}');
     const { code, err } = await sluice('build', 'over.ts', '-o', 'over.ts');
     expect(code).toBe(1);
-    expect(err).toMatch(/^sluice: .*over\.ts: the action is made of this file; name another one for the component\n$/);
+    expect(err).toMatch(
+      /^sluice: .*over\.ts: output would overwrite a source file of the action; specify another output\n$/,
+    );
     expect(await readFile(join(folder, 'over.ts'), 'utf8')).toBe('export function evaluate() {}');
   });
 
@@ -318,7 +320,7 @@ describe('sluice action build', () => {
     await file('indexed/index.js', 'export function evaluate() {}');
     const { code, err } = await sluice('build', 'indexed');
     expect(code).toBe(1);
-    expect(err).toMatch(/^sluice: .*indexed: it is a folder; name the file that exports evaluate\n$/);
+    expect(err).toMatch(/^sluice: .*indexed: is a folder; specify the file that exports evaluate\n$/);
   });
 
   it('says in a line that evaluate is async', async () => {
@@ -326,7 +328,7 @@ describe('sluice action build', () => {
     expect(await sluice('build', 'async.js')).toEqual({
       code: 1,
       out: '',
-      err: expect.stringMatching(/^sluice: .*async\.js:1:23: evaluate must not be async: nothing runs any more .*\n$/),
+      err: expect.stringMatching(/^sluice: .*async\.js:1:23: evaluate must not be async: nothing runs after .*\n$/),
     });
   });
 
@@ -388,7 +390,7 @@ describe('sluice action init', () => {
   it('writes an evaluator for it that the service takes', async () => {
     await sluice('init', 'third');
     const { evaluators } = parse(await readFile(join(folder, 'third/evaluator.yaml'), 'utf8'));
-    for (const evaluator of evaluators) expect(check(evaluatorInput, evaluator)).toHaveProperty('value');
+    for (const evaluator of evaluators) expect(validate(evaluatorInput, evaluator)).toHaveProperty('value');
     expect(evaluators).toHaveLength(1);
   });
 

@@ -5,9 +5,9 @@ import { initCommand } from './init-command.ts';
 import { testCommand } from './test-command.ts';
 
 /** `sluice action`: for authors of actions. None of it needs a service. */
-export function action(context: Context): Command {
+export function actionCommand(context: Context): Command {
   return new Command('action')
-    .description('write, build and test actions for evaluators, without a service')
+    .description('Write, build and test evaluator actions')
     .addCommand(initCommand(context))
     .addCommand(buildCommand(context))
     .addCommand(testCommand(context));

@@ -3,9 +3,9 @@ import type { ActionEngine } from '@sluice/actions/build';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { codeOf, reasonOf } from '../files/system-error.ts';
+import { errorCode, errorReason } from '../files/system-error.ts';
 
-interface Options {
+interface BuildOptions {
   readonly out?: string;
   readonly engine: ActionEngine;
 }
@@ -15,21 +15,19 @@ const ENGINES: readonly ActionEngine[] = ['quickjs', 'starlingmonkey'];
 /** `sluice action build`: a component of an action in TypeScript or JavaScript. */
 export function buildCommand({ terminal, output }: Context): Command {
   return new Command('build')
-    .description('make a WebAssembly component of an action written in TypeScript or JavaScript')
-    .argument('<entry>', 'the file that exports evaluate; what it imports goes in, too')
-    .option('-o, --out <file>', 'where the component is written; default: the name of the entry with .wasm, here')
-    .addOption(
-      new Option('--engine <engine>', 'the JavaScript engine that goes in').choices(ENGINES).default(ENGINES[0]),
-    )
+    .description('Build a WebAssembly component from a TypeScript or JavaScript action')
+    .argument('<entry>', 'Source file that exports evaluate')
+    .option('-o, --out <file>', 'Output file (default: the entry name with .wasm, in the current folder)')
+    .addOption(new Option('--engine <engine>', 'JavaScript engine to embed').choices(ENGINES).default(ENGINES[0]))
     .addHelpText(
       'after',
       `
-Types are not checked; tsc does that.
+Imported modules are bundled. Types are not checked; run tsc for that.
 
 Example:
   sluice action build my-action.ts -o my-action.wasm`,
     )
-    .action(async (entry: string, { out = `${basename(entry, extname(entry))}.wasm`, engine }: Options) => {
+    .action(async (entry: string, { out = `${basename(entry, extname(entry))}.wasm`, engine }: BuildOptions) => {
       // The bundler takes a moment to load.
       const { ActionBuildError, buildAction } = await import('@sluice/actions/build');
       const started = performance.now();
@@ -41,7 +39,7 @@ Example:
             ? new Failure(error.message, { cause: error })
             : new Failure(`${entry}: ${problems.length} things are wrong`, { notes: problems, cause: error });
         }
-        const reason = codeOf(error) === 'ENOENT' ? `no such folder: ${dirname(out)}` : reasonOf(error);
+        const reason = errorCode(error) === 'ENOENT' ? `no such folder: ${dirname(out)}` : errorReason(error);
         throw new Failure(`${out}: ${reason ?? String(error)}`, { cause: error });
       });
       const ms = Math.round(performance.now() - started);

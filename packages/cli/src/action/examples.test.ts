@@ -3,14 +3,14 @@ import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { check, evaluatorInput } from '@sluice/contract';
+import { evaluatorInput, validate } from '@sluice/contract';
 import { ActionCompiler, ActionHosts, type EvaluationContext, ResultSchemas } from '@sluice/server/actions';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
 import { readContext, readHistory, readTools } from './trial.ts';
-import { TrialAnswers } from './trial-answers.ts';
+import { TestHost } from './trial-answers.ts';
 
 const EXAMPLES = new URL('../../../actions/examples/', import.meta.url);
 const ROOT = new URL('../../../../', import.meta.url);
@@ -41,8 +41,8 @@ async function example(name: string) {
   const [definition, ...others] = parse(await readFile(join(folder, `${name}.yaml`), 'utf8')).evaluators;
   expect(others).toEqual([]);
   expect(definition).toMatchObject({ name, processor: { path: `./${name}.wasm` } });
-  const checked = check(evaluatorInput, definition);
-  if (!('value' in checked)) throw new Error(JSON.stringify(checked.refusals));
+  const checked = validate(evaluatorInput, definition);
+  if (!('value' in checked)) throw new Error(JSON.stringify(checked.issues));
   const { result_schema } = checked.value.llm;
   const schema = result_schema === null ? undefined : await schemas.compile(result_schema);
 
@@ -56,7 +56,7 @@ async function example(name: string) {
     const { namespace } = context;
     const { conversationId } = given;
     const verify = async (raw: string) => schema?.validate(raw);
-    const answers = new TrialAnswers({ tools, history, namespace, conversationId, verify });
+    const answers = new TestHost({ tools, history, namespace, conversationId, verify });
     const { response, ignoredResponses } = await hosts.run(action, context, answers);
     expect(ignoredResponses).toBe(0);
     const { copies, lines } = answers;
@@ -204,7 +204,7 @@ it('in AssemblyScript, as the documentation has it, with its commands', async ()
       conversationId: undefined,
       verify: async () => undefined,
     };
-    return (await hosts.run(action, context, new TrialAnswers(world))).response;
+    return (await hosts.run(action, context, new TestHost(world))).response;
   };
   expect(await decided('safe')).toBeUndefined();
   expect(await decided('Unsafe.')).toEqual({ kind: 'block', reason: 'not found to be safe' });

@@ -2,9 +2,9 @@ import { resolve } from 'node:path';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { codeOf, reasonOf } from '../files/system-error.ts';
+import { errorCode, errorReason } from '../files/system-error.ts';
 
-const IN_WORDS: ReadonlyMap<string, string> = new Map([
+const ERROR_REASONS: ReadonlyMap<string, string> = new Map([
   ['EEXIST', 'a file stands in its place'],
   ['ENOENT', 'no folder can be made there'],
 ]);
@@ -12,15 +12,15 @@ const IN_WORDS: ReadonlyMap<string, string> = new Map([
 /** `sluice action init`: a folder to begin with. */
 export function initCommand({ terminal, output }: Context): Command {
   return new Command('init')
-    .description('write a small action to begin with, and what it takes to test it')
-    .argument('<folder>', 'made when it is not there; files that are there stay as they are')
+    .description('Create a sample action and the files to test it')
+    .argument('<folder>', 'Folder to create the files in; existing files are kept')
     .action(async (folder: string) => {
       const { initAction } = await import('@sluice/actions/init');
       const path = resolve(terminal.cwd, folder);
       const files = await initAction(path).catch((error: unknown) => {
-        const code = codeOf(error);
+        const code = errorCode(error);
         if (code === undefined) throw error;
-        const reason = IN_WORDS.get(code) ?? reasonOf(error);
+        const reason = ERROR_REASONS.get(code) ?? errorReason(error);
         throw new Failure(`${folder}: ${reason}`, { cause: error });
       });
       const out = output();

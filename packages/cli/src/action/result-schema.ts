@@ -3,13 +3,13 @@ import { readDocument } from '../files/document.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 /** What texts are checked by in a trial. It has a thread, which ends when it is disposed of. */
-export interface TrialSchema extends AsyncDisposable {
+export interface ResultValidator extends AsyncDisposable {
   /** What is wrong with a text, joined with `; `; undefined when nothing is. */
   readonly verify: (raw: string) => Promise<string | undefined>;
 }
 
 /** The schema of a file for `--schema`, as the service uses it; without a file everything is right. Throws {@link Failure}. */
-export async function resultSchema(path: string | undefined, terminal: Terminal): Promise<TrialSchema> {
+export async function readResultSchema(path: string | undefined, terminal: Terminal): Promise<ResultValidator> {
   if (path === undefined) return { verify: async () => undefined, [Symbol.asyncDispose]: async () => undefined };
   const document = await readDocument(path, terminal);
   const { ResultSchemaError, ResultSchemas } = await import('@sluice/server/actions');

@@ -4,13 +4,13 @@ import type { ActionFailure, ActionResponse, ActionRun } from '@sluice/server/ac
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { Exit, Failure } from '../failure.ts';
-import { reasonOf } from '../files/system-error.ts';
-import { harmlessLine, harmlessText } from '../terminal/harmless.ts';
-import { resultSchema } from './result-schema.ts';
+import { errorReason } from '../files/system-error.ts';
+import { sanitizeLine, sanitizeText } from '../terminal/harmless.ts';
+import { readResultSchema } from './result-schema.ts';
 import { readContext, readHistory, readTools } from './trial.ts';
-import { TrialAnswers } from './trial-answers.ts';
+import { TestHost } from './trial-answers.ts';
 
-interface Options {
+interface TestOptions {
   readonly context: string;
   readonly tools?: string;
   readonly history?: string;
@@ -18,40 +18,40 @@ interface Options {
 }
 
 /** What `sluice action build` takes. */
-const SOURCE = /^\.[cm]?[jt]sx?$/;
+const SOURCE_EXTENSION = /^\.[cm]?[jt]sx?$/;
 
 /** `sluice action test`: one run of an action in the host that the service has, with what files say. */
 export function testCommand(context: Context): Command {
   const { terminal } = context;
   return new Command('test')
-    .description('run an action once, as the service would, and say what it decides')
-    .argument('<component>', 'the .wasm file')
+    .description('Run an action once and print its decision')
+    .argument('<component>', 'Component file (.wasm)')
     .requiredOption(
       '--context <file>',
-      'what evaluate is given: method, namespace, and toolName, arguments, llmResult, conversationId',
+      'Input of evaluate: method, namespace and, if any, toolName, arguments, llmResult, conversationId',
     )
-    .option('--tools <file>', 'the tools that are registered, such as "sluice tools list --output json" prints')
-    .option('--history <file>', 'the messages of the conversation: [{role, content}]')
-    .option('--schema <file>', "the evaluator's result_schema")
+    .option('--tools <file>', 'Registered tools, as printed by "sluice tools list --output json"')
+    .option('--history <file>', 'Messages of the conversation: [{role, content}]')
+    .option('--schema <file>', 'result_schema of the evaluator')
     .addHelpText(
       'after',
       `
-Files are JSON or YAML. The exit code is 0 when the action ran, whatever it decided, and 1 when it failed.
+The files are JSON or YAML. The action runs in the same sandbox as in the service.
 
 Example:
   sluice action test my-action.wasm --context ctx.json --tools tools.json`,
     )
-    .action(async (file: string, options: Options) => {
+    .action(async (file: string, options: TestOptions) => {
       const ending = extname(file);
-      if (SOURCE.test(ending)) {
+      if (SOURCE_EXTENSION.test(ending)) {
         const made = `${basename(file, ending)}.wasm`;
         throw new Failure(`${file} is a source: sluice action build ${file} makes ${made} of it, which can be tested`);
       }
       const component = await readFile(resolve(terminal.cwd, file)).catch((error: unknown) => {
-        throw new Failure(`${file}: ${reasonOf(error) ?? 'cannot be read'}`, { cause: error });
+        throw new Failure(`${file}: ${errorReason(error) ?? 'cannot be read'}`, { cause: error });
       });
       const given = await readContext(options.context, terminal);
-      await using schema = await resultSchema(options.schema, terminal);
+      await using schema = await readResultSchema(options.schema, terminal);
       const world = {
         tools: options.tools === undefined ? [] : await readTools(options.tools, terminal),
         namespace: given.namespace,
@@ -59,7 +59,7 @@ Example:
         conversationId: given.conversationId,
         verify: schema.verify,
       };
-      const answers = new TrialAnswers(world);
+      const answers = new TestHost(world);
 
       // The host takes a moment to load.
       const { ActionCompileError, ActionCompiler, ActionFailure, ActionHosts, withoutEffect } = await import(
@@ -71,15 +71,15 @@ Example:
         const action = await compiler.compile(component);
         const run = await hosts.run(action, given, answers);
         // What a request costs: a host process knows its actions, and in the first run it does not yet.
-        const again = await hosts.run(action, given, new TrialAnswers(world)).catch(() => run);
+        const again = await hosts.run(action, given, new TestHost(world)).catch(() => run);
         const ignored = withoutEffect(run.response, given.method);
-        tell(context, answers, { run, ignored, usualMs: again.durationMs });
+        printResult(context, answers, { run, ignored, usualMs: again.durationMs });
       } catch (error) {
         if (error instanceof ActionCompileError) {
           throw new Failure(`${file} is no action: ${error.message}`, { cause: error });
         }
         if (!(error instanceof ActionFailure)) throw error;
-        tell(context, answers, { failure: error });
+        printResult(context, answers, { failure: error });
         throw new Exit(1);
       } finally {
         await Promise.all([compiler.close(), hosts.close()]);
@@ -87,7 +87,7 @@ Example:
     });
 }
 
-type Ended =
+type TestResult =
   | {
       readonly run: ActionRun;
       /** Why the service would do nothing of what was decided. */
@@ -97,7 +97,7 @@ type Ended =
     }
   | { readonly run?: never; readonly failure: Pick<ActionFailure, 'fault' | 'message'> };
 
-function tell({ terminal, output }: Context, { lines, copies }: TrialAnswers, ended: Ended): void {
+function printResult({ terminal, output }: Context, { lines, copies }: TestHost, ended: TestResult): void {
   const out = output();
   const { run, failure } = ended;
   if (out.format === 'json') {
@@ -115,22 +115,22 @@ function tell({ terminal, output }: Context, { lines, copies }: TrialAnswers, en
     return out.json({ ...how, copies: run ? copies : [], log: lines });
   }
   for (const { level, message } of lines) {
-    const [first = '', ...rest] = harmlessText(message).split('\n');
+    const [first = '', ...rest] = sanitizeText(message).split('\n');
     terminal.stdout.write(`${[`${level}: ${first}`, ...rest.map((line) => `  ${line}`)].join('\n')}\n`);
   }
   if (!run) {
-    terminal.stderr.write(`sluice: the action failed (${failure.fault}): ${harmlessLine(failure.message)}\n`);
+    terminal.stderr.write(`sluice: the action failed (${failure.fault}): ${sanitizeLine(failure.message)}\n`);
     return;
   }
   for (const { tool, namespace } of copies) out.done({}, `copied: ${tool} to ${namespace}`);
-  out.done({}, `decision: ${inWords(run.response)}`);
+  out.done({}, `decision: ${formatDecision(run.response)}`);
   if (ended.ignored !== undefined) out.done({}, `without effect: ${ended.ignored}`);
   const others = run.ignoredResponses;
   if (others > 0) out.done({}, `without effect: ${others} other ${others === 1 ? 'call' : 'calls'} of a response`);
   out.done({}, `time: ${ended.usualMs.toFixed(1)} ms (${run.durationMs.toFixed(1)} ms in a new host process)`);
 }
 
-function inWords(response: ActionResponse | undefined): string {
+function formatDecision(response: ActionResponse | undefined): string {
   if (response === undefined) return 'pass (no response was called)';
   switch (response.kind) {
     case 'pass':

@@ -1,20 +1,20 @@
-import { check, DEFAULT_NAMESPACE, namespaceName } from '@sluice/contract';
+import { DEFAULT_NAMESPACE, namespaceName, validate } from '@sluice/contract';
 import type { ActionLogLevel, HistoryMessage, HostAnswers, ToolEntry } from '@sluice/server/actions';
 
 /** A line that an action has logged. */
-export interface TrialLine {
+export interface LogLine {
   readonly level: ActionLogLevel;
   readonly message: string;
 }
 
 /** A tool that an action has copied. */
-export interface TrialCopy {
+export interface ToolCopy {
   readonly tool: string;
   readonly namespace: string;
 }
 
 /** What a trial answers an action of. */
-export interface TrialWorld {
+export interface TestInputs {
   /** In order of registration. */
   readonly tools: readonly (ToolEntry & { readonly namespace: string })[];
   /** That of the request. */
@@ -25,13 +25,13 @@ export interface TrialWorld {
 }
 
 /** What the service would answer an action, out of files (decisions 2.11). */
-export class TrialAnswers implements HostAnswers {
-  readonly lines: TrialLine[] = [];
-  readonly copies: TrialCopy[] = [];
-  readonly #world: TrialWorld;
+export class TestHost implements HostAnswers {
+  readonly lines: LogLine[] = [];
+  readonly copies: ToolCopy[] = [];
+  readonly #world: TestInputs;
   readonly #tools: (ToolEntry & { readonly namespace: string })[];
 
-  constructor(world: TrialWorld) {
+  constructor(world: TestInputs) {
     this.#world = world;
     this.#tools = [...world.tools];
   }
@@ -72,6 +72,6 @@ export class TrialAnswers implements HostAnswers {
 
 /** The service takes names of actions as they are, and those of operators trimmed. */
 function isNamespace(name: string): boolean {
-  const result = check(namespaceName, name);
+  const result = validate(namespaceName, name);
   return 'value' in result && result.value === name;
 }

@@ -1,6 +1,6 @@
 import type { EvaluationContext, HistoryMessage, ToolEntry } from '@sluice/server/actions';
 import { z } from 'zod';
-import { checked } from '../files/checked.ts';
+import { validated } from '../files/checked.ts';
 import { readDocument } from '../files/document.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
@@ -10,19 +10,19 @@ const argumentPairs = z.union(
     z.array(z.tuple([z.string(), z.string()])),
     z
       .record(z.string(), z.unknown())
-      .transform((members) => Object.entries(members).map(([name, value]): [string, string] => [name, asText(value)])),
+      .transform((members) => Object.entries(members).map(([name, value]): [string, string] => [name, toText(value)])),
   ],
   { error: 'must be an object, or a list of pairs of texts: [["path", "/x"]]' },
 );
 
 /** An object that has these members and no others, of which is said what the service says of those of evaluators. */
-function only<T extends z.core.$ZodLooseShape>(members: T) {
+function closedObject<T extends z.core.$ZodLooseShape>(members: T) {
   const unknown = `is not known; known are ${Object.keys(members).join(', ')}`;
   return z.strictObject(members, { error: ({ code }) => (code === 'unrecognized_keys' ? unknown : undefined) });
 }
 
 /** What every request has is needed: who forgets it tests another request than they think. */
-const contextOfFile = only({
+const contextSchema = closedObject({
   method: z.string(),
   namespace: z.string(),
   toolName: z.string().optional(),
@@ -30,12 +30,12 @@ const contextOfFile = only({
   llmResult: z
     .unknown()
     .optional()
-    .transform((value) => (value === undefined ? '' : asText(value))),
+    .transform((value) => (value === undefined ? '' : toText(value))),
   conversationId: z.string().optional(),
 });
 
 /** More members may be there: `sluice tools list --output json` has them. */
-const toolsOfFile = z.array(
+const toolListSchema = z.array(
   z.object({
     name: z.string(),
     description: z.string().default(''),
@@ -45,12 +45,12 @@ const toolsOfFile = z.array(
   }),
 );
 
-const historyOfFile = z.array(only({ role: z.string().default('unknown'), content: z.string() }));
+const historySchema = z.array(closedObject({ role: z.string().default('unknown'), content: z.string() }));
 
 /** The context of a file for `--context`. Throws `Failure`. */
 export async function readContext(path: string, terminal: Terminal): Promise<EvaluationContext> {
-  const { toolName, conversationId, ...context } = checked(
-    contextOfFile,
+  const { toolName, conversationId, ...context } = validated(
+    contextSchema,
     await readDocument(path, terminal),
     `context (${path})`,
   );
@@ -63,14 +63,14 @@ export async function readContext(path: string, terminal: Terminal): Promise<Eva
 
 /** The tools of a file for `--tools`, in order of registration. Throws `Failure`. */
 export async function readTools(path: string, terminal: Terminal): Promise<(ToolEntry & { namespace: string })[]> {
-  return checked(toolsOfFile, await readDocument(path, terminal), `list of tools (${path})`);
+  return validated(toolListSchema, await readDocument(path, terminal), `list of tools (${path})`);
 }
 
 /** The messages of a file for `--history`, oldest first. Throws `Failure`. */
 export async function readHistory(path: string, terminal: Terminal): Promise<HistoryMessage[]> {
-  return checked(historyOfFile, await readDocument(path, terminal), `history (${path})`);
+  return validated(historySchema, await readDocument(path, terminal), `history (${path})`);
 }
 
-function asText(value: unknown): string {
+function toText(value: unknown): string {
   return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
 }

@@ -1,22 +1,22 @@
 import type { Labels, Namespace, Service } from '@sluice/contract';
-import { type Client, payload } from '@sluice/contract/client';
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { type Client, unwrap } from '@sluice/contract/client';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
 
 /** What the service has, as far as a state file can say something of it. */
-export interface Actual {
+export interface CurrentState {
   readonly namespaces: readonly Namespace[];
   /** In order of registration. */
-  readonly forwards: readonly ActualForward[];
-  readonly services: readonly ActualService[];
-  readonly handMade: readonly HandMadeTool[];
+  readonly forwards: readonly CurrentForward[];
+  readonly services: readonly CurrentService[];
+  readonly manual: readonly ManualTool[];
   /** Shadowed ones included, after those that are served. */
   readonly discovered: readonly DiscoveredTool[];
   /** Resources and prompts, of which a state file says nothing: they go with their namespace. */
   readonly others: readonly OtherEntry[];
 }
 
-export interface ActualForward {
+export interface CurrentForward {
   readonly name: string;
   readonly address: string;
   readonly namespace: string;
@@ -25,9 +25,9 @@ export interface ActualForward {
   readonly prefix: string;
 }
 
-export type ActualService = Omit<Service, 'health'>;
+export type CurrentService = Omit<Service, 'health'>;
 
-export interface HandMadeTool {
+export interface ManualTool {
   readonly namespace: string;
   readonly name: string;
   /** All of its members. */
@@ -57,13 +57,13 @@ export interface OtherEntry {
 }
 
 /** Reads all of it. Resources and prompts only `withOthers`. */
-export async function readActual(client: Client, withOthers: boolean): Promise<Actual> {
+export async function readCurrentState(client: Client, withOthers: boolean): Promise<CurrentState> {
   const [namespaces, forwards, services, tools, others] = await Promise.all([
-    payload(client.GET('/api/v1/namespaces')),
-    payload(client.GET('/api/v1/forwards')),
-    payload(client.GET('/api/v1/services')),
+    unwrap(client.GET('/api/v1/namespaces')),
+    unwrap(client.GET('/api/v1/forwards')),
+    unwrap(client.GET('/api/v1/services')),
     readTools(client),
-    withOthers ? readOthers(client) : [],
+    withOthers ? readOtherEntries(client) : [],
   ]);
   const known = forwards.map(({ name, address, namespace, labels, prefix = '' }) => ({
     name,
@@ -76,21 +76,22 @@ export async function readActual(client: Client, withOthers: boolean): Promise<A
 }
 
 /** The tools of the service, by who made them. */
-export type ActualTools = Pick<Actual, 'handMade' | 'discovered'>;
+export type CurrentTools = Pick<CurrentState, 'manual' | 'discovered'>;
 
 /** Reads the tools alone. */
-export async function readTools(client: Client): Promise<ActualTools> {
+export async function readTools(client: Client): Promise<CurrentTools> {
   const query = { include: 'shadowed,upstream' } as const;
-  const handMade: HandMadeTool[] = [];
+  const manual: ManualTool[] = [];
   const served: DiscoveredTool[] = [];
   const shadowed: DiscoveredTool[] = [];
-  for (const tool of await payload(client.GET('/api/v1/tools', { params: { query } }))) {
+  for (const tool of await unwrap(client.GET('/api/v1/tools', { params: { query } }))) {
     const { name, namespace, labels } = tool;
     if (!isJsonObject(tool)) continue;
     const { shadowed: isShadowed, forward, upstreamName = name, upstream, ...members } = tool;
     if (typeof forward !== 'string' || typeof upstreamName !== 'string') {
       // One that is shadowed cannot be addressed.
-      if (isShadowed !== true) handMade.push({ namespace, name, members: { ...members, ...own(tool, 'upstream') } });
+      if (isShadowed !== true)
+        manual.push({ namespace, name, members: { ...members, ...pickMember(tool, 'upstream') } });
       continue;
     }
     if (!isJsonObject(upstream)) throw new Failure('this version of the service does not show what upstreams say');
@@ -101,20 +102,20 @@ export async function readTools(client: Client): Promise<ActualTools> {
     if (isShadowed === true) shadowed.push({ ...found, shadowed: true });
     else served.push({ ...found, shadowed: false });
   }
-  return { handMade, discovered: [...served, ...shadowed] };
+  return { manual, discovered: [...served, ...shadowed] };
 }
 
 /** A member that means something on discovered tools alone; a hand-made one may have its own of the name. */
-function own(tool: JsonObject, member: string): JsonObject {
+function pickMember(tool: JsonObject, member: string): JsonObject {
   const value = tool[member];
   return value === undefined ? {} : { [member]: value };
 }
 
-async function readOthers(client: Client): Promise<OtherEntry[]> {
+async function readOtherEntries(client: Client): Promise<OtherEntry[]> {
   const params = { query: { include: 'shadowed' } } as const;
   const [resources, prompts] = await Promise.all([
-    payload(client.GET('/api/v1/resources', { params })),
-    payload(client.GET('/api/v1/prompts', { params })),
+    unwrap(client.GET('/api/v1/resources', { params })),
+    unwrap(client.GET('/api/v1/prompts', { params })),
   ]);
   return [
     ...resources.map(({ namespace, forward }) => ({ kind: 'resource', namespace, forward }) as const),

@@ -1,4 +1,4 @@
-import type { Actual } from './actual.ts';
+import type { CurrentState } from './actual.ts';
 import type { ForwardPlan } from './plan-forwards.ts';
 import { toolKey } from './plan-tools.ts';
 import type { OverrideStep, Step } from './step.ts';
@@ -7,71 +7,71 @@ import type { OverrideStep, Step } from './step.ts';
  * Why a step cannot be done: its tool is `hidden` behind another of its name, or the name that it needs is `taken`.
  * `forward` brought the tool in the way; undefined for one made by hand.
  */
-export interface Obstacle {
+export interface NameConflict {
   readonly kind: 'hidden' | 'taken';
   readonly forward: string | undefined;
 }
 
 /** Who has or will have which name, and which step makes them give it up. */
-export class Claims {
+export class NameClaims {
   /** By key of a tool, who claims it: the one that is served, then those that it shadows. */
   readonly #claimants = new Map<string, string[]>();
   /** By claimant, the index of the step. */
-  readonly #givenUpBy = new Map<string, number>();
+  readonly #releasedBy = new Map<string, number>();
   /** By claimant, what the service has already. */
-  readonly #present = new Map<string, Pick<Obstacle, 'forward'>>();
+  readonly #existing = new Map<string, Pick<NameConflict, 'forward'>>();
   readonly #steps: readonly Step[];
   readonly #forwards: ForwardPlan;
 
-  constructor(steps: readonly Step[], { handMade, discovered }: Actual, forwards: ForwardPlan) {
+  constructor(steps: readonly Step[], { manual, discovered }: CurrentState, forwards: ForwardPlan) {
     this.#steps = steps;
     this.#forwards = forwards;
-    for (const { namespace, name } of handMade) {
-      const own = claimant('tool', namespace, name);
-      this.#present.set(own, { forward: undefined });
+    for (const { namespace, name } of manual) {
+      const own = claimantKey('tool', namespace, name);
+      this.#existing.set(own, { forward: undefined });
       this.#claim(toolKey(namespace, name), own);
     }
     const byForward = new Map<string, string[]>();
     for (const { forward, upstreamName, namespace, name } of discovered) {
-      const own = claimant('discovered', forward, upstreamName);
-      this.#present.set(own, { forward });
+      const own = claimantKey('discovered', forward, upstreamName);
+      this.#existing.set(own, { forward });
       this.#claim(toolKey(namespace, name), own);
       const brought = byForward.get(forward);
       if (brought) brought.push(own);
       else byForward.set(forward, [own]);
     }
-    for (const name of forwards.after.keys()) {
+    for (const name of forwards.result.keys()) {
       for (const step of steps) {
-        const arrives = step.kind === 'override' && step.forward === name && forwards.fresh.has(name);
+        const arrives = step.kind === 'override' && step.forward === name && forwards.registered.has(name);
         if (arrives) this.#claim(toolKey(step.namespace, step.name), this.#claimantOf(step));
       }
     }
     steps.forEach((step, index) => {
-      const gives = (own: string): unknown => this.#givenUpBy.set(own, index);
-      if (step.kind === 'tool' && step.action === 'delete') gives(claimant('tool', step.namespace, step.name));
+      const gives = (own: string): unknown => this.#releasedBy.set(own, index);
+      if (step.kind === 'tool' && step.action === 'delete') gives(claimantKey('tool', step.namespace, step.name));
       if (step.kind === 'forward' && step.action !== 'create') byForward.get(step.name)?.forEach(gives);
-      if (step.kind === 'override' && this.target(step) !== toolKey(step.namespace, step.name)) {
+      if (step.kind === 'override' && this.targetKey(step) !== toolKey(step.namespace, step.name)) {
         gives(this.#claimantOf(step));
       }
     });
   }
 
   /** Indexes of the steps that have to come first; of those that claim one name in the order in which they hold it. */
-  before(step: Step): number[] {
-    const { holders, takers } = this.#inFrontOf(step);
-    return [...holders, ...takers].map((own) => this.#givenUpBy.get(own)).filter((index) => index !== undefined);
+  prerequisites(step: Step): number[] {
+    const { holders, takers } = this.#blockers(step);
+    return [...holders, ...takers].map((own) => this.#releasedBy.get(own)).filter((index) => index !== undefined);
   }
 
   /**
    * Who is in front of the step and stays, so that it cannot be done: of what the service has, not of what is yet to
    * come. Undefined when nobody is.
    */
-  obstacle(step: Step): Obstacle | undefined {
-    const { holders, takers } = this.#inFrontOf(step);
-    const stays = (own: string) => this.#present.has(own) && !this.#givenUpBy.has(own);
-    const hiding = this.#present.get(holders.find(stays) ?? '');
+  conflict(step: Step): NameConflict | undefined {
+    const { holders, takers } = this.#blockers(step);
+    const stays = (own: string) => this.#existing.has(own) && !this.#releasedBy.has(own);
+    const hiding = this.#existing.get(holders.find(stays) ?? '');
     if (hiding) return { kind: 'hidden', ...hiding };
-    const taking = this.#present.get(takers.find(stays) ?? '');
+    const taking = this.#existing.get(takers.find(stays) ?? '');
     return taking && { kind: 'taken', ...taking };
   }
 
@@ -79,7 +79,7 @@ export class Claims {
    * Claimants that have to give up a name before the step: `holders` that of the tool, which is shadowed until then and
    * cannot be changed, `takers` the one that it is to have.
    */
-  #inFrontOf(step: Step): { readonly holders: readonly string[]; readonly takers: readonly string[] } {
+  #blockers(step: Step): { readonly holders: readonly string[]; readonly takers: readonly string[] } {
     if (step.kind === 'tool' && step.action === 'create') {
       return { holders: [], takers: this.#claimantsOf(toolKey(step.namespace, step.name)) };
     }
@@ -88,28 +88,28 @@ export class Claims {
     const present = toolKey(step.namespace, step.name);
     const claimants = this.#claimantsOf(present);
     const holders = claimants.slice(0, Math.max(0, claimants.indexOf(own)));
-    const target = this.target(step);
+    const target = this.targetKey(step);
     return { holders, takers: target === present ? [] : this.#claimantsOf(target).filter((other) => other !== own) };
   }
 
   /** The key that the tool will have. */
-  target(step: OverrideStep): string {
-    const { namespace, name } = this.place(step);
+  targetKey(step: OverrideStep): string {
+    const { namespace, name } = this.destination(step);
     return toolKey(namespace, name);
   }
 
   /** Where the tool will be, and what it will be called there. */
-  place({ forward, upstreamName, wanted }: OverrideStep): { readonly namespace: string; readonly name: string } {
-    const { namespace = '', prefix = '' } = this.#forwards.after.get(forward) ?? {};
+  destination({ forward, upstreamName, wanted }: OverrideStep): { readonly namespace: string; readonly name: string } {
+    const { namespace = '', prefix = '' } = this.#forwards.result.get(forward) ?? {};
     return { namespace: wanted.namespace ?? namespace, name: wanted.name ?? prefix + upstreamName };
   }
 
   /** A name in the namespace that nobody has or is to have. */
-  unclaimed(namespace: string, name: string): string {
-    const targets = new Set(this.#steps.flatMap((step) => (step.kind === 'override' ? [this.target(step)] : [])));
+  freeName(namespace: string, name: string): string {
+    const targets = new Set(this.#steps.flatMap((step) => (step.kind === 'override' ? [this.targetKey(step)] : [])));
     let free = `${name}.moving`;
     while (targets.has(toolKey(namespace, free)) || this.#claimants.has(toolKey(namespace, free))) free += '.moving';
-    this.#claim(toolKey(namespace, free), claimant('parked', namespace, free));
+    this.#claim(toolKey(namespace, free), claimantKey('parked', namespace, free));
     return free;
   }
 
@@ -125,10 +125,10 @@ export class Claims {
 
   /** What a forward brings anew is not what it had. */
   #claimantOf({ forward, upstreamName }: OverrideStep): string {
-    return claimant(this.#forwards.fresh.has(forward) ? 'arriving' : 'discovered', forward, upstreamName);
+    return claimantKey(this.#forwards.registered.has(forward) ? 'arriving' : 'discovered', forward, upstreamName);
   }
 }
 
-function claimant(...parts: readonly string[]): string {
+function claimantKey(...parts: readonly string[]): string {
   return JSON.stringify(parts);
 }

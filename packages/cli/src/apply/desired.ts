@@ -1,5 +1,5 @@
 import type { Labels, ServiceInput } from '@sluice/contract';
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 
 /** The sections of a state file, in the order in which they are written. */
 export const SECTIONS = ['namespaces', 'forwards', 'services', 'tools'] as const;
@@ -8,30 +8,30 @@ export const SECTIONS = ['namespaces', 'forwards', 'services', 'tools'] as const
 export type Section = (typeof SECTIONS)[number];
 
 /** What state files say there shall be. Of a section that no file has nothing is said: what there is of it stays. */
-export interface Desired {
+export interface DesiredState {
   /** What is in the files and may be meant otherwise, each with its place. */
   readonly warnings: readonly string[];
   readonly sections: ReadonlySet<Section>;
-  readonly namespaces: readonly WantedNamespace[];
-  readonly forwards: readonly WantedForward[];
-  readonly services: readonly WantedService[];
-  readonly tools: readonly WantedTool[];
-  readonly overrides: readonly WantedOverrides[];
+  readonly namespaces: readonly DesiredNamespace[];
+  readonly forwards: readonly DesiredForward[];
+  readonly services: readonly DesiredService[];
+  readonly tools: readonly DesiredTool[];
+  readonly overrides: readonly DesiredOverrides[];
 }
 
 /** Where an entry stands, as `{file}:{line}:{column}`. Found only when it is asked for. */
 interface Located {
-  readonly where: () => string;
+  readonly position: () => string;
 }
 
 /** A namespace that there shall be. */
-export interface WantedNamespace extends Located {
+export interface DesiredNamespace extends Located {
   readonly name: string;
   readonly labels: Labels;
 }
 
 /** A forward that there shall be. */
-export interface WantedForward extends Located {
+export interface DesiredForward extends Located {
   readonly name: string;
   readonly address: string;
   readonly namespace: string;
@@ -41,12 +41,12 @@ export interface WantedForward extends Located {
 }
 
 /** A capability service that there shall be. */
-export interface WantedService extends Located {
+export interface DesiredService extends Located {
   readonly entry: ServiceInput;
 }
 
 /** A hand-made tool that there shall be. */
-export interface WantedTool extends Located {
+export interface DesiredTool extends Located {
   readonly namespace: string;
   readonly name: string;
   /** All of its members, namespace and labels included, under canonical names. */
@@ -54,7 +54,7 @@ export interface WantedTool extends Located {
 }
 
 /** What somebody wants of a discovered tool. What is undefined, or is no member, follows the forward and the upstream. */
-export interface Wanted {
+export interface Overrides {
   readonly name: string | undefined;
   readonly namespace: string | undefined;
   readonly labels: Labels;
@@ -63,7 +63,7 @@ export interface Wanted {
 }
 
 /** What a discovered tool shall be. */
-export interface WantedOverrides extends Located, Wanted {
+export interface DesiredOverrides extends Located, Overrides {
   readonly forward: string;
   /** The name that the upstream uses. */
   readonly upstreamName: string;

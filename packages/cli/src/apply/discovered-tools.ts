@@ -5,7 +5,7 @@ interface Origin {
 }
 
 /** Things about discovered tools by where they come from. Of several of one origin the first counts. */
-export class DiscoveredTools<T extends Origin> {
+export class ToolsByOrigin<T extends Origin> {
   readonly #byOrigin = new Map<string, T>();
 
   constructor(tools: readonly T[]) {

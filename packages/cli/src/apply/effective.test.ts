@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { effective, NOTHING } from './effective.ts';
+import { applyOverrides, NO_OVERRIDES } from './effective.ts';
 
 const TOOL = {
   forward: 'up',
@@ -15,7 +15,7 @@ const HOME = { namespace: 'crm', prefix: 'p_' };
 const FIXED = { uri: 'http://one/mcp', toolType: 'mcp-forward' };
 
 test('of whom nothing is wanted follows forward and upstream, but for the labels of the service', () => {
-  expect(effective(NOTHING, TOOL, HOME)).toEqual({
+  expect(applyOverrides(NO_OVERRIDES, TOOL, HOME)).toEqual({
     name: 'p_x',
     namespace: 'crm',
     labels: { 'service.own': '1' },
@@ -25,7 +25,7 @@ test('of whom nothing is wanted follows forward and upstream, but for the labels
 
 test('null takes a member away; a description is always there', () => {
   const members = { title: null, description: null, input_schema: { type: 'object' }, vendor: 1 };
-  expect(effective({ name: 'n', namespace: 'm', labels: { a: 'b' }, members }, TOOL, HOME)).toEqual({
+  expect(applyOverrides({ name: 'n', namespace: 'm', labels: { a: 'b' }, members }, TOOL, HOME)).toEqual({
     name: 'n',
     namespace: 'm',
     labels: { a: 'b', 'service.own': '1' },

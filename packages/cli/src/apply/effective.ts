@@ -1,12 +1,12 @@
 import type { Labels } from '@sluice/contract';
-import { equal } from '@sluice/json/equal';
-import type { JsonObject } from '@sluice/json/lossless';
+import { equal } from '@sluice/protocol/json/equal';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { DiscoveredTool } from './actual.ts';
-import type { Wanted } from './desired.ts';
-import { type Change, changesBetween } from './step.ts';
+import type { Overrides } from './desired.ts';
+import { type Change, diffMembers } from './step.ts';
 
 /** What a forward decides of its tools: where they are and how they are called unless somebody says otherwise. */
-export interface ToolHome {
+export interface ForwardDefaults {
   readonly namespace: string;
   readonly prefix: string;
 }
@@ -20,13 +20,13 @@ export interface EffectiveTool {
 }
 
 /** Takes every change of an operator back. */
-export const NOTHING: Wanted = { name: undefined, namespace: undefined, labels: {}, members: {} };
+export const NO_OVERRIDES: Overrides = { name: undefined, namespace: undefined, labels: {}, members: {} };
 
 /**
  * What a discovered tool will be once `wanted` is put on it: the members that are wanted, and for all others the
  * upstream's own (decisions 2.5).
  */
-export function effective(wanted: Wanted, tool: DiscoveredTool, home: ToolHome): EffectiveTool {
+export function applyOverrides(wanted: Overrides, tool: DiscoveredTool, home: ForwardDefaults): EffectiveTool {
   const { upstream } = tool;
   const members = new Map(Object.entries(upstream));
   for (const [member, value] of Object.entries(wanted.members)) {
@@ -41,7 +41,7 @@ export function effective(wanted: Wanted, tool: DiscoveredTool, home: ToolHome):
     const value = tool.members[fixed];
     if (value !== undefined) members.set(fixed, value);
   }
-  const service = Object.entries(tool.labels).filter(([label]) => isOfService(label));
+  const service = Object.entries(tool.labels).filter(([label]) => isServiceLabel(label));
   return {
     name: wanted.name ?? home.prefix + tool.upstreamName,
     namespace: wanted.namespace ?? home.namespace,
@@ -51,16 +51,16 @@ export function effective(wanted: Wanted, tool: DiscoveredTool, home: ToolHome):
 }
 
 /** What changes on a discovered tool when it becomes that. */
-export function overrideChanges({ name, namespace, labels, members }: DiscoveredTool, next: EffectiveTool): Change[] {
-  return changesBetween({ name, namespace, labels, ...members }, flat(next));
+export function toolChanges({ name, namespace, labels, members }: DiscoveredTool, next: EffectiveTool): Change[] {
+  return diffMembers({ name, namespace, labels, ...members }, flattenTool(next));
 }
 
 /** All of it as one map of members. */
-export function flat({ name, namespace, labels, members }: EffectiveTool): JsonObject {
+export function flattenTool({ name, namespace, labels, members }: EffectiveTool): JsonObject {
   return { name, namespace, labels, ...members };
 }
 
 /** Labels that the service sets itself and that no PUT changes (decisions 2.6). */
-export function isOfService(label: string): boolean {
+export function isServiceLabel(label: string): boolean {
   return label.startsWith('service.') && label !== 'service.forward_headers';
 }

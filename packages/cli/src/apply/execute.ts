@@ -1,12 +1,12 @@
 import { toolInput, toolUpdate } from '@sluice/contract';
-import { ApiError, type Client, payload } from '@sluice/contract/client';
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { ApiError, type Client, unwrap } from '@sluice/contract/client';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
-import { checked } from '../files/checked.ts';
-import type { Actual } from './actual.ts';
-import { effective, overrideChanges, type ToolHome } from './effective.ts';
-import { type Contents, contentsText, type OverrideStep, type Step } from './step.ts';
-import { ToolFinder, whyUnavailable } from './tool-finder.ts';
+import { validated } from '../files/checked.ts';
+import type { CurrentState } from './actual.ts';
+import { applyOverrides, type ForwardDefaults, toolChanges } from './effective.ts';
+import { formatNamespaceContents, type NamespaceContents, type OverrideStep, type Step } from './step.ts';
+import { ToolLookup, unavailableReason } from './tool-finder.ts';
 
 /** What became of a step. */
 export type Outcome = { readonly step: Step } & (
@@ -18,7 +18,7 @@ export type Outcome = { readonly step: Step } & (
   | { readonly status: 'not done' }
 );
 
-/** Settings of {@link execute}. */
+/** Settings of {@link executeSteps}. */
 export interface ExecuteOptions {
   /** Once aborted, no further step is begun. */
   readonly interrupted: AbortSignal;
@@ -27,18 +27,18 @@ export interface ExecuteOptions {
 }
 
 /** Does one step after the other, until one fails. Never rejects; `actual` is what the steps were planned on. */
-export async function execute(
+export async function executeSteps(
   client: Client,
   steps: readonly Step[],
-  actual: Actual,
+  actual: CurrentState,
   { interrupted, onOutcome }: ExecuteOptions,
 ): Promise<Outcome[]> {
-  const executor = new Executor(client, actual);
+  const executor = new StepExecutor(client, actual);
   const outcomes: Outcome[] = [];
   let stopped = false;
   for (const step of steps) {
     stopped ||= interrupted.aborted;
-    const outcome: Outcome = stopped ? { step, status: 'not done' } : await attempt(executor, step);
+    const outcome: Outcome = stopped ? { step, status: 'not done' } : await runStep(executor, step);
     stopped ||= outcome.status === 'failed';
     outcomes.push(outcome);
     onOutcome(outcome);
@@ -46,7 +46,7 @@ export async function execute(
   return outcomes;
 }
 
-async function attempt(executor: Executor, step: Step): Promise<Outcome> {
+async function runStep(executor: StepExecutor, step: Step): Promise<Outcome> {
   try {
     const notes = await executor.run(step);
     return notes === undefined ? { step, status: 'unchanged' } : { step, status: 'done', notes };
@@ -56,105 +56,106 @@ async function attempt(executor: Executor, step: Step): Promise<Outcome> {
 }
 
 /** What a step has to say when it is done; undefined when there was nothing to do. */
-type Notes = readonly string[] | undefined;
+type StepNotes = readonly string[] | undefined;
 
-class Executor {
+class StepExecutor {
   readonly #client: Client;
-  readonly #homes: Map<string, ToolHome>;
-  readonly #tools: ToolFinder;
+  readonly #forwards: Map<string, ForwardDefaults>;
+  readonly #tools: ToolLookup;
 
-  constructor(client: Client, { forwards, discovered }: Actual) {
+  constructor(client: Client, { forwards, discovered }: CurrentState) {
     this.#client = client;
-    this.#homes = new Map(forwards.map((forward) => [forward.name, forward]));
-    this.#tools = new ToolFinder(client, discovered);
+    this.#forwards = new Map(forwards.map((forward) => [forward.name, forward]));
+    this.#tools = new ToolLookup(client, discovered);
   }
 
-  async run(step: Step): Promise<Notes> {
+  async run(step: Step): Promise<StepNotes> {
     // A step may free a name, so that what it shadowed is served.
-    if (step.kind !== 'override') this.#tools.outdated();
+    if (step.kind !== 'override') this.#tools.invalidate();
     switch (step.kind) {
       case 'namespace':
-        return this.#namespace(step);
+        return this.#runNamespace(step);
       case 'service':
-        return this.#service(step);
+        return this.#runService(step);
       case 'forward':
-        return this.#forward(step);
+        return this.#runForward(step);
       case 'tool':
-        return this.#tool(step);
+        return this.#runTool(step);
       case 'override':
-        return this.#override(step);
+        return this.#runOverride(step);
     }
   }
 
-  async #namespace(step: Step & { kind: 'namespace' }): Promise<Notes> {
+  async #runNamespace(step: Step & { kind: 'namespace' }): Promise<StepNotes> {
     const { name } = step;
-    if (step.action === 'delete') return gone(removeNamespace(this.#client, name, step.contents));
+    if (step.action === 'delete') return ignoreNotFound(deleteNamespace(this.#client, name, step.contents));
     const { labels } = step;
-    if (step.action === 'create') await payload(this.#client.POST('/api/v1/namespaces', { body: { name, labels } }));
-    else await payload(this.#client.PUT('/api/v1/namespaces/{name}', { params: { path: { name } }, body: { labels } }));
+    if (step.action === 'create') await unwrap(this.#client.POST('/api/v1/namespaces', { body: { name, labels } }));
+    else await unwrap(this.#client.PUT('/api/v1/namespaces/{name}', { params: { path: { name } }, body: { labels } }));
     return [];
   }
 
-  async #service(step: Step & { kind: 'service' }): Promise<Notes> {
+  async #runService(step: Step & { kind: 'service' }): Promise<StepNotes> {
     if (step.action !== 'delete') {
-      await payload(this.#client.POST('/api/v1/services', { body: step.entry }));
+      await unwrap(this.#client.POST('/api/v1/services', { body: step.entry }));
       return [];
     }
     const { name, serviceType } = step.entry;
     const params = { path: { name }, query: { serviceType } };
-    const notes = await gone(payload(this.#client.DELETE('/api/v1/services/{name}', { params })));
-    for (const body of step.again) await payload(this.#client.POST('/api/v1/services', { body }));
+    const notes = await ignoreNotFound(unwrap(this.#client.DELETE('/api/v1/services/{name}', { params })));
+    for (const body of step.reregister) await unwrap(this.#client.POST('/api/v1/services', { body }));
     return notes;
   }
 
-  async #forward(step: Step & { kind: 'forward' }): Promise<Notes> {
+  async #runForward(step: Step & { kind: 'forward' }): Promise<StepNotes> {
     const { name } = step;
     const removed =
       step.action === 'create'
         ? undefined
-        : await gone(payload(this.#client.DELETE('/api/v1/forwards/{name}', { params: { path: { name } } })));
+        : await ignoreNotFound(unwrap(this.#client.DELETE('/api/v1/forwards/{name}', { params: { path: { name } } })));
     if (step.action === 'delete') return removed;
     const { address, namespace, labels, prefix } = step.forward;
     const body = { name, address, namespace, labels, ...(prefix !== '' && { prefix }) };
-    const registered = await payload(this.#client.POST('/api/v1/forwards', { body }));
-    this.#homes.set(name, step.forward);
-    this.#tools.forget(name);
+    const registered = await unwrap(this.#client.POST('/api/v1/forwards', { body }));
+    this.#forwards.set(name, step.forward);
+    this.#tools.forgetForward(name);
     if (registered.available) return [`${registered.tools_discovered} tools`];
-    return [`not available: ${whyUnavailable(registered)}`];
+    return [`not available: ${unavailableReason(registered)}`];
   }
 
-  async #tool(step: Step & { kind: 'tool' }): Promise<Notes> {
+  async #runTool(step: Step & { kind: 'tool' }): Promise<StepNotes> {
     const { namespace, name } = step;
     const params = { path: { name }, query: { namespace } };
-    if (step.action === 'delete') return gone(payload(this.#client.DELETE('/api/v1/tools/{name}', { params })));
-    const body = checked(toolInput, step.members, 'tool');
-    if (step.action === 'create') await payload(this.#client.POST('/api/v1/tools', { body }));
-    else await payload(this.#client.PUT('/api/v1/tools/{name}', { params, body }));
+    if (step.action === 'delete')
+      return ignoreNotFound(unwrap(this.#client.DELETE('/api/v1/tools/{name}', { params })));
+    const body = validated(toolInput, step.members, 'tool');
+    if (step.action === 'create') await unwrap(this.#client.POST('/api/v1/tools', { body }));
+    else await unwrap(this.#client.PUT('/api/v1/tools/{name}', { params, body }));
     return [];
   }
 
-  async #override(step: Step & OverrideStep): Promise<Notes> {
+  async #runOverride(step: Step & OverrideStep): Promise<StepNotes> {
     const tool = await this.#tools.find(step);
-    const home = this.#homes.get(step.forward);
+    const home = this.#forwards.get(step.forward);
     if (!home) throw new Failure(`forward ${step.forward} is not known`);
     const { name: next = tool.name } = step.wanted;
-    const changed = step.action === 'park' ? { ...tool, name: next } : effective(step.wanted, tool, home);
-    if (overrideChanges(tool, changed).length === 0) return undefined;
+    const changed = step.action === 'park' ? { ...tool, name: next } : applyOverrides(step.wanted, tool, home);
+    if (toolChanges(tool, changed).length === 0) return undefined;
     const { name, namespace, labels, members } = changed;
     const whole: JsonObject = { ...members, name, namespace, labels };
-    await payload(
+    await unwrap(
       this.#client.PUT('/api/v1/tools/{name}', {
         params: { path: { name: tool.name }, query: { namespace: tool.namespace } },
-        body: checked(toolUpdate, whole, 'tool'),
+        body: validated(toolUpdate, whole, 'tool'),
       }),
     );
-    this.#tools.changed({ ...tool, name, namespace, labels, members });
+    this.#tools.update({ ...tool, name, namespace, labels, members });
     return [];
   }
 }
 
 /** Something deleted: nothing was to be done when it was not there. */
-async function gone(removal: Promise<unknown>): Promise<Notes> {
+async function ignoreNotFound(removal: Promise<unknown>): Promise<StepNotes> {
   try {
     await removal;
     return [];
@@ -168,9 +169,9 @@ async function gone(removal: Promise<unknown>): Promise<Notes> {
  * Deletes a namespace with exactly what the plan has shown to be in it. Throws {@link Failure} when something else is in
  * it by now, and changes nothing then.
  */
-export async function removeNamespace(client: Client, name: string, planned: Contents): Promise<void> {
+export async function deleteNamespace(client: Client, name: string, preparePlan: NamespaceContents): Promise<void> {
   const remove = (cascade: boolean) =>
-    payload(
+    unwrap(
       client.DELETE('/api/v1/namespaces/{name}', {
         params: { path: { name }, query: cascade ? { cascade: 'true' } : {} },
       }),
@@ -180,9 +181,9 @@ export async function removeNamespace(client: Client, name: string, planned: Con
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'CONFLICT' || !isJsonObject(error.details)) throw error;
     const now = error.details;
-    const differs = Object.entries(planned).some(([what, count]) => now[what] !== count);
+    const differs = Object.entries(preparePlan).some(([what, count]) => now[what] !== count);
     if (differs) {
-      throw new Failure(`namespace ${name} holds ${contentsText(now)} now, which is not what was planned`, {
+      throw new Failure(`namespace ${name} holds ${formatNamespaceContents(now)} now, which is not what was planned`, {
         cause: error,
       });
     }

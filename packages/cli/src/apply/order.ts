@@ -1,4 +1,4 @@
-import type { Claims } from './claims.ts';
+import type { NameClaims } from './claims.ts';
 import type { Step } from './step.ts';
 
 /**
@@ -6,35 +6,35 @@ import type { Step } from './step.ts';
  * for a name comes right after the one that gives it up. Apart from that they keep their order. Where names go round in
  * a circle, one of the tools gets another name for the meantime, by a step of its own.
  */
-export function inOrder(steps: readonly Step[], claims: Claims): Step[] {
-  return new Ordering(steps, claims).run();
+export function orderSteps(steps: readonly Step[], claims: NameClaims): Step[] {
+  return new StepOrdering(steps, claims).run();
 }
 
-class Ordering {
+class StepOrdering {
   readonly #steps: readonly Step[];
-  readonly #claims: Claims;
-  readonly #waitsFor: Set<number>[];
-  readonly #waiting: number[][];
+  readonly #claims: NameClaims;
+  readonly #blockedBy: Set<number>[];
+  readonly #blocks: number[][];
   readonly #placed: Step[] = [];
   readonly #done = new Set<number>();
   /** Steps up to here have had their turn. */
-  #turn = 0;
+  #current = 0;
 
-  constructor(steps: readonly Step[], claims: Claims) {
+  constructor(steps: readonly Step[], claims: NameClaims) {
     this.#steps = steps;
     this.#claims = claims;
-    this.#waitsFor = steps.map((step) => new Set(claims.before(step)));
-    this.#waiting = steps.map(() => []);
-    this.#waitsFor.forEach((first, index) => {
-      for (const other of first) this.#waiting[other]?.push(index);
+    this.#blockedBy = steps.map((step) => new Set(claims.prerequisites(step)));
+    this.#blocks = steps.map(() => []);
+    this.#blockedBy.forEach((first, index) => {
+      for (const other of first) this.#blocks[other]?.push(index);
     });
   }
 
   run(): Step[] {
-    for (this.#turn = 0; this.#turn < this.#steps.length; this.#turn++) this.#place(this.#turn);
+    for (this.#current = 0; this.#current < this.#steps.length; this.#current++) this.#place(this.#current);
     // What is left now goes round in circles, or waits for what does.
     for (let index = 0; index < this.#steps.length; index++) {
-      while (!this.#done.has(index)) this.#park(this.#inCircle(index));
+      while (!this.#done.has(index)) this.#renameTemporarily(this.#findCycle(index));
     }
     return this.#placed;
   }
@@ -44,7 +44,7 @@ class Ordering {
     const ready = [index];
     for (let next = ready.shift(); next !== undefined; next = ready.shift()) {
       const step = this.#steps[next];
-      if (!step || this.#done.has(next) || this.#waitsFor[next]?.size !== 0) continue;
+      if (!step || this.#done.has(next) || this.#blockedBy[next]?.size !== 0) continue;
       this.#done.add(next);
       this.#placed.push(step);
       ready.push(...this.#release(next));
@@ -53,32 +53,32 @@ class Ordering {
 
   /** Nobody waits for this step any more; those that have had their turn already are returned. */
   #release(index: number): number[] {
-    const waiting = this.#waiting[index] ?? [];
-    for (const other of waiting) this.#waitsFor[other]?.delete(index);
-    return waiting.filter((other) => other <= this.#turn);
+    const waiting = this.#blocks[index] ?? [];
+    for (const other of waiting) this.#blockedBy[other]?.delete(index);
+    return waiting.filter((other) => other <= this.#current);
   }
 
   /**
    * A step that waits for itself in the end. What others wait for first holds the name that they wait for, so that its
    * tool is not shadowed and can be changed.
    */
-  #inCircle(index: number): number {
+  #findCycle(index: number): number {
     const seen = new Set<number>();
     let at = index;
-    for (; !seen.has(at); at = this.#firstOf(at)) seen.add(at);
+    for (; !seen.has(at); at = this.#firstBlocker(at)) seen.add(at);
     return at;
   }
 
-  #firstOf(index: number): number {
-    for (const first of this.#waitsFor[index] ?? []) return first;
+  #firstBlocker(index: number): number {
+    for (const first of this.#blockedBy[index] ?? []) return first;
     return index;
   }
 
-  #park(index: number): void {
+  #renameTemporarily(index: number): void {
     const step = this.#steps[index];
     if (step?.kind !== 'override') throw new Error('only discovered tools give up one name for another');
     const { name, namespace, wanted } = step;
-    const meanwhile = this.#claims.unclaimed(namespace, name);
+    const meanwhile = this.#claims.freeName(namespace, name);
     this.#placed.push({
       ...step,
       action: 'park',

@@ -1,60 +1,80 @@
-import type { JsonObject } from '@sluice/json/lossless';
-import type { Actual, ActualForward } from './actual.ts';
-import type { Desired, WantedForward } from './desired.ts';
-import { effective, NOTHING, overrideChanges } from './effective.ts';
-import { changesBetween, changesOfNew, type Step, type Steps } from './step.ts';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import type { CurrentForward, CurrentState } from './actual.ts';
+import type { DesiredForward, DesiredState } from './desired.ts';
+import { applyOverrides, NO_OVERRIDES, toolChanges } from './effective.ts';
+import { diffMembers, initialMembers, type PlannedSteps, type Step } from './step.ts';
 
 /** What becomes of the forwards, besides the steps. */
-export interface ForwardPlan extends Steps {
+export interface ForwardPlan extends PlannedSteps {
   /** By name, every forward that there will be, in order of registration. */
-  readonly after: ReadonlyMap<string, ActualForward>;
+  readonly result: ReadonlyMap<string, CurrentForward>;
   /** Those that are registered by a step, so that nothing is known yet of their tools. */
-  readonly fresh: ReadonlySet<string>;
+  readonly registered: ReadonlySet<string>;
   /** Those that a step deletes, to be registered again or not. */
   readonly deleted: ReadonlySet<string>;
 }
 
 /** What to do with forwards. There is no PUT: one that differs is deleted and registered anew (specification, "Endpoints"). */
-export function planForwards(desired: Desired, actual: Actual, prune: boolean): ForwardPlan {
+export function planForwards(desired: DesiredState, actual: CurrentState, prune: boolean): ForwardPlan {
   const known = new Map(actual.forwards.map((forward) => [forward.name, forward]));
-  const made: Step[] = [];
+  const upserts: Step[] = [];
   const stay = new Map(known);
-  const fresh = new Map<string, ActualForward>();
+  const registered = new Map<string, CurrentForward>();
   for (const forward of desired.forwards) {
     const { name } = forward;
     const before = known.get(name);
     if (!before) {
-      made.push({ kind: 'forward', action: 'create', name, forward, changes: changesOfNew(shown(forward)), notes: [] });
+      upserts.push({
+        kind: 'forward',
+        action: 'create',
+        name,
+        forward,
+        changes: initialMembers(forwardMembers(forward)),
+        notes: [],
+      });
     } else {
-      const changes = changesBetween(shown(before), shown(forward));
+      const changes = diffMembers(forwardMembers(before), forwardMembers(forward));
       if (changes.length === 0) continue;
-      made.push({
+      upserts.push({
         kind: 'forward',
         action: 'replace',
         name,
         forward,
         changes,
-        notes: lossesOf(before, desired, actual),
+        notes: replacementNotes(before, desired, actual),
       });
     }
-    fresh.set(name, forward);
+    registered.set(name, forward);
     stay.delete(name);
   }
   const named = new Set(desired.forwards.map(({ name }) => name));
   const unnamed = prune ? actual.forwards.filter(({ name }) => !named.has(name)) : [];
   for (const { name } of unnamed) stay.delete(name);
-  const gone = unnamed.map(
+  const deletions = unnamed.map(
     ({ name }): Step => ({ kind: 'forward', action: 'delete', name, changes: [], notes: ['with all that it brought'] }),
   );
-  const deleted = new Set([...unnamed.map(({ name }) => name), ...[...fresh.keys()].filter((name) => known.has(name))]);
-  return { made, gone, after: new Map([...stay, ...fresh]), fresh: new Set(fresh.keys()), deleted };
+  const deleted = new Set([
+    ...unnamed.map(({ name }) => name),
+    ...[...registered.keys()].filter((name) => known.has(name)),
+  ]);
+  return {
+    upserts,
+    deletions,
+    result: new Map([...stay, ...registered]),
+    registered: new Set(registered.keys()),
+    deleted,
+  };
 }
 
-function lossesOf(forward: ActualForward, { overrides }: Desired, { discovered }: Actual): string[] {
+function replacementNotes(
+  forward: CurrentForward,
+  { overrides }: DesiredState,
+  { discovered }: CurrentState,
+): string[] {
   const named = new Set(overrides.filter((each) => each.forward === forward.name).map((each) => each.upstreamName));
   const lost = discovered
     .filter((tool) => tool.forward === forward.name && !named.has(tool.upstreamName))
-    .filter((tool) => overrideChanges(tool, effective(NOTHING, tool, forward)).length > 0)
+    .filter((tool) => toolChanges(tool, applyOverrides(NO_OVERRIDES, tool, forward)).length > 0)
     .map((tool) => tool.name);
   return [
     'a forward cannot be changed: it is deleted and registered anew, and what was changed on its resources and prompts goes',
@@ -64,6 +84,6 @@ function lossesOf(forward: ActualForward, { overrides }: Desired, { discovered }
   ];
 }
 
-function shown({ name, address, namespace, labels, prefix }: WantedForward | ActualForward): JsonObject {
+function forwardMembers({ name, address, namespace, labels, prefix }: DesiredForward | CurrentForward): JsonObject {
   return { name, address, namespace, labels, ...(prefix !== '' && { prefix }) };
 }

@@ -1,28 +1,34 @@
-import { type ServiceInput, serviceAddress, serviceId } from '@sluice/contract';
-import type { JsonObject } from '@sluice/json/lossless';
-import type { Actual, ActualService } from './actual.ts';
-import type { Desired } from './desired.ts';
-import { changesBetween, changesOfNew, type Step, type Steps } from './step.ts';
+import { type ServiceInput, serviceAddress, serviceKey } from '@sluice/contract';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import type { CurrentService, CurrentState } from './actual.ts';
+import type { DesiredState } from './desired.ts';
+import { diffMembers, initialMembers, type PlannedSteps, type Step } from './step.ts';
 
 /** What to do with capability services. A POST replaces one of the same key (decisions 4.1). */
-export function planServices({ services: wanted }: Desired, { services: actual }: Actual, prune: boolean): Steps {
-  const known = new Map(actual.map((entry) => [serviceId(entry), entry]));
-  const made = wanted.flatMap(({ entry }): Step[] => {
-    const before = known.get(serviceId(entry));
+export function planServices(
+  { services: wanted }: DesiredState,
+  { services: actual }: CurrentState,
+  prune: boolean,
+): PlannedSteps {
+  const known = new Map(actual.map((entry) => [serviceKey(entry), entry]));
+  const upserts = wanted.flatMap(({ entry }): Step[] => {
+    const before = known.get(serviceKey(entry));
     const { name } = entry;
     if (!before) {
-      return [{ kind: 'service', action: 'create', name, entry, changes: changesOfNew(shown(entry)), notes: [] }];
+      return [
+        { kind: 'service', action: 'create', name, entry, changes: initialMembers(serviceMembers(entry)), notes: [] },
+      ];
     }
-    const changes = changesBetween(shown(before), shown(entry));
+    const changes = diffMembers(serviceMembers(before), serviceMembers(entry));
     return changes.length === 0 ? [] : [{ kind: 'service', action: 'update', name, entry, changes, notes: [] }];
   });
-  if (!prune) return { made, gone: [] };
-  const named = new Set(wanted.map(({ entry }) => serviceId(entry)));
-  const gone = actual.filter((entry) => !named.has(serviceId(entry)));
+  if (!prune) return { upserts, deletions: [] };
+  const named = new Set(wanted.map(({ entry }) => serviceKey(entry)));
+  const deletions = actual.filter((entry) => !named.has(serviceKey(entry)));
   return {
-    made,
-    gone: gone.map((entry) =>
-      removal(
+    upserts,
+    deletions: deletions.map((entry) =>
+      deletionStep(
         entry,
         wanted.map((each) => each.entry),
       ),
@@ -30,13 +36,13 @@ export function planServices({ services: wanted }: Desired, { services: actual }
   };
 }
 
-function removal(entry: ActualService, wanted: readonly ServiceInput[]): Step {
-  const again = wanted.filter(({ name, serviceType }) => name === entry.name && serviceType === entry.serviceType);
-  const notes = again.length === 0 ? [] : ['others of its name and type are registered anew'];
-  return { kind: 'service', action: 'delete', name: entry.name, entry, again, changes: [], notes };
+function deletionStep(entry: CurrentService, wanted: readonly ServiceInput[]): Step {
+  const reregister = wanted.filter(({ name, serviceType }) => name === entry.name && serviceType === entry.serviceType);
+  const notes = reregister.length === 0 ? [] : ['others of its name and type are registered anew'];
+  return { kind: 'service', action: 'delete', name: entry.name, entry, reregister, changes: [], notes };
 }
 
-function shown({
+function serviceMembers({
   name,
   host,
   port,
@@ -45,7 +51,7 @@ function shown({
   languageName,
   labels = {},
   id,
-}: ServiceShown): JsonObject {
+}: ServiceFields): JsonObject {
   return {
     name,
     address: serviceAddress({ host, port }),
@@ -57,6 +63,6 @@ function shown({
   };
 }
 
-type ServiceShown = Omit<ActualService, 'address' | 'labels'> & {
-  readonly labels?: ActualService['labels'] | undefined;
+type ServiceFields = Omit<CurrentService, 'address' | 'labels'> & {
+  readonly labels?: CurrentService['labels'] | undefined;
 };

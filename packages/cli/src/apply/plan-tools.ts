@@ -1,25 +1,25 @@
-import type { Actual, DiscoveredTool } from './actual.ts';
-import type { Desired, Wanted, WantedOverrides } from './desired.ts';
-import { DiscoveredTools } from './discovered-tools.ts';
-import { effective, flat, NOTHING, overrideChanges, type ToolHome } from './effective.ts';
+import type { CurrentState, DiscoveredTool } from './actual.ts';
+import type { DesiredOverrides, DesiredState, Overrides } from './desired.ts';
+import { ToolsByOrigin } from './discovered-tools.ts';
+import { applyOverrides, type ForwardDefaults, flattenTool, NO_OVERRIDES, toolChanges } from './effective.ts';
 import type { ForwardPlan } from './plan-forwards.ts';
-import { changesBetween, changesOfNew, type Step, type Steps } from './step.ts';
-import { misnamed } from './tool-finder.ts';
+import { diffMembers, initialMembers, type PlannedSteps, type Step } from './step.ts';
+import { explainMisnamed } from './tool-finder.ts';
 
 /** What to do with hand-made tools. Namespace and name are their key: with another one a tool is another tool. */
-export function planHandMade({ tools }: Desired, { handMade }: Actual, prune: boolean): Steps {
-  const known = new Map(handMade.map((tool) => [toolKey(tool.namespace, tool.name), tool]));
-  const made = tools.flatMap(({ namespace, name, members }): Step[] => {
+export function planManualTools({ tools }: DesiredState, { manual }: CurrentState, prune: boolean): PlannedSteps {
+  const known = new Map(manual.map((tool) => [toolKey(tool.namespace, tool.name), tool]));
+  const upserts = tools.flatMap(({ namespace, name, members }): Step[] => {
     const before = known.get(toolKey(namespace, name));
-    const changes = before ? changesBetween(before.members, members) : changesOfNew(members);
+    const changes = before ? diffMembers(before.members, members) : initialMembers(members);
     if (changes.length === 0) return [];
     return [{ kind: 'tool', action: before ? 'update' : 'create', namespace, name, members, changes, notes: [] }];
   });
   const named = new Set(tools.map(({ namespace, name }) => toolKey(namespace, name)));
-  const gone = prune ? handMade.filter(({ namespace, name }) => !named.has(toolKey(namespace, name))) : [];
+  const deletions = prune ? manual.filter(({ namespace, name }) => !named.has(toolKey(namespace, name))) : [];
   return {
-    made,
-    gone: gone.map(({ namespace, name }) => ({
+    upserts,
+    deletions: deletions.map(({ namespace, name }) => ({
       kind: 'tool',
       action: 'delete',
       namespace,
@@ -35,44 +35,44 @@ export function planHandMade({ tools }: Desired, { handMade }: Actual, prune: bo
  * say of them is planned as it stands. Adds to `problems` what cannot be.
  */
 export function planOverrides(
-  desired: Desired,
-  actual: Actual,
+  desired: DesiredState,
+  actual: CurrentState,
   forwards: ForwardPlan,
   prune: boolean,
   problems: string[],
 ): Step[] {
-  const tools = new DiscoveredTools(actual.discovered);
-  const keys = new Map(desired.tools.map(({ namespace, name, where }) => [toolKey(namespace, name), where]));
+  const tools = new ToolsByOrigin(actual.discovered);
+  const keys = new Map(desired.tools.map(({ namespace, name, position }) => [toolKey(namespace, name), position]));
   const steps: Step[] = [];
   for (const wanted of desired.overrides) {
-    const home = forwards.after.get(wanted.forward);
+    const home = forwards.result.get(wanted.forward);
     if (!home) {
       const why = forwards.deleted.has(wanted.forward) ? 'is not in the files, so that it goes' : 'is not known';
-      problems.push(`${wanted.where()}: tools: forward ${wanted.forward} ${why}`);
+      problems.push(`${wanted.position()}: tools: forward ${wanted.forward} ${why}`);
       continue;
     }
     const key = toolKey(wanted.namespace ?? home.namespace, wanted.name ?? home.prefix + wanted.upstreamName);
     const holder = keys.get(key);
-    if (holder) problems.push(`${wanted.where()}: tools: its name is given to another tool at ${holder()}`);
-    else keys.set(key, wanted.where);
-    const tool = forwards.fresh.has(wanted.forward) ? undefined : tools.find(wanted.forward, wanted.upstreamName);
+    if (holder) problems.push(`${wanted.position()}: tools: its name is given to another tool at ${holder()}`);
+    else keys.set(key, wanted.position);
+    const tool = forwards.registered.has(wanted.forward) ? undefined : tools.find(wanted.forward, wanted.upstreamName);
     if (tool) {
-      steps.push(...overrideSteps(tool, wanted, home, wanted.where));
+      steps.push(...overrideSteps(tool, wanted, home, wanted.position));
       continue;
     }
-    const unseen = unseenSteps(wanted, home, forwards);
-    const known = unseen.length === 0 || forwards.fresh.has(wanted.forward) ? [] : tools.all;
-    const mistake = misnamed(known, wanted.forward, wanted.upstreamName);
-    if (mistake === undefined) steps.push(...unseen);
-    else problems.push(`${wanted.where()}: tools: ${mistake}`);
+    const undiscovered = undiscoveredSteps(wanted, home, forwards);
+    const known = undiscovered.length === 0 || forwards.registered.has(wanted.forward) ? [] : tools.all;
+    const mistake = explainMisnamed(known, wanted.forward, wanted.upstreamName);
+    if (mistake === undefined) steps.push(...undiscovered);
+    else problems.push(`${wanted.position()}: tools: ${mistake}`);
   }
   if (!prune) return steps;
-  const named = new DiscoveredTools(desired.overrides);
+  const named = new ToolsByOrigin(desired.overrides);
   const unnamed = tools.all.filter((tool) => !named.find(tool.forward, tool.upstreamName));
   return [
     ...steps,
     ...unnamed.flatMap((tool) => {
-      const home = forwards.fresh.has(tool.forward) ? undefined : forwards.after.get(tool.forward);
+      const home = forwards.registered.has(tool.forward) ? undefined : forwards.result.get(tool.forward);
       if (!home) return [];
       const { forward, namespace, name, upstreamName } = tool;
       const key = toolKey(home.namespace, home.prefix + upstreamName);
@@ -81,7 +81,7 @@ export function planOverrides(
         const other = `tool ${upstreamName} of forward ${forward}`;
         problems.push(`${holder()}: tools: ${other} gets its name back, which is this one; say what that is called`);
       }
-      return overrideSteps(tool, NOTHING, home, undefined);
+      return overrideSteps(tool, NO_OVERRIDES, home, undefined);
     }),
   ];
 }
@@ -93,25 +93,36 @@ export function toolKey(namespace: string, name: string): string {
 
 function overrideSteps(
   tool: DiscoveredTool,
-  wanted: Wanted,
-  home: ToolHome,
-  where: WantedOverrides['where'] | undefined,
+  wanted: Overrides,
+  home: ForwardDefaults,
+  position: DesiredOverrides['position'] | undefined,
 ): Step[] {
-  const changes = overrideChanges(tool, effective(wanted, tool, home));
+  const changes = toolChanges(tool, applyOverrides(wanted, tool, home));
   const { forward, upstreamName, name, namespace } = tool;
   if (changes.length === 0) return [];
   return [
-    { kind: 'override', action: 'update', forward, upstreamName, name, namespace, wanted, where, changes, notes: [] },
+    {
+      kind: 'override',
+      action: 'update',
+      forward,
+      upstreamName,
+      name,
+      namespace,
+      wanted,
+      position,
+      changes,
+      notes: [],
+    },
   ];
 }
 
 /** For a tool that is not there, and may be once the forward is. */
-function unseenSteps(wanted: WantedOverrides, home: ToolHome, forwards: ForwardPlan): Step[] {
-  const { forward, upstreamName, where } = wanted;
+function undiscoveredSteps(wanted: DesiredOverrides, home: ForwardDefaults, forwards: ForwardPlan): Step[] {
+  const { forward, upstreamName, position } = wanted;
   const arrives = { name: home.prefix + upstreamName, namespace: home.namespace };
   const { name = arrives.name, namespace = arrives.namespace, labels, members } = wanted;
-  const changes = changesBetween({ ...arrives, labels: {} }, flat({ name, namespace, labels, members }));
+  const changes = diffMembers({ ...arrives, labels: {} }, flattenTool({ name, namespace, labels, members }));
   if (changes.length === 0) return [];
-  const notes = forwards.fresh.has(forward) ? [] : ['the forward has no such tool at present'];
-  return [{ kind: 'override', action: 'update', forward, upstreamName, ...arrives, wanted, where, changes, notes }];
+  const notes = forwards.registered.has(forward) ? [] : ['the forward has no such tool at present'];
+  return [{ kind: 'override', action: 'update', forward, upstreamName, ...arrives, wanted, position, changes, notes }];
 }

@@ -1,12 +1,12 @@
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Actual } from './actual.ts';
+import type { CurrentState } from './actual.ts';
 import { plan } from './plan.ts';
 import { ServiceModel } from './service-model.fixture.ts';
-import { readState } from './state-file.ts';
-import { stateOf } from './state-of.ts';
-import { yamlText } from './yaml-text.ts';
+import { readStateFiles } from './state-file.ts';
+import { toStateFile } from './state-of.ts';
+import { toYaml } from './yaml-text.ts';
 
 const SCHEMA = { type: 'object' };
 const UPSTREAMS = {
@@ -28,7 +28,7 @@ const forward = fc.record({
   namespace,
   labels,
 });
-const handMade = fc.record({
+const manual = fc.record({
   name: given,
   namespace,
   labels,
@@ -71,7 +71,7 @@ const state = fc
     services: fc.uniqueArray(service, {
       selector: ({ name, serviceType, serviceSubType }) => `${name} ${serviceType} ${serviceSubType}`,
     }),
-    tools: fc.uniqueArray(fc.oneof(handMade, override, override), {
+    tools: fc.uniqueArray(fc.oneof(manual, override, override), {
       maxLength: 8,
       selector: (tool: Tool) =>
         tool.forward ? `${tool.forward} ${tool.upstreamName}` : `${tool.namespace} ${tool.name}`,
@@ -94,7 +94,7 @@ const state = fc
   });
 
 function desired(value: object) {
-  return readState([{ name: 'state.json', text: JSON.stringify(value) }]);
+  return readStateFiles([{ name: 'state.json', text: JSON.stringify(value) }]);
 }
 
 function apply(model: ServiceModel, value: object, prune: boolean): void {
@@ -103,7 +103,7 @@ function apply(model: ServiceModel, value: object, prune: boolean): void {
 }
 
 /** Everything but the order, which tells what was there first. */
-function contents(actual: Actual): object {
+function contents(actual: CurrentState): object {
   const sorted = Object.entries(actual).map(([section, list]: [string, readonly object[]]) => [
     section,
     list.map((each) => JSON.stringify(each, keysInOrder)).sort(),
@@ -183,13 +183,13 @@ test('what is exported makes the same of an empty service, and nothing of this o
     fc.property(state, (before) => {
       const model = new ServiceModel(UPSTREAMS);
       apply(model, before, true);
-      const exported = yamlText(stateOf(model.actual()));
-      const read = readState([{ name: 'state.yaml', text: exported }]);
+      const exported = toYaml(toStateFile(model.actual()));
+      const read = readStateFiles([{ name: 'state.yaml', text: exported }]);
       expect(plan(read, model.actual(), { prune: true })).toEqual([]);
       const fresh = new ServiceModel(UPSTREAMS);
       fresh.run(plan(read, fresh.actual(), { prune: true }));
       expect(contents(fresh.actual())).toEqual(contents(model.actual()));
-      expect(yamlText(stateOf(fresh.actual())).split('\n').sort()).toEqual(exported.split('\n').sort());
+      expect(toYaml(toStateFile(fresh.actual())).split('\n').sort()).toEqual(exported.split('\n').sort());
     }),
     { numRuns: 200 },
   );

@@ -1,10 +1,10 @@
-import { parseLossless } from '@sluice/json/lossless';
+import { parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
-import type { Actual } from './actual.ts';
+import type { CurrentState } from './actual.ts';
 import { plan } from './plan.ts';
 import { ServiceModel } from './service-model.fixture.ts';
-import { planJson, planText } from './show.ts';
-import { readState } from './state-file.ts';
+import { formatPlan, planToJson } from './show.ts';
+import { readStateFiles } from './state-file.ts';
 
 const UPSTREAMS = {
   'http://one/mcp': {
@@ -15,15 +15,15 @@ const UPSTREAMS = {
 const UP = 'forwards: [{ name: up, address: http://one/mcp }]\n';
 const MADE = '{ description: "", uri: http://t/mcp, toolType: custom, input_schema: {} }';
 
-const read = (text: string) => readState([{ name: 'state.yaml', text }]);
-const actual = (...states: string[]): Actual => {
+const read = (text: string) => readStateFiles([{ name: 'state.yaml', text }]);
+const actual = (...states: string[]): CurrentState => {
   const model = new ServiceModel(UPSTREAMS);
   for (const state of states) model.run(plan(read(state), model.actual(), { prune: false }));
   return model.actual();
 };
-const steps = (text: string, from: Actual, prune = false) => plan(read(text), from, { prune });
-const shown = (text: string, from: Actual, prune = false) =>
-  planText(steps(text, from, prune), (_format, plain) => plain);
+const steps = (text: string, from: CurrentState, prune = false) => plan(read(text), from, { prune });
+const shown = (text: string, from: CurrentState, prune = false) =>
+  formatPlan(steps(text, from, prune), (_format, plain) => plain);
 
 test('a plan shows what is made, in the order in which it is made', () => {
   const state = `
@@ -73,13 +73,13 @@ test('a plan shows what was and what will be, and programs get whole values with
 
 1 change: 1 to change
 `);
-  expect(JSON.stringify(planJson(steps(after, before)))).toBe(
+  expect(JSON.stringify(planToJson(steps(after, before)))).toBe(
     `{"changes":[{"action":"update","kind":"tool","name":"x","namespace":"default","forward":"up","upstreamName":"x",` +
       `"members":[{"member":"description","from":"Ours","to":"X"},{"member":"annotations","to":{"weight":1.0}},` +
       `{"member":"title","to":"${'T'.repeat(80)}"}],"notes":[]}]}`,
   );
   const moved = 'forwards: [{ name: up, address: "http://two/mcp?key=new" }]';
-  expect(JSON.stringify(planJson(steps(moved, before)))).not.toContain('new"');
+  expect(JSON.stringify(planToJson(steps(moved, before)))).not.toContain('new"');
 });
 
 test('a forward that differs is replaced, and what is lost with it is said', () => {
@@ -168,7 +168,7 @@ tools: [{ name: made, namespace: old, <<: ${MADE} }, { name: other, namespace: o
       `{ name: s, address: "h:1", serviceType: code-execution-engine, languageName: ${language} }`;
     const before = actual(`services: [${entry('py')}, ${entry('js')}]`);
     expect(steps(`services: [${entry('js')}]`, before, true)).toMatchObject([
-      { action: 'delete', entry: { languageName: 'py' }, again: [{ languageName: 'js' }] },
+      { action: 'delete', entry: { languageName: 'py' }, reregister: [{ languageName: 'js' }] },
     ]);
   });
 });
@@ -197,7 +197,7 @@ tools: [{ forward: b, upstreamName: x, name: b_x }, { forward: a, upstreamName: 
 - { forward: b, upstreamName: y, name: b_y }
 - { forward: a, upstreamName: x, name: y }
 - { forward: a, upstreamName: y, name: x }`;
-    const names = ({ discovered }: Actual) =>
+    const names = ({ discovered }: CurrentState) =>
       discovered.map(({ forward, upstreamName, name }) => [forward, upstreamName, name]);
     expect(names(actual(forwards, after)).sort()).toEqual([
       ['a', 'x', 'y'],

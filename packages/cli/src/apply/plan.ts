@@ -1,13 +1,13 @@
 import { Failure } from '../failure.ts';
-import type { Actual } from './actual.ts';
-import { Claims } from './claims.ts';
-import { conflicts } from './conflicts.ts';
-import type { Desired, Section } from './desired.ts';
-import { inOrder } from './order.ts';
+import type { CurrentState } from './actual.ts';
+import { NameClaims } from './claims.ts';
+import { findConflicts } from './conflicts.ts';
+import type { DesiredState, Section } from './desired.ts';
+import { orderSteps } from './order.ts';
 import { planForwards } from './plan-forwards.ts';
-import { createNamespaces, namespacesAfter, removeNamespaces } from './plan-namespaces.ts';
+import { planNamespaceDeletions, planNamespaces, resultingNamespaces } from './plan-namespaces.ts';
 import { planServices } from './plan-services.ts';
-import { planHandMade, planOverrides } from './plan-tools.ts';
+import { planManualTools, planOverrides } from './plan-tools.ts';
 import type { Step } from './step.ts';
 
 /** Settings of {@link plan}. */
@@ -23,23 +23,23 @@ export interface PlanOptions {
  *
  * Throws {@link Failure} with everything in the files that cannot be made so.
  */
-export function plan(desired: Desired, actual: Actual, { prune }: PlanOptions): Step[] {
+export function plan(desired: DesiredState, actual: CurrentState, { prune }: PlanOptions): Step[] {
   const pruned = (section: Section): boolean => prune && desired.sections.has(section);
   const problems: string[] = [];
   const services = planServices(desired, actual, pruned('services'));
   const forwards = planForwards(desired, actual, pruned('forwards'));
-  const handMade = planHandMade(desired, actual, pruned('tools'));
+  const manual = planManualTools(desired, actual, pruned('tools'));
   const overrides = planOverrides(desired, actual, forwards, pruned('tools'), problems);
-  const steps = [...handMade.made, ...forwards.made, ...overrides, ...handMade.gone, ...forwards.gone];
-  const claims = new Claims(steps, actual, forwards);
+  const steps = [...manual.upserts, ...forwards.upserts, ...overrides, ...manual.deletions, ...forwards.deletions];
+  const claims = new NameClaims(steps, actual, forwards);
   // What the files say twice is in its own way too: told once.
-  if (problems.length === 0) problems.push(...conflicts(steps, desired, claims));
+  if (problems.length === 0) problems.push(...findConflicts(steps, desired, claims));
   const [first, ...others] = problems;
   if (first !== undefined && others.length === 0) throw new Failure(first);
   if (first !== undefined) throw new Failure(`${problems.length} problems`, { notes: problems });
 
-  const made = inOrder(steps, claims);
-  const namespaces = namespacesAfter(desired, actual, forwards, pruned('namespaces'));
-  const before = [...createNamespaces(namespaces, actual), ...services.made, ...made, ...services.gone];
-  return [...before, ...(pruned('namespaces') ? removeNamespaces(namespaces, actual, before, forwards) : [])];
+  const ordered = orderSteps(steps, claims);
+  const namespaces = resultingNamespaces(desired, actual, forwards, pruned('namespaces'));
+  const before = [...planNamespaces(namespaces, actual), ...services.upserts, ...ordered, ...services.deletions];
+  return [...before, ...(pruned('namespaces') ? planNamespaceDeletions(namespaces, actual, before, forwards) : [])];
 }

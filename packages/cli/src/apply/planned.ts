@@ -3,8 +3,8 @@ import { type Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import { readText } from '../files/read.ts';
-import { harmlessLine } from '../terminal/harmless.ts';
-import { type Actual, readActual } from './actual.ts';
+import { sanitizeLine } from '../terminal/harmless.ts';
+import { type CurrentState, readCurrentState } from './actual.ts';
 import { plan } from './plan.ts';
 import type { Step } from './step.ts';
 
@@ -18,32 +18,37 @@ export interface StateOptions {
 export function addStateOptions(command: Command): Command {
   return command
     .addOption(
-      new Option('-f, --file <file>', 'state file, YAML or JSON; - is standard input; may be given several times')
+      new Option('-f, --file <file>', 'State file (YAML or JSON), "-" for standard input; may be repeated')
         .argParser((file: string, before: readonly string[] = []) => [...before, file])
         .makeOptionMandatory(),
     )
-    .addOption(new Option('--prune', 'what the files do not name goes, in the sections that they have'));
+    .addOption(
+      new Option('--prune', 'Delete entries that are not in the files, in the sections that the files contain'),
+    );
 }
 
 /** A plan, and what it was made of. */
-export interface Planned {
+export interface PreparedPlan {
   readonly client: Client;
-  readonly actual: Actual;
+  readonly actual: CurrentState;
   readonly steps: readonly Step[];
 }
 
 /** Reads the state files and the service, and plans. No request is sent before the files are known to be right. */
-export async function planned({ file, prune = false }: StateOptions, { terminal, connect }: Context): Promise<Planned> {
+export async function preparePlan(
+  { file, prune = false }: StateOptions,
+  { terminal, connect }: Context,
+): Promise<PreparedPlan> {
   if (file.filter((name) => name === '-').length > 1) throw new Failure('-f -: standard input can be read once');
   const texts = [];
   for (const name of file) {
     texts.push({ name: name === '-' ? 'standard input' : name, text: await readText(name, terminal) });
   }
   // The YAML parser is loaded for who needs it.
-  const { readState } = await import('./state-file.ts');
-  const desired = readState(texts);
-  for (const warning of desired.warnings) terminal.stderr.write(`warning: ${harmlessLine(warning)}\n`);
+  const { readStateFiles } = await import('./state-file.ts');
+  const desired = readStateFiles(texts);
+  for (const warning of desired.warnings) terminal.stderr.write(`warning: ${sanitizeLine(warning)}\n`);
   const client = await connect();
-  const actual = await readActual(client, prune);
+  const actual = await readCurrentState(client, prune);
   return { client, actual, steps: plan(desired, actual, { prune }) };
 }

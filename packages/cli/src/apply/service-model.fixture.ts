@@ -1,7 +1,7 @@
-import { type Labels, serviceId } from '@sluice/contract';
-import type { JsonObject } from '@sluice/json/lossless';
-import type { Actual, ActualForward, ActualService } from './actual.ts';
-import type { Contents, Step } from './step.ts';
+import { type Labels, serviceKey } from '@sluice/contract';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import type { CurrentForward, CurrentService, CurrentState } from './actual.ts';
+import type { NamespaceContents, Step } from './step.ts';
 
 /** A tool of the model. `origin` is what stays the same of a discovered one. */
 interface Entry {
@@ -21,8 +21,8 @@ export type Upstreams = Readonly<Record<string, Readonly<Record<string, JsonObje
 export class ServiceModel {
   readonly #upstreams: Upstreams;
   readonly #namespaces = new Map<string, Labels>([['default', {}]]);
-  readonly #forwards = new Map<string, ActualForward>();
-  readonly #services = new Map<string, ActualService>();
+  readonly #forwards = new Map<string, CurrentForward>();
+  readonly #services = new Map<string, CurrentService>();
   /** By key, who claims it; the first is served. */
   readonly #claims = new Map<string, Entry[]>();
 
@@ -30,7 +30,7 @@ export class ServiceModel {
     this.#upstreams = upstreams;
   }
 
-  actual(): Actual {
+  actual(): CurrentState {
     const served = [...this.#claims.values()].flatMap(([first]) => (first ? [first] : []));
     const shadowed = [...this.#claims.values()].flatMap(([, ...others]) => others);
     const discovered = [...served, ...shadowed].flatMap((entry) =>
@@ -40,7 +40,7 @@ export class ServiceModel {
       namespaces: [...this.#namespaces].map(([name, labels]) => ({ name, labels })),
       forwards: [...this.#forwards.values()],
       services: [...this.#services.values()],
-      handMade: served
+      manual: served
         .filter(({ origin }) => !origin)
         .map(({ namespace, name, labels, members }) => ({
           namespace,
@@ -73,7 +73,7 @@ export class ServiceModel {
     }
     const forwards = [...this.#forwards.values()].filter(({ namespace }) => namespace === step.name);
     const entries = this.#entries().filter(({ namespace }) => namespace === step.name);
-    const held: Contents = { tools: entries.length, resources: 0, prompts: 0, forwards: forwards.length };
+    const held: NamespaceContents = { tools: entries.length, resources: 0, prompts: 0, forwards: forwards.length };
     if (JSON.stringify(held) !== JSON.stringify(step.contents)) throw new Error(`namespace ${step.name} holds more`);
     for (const { name } of forwards) this.#removeForward(name);
     for (const entry of entries) this.#drop(entry);
@@ -86,14 +86,14 @@ export class ServiceModel {
     for (const [id, each] of this.#services) {
       if (each.name === name && each.serviceType === serviceType) this.#services.delete(id);
     }
-    for (const entry of step.again) this.#putService(entry);
+    for (const entry of step.reregister) this.#putService(entry);
   }
 
   #putService({
     labels = {},
     ...entry
-  }: Omit<ActualService, 'address' | 'labels'> & { labels?: Labels | undefined }): void {
-    this.#services.set(serviceId(entry), { ...entry, labels, address: `${entry.host}:${entry.port}` });
+  }: Omit<CurrentService, 'address' | 'labels'> & { labels?: Labels | undefined }): void {
+    this.#services.set(serviceKey(entry), { ...entry, labels, address: `${entry.host}:${entry.port}` });
   }
 
   #forward(step: Step & { kind: 'forward' }): void {

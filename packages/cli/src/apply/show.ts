@@ -1,13 +1,13 @@
-import type { JsonObject, JsonValue } from '@sluice/json/lossless';
-import { explain } from '../connection/explain.ts';
-import { harmlessLine } from '../terminal/harmless.ts';
+import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
+import { explainError } from '../connection/explain.ts';
+import { sanitizeLine } from '../terminal/harmless.ts';
 import type { Style } from '../terminal/style.ts';
 import type { Outcome } from './execute.ts';
 import type { Change, Step } from './step.ts';
 
 const SIGNS = { create: '+', update: '~', park: '~', replace: '±', delete: '-' } as const;
-const COLOURS = { create: 'green', update: 'yellow', park: 'yellow', replace: 'yellow', delete: 'red' } as const;
-const COUNTED = [
+const COLORS = { create: 'green', update: 'yellow', park: 'yellow', replace: 'yellow', delete: 'red' } as const;
+const SUMMARY_TERMS = [
   ['create', 'to create'],
   ['update', 'to change'],
   ['replace', 'to replace'],
@@ -15,17 +15,17 @@ const COUNTED = [
 ] as const;
 
 /** The plan for people: a line per step, its changes and notes below it, and how many there are of each kind. */
-export function planText(steps: readonly Step[], style: Style): string {
+export function formatPlan(steps: readonly Step[], style: Style): string {
   const lines = steps.flatMap((step) => [
-    style(COLOURS[step.action], `${SIGNS[step.action]} ${subject(step)}`),
-    ...step.changes.filter(says(step)).map((change) => `    ${changeLine(change, step.action === 'create')}`),
-    ...step.notes.map((note) => `    (${harmlessLine(note)})`),
+    style(COLORS[step.action], `${SIGNS[step.action]} ${describeStep(step)}`),
+    ...step.changes.filter(isListed(step)).map((change) => `    ${formatChange(change, step.action === 'create')}`),
+    ...step.notes.map((note) => `    (${sanitizeLine(note)})`),
   ]);
-  return [...lines, '', summary(steps), ''].join('\n');
+  return [...lines, '', formatSummary(steps), ''].join('\n');
 }
 
 /** What a new thing is called stands in the line above. */
-function says(step: Step): (change: Step['changes'][number]) => boolean {
+function isListed(step: Step): (change: Step['changes'][number]) => boolean {
   return ({ member }) =>
     step.action !== 'create' ||
     (member !== 'name' && member !== 'namespace') ||
@@ -33,8 +33,8 @@ function says(step: Step): (change: Step['changes'][number]) => boolean {
 }
 
 /** `3 changes: 1 to create, 2 to delete`. */
-function summary(steps: readonly Step[]): string {
-  const counts = COUNTED.map(([action, words]) => {
+function formatSummary(steps: readonly Step[]): string {
+  const counts = SUMMARY_TERMS.map(([action, words]) => {
     const count = steps.filter(
       (step) => step.action === action || (action === 'update' && step.action === 'park'),
     ).length;
@@ -44,24 +44,24 @@ function summary(steps: readonly Step[]): string {
 }
 
 /** The plan for programs: `{changes: [{action, kind, name, ..., members: [{member, from, to}], notes}]}`. */
-export function planJson(steps: readonly Step[]): { changes: JsonObject[] } {
-  return { changes: steps.map(stepJson) };
+export function planToJson(steps: readonly Step[]): { changes: JsonObject[] } {
+  return { changes: steps.map(stepToJson) };
 }
 
 /** One step for programs. Values are whole, but without the secrets in them. */
-function stepJson(step: Step): JsonObject {
+function stepToJson(step: Step): JsonObject {
   const members = step.changes.map(({ member, from, to }): JsonObject => ({ member, ...shown(member, { from, to }) }));
   return {
     action: step.action === 'park' ? 'update' : step.action,
     kind: step.kind === 'override' ? 'tool' : step.kind,
     name: step.name,
-    ...identity(step),
+    ...identityMembers(step),
     members,
     notes: [...step.notes],
   };
 }
 
-function identity(step: Step): JsonObject {
+function identityMembers(step: Step): JsonObject {
   switch (step.kind) {
     case 'namespace':
       return step.action === 'delete' ? { contents: { ...step.contents } } : {};
@@ -85,20 +85,26 @@ function identity(step: Step): JsonObject {
 function shown(member: string, values: Readonly<Record<string, JsonValue | undefined>>): JsonObject {
   return Object.fromEntries(
     Object.entries(values).flatMap(([which, value]) =>
-      value === undefined ? [] : [[which, withoutSecrets(member, value)] as const],
+      value === undefined ? [] : [[which, redactUrl(member, value)] as const],
     ),
   );
 }
 
-const DONE = { create: 'created', update: 'changed', park: 'changed', replace: 'replaced', delete: 'deleted' } as const;
+const PAST_TENSE = {
+  create: 'created',
+  update: 'changed',
+  park: 'changed',
+  replace: 'replaced',
+  delete: 'deleted',
+} as const;
 
 /** A step that has had its turn, or will not have it, on a line for people. Why it failed is told at the end. */
-export function outcomeLine(outcome: Outcome, style: Style): string {
-  const what = subject(outcome.step);
+export function formatOutcome(outcome: Outcome, style: Style): string {
+  const what = describeStep(outcome.step);
   switch (outcome.status) {
     case 'done': {
-      const notes = outcome.notes.length === 0 ? '' : ` (${harmlessLine(outcome.notes.join('; '))})`;
-      return `${style('green', DONE[outcome.step.action])} ${what}${notes}`;
+      const notes = outcome.notes.length === 0 ? '' : ` (${sanitizeLine(outcome.notes.join('; '))})`;
+      return `${style('green', PAST_TENSE[outcome.step.action])} ${what}${notes}`;
     }
     case 'unchanged':
       return `${style('green', 'as it should be')} ${what}`;
@@ -110,73 +116,73 @@ export function outcomeLine(outcome: Outcome, style: Style): string {
 }
 
 /** Which step failed and why, on one line. */
-export function failureLine({ step, error }: Failed, host: string): string {
-  return `${subject(step)}: ${reason(error, host)}`;
+export function formatFailure({ step, error }: FailedOutcome, host: string): string {
+  return `${describeStep(step)}: ${failureReason(error, host)}`;
 }
 
-type Failed = Extract<Outcome, { status: 'failed' }>;
+type FailedOutcome = Extract<Outcome, { status: 'failed' }>;
 
-function reason(error: unknown, host: string): string {
-  const { message, notes } = explain(error, host);
-  return harmlessLine([message, ...notes].join('; '));
+function failureReason(error: unknown, host: string): string {
+  const { message, notes } = explainError(error, host);
+  return sanitizeLine([message, ...notes].join('; '));
 }
 
 /** The report for programs: `{changes: [{..., status, error?}]}`, the status of each being done, unchanged, failed or not done. */
-export function reportJson(outcomes: readonly Outcome[], host: string): { changes: JsonObject[] } {
+export function reportToJson(outcomes: readonly Outcome[], host: string): { changes: JsonObject[] } {
   return {
     changes: outcomes.map((outcome) => ({
-      ...stepJson(outcome.step),
+      ...stepToJson(outcome.step),
       status: outcome.status,
       ...(outcome.status === 'done' && { result: [...outcome.notes] }),
-      ...(outcome.status === 'failed' && { error: reason(outcome.error, host) }),
+      ...(outcome.status === 'failed' && { error: failureReason(outcome.error, host) }),
     })),
   };
 }
 
 /** What a step is about: `tool say in namespace default`. */
-function subject(step: Step): string {
+function describeStep(step: Step): string {
   switch (step.kind) {
     case 'namespace':
     case 'forward':
-      return harmlessLine(`${step.kind} ${step.name}`);
+      return sanitizeLine(`${step.kind} ${step.name}`);
     case 'service': {
       const { serviceType, serviceSubType, languageName } = step.entry;
       const key = [serviceType, serviceSubType, languageName].filter((part) => part !== undefined);
-      return harmlessLine(`service ${step.name} (${key.join(', ')})`);
+      return sanitizeLine(`service ${step.name} (${key.join(', ')})`);
     }
     case 'tool':
-      return harmlessLine(`tool ${step.name} in namespace ${step.namespace}`);
+      return sanitizeLine(`tool ${step.name} in namespace ${step.namespace}`);
     case 'override': {
       const theirs = step.name === step.upstreamName ? '' : `, there ${step.upstreamName}`;
-      return harmlessLine(`tool ${step.name} in namespace ${step.namespace} (forward ${step.forward}${theirs})`);
+      return sanitizeLine(`tool ${step.name} in namespace ${step.namespace} (forward ${step.forward}${theirs})`);
     }
   }
 }
 
 /** Longest value that is shown whole. */
-const LONGEST = 60;
+const MAX_VALUE_LENGTH = 60;
 
 /** One member's change on a line: `labels: {} -> {"team":"a"}`. */
-function changeLine({ member, from, to }: Change, isNew: boolean): string {
+function formatChange({ member, from, to }: Change, isNew: boolean): string {
   const line =
     isNew || (from === undefined && to !== undefined)
-      ? `${member}: ${shortened(member, to)}`
-      : `${member}: ${shortened(member, from)} -> ${shortened(member, to)}`;
-  return harmlessLine(line);
+      ? `${member}: ${formatValue(member, to)}`
+      : `${member}: ${formatValue(member, from)} -> ${formatValue(member, to)}`;
+  return sanitizeLine(line);
 }
 
-function shortened(member: string, value: JsonValue | undefined): string {
+function formatValue(member: string, value: JsonValue | undefined): string {
   if (value === undefined) return '(none)';
-  const text = JSON.stringify(withoutSecrets(member, value));
-  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+  const text = JSON.stringify(redactUrl(member, value));
+  return text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH)}…` : text;
 }
 
 /** Members that are addresses. Credentials may stand in them, which belong on no screen and in no build log. */
-const ADDRESSES = ['address', 'uri', 'configurationURI', 'secretsURI'];
+const URL_MEMBERS = ['address', 'uri', 'configurationURI', 'secretsURI'];
 
 /** The value, of an address without user, password, fragment and the values in its query. */
-function withoutSecrets(member: string, value: JsonValue): JsonValue {
-  if (typeof value !== 'string' || !ADDRESSES.includes(member)) return value;
+function redactUrl(member: string, value: JsonValue): JsonValue {
+  if (typeof value !== 'string' || !URL_MEMBERS.includes(member)) return value;
   const [, base = '', query, fragment] = /^([^?#]*)(\?[^#]*)?(#.*)?$/s.exec(value) ?? [];
   const parts = query?.slice(1).split('&') ?? [];
   const shown = parts.map((part) => (part.includes('=') ? part.replace(/=.*/s, '=***') : '***')).join('&');

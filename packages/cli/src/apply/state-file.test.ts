@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { Failure } from '../failure.ts';
-import { readState } from './state-file.ts';
+import { readStateFiles } from './state-file.ts';
 
-const read = (text: string, name = 's.yaml') => readState([{ name, text }]);
+const read = (text: string, name = 's.yaml') => readStateFiles([{ name, text }]);
 
 function problems(text: string): readonly string[] {
   try {
@@ -120,7 +120,7 @@ test.each([
   ],
   [
     'services: [{ name: s, address: "h:1", port: 2, serviceType: tool-invoker }]',
-    ['s.yaml:1:39: services: port: contradicts address'],
+    ['s.yaml:1:39: services: port: does not match address'],
   ],
   [
     'tools:\n- name: t\n  type: x\n',
@@ -197,11 +197,11 @@ test('of many problems the first ones are listed, and each place is found in a m
 
 test('several files are one state, in which nothing is said twice', () => {
   const one = { name: 'one.yaml', text: 'namespaces: [{ name: a }]' };
-  expect(readState([one, { name: 'two.yaml', text: 'namespaces: [{ name: b }]' }]).namespaces).toMatchObject([
+  expect(readStateFiles([one, { name: 'two.yaml', text: 'namespaces: [{ name: b }]' }]).namespaces).toMatchObject([
     { name: 'a' },
     { name: 'b' },
   ]);
-  expect(() => readState([one, { ...one, name: 'two.yaml' }])).toThrow(
+  expect(() => readStateFiles([one, { ...one, name: 'two.yaml' }])).toThrow(
     'two.yaml:1:14: namespaces: is there already at one.yaml:1:14',
   );
 });

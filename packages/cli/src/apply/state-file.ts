@@ -1,26 +1,26 @@
 import {
   DEFAULT_NAMESPACE,
   forwardInput,
-  meantUri,
   namespace,
   namespaceInput,
   service,
-  serviceId,
   serviceInput,
+  serviceKey,
+  suggestUriMember,
   toolAliases,
   toolInput,
 } from '@sluice/contract';
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import type { z } from 'zod';
 import { Failure } from '../failure.ts';
-import { type KeyPath, type LocatedDocument, readLocated } from '../files/located-document.ts';
-import { type Desired, SECTIONS, type Section } from './desired.ts';
-import { isOfService } from './effective.ts';
-import { meantMember } from './misspelt.ts';
-import { toolOverrides } from './tool-overrides.ts';
+import { type KeyPath, type LocatedDocument, parseLocated } from '../files/located-document.ts';
+import { type DesiredState, SECTIONS, type Section } from './desired.ts';
+import { isServiceLabel } from './effective.ts';
+import { suggestMember } from './misspelt.ts';
+import { toolOverridesSchema } from './tool-overrides.ts';
 
 /** A state file as it was read. */
-export interface StateText {
+export interface StateSource {
   /** As messages name it. */
   readonly name: string;
   readonly text: string;
@@ -30,14 +30,14 @@ export interface StateText {
  * What state files say together (docs/desired-state.md). Throws {@link Failure} with everything that is wrong with them,
  * each with file, line and column.
  */
-export function readState(texts: readonly StateText[]): Desired {
+export function readStateFiles(texts: readonly StateSource[]): DesiredState {
   const reader = new StateReader();
   for (const { name, text } of texts) reader.read(name, text);
   return reader.result();
 }
 
 /** Members that a section's entries may have. Those of tools are open: what is not known is kept (decisions 4.1). */
-const KNOWN: Readonly<Partial<Record<Section, readonly string[]>>> = {
+const KNOWN_MEMBERS: Readonly<Partial<Record<Section, readonly string[]>>> = {
   namespaces: Object.keys(namespace.shape),
   forwards: Object.keys(forwardInput.shape),
   services: Object.keys(service.shape).filter((member) => member !== 'health'),
@@ -45,62 +45,64 @@ const KNOWN: Readonly<Partial<Record<Section, readonly string[]>>> = {
 
 const ALIASES = new Map(Object.entries(toolAliases));
 
-const EMPTY: LocatedDocument = { content: null, where: () => '' };
+const EMPTY: LocatedDocument = { content: null, positionOf: () => '' };
 
 /** One entry of a section: its value, and where it stands. */
-interface Item {
+interface Entry {
   readonly section: Section;
   readonly value: JsonObject;
-  readonly where: (path?: KeyPath) => string;
+  readonly position: (path?: KeyPath) => string;
 }
 
 /** Problems that are listed one by one. */
-const TOLD = 20;
+const MAX_PROBLEMS = 20;
 
 class StateReader {
   readonly #problems: string[] = [];
   readonly #warnings: string[] = [];
   readonly #sections = new Set<Section>();
-  readonly #namespaces: Desired['namespaces'][number][] = [];
-  readonly #forwards: Desired['forwards'][number][] = [];
-  readonly #services: Desired['services'][number][] = [];
-  readonly #tools: Desired['tools'][number][] = [];
-  readonly #overrides: Desired['overrides'][number][] = [];
+  readonly #namespaces: DesiredState['namespaces'][number][] = [];
+  readonly #forwards: DesiredState['forwards'][number][] = [];
+  readonly #services: DesiredState['services'][number][] = [];
+  readonly #tools: DesiredState['tools'][number][] = [];
+  readonly #overrides: DesiredState['overrides'][number][] = [];
   /** By identity, where it stands. */
   readonly #seen = new Map<string, () => string>();
 
   read(name: string, text: string): void {
     // Nothing at all is more often what is left of something that went wrong than a state.
-    const { content, where } = text.trim() === '' ? EMPTY : readLocated(text, name);
+    const { content, positionOf } = text.trim() === '' ? EMPTY : parseLocated(text, name);
     if (content === null) {
       this.#problems.push(`${name} is empty; a state without anything is {}`);
       return;
     }
     if (!isJsonObject(content)) {
-      this.#problems.push(`${where([])}: must be a map with any of ${SECTIONS.join(', ')}`);
+      this.#problems.push(`${positionOf([])}: must be a map with any of ${SECTIONS.join(', ')}`);
       return;
     }
     for (const [key, list] of Object.entries(content)) {
       const section = SECTIONS.find((known) => known === key);
       if (section === undefined) {
         const hint = key === 'evaluators' ? '; "sluice evaluators apply" takes these' : '';
-        this.#problems.push(`${where([key])}: unknown section ${quoted(key)}; there are ${SECTIONS.join(', ')}${hint}`);
+        this.#problems.push(
+          `${positionOf([key])}: unknown section ${quote(key)}; there are ${SECTIONS.join(', ')}${hint}`,
+        );
       } else if (!Array.isArray(list)) {
-        this.#problems.push(`${where([key])}: ${key} must be a list; [] is an empty one`);
+        this.#problems.push(`${positionOf([key])}: ${key} must be a list; [] is an empty one`);
       } else {
         this.#sections.add(section);
         list.forEach((value, index) => {
-          this.#item(section, value, (path = []) => where([key, index, ...path]));
+          this.#readEntry(section, value, (path = []) => positionOf([key, index, ...path]));
         });
       }
     }
   }
 
-  result(): Desired {
+  result(): DesiredState {
     const [first, ...others] = this.#problems;
     if (first !== undefined && others.length === 0) throw new Failure(first);
-    const more = this.#problems.length - TOLD;
-    const told = more > 0 ? [...this.#problems.slice(0, TOLD), `and ${more} more`] : this.#problems;
+    const more = this.#problems.length - MAX_PROBLEMS;
+    const told = more > 0 ? [...this.#problems.slice(0, MAX_PROBLEMS), `and ${more} more`] : this.#problems;
     if (first !== undefined) throw new Failure(`${this.#problems.length} problems`, { notes: told });
     return {
       warnings: this.#warnings,
@@ -113,118 +115,121 @@ class StateReader {
     };
   }
 
-  #item(section: Section, value: JsonValue, where: Item['where']): void {
+  #readEntry(section: Section, value: JsonValue, position: Entry['position']): void {
     if (!isJsonObject(value)) {
-      this.#problems.push(`${where()}: must be a map with the members of one of the ${section}`);
+      this.#problems.push(`${position()}: must be a map with the members of one of the ${section}`);
       return;
     }
-    const item = { section, value, where };
-    const known = KNOWN[section];
-    const strangers = known === undefined ? [] : Object.keys(value).filter((member) => !known.includes(member));
-    for (const member of strangers) {
-      this.#problem(item, [member], `unknown member; there are ${known?.join(', ')}`);
+    const entry = { section, value, position };
+    const known = KNOWN_MEMBERS[section];
+    const unknown = known === undefined ? [] : Object.keys(value).filter((member) => !known.includes(member));
+    for (const member of unknown) {
+      this.#addProblem(entry, [member], `unknown member; there are ${known?.join(', ')}`);
     }
-    if (strangers.length > 0) return;
-    if (section === 'namespaces') this.#namespace(item);
-    else if (section === 'forwards') this.#forward(item);
-    else if (section === 'services') this.#service(item);
-    else if (Object.hasOwn(value, 'forward')) this.#override(item);
-    else this.#tool(item);
+    if (unknown.length > 0) return;
+    if (section === 'namespaces') this.#readNamespace(entry);
+    else if (section === 'forwards') this.#readForward(entry);
+    else if (section === 'services') this.#readService(entry);
+    else if (Object.hasOwn(value, 'forward')) this.#readOverrides(entry);
+    else this.#readTool(entry);
   }
 
-  #namespace(item: Item): void {
-    const parsed = this.#parse(item, namespaceInput);
-    if (!parsed || !this.#isFirst(item, ['namespace', parsed.name])) return;
-    this.#namespaces.push({ name: parsed.name, labels: parsed.labels ?? {}, where: item.where });
+  #readNamespace(entry: Entry): void {
+    const parsed = this.#parse(entry, namespaceInput);
+    if (!parsed || !this.#isUnique(entry, ['namespace', parsed.name])) return;
+    this.#namespaces.push({ name: parsed.name, labels: parsed.labels ?? {}, position: entry.position });
   }
 
-  #forward(item: Item): void {
-    const parsed = this.#parse(item, forwardInput);
-    if (!parsed || !this.#isFirst(item, ['forward', parsed.name])) return;
+  #readForward(entry: Entry): void {
+    const parsed = this.#parse(entry, forwardInput);
+    if (!parsed || !this.#isUnique(entry, ['forward', parsed.name])) return;
     const { name, address, namespace: target = DEFAULT_NAMESPACE, labels = {}, prefix = '' } = parsed;
-    this.#forwards.push({ name, address, namespace: target, labels, prefix, where: item.where });
+    this.#forwards.push({ name, address, namespace: target, labels, prefix, position: entry.position });
   }
 
-  #service(item: Item): void {
-    const entry = this.#parse(item, serviceInput);
-    if (!entry || !this.#isFirst(item, ['service', serviceId(entry)])) return;
-    this.#services.push({ entry, where: item.where });
+  #readService(entry: Entry): void {
+    const service = this.#parse(entry, serviceInput);
+    if (!service || !this.#isUnique(entry, ['service', serviceKey(service)])) return;
+    this.#services.push({ entry: service, position: entry.position });
   }
 
-  #tool(item: Item): void {
-    if (Object.hasOwn(item.value, 'upstreamName')) {
-      this.#problem(item, ['upstreamName'], 'goes with forward, which says whose tool it is');
+  #readTool(entry: Entry): void {
+    if (Object.hasOwn(entry.value, 'upstreamName')) {
+      this.#addProblem(entry, ['upstreamName'], 'goes with forward, which says whose tool it is');
       return;
     }
-    const named = new Set(Object.keys(item.value).map((member) => ALIASES.get(member) ?? member));
+    const named = new Set(Object.keys(entry.value).map((member) => ALIASES.get(member) ?? member));
     if (!named.has('uri') && !named.has('toolType')) {
-      return this.#problem(item, [], 'a tool of a forward needs forward; one made by hand needs uri and toolType');
+      return this.#addProblem(entry, [], 'a tool of a forward needs forward; one made by hand needs uri and toolType');
     }
-    const parsed = this.#parse(item, toolInput);
-    if (!parsed || this.#hasMisspelt(item)) return;
+    const parsed = this.#parse(entry, toolInput);
+    if (!parsed || this.#hasMisspelledUri(entry)) return;
     const { name, namespace: target = DEFAULT_NAMESPACE, labels = {}, shadowed: _readOnly, ...others } = parsed;
-    if (!this.#isFirst(item, ['tool', target, name])) return;
-    this.#warn(item);
-    const members = { name, namespace: target, labels, ...given(others) };
-    this.#tools.push({ namespace: target, name, members, where: item.where });
+    if (!this.#isUnique(entry, ['tool', target, name])) return;
+    this.#warnMisspelled(entry);
+    const members = { name, namespace: target, labels, ...definedMembers(others) };
+    this.#tools.push({ namespace: target, name, members, position: entry.position });
   }
 
-  #override(item: Item): void {
-    const parsed = this.#parse(item, toolOverrides);
+  #readOverrides(entry: Entry): void {
+    const parsed = this.#parse(entry, toolOverridesSchema);
     if (!parsed) return;
     const { forward, name, upstreamName = name, namespace: target, labels = {}, ...others } = parsed;
-    if (upstreamName === undefined) return this.#problem(item, ['upstreamName'], 'is required, or name');
-    const reserved = Object.keys(labels).find(isOfService);
+    if (upstreamName === undefined) return this.#addProblem(entry, ['upstreamName'], 'is required, or name');
+    const reserved = Object.keys(labels).find(isServiceLabel);
     if (reserved !== undefined) {
-      return this.#problem(item, ['labels', reserved], 'is set by the service; leave it out');
+      return this.#addProblem(entry, ['labels', reserved], 'is set by the service; leave it out');
     }
-    if (!this.#isFirst(item, ['override', forward, upstreamName])) return;
-    this.#warn(item);
-    const members = given(others);
-    this.#overrides.push({ forward, upstreamName, name, namespace: target, labels, members, where: item.where });
+    if (!this.#isUnique(entry, ['override', forward, upstreamName])) return;
+    this.#warnMisspelled(entry);
+    const members = definedMembers(others);
+    this.#overrides.push({ forward, upstreamName, name, namespace: target, labels, members, position: entry.position });
   }
 
-  #parse<T extends z.ZodType>(item: Item, schema: T): z.output<T> | undefined {
-    const result = schema.safeParse(item.value, { reportInput: true, error: inWords });
+  #parse<T extends z.ZodType>(entry: Entry, schema: T): z.output<T> | undefined {
+    const result = schema.safeParse(entry.value, { reportInput: true, error: describeIssue });
     if (result.success) return result.data;
     for (const { path, message } of result.error.issues) {
-      this.#problem(item, path, message.replace(/^Invalid input: /, ''));
+      this.#addProblem(entry, path, message.replace(/^Invalid input: /, ''));
     }
     return undefined;
   }
 
-  #isFirst(item: Item, identity: readonly string[]): boolean {
+  #isUnique(entry: Entry, identity: readonly string[]): boolean {
     const key = JSON.stringify(identity);
     const before = this.#seen.get(key);
-    if (before) this.#problem(item, [], `is there already at ${before()}`);
-    else this.#seen.set(key, item.where);
+    if (before) this.#addProblem(entry, [], `is there already at ${before()}`);
+    else this.#seen.set(key, entry.position);
     return before === undefined;
   }
 
   /** Members that the service refuses, since they look as if they said where secrets are; an upstream may have them. */
-  #hasMisspelt(item: Item): boolean {
-    const misspelt = Object.keys(item.value).filter((member) => !ALIASES.has(member) && meantUri(member) !== undefined);
-    for (const member of misspelt) this.#problem(item, [member], `has no effect; it is spelled ${meantUri(member)}`);
+  #hasMisspelledUri(entry: Entry): boolean {
+    const misspelt = Object.keys(entry.value).filter(
+      (member) => !ALIASES.has(member) && suggestUriMember(member) !== undefined,
+    );
+    for (const member of misspelt)
+      this.#addProblem(entry, [member], `has no effect; it is spelled ${suggestUriMember(member)}`);
     return misspelt.length > 0;
   }
 
   /** Members that nobody knows are kept, but most of those that are near to a known one are meant to be that. */
-  #warn({ section, value, where }: Item): void {
+  #warnMisspelled({ section, value, position }: Entry): void {
     for (const member of Object.keys(value)) {
-      const meant = meantMember(member);
+      const meant = suggestMember(member);
       if (meant === undefined) continue;
-      this.#warnings.push(`${where([member])}: ${section}: ${member}: is not known, and kept; is ${meant} meant?`);
+      this.#warnings.push(`${position([member])}: ${section}: ${member}: is not known, and kept; is ${meant} meant?`);
     }
   }
 
-  #problem({ section, where }: Item, path: KeyPath, problem: string): void {
+  #addProblem({ section, position }: Entry, path: KeyPath, problem: string): void {
     const member = path.map(String).join('.');
-    this.#problems.push(`${where(path)}: ${section}: ${member === '' ? problem : `${member}: ${problem}`}`);
+    this.#problems.push(`${position(path)}: ${section}: ${member === '' ? problem : `${member}: ${problem}`}`);
   }
 }
 
 /** What is missing or of the wrong type, for someone who writes YAML; the other words are those of the contract. */
-const inWords: z.core.$ZodErrorMap = ({ code, input, expected }) => {
+const describeIssue: z.core.$ZodErrorMap = ({ code, input, expected }) => {
   if (input === undefined) return 'is required';
   if (code !== 'invalid_type') return undefined;
   if (expected === 'array') return 'must be a list';
@@ -233,11 +238,11 @@ const inWords: z.core.$ZodErrorMap = ({ code, input, expected }) => {
   return `must be a ${expected}${quote ? '; quote it' : ''}`;
 };
 
-function given(members: Readonly<Record<string, JsonValue | undefined>>): JsonObject {
+function definedMembers(members: Readonly<Record<string, JsonValue | undefined>>): JsonObject {
   const entries = Object.entries(members).filter((entry): entry is [string, JsonValue] => entry[1] !== undefined);
   return Object.fromEntries(entries);
 }
 
-function quoted(text: string): string {
+function quote(text: string): string {
   return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 }

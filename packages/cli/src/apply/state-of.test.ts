@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { plan } from './plan.ts';
-import { readState } from './state-file.ts';
-import { stateOf } from './state-of.ts';
+import { readStateFiles } from './state-file.ts';
+import { toStateFile } from './state-of.ts';
 
 const TOOL = {
   forward: 'up',
@@ -17,17 +17,17 @@ const SERVICE = {
   namespaces: [{ name: 'default', labels: {} }],
   forwards: [{ name: 'up', address: 'http://one/mcp', namespace: 'default', labels: {}, prefix: '' }],
   services: [],
-  handMade: [],
+  manual: [],
   // A copy in another namespace comes and goes with the first.
   discovered: [TOOL, { ...TOOL, namespace: 'other', labels: {} }],
   others: [],
 };
 
 test('what the service sets itself, and what it copied, is no state of an operator', () => {
-  const state = stateOf(SERVICE);
+  const state = toStateFile(SERVICE);
   expect(state.tools).toEqual([
     { forward: 'up', upstreamName: 'x', labels: { 'service.forward_headers': 'x-tenant' } },
   ]);
-  const again = readState([{ name: 'state', text: JSON.stringify(state) }]);
+  const again = readStateFiles([{ name: 'state', text: JSON.stringify(state) }]);
   expect(plan(again, SERVICE, { prune: false })).toEqual([]);
 });

@@ -1,30 +1,30 @@
 import { DEFAULT_NAMESPACE } from '@sluice/contract';
-import { identical } from '@sluice/json/equal';
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import type { Actual, DiscoveredTool } from './actual.ts';
+import { identical } from '@sluice/protocol/json/equal';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import type { CurrentState, DiscoveredTool } from './actual.ts';
 import type { Section } from './desired.ts';
-import { DiscoveredTools } from './discovered-tools.ts';
-import { isOfService, type ToolHome } from './effective.ts';
+import { ToolsByOrigin } from './discovered-tools.ts';
+import { type ForwardDefaults, isServiceLabel } from './effective.ts';
 
 /**
  * The content of a state file that says what the service has: all sections, each entry with the members that are not as
  * they would be without it. Of discovered tools it has those that an operator changed.
  */
-export function stateOf({
+export function toStateFile({
   namespaces,
   forwards,
   services,
-  handMade,
+  manual,
   discovered,
-}: Actual): Record<Section, JsonObject[]> {
+}: CurrentState): Record<Section, JsonObject[]> {
   const homes = new Map(forwards.map((forward) => [forward.name, forward]));
   return {
-    namespaces: namespaces.map(({ name, labels }) => ({ name, ...labelled(labels) })),
+    namespaces: namespaces.map(({ name, labels }) => ({ name, ...labelsMember(labels) })),
     forwards: forwards.map(({ name, address, namespace, labels, prefix }) => ({
       name,
       address,
-      ...placed(namespace, DEFAULT_NAMESPACE),
-      ...labelled(labels),
+      ...namespaceMember(namespace, DEFAULT_NAMESPACE),
+      ...labelsMember(labels),
       ...(prefix !== '' && { prefix }),
     })),
     services: services.map(({ name, address, serviceType, serviceSubType, languageName, labels, id }) => ({
@@ -33,21 +33,21 @@ export function stateOf({
       serviceType,
       ...(serviceSubType !== undefined && { serviceSubType }),
       ...(languageName !== undefined && { languageName }),
-      ...labelled(labels),
+      ...labelsMember(labels),
       ...(id !== undefined && { id }),
     })),
     tools: [
-      ...handMade.map(({ namespace, name, members }): JsonObject => {
+      ...manual.map(({ namespace, name, members }): JsonObject => {
         const { name: _name, namespace: _namespace, labels = {}, ...others } = members;
         return {
           name,
-          ...placed(namespace, DEFAULT_NAMESPACE),
-          ...(isJsonObject(labels) && labelled(labels)),
+          ...namespaceMember(namespace, DEFAULT_NAMESPACE),
+          ...(isJsonObject(labels) && labelsMember(labels)),
           ...others,
         };
       }),
-      ...new DiscoveredTools(discovered).all.flatMap((tool) => {
-        const changed = changedOn(tool, homes.get(tool.forward));
+      ...new ToolsByOrigin(discovered).all.flatMap((tool) => {
+        const changed = overridesOf(tool, homes.get(tool.forward));
         const { forward, upstreamName } = tool;
         return Object.keys(changed).length === 0 ? [] : [{ forward, upstreamName, ...changed }];
       }),
@@ -56,9 +56,12 @@ export function stateOf({
 }
 
 /** What an operator changed on a discovered tool, as a state file says it. */
-function changedOn(tool: DiscoveredTool, home: ToolHome = { namespace: DEFAULT_NAMESPACE, prefix: '' }): JsonObject {
+function overridesOf(
+  tool: DiscoveredTool,
+  home: ForwardDefaults = { namespace: DEFAULT_NAMESPACE, prefix: '' },
+): JsonObject {
   const { name, namespace, upstreamName, upstream } = tool;
-  const labels = Object.entries(tool.labels).filter(([label]) => !isOfService(label));
+  const labels = Object.entries(tool.labels).filter(([label]) => !isServiceLabel(label));
   const { uri: _uri, toolType: _toolType, ...members } = tool.members;
   const theirs = new Map(Object.entries(upstream));
   const changed = Object.entries(members).filter(([member, value]) => {
@@ -68,17 +71,17 @@ function changedOn(tool: DiscoveredTool, home: ToolHome = { namespace: DEFAULT_N
   const taken = [...theirs.keys()].filter((member) => !Object.hasOwn(members, member));
   return {
     ...(name !== home.prefix + upstreamName && { name }),
-    ...placed(namespace, home.namespace),
-    ...labelled(Object.fromEntries(labels)),
+    ...namespaceMember(namespace, home.namespace),
+    ...labelsMember(Object.fromEntries(labels)),
     ...Object.fromEntries(changed),
     ...Object.fromEntries(taken.map((member) => [member, null])),
   };
 }
 
-function labelled(labels: Readonly<JsonObject>): JsonObject {
+function labelsMember(labels: Readonly<JsonObject>): JsonObject {
   return Object.keys(labels).length === 0 ? {} : { labels };
 }
 
-function placed(namespace: string, usual: string): JsonObject {
+function namespaceMember(namespace: string, usual: string): JsonObject {
   return namespace === usual ? {} : { namespace };
 }

@@ -1,8 +1,8 @@
 import type { Labels, ServiceInput } from '@sluice/contract';
-import { identical } from '@sluice/json/equal';
-import type { JsonObject, JsonValue } from '@sluice/json/lossless';
-import type { ActualService } from './actual.ts';
-import type { Wanted, WantedForward } from './desired.ts';
+import { identical } from '@sluice/protocol/json/equal';
+import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
+import type { CurrentService } from './actual.ts';
+import type { DesiredForward, Overrides } from './desired.ts';
 
 /** One member that differs. */
 export interface Change {
@@ -13,7 +13,7 @@ export interface Change {
 }
 
 /** What is in a namespace that nothing else of the plan takes out of it. */
-export interface Contents {
+export interface NamespaceContents {
   readonly tools: number;
   readonly resources: number;
   readonly prompts: number;
@@ -30,14 +30,19 @@ export type Step = (NamespaceStep | ForwardStep | ServiceStep | ToolStep | Overr
 
 export type NamespaceStep =
   | { readonly kind: 'namespace'; readonly action: 'create' | 'update'; readonly name: string; readonly labels: Labels }
-  | { readonly kind: 'namespace'; readonly action: 'delete'; readonly name: string; readonly contents: Contents };
+  | {
+      readonly kind: 'namespace';
+      readonly action: 'delete';
+      readonly name: string;
+      readonly contents: NamespaceContents;
+    };
 
 export type ForwardStep =
   | {
       readonly kind: 'forward';
       readonly action: 'create' | 'replace';
       readonly name: string;
-      readonly forward: WantedForward;
+      readonly forward: DesiredForward;
     }
   | { readonly kind: 'forward'; readonly action: 'delete'; readonly name: string };
 
@@ -52,9 +57,9 @@ export type ServiceStep =
       readonly kind: 'service';
       readonly action: 'delete';
       readonly name: string;
-      readonly entry: ActualService;
+      readonly entry: CurrentService;
       /** Others of its name and type, which the API deletes along with it. */
-      readonly again: readonly ServiceInput[];
+      readonly reregister: readonly ServiceInput[];
     };
 
 /** A hand-made tool. */
@@ -78,21 +83,21 @@ export interface OverrideStep {
   /** Its name at present, or the one that it will be discovered under. */
   readonly name: string;
   readonly namespace: string;
-  readonly wanted: Wanted;
+  readonly wanted: Overrides;
   /** Where the file says so; undefined for what takes changes back. */
-  readonly where: (() => string) | undefined;
+  readonly position: (() => string) | undefined;
 }
 
 /** Steps that make things, and steps that take things away. */
-export interface Steps {
-  readonly made: Step[];
-  readonly gone: Step[];
+export interface PlannedSteps {
+  readonly upserts: Step[];
+  readonly deletions: Step[];
 }
 
 /** The members that differ, in the order of `to`, then those that go. The spelling of numbers counts. */
-export function changesBetween(from: JsonObject, to: JsonObject): Change[] {
+export function diffMembers(from: JsonObject, to: JsonObject): Change[] {
   const [old, next] = [new Map(Object.entries(from)), new Map(Object.entries(to))];
-  const changed = [...next].filter(([member, value]) => !same(old.get(member), value));
+  const changed = [...next].filter(([member, value]) => !isSame(old.get(member), value));
   const gone = [...old].filter(([member]) => !next.has(member));
   return [
     ...changed.map(([member, value]) => ({ member, from: old.get(member), to: value })),
@@ -101,16 +106,16 @@ export function changesBetween(from: JsonObject, to: JsonObject): Change[] {
 }
 
 /** What something new has, but empty maps, which say nothing. */
-export function changesOfNew(members: JsonObject): Change[] {
-  return changesBetween({}, members).filter(({ to }) => JSON.stringify(to) !== '{}');
+export function initialMembers(members: JsonObject): Change[] {
+  return diffMembers({}, members).filter(({ to }) => JSON.stringify(to) !== '{}');
 }
 
-function same(a: JsonValue | undefined, b: JsonValue): boolean {
+function isSame(a: JsonValue | undefined, b: JsonValue): boolean {
   return a !== undefined && identical(a, b);
 }
 
 /** What is in a namespace: `2 tools, 1 forward`; empty for nothing. */
-export function contentsText(contents: Readonly<Record<string, JsonValue>>): string {
+export function formatNamespaceContents(contents: Readonly<Record<string, JsonValue>>): string {
   const held = Object.entries(contents).filter(([, count]) => typeof count === 'number' && count > 0);
   return held.map(([what, count]) => `${count} ${count === 1 ? what.slice(0, -1) : what}`).join(', ');
 }

@@ -1,13 +1,13 @@
 import { entryName, jsonObject, jsonValue, toolAliases, toolMembers, withAliases } from '@sluice/contract';
 import { z } from 'zod';
 
-const fixed = z.never({ error: 'is set by its forward; leave it out' }).optional();
+const forwardManaged = z.never({ error: 'is set by its forward; leave it out' }).optional();
 
 /**
  * What somebody wants of a discovered tool, under canonical names: which one it is, and any of the members that a PUT can
  * change. A member that is left out follows the upstream; null takes an optional one of the upstream's away.
  */
-export const toolOverrides = withAliases(
+export const toolOverridesSchema = withAliases(
   toolAliases,
   toolMembers
     .partial()
@@ -19,10 +19,10 @@ export const toolOverrides = withAliases(
       annotations: jsonObject.nullable().optional(),
       icons: z.array(jsonValue).nullable().optional(),
       output_schema: jsonObject.nullable().optional(),
-      uri: fixed,
-      toolType: fixed,
-      shadowed: fixed,
-      upstream: fixed,
+      uri: forwardManaged,
+      toolType: forwardManaged,
+      shadowed: forwardManaged,
+      upstream: forwardManaged,
     })
     .catchall(jsonValue),
 );

@@ -1,9 +1,9 @@
-import { type JsonValue, parseLossless } from '@sluice/json/lossless';
+import { type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readLocated } from '../files/located-document.ts';
-import { harmlessText } from '../terminal/harmless.ts';
-import { yamlText } from './yaml-text.ts';
+import { parseLocated } from '../files/located-document.ts';
+import { sanitizeText } from '../terminal/harmless.ts';
+import { toYaml } from './yaml-text.ts';
 
 const number = fc.oneof(
   fc
@@ -79,8 +79,8 @@ const json = fc.letrec<{ value: string }>((tie) => ({
 test('nothing in it moves a cursor, turns the writing around or cannot be seen', () => {
   fc.assert(
     fc.property(string, (text) => {
-      const yaml = yamlText({ a: text, [text]: 1 });
-      expect(yaml).toBe(harmlessText(yaml));
+      const yaml = toYaml({ a: text, [text]: 1 });
+      expect(yaml).toBe(sanitizeText(yaml));
     }),
     { numRuns: 1000, examples: [['a\u009b31mRED\u202eevil'], ['\u001b[2J'], ['\u200b'], ['\u{e0041}']] },
   );
@@ -91,7 +91,7 @@ test('blanks stay, wherever they are', () => {
   fc.assert(
     fc.property(blank, fc.constantFrom('top', 'member', 'item'), (text, where) => {
       const value = where === 'top' ? text : where === 'item' ? [[text]] : { a: { b: text } };
-      expect(readLocated(yamlText(value), 'x').content).toEqual(value);
+      expect(parseLocated(toYaml(value), 'x').content).toEqual(value);
     }),
     { numRuns: 1000, examples: [[' \n', 'top']] },
   );
@@ -101,7 +101,7 @@ test('what is written as YAML is read again as it was, with every number in its 
   fc.assert(
     fc.property(json, (text) => {
       const value: JsonValue = parseLossless(text);
-      expect(JSON.stringify(readLocated(yamlText(value), 'x').content)).toBe(JSON.stringify(value));
+      expect(JSON.stringify(parseLocated(toYaml(value), 'x').content)).toBe(JSON.stringify(value));
     }),
     { numRuns: 1000 },
   );

@@ -1,6 +1,6 @@
-import type { JsonValue, RawNumber } from '@sluice/json/lossless';
+import type { JsonValue, RawNumber } from '@sluice/protocol/json/parse';
 import { Document, Scalar, type ScalarTag, visit } from 'yaml';
-import { harmlessJson } from '../terminal/harmless.ts';
+import { sanitizeJson } from '../terminal/harmless.ts';
 
 /** Numbers that a double does not spell as they came. Never read with this: `test` fits nothing. */
 const rawNumber: ScalarTag = {
@@ -22,19 +22,19 @@ const LOST_IN_BLOCK = /^\n* | $|\n +(?:\n|$)/;
  * A JSON value as YAML in which every number is spelled as it came, and nothing leads a terminal astray: it is read there
  * before it is read by anything else.
  */
-export function yamlText(value: JsonValue): string {
+export function toYaml(value: JsonValue): string {
   const document = new Document(value, { customTags: (tags) => [rawNumber, ...tags], aliasDuplicateObjects: false });
   visit(document, {
     Scalar: (_key, node) => {
       if (typeof node.value !== 'string') return;
       const { value: text } = node;
-      const plain = !NOT_PLAIN.test(text) && !LOST_IN_BLOCK.test(text) && harmlessJson(text) === text;
+      const plain = !NOT_PLAIN.test(text) && !LOST_IN_BLOCK.test(text) && sanitizeJson(text) === text;
       if (!plain) node.type = Scalar.QUOTE_DOUBLE;
     },
   });
   const text = document.toString({ lineWidth: 0, doubleQuotedMinMultiLineLength: Number.MAX_SAFE_INTEGER });
   // In double quotes, where such characters stand now, YAML has the escapes of JSON.
-  return harmlessJson(text);
+  return sanitizeJson(text);
 }
 
 function rawText(value: unknown): string {

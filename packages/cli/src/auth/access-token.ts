@@ -4,7 +4,7 @@ import { Failure } from '../failure.ts';
  * A token as a header can carry it, without the blanks around it. Throws {@link Failure} for any other, without
  * repeating it; what sends the request would repeat it in its own message.
  */
-export function accessToken(text: string, source: string): string {
+export function parseAccessToken(text: string, source: string): string {
   const token = text.trim();
   if (token === '') throw new Failure(`${source}: is empty`);
   if (!/^[\x21-\x7e]+$/.test(token)) throw new Failure(`${source}: has characters that no access token has`);
@@ -12,6 +12,6 @@ export function accessToken(text: string, source: string): string {
 }
 
 /** Enough of a token to recognise it, and nothing that it could be used by. */
-export function masked(token: string): string {
+export function maskToken(token: string): string {
   return token.length < 32 ? '********' : `${token.slice(0, 4)}********${token.slice(-4)}`;
 }

@@ -1,16 +1,16 @@
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { logInCommand } from './login-command.ts';
-import { logOutCommand } from './logout-command.ts';
+import { loginCommand } from './login-command.ts';
+import { logoutCommand } from './logout-command.ts';
 import { statusCommand } from './status-command.ts';
 import { tokenCommand } from './token-command.ts';
 
 /** `sluice auth` (decisions 1.8). */
-export function auth(context: Context): Command {
+export function authCommand(context: Context): Command {
   return new Command('auth')
-    .description('log in where an authenticating proxy stands before the service')
-    .addCommand(logInCommand(context))
-    .addCommand(logOutCommand(context))
+    .description('Manage credentials for the management API')
+    .addCommand(loginCommand(context))
+    .addCommand(logoutCommand(context))
     .addCommand(statusCommand(context))
     .addCommand(tokenCommand(context));
 }

@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Failure } from '../failure.ts';
 import { replaceFile } from '../files/replace-file.ts';
-import { codeOf, reasonOf } from '../files/system-error.ts';
+import { errorCode, errorReason } from '../files/system-error.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { type Credential, credential, credentialsFile } from './credentials.ts';
 import { withLock } from './file-lock.ts';
@@ -20,23 +20,23 @@ export interface CredentialStore {
    * of two that renew a log-in at once the second one sees the first one's: a refresh token may be good for one use, and
    * using it twice ends the log-in at many identity providers. Resolves with what is stored then.
    */
-  readonly change: (
+  readonly update: (
     host: string,
     to: (stored: Credential | undefined) => Promise<Credential | undefined> | Credential,
   ) => Promise<Credential | undefined>;
 }
 
 /** As they stand in the file, so that what is damaged stays as it is until it is replaced. */
-type Hosts = Map<string, unknown>;
+type StoredHosts = Map<string, unknown>;
 
 /**
  * The store in `$XDG_CONFIG_HOME/sluice/credentials.json`. A file that is damaged, or that others may read, is refused
  * with a `Failure` that names it; its content is in no message. What is damaged of one host is told and passed over.
  */
-export function credentialStore({ env, stderr }: Pick<Terminal, 'env' | 'stderr'>): CredentialStore {
+export function openCredentialStore({ env, stderr }: Pick<Terminal, 'env' | 'stderr'>): CredentialStore {
   const config = env.XDG_CONFIG_HOME || join(env.HOME || homedir(), '.config');
   const file = join(config, 'sluice', 'credentials.json');
-  const credentialOf = (hosts: Hosts, host: string): Credential | undefined => {
+  const credentialOf = (hosts: StoredHosts, host: string): Credential | undefined => {
     const stored = hosts.get(host);
     if (stored === undefined) return undefined;
     const { success, data } = credential.safeParse(stored);
@@ -55,8 +55,8 @@ export function credentialStore({ env, stderr }: Pick<Terminal, 'env' | 'stderr'
         return known;
       });
     },
-    change: async (host, to) => {
-      await makeFolder(dirname(file));
+    update: async (host, to) => {
+      await createFolder(dirname(file));
       return withLock(file, async () => {
         const hosts = await load(file);
         const before = credentialOf(hosts, host);
@@ -71,10 +71,10 @@ export function credentialStore({ env, stderr }: Pick<Terminal, 'env' | 'stderr'
   };
 }
 
-async function load(file: string): Promise<Hosts> {
+async function load(file: string): Promise<StoredHosts> {
   const handle = await open(file).catch((error: unknown) => {
-    if (codeOf(error) === 'ENOENT') return undefined;
-    throw new Failure(`${file}: cannot be read: ${reasonOf(error) ?? error}`, { cause: error });
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw new Failure(`${file}: cannot be read: ${errorReason(error) ?? error}`, { cause: error });
   });
   if (handle === undefined) return new Map();
   try {
@@ -89,7 +89,7 @@ async function load(file: string): Promise<Hosts> {
   }
 }
 
-function parse(file: string, text: string): Hosts {
+function parse(file: string, text: string): StoredHosts {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -101,22 +101,22 @@ function parse(file: string, text: string): Hosts {
   return new Map(Object.entries(data.hosts));
 }
 
-async function makeFolder(folder: string): Promise<void> {
+async function createFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     await chmod(folder, 0o700);
   } catch (error) {
-    throw notWritable(folder, error);
+    throw writeFailure(folder, error);
   }
 }
 
-async function save(file: string, hosts: Hosts): Promise<void> {
+async function save(file: string, hosts: StoredHosts): Promise<void> {
   const text = `${JSON.stringify({ version: 1, hosts: Object.fromEntries(hosts) }, null, 2)}\n`;
   await replaceFile(file, text).catch((error: unknown) => {
-    throw notWritable(file, error);
+    throw writeFailure(file, error);
   });
 }
 
-function notWritable(path: string, error: unknown): Failure {
-  return new Failure(`${path}: cannot be written: ${reasonOf(error) ?? error}`, { cause: error });
+function writeFailure(path: string, error: unknown): Failure {
+  return new Failure(`${path}: cannot be written: ${errorReason(error) ?? error}`, { cause: error });
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { open, readFile, rm, stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { codeOf } from '../files/system-error.ts';
+import { errorCode } from '../files/system-error.ts';
 
 const RETRY_MS = 50;
 /** A holder that took longer has died: what it may do, renewing a log-in, gives up after 30 s. */
@@ -14,17 +14,17 @@ const STALE_MS = 120_000;
 export async function withLock<T>(file: string, work: () => Promise<T>, pause = () => delay(RETRY_MS)): Promise<T> {
   const lock = `${file}.lock`;
   const id = randomUUID();
-  while (!(await take(lock, id))) await pause();
+  while (!(await acquire(lock, id))) await pause();
   try {
     return await work();
   } finally {
     // Whoever held us for dead has a lock of its own there.
-    await removeWhileOf(id, lock);
+    await removeIfHeldBy(id, lock);
   }
 }
 
 /** True when the lock is ours. One that nobody will release is removed, so that the next try may get it. */
-async function take(lock: string, id: string): Promise<boolean> {
+async function acquire(lock: string, id: string): Promise<boolean> {
   try {
     const handle = await open(lock, 'wx', 0o600);
     try {
@@ -37,19 +37,19 @@ async function take(lock: string, id: string): Promise<boolean> {
     }
     return true;
   } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw error;
-    const holder = await holderOf(lock);
+    if (errorCode(error) !== 'EEXIST') throw error;
+    const holder = await readHolder(lock);
     const held = await stat(lock).catch(() => undefined);
-    if (held !== undefined && Date.now() - held.mtimeMs > STALE_MS) await removeWhileOf(holder, lock);
+    if (held !== undefined && Date.now() - held.mtimeMs > STALE_MS) await removeIfHeldBy(holder, lock);
     return false;
   }
 }
 
-async function removeWhileOf(id: string | undefined, lock: string): Promise<void> {
-  if (id !== undefined && (await holderOf(lock)) === id) await rm(lock, { force: true });
+async function removeIfHeldBy(id: string | undefined, lock: string): Promise<void> {
+  if (id !== undefined && (await readHolder(lock)) === id) await rm(lock, { force: true });
 }
 
 /** The id in the lock; undefined when there is none any more. */
-async function holderOf(lock: string): Promise<string | undefined> {
+async function readHolder(lock: string): Promise<string | undefined> {
   return readFile(lock, 'utf8').catch(() => undefined);
 }

@@ -12,25 +12,25 @@ import {
 } from 'openid-client';
 import { Failure } from '../failure.ts';
 import type { Send } from '../http/fetch.ts';
-import { networkFailure } from '../http/network.ts';
+import { explainNetworkError } from '../http/network.ts';
 import type { Login } from './credentials.ts';
 
 const TEN_YEARS_S = 10 * 365 * 24 * 3600;
 
 /** Where and as which client to log in. */
-export type Client = Pick<Login, 'authServer' | 'realm' | 'clientId' | 'clientSecret'>;
+export type OAuthClient = Pick<Login, 'authServer' | 'realm' | 'clientId' | 'clientSecret'>;
 
 /** Logs in with name and password (decisions 1.8). Throws {@link Failure}; neither of them is in its message. */
-export async function logIn(client: Client, username: string, password: string, send: Send): Promise<Login> {
-  const answer = await ask(client, send, (configuration) =>
+export async function logIn(client: OAuthClient, username: string, password: string, send: Send): Promise<Login> {
+  const response = await requestToken(client, send, (configuration) =>
     genericGrantRequest(configuration, 'password', { username, password }),
   );
-  return loginOf(answer, { ...client, username });
+  return toLogin(response, { ...client, username });
 }
 
 /** A log-in renewed by its refresh token. Throws {@link Failure}; `remedy` is the command that logs in anew. */
 export async function renew(login: Login, refreshToken: string, remedy: string, send: Send): Promise<Login> {
-  const answer = await ask(login, send, async (configuration) => {
+  const response = await requestToken(login, send, async (configuration) => {
     try {
       return await refreshTokenGrant(configuration, refreshToken);
     } catch (error) {
@@ -38,11 +38,11 @@ export async function renew(login: Login, refreshToken: string, remedy: string, 
       throw new Failure(`the log-in has expired: ${remedy}`, { cause: error });
     }
   });
-  return { ...loginOf(answer, login), refreshToken: answer.refresh_token ?? refreshToken };
+  return { ...toLogin(response, login), refreshToken: response.refresh_token ?? refreshToken };
 }
 
-async function ask(
-  client: Client,
+async function requestToken(
+  client: OAuthClient,
   send: Send,
   grant: (configuration: Configuration) => Promise<TokenEndpointResponse>,
 ): Promise<TokenEndpointResponse> {
@@ -61,29 +61,29 @@ async function ask(
     return await grant(configuration);
   } catch (error) {
     if (error instanceof Failure) throw error;
-    throw new Failure(reason(error, endpoint), { cause: error });
+    throw new Failure(tokenErrorMessage(error, endpoint), { cause: error });
   }
 }
 
-function reason(error: unknown, endpoint: string): string {
+function tokenErrorMessage(error: unknown, endpoint: string): string {
   if (error instanceof ResponseBodyError) {
     const { error: code, error_description: description } = error;
     return `${endpoint} refuses the log-in: ${description ?? code}`;
   }
-  const network = networkFailure(error, endpoint);
+  const network = explainNetworkError(error, endpoint);
   if (network !== undefined) return network;
   const status =
     error instanceof ClientError && error.cause instanceof Response ? ` (status ${error.cause.status})` : '';
   return `${endpoint} does not answer like a token endpoint${status}: are --auth-server and --realm right?`;
 }
 
-function loginOf(answer: TokenEndpointResponse, known: Client & { readonly username: string }): Login {
+function toLogin(response: TokenEndpointResponse, known: OAuthClient & { readonly username: string }): Login {
   const { authServer, realm, clientId, clientSecret, username } = known;
   return {
     kind: 'login',
-    accessToken: answer.access_token,
-    ...(answer.refresh_token !== undefined && { refreshToken: answer.refresh_token }),
-    ...(answer.expires_in !== undefined && { expiresAt: Date.now() + lifetimeMs(answer.expires_in) }),
+    accessToken: response.access_token,
+    ...(response.refresh_token !== undefined && { refreshToken: response.refresh_token }),
+    ...(response.expires_in !== undefined && { expiresAt: Date.now() + lifetimeMs(response.expires_in) }),
     username,
     authServer,
     realm,

@@ -2,12 +2,12 @@ import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import { createFetch } from '../http/fetch.ts';
-import { accessToken } from './access-token.ts';
-import { credentialStore } from './credential-store.ts';
+import { parseAccessToken } from './access-token.ts';
+import { openCredentialStore } from './credential-store.ts';
 import type { Credential, Login } from './credentials.ts';
-import { secretInput } from './secret-input.ts';
+import { readSecret } from './secret-input.ts';
 
-interface Options {
+interface LoginOptions {
   readonly username?: string;
   readonly password?: string;
   readonly authServer?: string;
@@ -20,71 +20,75 @@ interface Options {
 const PASSWORD_OPTIONS = ['username', 'password', 'authServer', 'realm', 'clientId', 'clientSecret'];
 
 /** `sluice auth login`: by name and password at an identity provider, or with a token that somebody made. */
-export function logInCommand(context: Context): Command {
+export function loginCommand(context: Context): Command {
   return new Command('login')
-    .description('store credentials for --host')
-    .option('--username <name>', 'who logs in')
-    .option('--password <password>', 'asked for when not given; "-" reads it from standard input')
-    .option('--auth-server <url>', 'the identity provider, for example https://login.example.com')
-    .option('--realm <realm>', 'its realm')
-    .option('--client-id <id>', 'the client that logs in')
-    .option('--client-secret <secret>', 'its secret, when it has one')
+    .description('Log in and store the credentials for --host')
+    .option('--username <name>', 'User name')
+    .option('--password <password>', 'Password (default: prompt), "-" for standard input')
+    .option('--auth-server <url>', 'Identity provider URL, for example https://login.example.com')
+    .option('--realm <realm>', 'Realm of the identity provider')
+    .option('--client-id <id>', 'OAuth client ID')
+    .option('--client-secret <secret>', 'OAuth client secret, for confidential clients')
     .addOption(
-      new Option('--api-token <token>', 'store this token instead; "-" reads it from standard input').conflicts(
+      new Option('--api-token <token>', 'Store this token instead of logging in, "-" for standard input').conflicts(
         PASSWORD_OPTIONS,
       ),
     )
     .addHelpText(
       'after',
       `
-Identity provider and client are remembered until "sluice auth logout".
+The identity provider and the client are stored until "sluice auth logout".
 
 Examples:
   sluice auth login --host https://sluice.example.com --auth-server https://login.example.com \\
     --realm sluice --client-id sluice-cli --username alice
   sluice auth login --api-token - < token.txt`,
     )
-    .action(async (options: Options) => {
+    .action(async (options: LoginOptions) => {
       const { terminal } = context;
       const { host } = context.options();
-      const store = credentialStore(terminal);
+      const store = openCredentialStore(terminal);
       const credential =
         options.apiToken !== undefined
-          ? await handedOver(options.apiToken, context)
-          : await byPassword(options, await store.get(host), context);
-      await store.change(host, () => credential);
+          ? await readApiToken(options.apiToken, context)
+          : await logInWithPassword(options, await store.get(host), context);
+      await store.update(host, () => credential);
       const who = credential.kind === 'login' ? `as ${credential.username}` : 'with a token';
       context.output().done({ host, kind: credential.kind }, `logged in at ${host} ${who}`);
     });
 }
 
-async function handedOver(given: string, { terminal }: Context): Promise<Credential> {
-  const token = await secretInput(given, '--api-token', '', terminal);
-  return { kind: 'token', token: accessToken(token, '--api-token') };
+async function readApiToken(requireOption: string, { terminal }: Context): Promise<Credential> {
+  const token = await readSecret(requireOption, '--api-token', '', terminal);
+  return { kind: 'token', token: parseAccessToken(token, '--api-token') };
 }
 
-async function byPassword(options: Options, known: Credential | undefined, context: Context): Promise<Login> {
+async function logInWithPassword(
+  options: LoginOptions,
+  known: Credential | undefined,
+  context: Context,
+): Promise<Login> {
   const { terminal } = context;
   const before: Partial<Login> = known?.kind === 'login' ? known : {};
-  const authServer = authServerUrl(given(options.authServer ?? before.authServer, '--auth-server'));
-  const realm = given(options.realm ?? before.realm, '--realm');
-  const clientId = given(options.clientId ?? before.clientId, '--client-id');
-  const username = given(options.username ?? before.username, '--username');
+  const authServer = parseAuthServer(requireOption(options.authServer ?? before.authServer, '--auth-server'));
+  const realm = requireOption(options.realm ?? before.realm, '--realm');
+  const clientId = requireOption(options.clientId ?? before.clientId, '--client-id');
+  const username = requireOption(options.username ?? before.username, '--username');
   // A secret belongs to a client: another client does not get it.
   const same = clientId === before.clientId && authServer === before.authServer && realm === before.realm;
   const clientSecret = options.clientSecret ?? (same ? before.clientSecret : undefined);
-  const password = await secretInput(options.password, '--password', `Password of ${username}: `, terminal);
+  const password = await readSecret(options.password, '--password', `Password of ${username}: `, terminal);
   const { logIn } = await import('./identity-provider.ts');
   const client = { authServer, realm, clientId, ...(clientSecret !== undefined && { clientSecret }) };
   return logIn(client, username, password, await createFetch(context.options(), terminal));
 }
 
-function given(value: string | undefined, option: string): string {
+function requireOption(value: string | undefined, option: string): string {
   if (value) return value;
   throw new Failure(`${option} is needed to log in with a password; or give --api-token`);
 }
 
-function authServerUrl(text: string): string {
+function parseAuthServer(text: string): string {
   const url = URL.parse(text);
   if (url === null || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
     throw new Failure('--auth-server: must be an http or https URL such as https://login.example.com');

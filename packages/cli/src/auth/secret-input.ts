@@ -6,7 +6,7 @@ import type { Terminal } from '../terminal/terminal.ts';
  * it. Without the option it is asked for on the terminal, unseen. Throws {@link Failure} when nobody can be asked, or
  * nothing is entered.
  */
-export async function secretInput(
+export async function readSecret(
   given: string | undefined,
   option: string,
   question: string,

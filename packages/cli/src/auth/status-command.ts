@@ -1,26 +1,31 @@
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { Exit } from '../failure.ts';
-import { hasExpired } from './bearer.ts';
-import { credentialStore } from './credential-store.ts';
+import { isExpired } from './bearer.ts';
+import { openCredentialStore } from './credential-store.ts';
 import type { Credential } from './credentials.ts';
 
 /** `sluice auth status`: what is stored, without asking anybody whether it is still accepted. */
 export function statusCommand(context: Context): Command {
   return new Command('status')
-    .description('what is stored for --host; exit code 1 when there is nothing, or it has expired for good')
+    .description('Show the stored credentials for --host (exit code 1 if there are no valid ones)')
     .action(async () => {
       const { host } = context.options();
-      const store = credentialStore(context.terminal);
+      const store = openCredentialStore(context.terminal);
       const credential = await store.get(host);
       context
         .output()
-        .show({ host, loggedIn: credential !== undefined, ...(credential && describe(credential)), file: store.file });
-      if (credential === undefined || isUseless(credential)) throw new Exit(1);
+        .show({
+          host,
+          loggedIn: credential !== undefined,
+          ...(credential && describeCredential(credential)),
+          file: store.file,
+        });
+      if (credential === undefined || isUnusable(credential)) throw new Exit(1);
     });
 }
 
-function describe(credential: Credential): object {
+function describeCredential(credential: Credential): object {
   if (credential.kind === 'token') return { kind: 'token' };
   const { username, authServer, realm, clientId, expiresAt, refreshToken } = credential;
   return {
@@ -30,11 +35,11 @@ function describe(credential: Credential): object {
     realm,
     clientId,
     ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt).toISOString() }),
-    expired: hasExpired(credential),
+    expired: isExpired(credential),
     renewable: refreshToken !== undefined,
   };
 }
 
-function isUseless(credential: Credential): boolean {
-  return credential.kind === 'login' && hasExpired(credential) && credential.refreshToken === undefined;
+function isUnusable(credential: Credential): boolean {
+  return credential.kind === 'login' && isExpired(credential) && credential.refreshToken === undefined;
 }

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
-import { behindBreak, splitLine } from './bash-line.ts';
+import { afterWordBreak, splitWords } from './bash-line.ts';
 
 it('takes a line apart as bash does', () => {
-  expect(splitLine('sluice tools show ')).toEqual(['sluice', 'tools', 'show', '']);
-  expect(splitLine(`sluice --host http://a:1 tools  show 'my to`)).toEqual([
+  expect(splitWords('sluice tools show ')).toEqual(['sluice', 'tools', 'show', '']);
+  expect(splitWords(`sluice --host http://a:1 tools  show 'my to`)).toEqual([
     'sluice',
     '--host',
     'http://a:1',
@@ -11,11 +11,11 @@ it('takes a line apart as bash does', () => {
     'show',
     'my to',
   ]);
-  expect(splitLine('a b\\ c "d \\"e" \'f\\\'')).toEqual(['a', 'b c', 'd "e', 'f\\']);
+  expect(splitWords('a b\\ c "d \\"e" \'f\\\'')).toEqual(['a', 'b c', 'd "e', 'f\\']);
 });
 
 it('leaves out of a suggestion what bash has taken for a word of its own', () => {
-  expect(behindBreak('--output=json', '--output=js')).toBe('json');
-  expect(behindBreak('ns:tool', 'ns:t')).toBe('tool');
-  expect(behindBreak('tool', 't')).toBe('tool');
+  expect(afterWordBreak('--output=json', '--output=js')).toBe('json');
+  expect(afterWordBreak('ns:tool', 'ns:t')).toBe('tool');
+  expect(afterWordBreak('tool', 't')).toBe('tool');
 });

@@ -1,5 +1,5 @@
 /** The words of a command line up to the cursor, quotes and backslashes resolved; the last one is what is being typed. */
-export function splitLine(line: string): string[] {
+export function splitWords(line: string): string[] {
   const words: string[] = [];
   let word = '';
   let quote = '';
@@ -24,6 +24,6 @@ export function splitLine(line: string): string[] {
 }
 
 /** Bash replaces only what stands behind the last `:` or `=` of a word, so suggestions go without what is before. */
-export function behindBreak(suggestion: string, word: string): string {
+export function afterWordBreak(suggestion: string, word: string): string {
   return suggestion.slice(Math.max(word.lastIndexOf(':'), word.lastIndexOf('=')) + 1);
 }

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Context } from '../context.ts';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
-import { namesOf } from './names.ts';
+import { fetchNames } from './names.ts';
 
 // Names come from a service, and were given by whoever makes tools there.
 
@@ -64,7 +64,7 @@ it('waits for nothing long', async () => {
     },
   };
   const asked = Promise.withResolvers<void>();
-  const both = [complete(() => asked.resolve(), 'tools', 'show', ''), namesOf('tool', context)];
+  const both = [complete(() => asked.resolve(), 'tools', 'show', ''), fetchNames('tool', context)];
   await asked.promise;
   expect(vi.mocked(AbortSignal.timeout).mock.calls).toEqual([[1_500], [1_500]]);
   patience.abort();

@@ -44,7 +44,7 @@ complete -c sluice -f -a '(__sluice_complete)'
 `;
 
 /** What a shell reads to complete `sluice`. */
-export const SHELLS = { bash: BASH, zsh: ZSH, fish: FISH } as const;
+export const COMPLETION_SCRIPTS = { bash: BASH, zsh: ZSH, fish: FISH } as const;
 
 /** A shell that has a script. */
-export type Shell = keyof typeof SHELLS;
+export type Shell = keyof typeof COMPLETION_SCRIPTS;

@@ -7,7 +7,7 @@ export interface Suggestion {
 }
 
 /** Names that only the service knows. */
-export interface WantedNames {
+export interface NameCompletion {
   readonly kind: 'names';
   /** The argument's or option's name: `tool`, `namespace`. */
   readonly of: string;
@@ -18,10 +18,10 @@ export interface WantedNames {
 }
 
 /** What could stand at the cursor: things that the command line itself knows, or names. */
-export type Wanted = { readonly kind: 'suggestions'; readonly suggestions: readonly Suggestion[] } | WantedNames;
+export type Completion = { readonly kind: 'suggestions'; readonly suggestions: readonly Suggestion[] } | NameCompletion;
 
 /** What could stand in place of the last word. The words are those behind `sluice`. */
-export function suggest(program: Command, words: readonly string[]): Wanted {
+export function suggest(program: Command, words: readonly string[]): Completion {
   const typed = words.at(-1) ?? '';
   let command = program;
   let position = 0;
@@ -37,29 +37,29 @@ export function suggest(program: Command, words: readonly string[]): Wanted {
       else position += 1;
     }
   }
-  if (pending) return wantedValue(pending, command, '', typed);
+  if (pending) return completeValue(pending, command, '', typed);
   const [, flag, value] = /^(--[^=]+)=(.*)$/s.exec(typed) ?? [];
   const assigned = flag === undefined ? undefined : takesValue(optionOf(command, flag));
-  if (assigned) return wantedValue(assigned, command, `${flag}=`, value ?? '');
-  if (typed.startsWith('-')) return starting(optionsOf(command).map(asSuggestion), typed);
+  if (assigned) return completeValue(assigned, command, `${flag}=`, value ?? '');
+  if (typed.startsWith('-')) return matching(optionsOf(command).map(optionSuggestion), typed);
   if (command.commands.length > 0) {
     const visible = command.createHelp().visibleCommands(command);
-    return starting(
+    return matching(
       visible.map((child) => ({ value: child.name(), description: child.description() })),
       typed,
     );
   }
   const { registeredArguments } = command;
   const argument = registeredArguments[Math.min(position, registeredArguments.length - 1)];
-  if (!argument || (position >= registeredArguments.length && !argument.variadic)) return starting([], typed);
-  if (argument.argChoices) return starting(argument.argChoices.map(plain), typed);
+  if (!argument || (position >= registeredArguments.length && !argument.variadic)) return matching([], typed);
+  if (argument.argChoices) return matching(argument.argChoices.map(valueSuggestion), typed);
   return { kind: 'names', of: argument.name(), before: '', typed };
 }
 
-function wantedValue(option: Option, command: Command, before: string, typed: string): Wanted {
+function completeValue(option: Option, command: Command, before: string, typed: string): Completion {
   if (option.argChoices)
-    return starting(
-      option.argChoices.map((choice) => plain(before + choice)),
+    return matching(
+      option.argChoices.map((choice) => valueSuggestion(before + choice)),
       before + typed,
     );
   // `--name` may say which one is meant, as the argument does; where something is made or renamed, it is a new name.
@@ -83,14 +83,14 @@ function takesValue(option: Option | undefined): Option | undefined {
   return option && (option.required || option.optional) ? option : undefined;
 }
 
-function asSuggestion({ long, short, description }: Option): Suggestion {
+function optionSuggestion({ long, short, description }: Option): Suggestion {
   return { value: long ?? short ?? '', description };
 }
 
-function plain(value: string): Suggestion {
+function valueSuggestion(value: string): Suggestion {
   return { value, description: '' };
 }
 
-function starting(suggestions: readonly Suggestion[], typed: string): Wanted {
+function matching(suggestions: readonly Suggestion[], typed: string): Completion {
   return { kind: 'suggestions', suggestions: suggestions.filter(({ value }) => value.startsWith(typed)) };
 }

@@ -4,46 +4,50 @@ import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { namespaceName } from '@sluice/contract';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { endpointOf } from '../mcp/endpoint-url.ts';
-import { agreed } from '../terminal/confirm.ts';
-import { harmlessLine } from '../terminal/harmless.ts';
+import { resolveEndpoint } from '../mcp/endpoint-url.ts';
+import { requireConfirmation } from '../terminal/confirm.ts';
+import { sanitizeLine } from '../terminal/harmless.ts';
 import { createStyle } from '../terminal/style.ts';
 import { type ConfigurationFile, readConfigurationFile } from './configuration-file.ts';
 import type { ConfigureOptions } from './configure.ts';
-import { difference } from './difference.ts';
-import { DocumentError } from './document.ts';
-import { withEntry, withoutEntry } from './edit.ts';
-import { isMissing } from './namespace-check.ts';
-import { PROGRAMS, type Program, type Surroundings } from './programs.ts';
+import { formatDiff } from './difference.ts';
+import { JsoncError } from './document.ts';
+import { removeEntry, setEntry } from './edit.ts';
+import { isMissingNamespace } from './namespace-check.ts';
+import { type HostEnvironment, PROGRAMS, type Program } from './programs.ts';
 
 /** What a token is that only refers to one: the client program puts the real one in its place. */
-const REFERENCE = /^\$\{[^}]+\}$/;
+const TOKEN_REFERENCE = /^\$\{[^}]+\}$/;
 
 /**
  * Shows what would change in the configuration of a client program, asks, and changes it. Throws `Failure` when it cannot
  * be changed, nobody can be asked, or the person does not want it.
  */
-export async function change(context: Context, programName: string, options: ConfigureOptions): Promise<void> {
+export async function changeConfiguration(
+  context: Context,
+  programName: string,
+  options: ConfigureOptions,
+): Promise<void> {
   const { terminal } = context;
   const program = PROGRAMS.find(({ name }) => name === programName);
   if (program === undefined) throw new Failure(`${programName}: not a program that can be configured`);
-  const namespace = checkedNamespace(options.namespace);
-  const place = { servers: program.servers, name: checkedName(options.name ?? defaultName(namespace)) };
-  const file = await readConfigurationFile(await pathOf(program, options, surroundings(context)));
-  if (options.scope === 'project' && options.file === undefined) await mustBeIn(terminal.cwd, file);
-  const shownPath = harmlessLine(file.target);
+  const namespace = parseNamespace(options.namespace);
+  const place = { servers: program.servers, name: parseServerName(options.name ?? defaultName(namespace)) };
+  const file = await readConfigurationFile(await configurationPath(program, options, hostEnvironment(context)));
+  if (options.scope === 'project' && options.file === undefined) await requireInside(terminal.cwd, file);
+  const shownPath = sanitizeLine(file.target);
   const { auth, host } = context.options();
   const token = auth.kind === 'token' && auth.from === 'option' ? auth.token : undefined;
   const endpoint = {
-    url: endpointOf({ namespace, mcpUrl: options.mcpUrl }, host, terminal.env),
+    url: resolveEndpoint({ namespace, mcpUrl: options.mcpUrl }, host, terminal.env),
     authorization: token === undefined ? undefined : `Bearer ${token}`,
   };
 
   const edited = () =>
     options.remove
-      ? withoutEntry(file.text, place)
-      : withEntry(file.text, place, (existing) => program.entry(endpoint, existing));
-  const after = refusedAs(file.path, edited);
+      ? removeEntry(file.text, place)
+      : setEntry(file.text, place, (existing) => program.entry(endpoint, existing));
+  const after = withFilePosition(file.path, edited);
   const output = context.output();
   const result = { program: program.name, file: file.target, server: place.name, url: endpoint.url.href };
   if (after === file.text) {
@@ -55,8 +59,8 @@ export async function change(context: Context, programName: string, options: Con
     return;
   }
 
-  const isReference = token !== undefined && REFERENCE.test(token);
-  if (!options.remove && (await isMissing(context, namespace, isReference))) {
+  const isReference = token !== undefined && TOKEN_REFERENCE.test(token);
+  if (!options.remove && (await isMissingNamespace(context, namespace, isReference))) {
     terminal.stderr.write(
       `warning: ${host} has no namespace "${namespace}" yet: sluice namespaces create ${namespace}\n`,
     );
@@ -67,51 +71,55 @@ export async function change(context: Context, programName: string, options: Con
   // Where the result is for a program, what people are to see goes elsewhere.
   const screen = output.format === 'json' ? terminal.stderr : terminal.stdout;
   const style = createStyle(screen, terminal, context.options().plain);
-  screen.write(difference(file.target, file.exists, [file.text, after], place, style));
+  screen.write(formatDiff(file.target, file.exists, [file.text, after], place, style));
   if (options.dryRun) {
     output.done({ ...result, change: 'planned' }, 'Nothing was written (--dry-run).');
     return;
   }
-  if (!options.yes) await ask(context, shownPath);
+  if (!options.yes) await confirmChange(context, shownPath);
   await file.replace(after);
-  output.done({ ...result, change: 'written' }, `Written: ${shownPath}. ${program.afterwards}`);
+  output.done({ ...result, change: 'written' }, `Written: ${shownPath}. ${program.nextStep}`);
 }
 
-async function ask({ terminal }: Context, path: string): Promise<void> {
+async function confirmChange({ terminal }: Context, path: string): Promise<void> {
   if (!terminal.stdin.isTerminal) {
     throw new Failure(`${path} belongs to another program: give --yes to change it, or --dry-run to see the change`);
   }
-  await agreed(`Change ${path}?`, terminal.stdin);
+  await requireConfirmation(`Change ${path}?`, terminal.stdin);
 }
 
 /** A link that came with a project may lead anywhere. */
-async function mustBeIn(folder: string, { path, target }: ConfigurationFile): Promise<void> {
+async function requireInside(folder: string, { path, target }: ConfigurationFile): Promise<void> {
   const inside = relative(await realpath(folder), target);
   if (inside !== '..' && !inside.startsWith(`..${sep}`) && !isAbsolute(inside)) return;
   throw new Failure(`${path} leads out of the project, to ${target}; give that as --file to change it`);
 }
 
-function refusedAs(path: string, edit: () => string): string {
+function withFilePosition(path: string, edit: () => string): string {
   try {
     return edit();
   } catch (error) {
-    if (!(error instanceof DocumentError)) throw error;
+    if (!(error instanceof JsoncError)) throw error;
     throw new Failure(`${path}:${error.line}:${error.column}: ${error.message}; the file was left as it is`);
   }
 }
 
-function surroundings({ terminal: { env, cwd } }: Context): Surroundings {
+function hostEnvironment({ terminal: { env, cwd } }: Context): HostEnvironment {
   return { platform: process.platform, env, home: env.HOME || homedir(), cwd };
 }
 
-async function pathOf(program: Program, { file, scope }: ConfigureOptions, around: Surroundings): Promise<string> {
+async function configurationPath(
+  program: Program,
+  { file, scope }: ConfigureOptions,
+  around: HostEnvironment,
+): Promise<string> {
   if (file !== undefined) return resolve(around.cwd, file);
   const path = program.files[scope];
   if (path === undefined) throw new Failure(`--scope ${scope}: ${program.title} has no such configuration`);
   return resolve(around.cwd, await path(around));
 }
 
-function checkedNamespace(text: string): string {
+function parseNamespace(text: string): string {
   const { success, data, error } = namespaceName.safeParse(text);
   if (!success) throw new Failure(`--namespace "${text}": ${error.issues[0]?.message}`);
   return data;
@@ -122,7 +130,7 @@ function defaultName(namespace: string): string {
   return namespace === 'default' ? 'sluice' : `sluice-${namespace}`;
 }
 
-function checkedName(name: string): string {
+function parseServerName(name: string): string {
   if (/^[\w-]{1,64}$/.test(name)) return name;
   throw new Failure(`--name "${name}": must be 1 to 64 letters, digits, hyphens and underscores`);
 }

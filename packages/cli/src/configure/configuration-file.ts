@@ -2,7 +2,7 @@ import { mkdir, readFile, readlink, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { Failure } from '../failure.ts';
 import { replaceFile } from '../files/replace-file.ts';
-import { codeOf, reasonOf } from '../files/system-error.ts';
+import { errorCode, errorReason } from '../files/system-error.ts';
 
 /** A configuration file as it was read. */
 export interface ConfigurationFile {
@@ -22,14 +22,14 @@ export interface ConfigurationFile {
 }
 
 const BYTE_ORDER_MARK = '\uFEFF';
-const LINKS_AT_MOST = 40;
+const MAX_LINKS = 40;
 
 /** Reads a configuration file. Rejects with {@link Failure} when it cannot be read as text. */
 export async function readConfigurationFile(path: string): Promise<ConfigurationFile> {
   try {
-    const target = await targetOf(path);
+    const target = await resolveTarget(path);
     const bytes = await read(target);
-    const content = bytes === undefined ? '' : decoded(path, bytes);
+    const content = bytes === undefined ? '' : decode(path, bytes);
     const mark = content.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK : '';
     return {
       path,
@@ -40,12 +40,12 @@ export async function readConfigurationFile(path: string): Promise<Configuration
         try {
           await replace(path, target, bytes, mark + text);
         } catch (error) {
-          throw unusable(path, 'written', error);
+          throw fileFailure(path, 'written', error);
         }
       },
     };
   } catch (error) {
-    throw unusable(path, 'read', error);
+    throw fileFailure(path, 'read', error);
   }
 }
 
@@ -58,36 +58,36 @@ async function replace(path: string, target: string, before: Buffer | undefined,
       throw new Failure(`${path} has been changed by another program meanwhile; run the command again`);
     }
   };
-  await replaceFile(target, text, { like: old, last: unchanged });
+  await replaceFile(target, text, { like: old, beforeRename: unchanged });
 }
 
 /** The file itself, where the path leads over symbolic links, also of its folders; it need not exist. */
-async function targetOf(path: string, links = 0): Promise<string> {
+async function resolveTarget(path: string, links = 0): Promise<string> {
   try {
     return await realpath(path);
   } catch (error) {
-    if (codeOf(error) !== 'ENOENT') throw error;
+    if (errorCode(error) !== 'ENOENT') throw error;
   }
-  if (links === LINKS_AT_MOST) throw new Failure(`${path}: symbolic links lead in a circle`);
-  const folder = await targetOf(dirname(path), links + 1);
+  if (links === MAX_LINKS) throw new Failure(`${path}: symbolic links lead in a circle`);
+  const folder = await resolveTarget(dirname(path), links + 1);
   const here = join(folder, basename(path));
   const link = await readlink(here).catch((error: unknown) => {
-    if (codeOf(error) === 'ENOENT') return undefined;
+    if (errorCode(error) === 'ENOENT') return undefined;
     throw error;
   });
-  return link === undefined ? here : targetOf(resolve(folder, link), links + 1);
+  return link === undefined ? here : resolveTarget(resolve(folder, link), links + 1);
 }
 
 async function read(path: string): Promise<Buffer | undefined> {
   try {
     return await readFile(path);
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined;
+    if (errorCode(error) === 'ENOENT') return undefined;
     throw error;
   }
 }
 
-function decoded(path: string, bytes: Buffer): string {
+function decode(path: string, bytes: Buffer): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (error) {
@@ -95,7 +95,7 @@ function decoded(path: string, bytes: Buffer): string {
   }
 }
 
-function unusable(path: string, what: 'read' | 'written', error: unknown): unknown {
-  const reason = reasonOf(error);
+function fileFailure(path: string, what: 'read' | 'written', error: unknown): unknown {
+  const reason = errorReason(error);
   return reason === undefined ? error : new Failure(`${path} cannot be ${what}: ${reason}`, { cause: error });
 }

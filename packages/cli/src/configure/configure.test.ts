@@ -64,7 +64,7 @@ function lines(...texts: readonly string[]): string {
 }
 
 const BRIDGED = { command: 'npx', args: ['-y', 'mcp-remote', URL_OF_DEFAULT] };
-const NEW: readonly (readonly [ProgramName, unknown])[] = [
+const NEW_NAMESPACE_NOTE: readonly (readonly [ProgramName, unknown])[] = [
   ['claude', { mcpServers: { sluice: BRIDGED } }],
   ['claude-code', { mcpServers: { sluice: { type: 'http', url: URL_OF_DEFAULT } } }],
   ['cursor', { mcpServers: { sluice: { url: URL_OF_DEFAULT } } }],
@@ -72,7 +72,7 @@ const NEW: readonly (readonly [ProgramName, unknown])[] = [
 ];
 
 describe('a program that has no configuration yet', () => {
-  it.each(NEW)('%s gets one, which only its owner can read', async (program, expected) => {
+  it.each(NEW_NAMESPACE_NOTE)('%s gets one, which only its owner can read', async (program, expected) => {
     const { code, out, err } = await sluice([program, '--yes']);
     expect({ code, err }).toEqual({ code: 0, err: '' });
     expect(out).toContain('+++ ');

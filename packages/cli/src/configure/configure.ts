@@ -15,28 +15,28 @@ export interface ConfigureOptions {
 }
 
 /** `sluice configure PROGRAM`: writes where a namespace is to be found into a client program's own configuration. */
-export function configure(context: Context): Command {
+export function configureCommand(context: Context): Command {
   return new Command('configure')
-    .description('connect a client program to a namespace: change its MCP configuration, after showing the change')
-    .addArgument(new Argument('<program>', 'the client program').choices(PROGRAMS.map(({ name }) => name)))
-    .option('-N, --namespace <name>', 'the namespace that it is to see', 'default')
-    .option('--mcp-url <url>', 'where the MCP listener is; also SLUICE_MCP_URL; default: --host, with port 8081')
-    .option('--name <name>', 'what the program calls the server; default: sluice, or sluice-NAMESPACE')
+    .description("Add Sluice to an MCP client's configuration")
+    .addArgument(new Argument('<program>', 'MCP client').choices(PROGRAMS.map(({ name }) => name)))
+    .option('-N, --namespace <name>', 'Namespace to connect to', 'default')
+    .option('--mcp-url <url>', 'MCP listener URL (env: SLUICE_MCP_URL; default: --host with port 8081)')
+    .option('--name <name>', 'Server name in the configuration (default: sluice, or sluice-NAMESPACE)')
     .addOption(
-      new Option('--scope <scope>', 'for all projects of yours, or for the one in this folder')
+      new Option('--scope <scope>', 'Configuration of the user, or of the project in the current folder')
         .choices(['user', 'project'])
         .default('user'),
     )
-    .addOption(new Option('--file <path>', 'change this file instead of where the program looks'))
-    .option('--remove', 'take the server out again')
-    .addOption(new Option('--dry-run', 'show the change and leave it at that').conflicts('yes'))
-    .option('-y, --yes', 'do not ask')
+    .addOption(new Option('--file <path>', 'Configuration file to change (default: the one of the client)'))
+    .option('--remove', 'Remove the server from the configuration')
+    .addOption(new Option('--dry-run', 'Print the change without writing it').conflicts('yes'))
+    .option('-y, --yes', 'Skip the confirmation prompt')
     .addHelpText(
       'after',
-      '\nA --token that is given is written into the configuration; a stored one and SLUICE_TOKEN are not.',
+      '\nThe value of --token is written to the configuration; stored tokens and SLUICE_TOKEN are not.',
     )
     .action(async (program: string, options: ConfigureOptions) => {
-      const { change } = await import('./change.ts');
-      await change(context, program, options);
+      const { changeConfiguration } = await import('./change.ts');
+      await changeConfiguration(context, program, options);
     });
 }

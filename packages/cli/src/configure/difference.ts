@@ -1,23 +1,23 @@
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
-import { harmlessText } from '../terminal/harmless.ts';
+import { sanitizeText } from '../terminal/harmless.ts';
 import type { Style } from '../terminal/style.ts';
-import type { Place } from './edit.ts';
-import { createMask } from './mask.ts';
+import type { EntryPath } from './edit.ts';
+import { createSecretMask } from './mask.ts';
 
 /** The change from one text to another as a unified diff, without the secrets that stand in either. */
-export function difference(
+export function formatDiff(
   path: string,
   exists: boolean,
   [before, after]: readonly [string, string],
-  ours: Place,
+  ours: EntryPath,
   style: Style,
 ): string {
-  const { hide, finish } = createMask(ours);
+  const { mask, unmark } = createSecretMask(ours);
   const patch = createTwoFilesPatch(
     exists ? path : '/dev/null',
     path,
-    hide(before),
-    hide(after),
+    mask(before),
+    mask(after),
     undefined,
     undefined,
     {
@@ -27,11 +27,11 @@ export function difference(
   );
   return patch
     .split('\n')
-    .map((line) => coloured(harmlessText(finish(line)), style))
+    .map((line) => colorize(sanitizeText(unmark(line)), style))
     .join('\n');
 }
 
-function coloured(line: string, style: Style): string {
+function colorize(line: string, style: Style): string {
   if (line.startsWith('+++') || line.startsWith('---')) return style('bold', line);
   if (line.startsWith('+')) return style('green', line);
   if (line.startsWith('-')) return style('red', line);

@@ -1,7 +1,7 @@
 import { type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
 
 /** A configuration file's text that cannot be changed as it is: what is wrong, and where (counted from 1). */
-export class DocumentError extends Error {
+export class JsoncError extends Error {
   override readonly name = 'DocumentError';
   readonly line: number;
   readonly column: number;
@@ -24,14 +24,14 @@ export interface Member {
 
 /**
  * Parses JSON as the editors among the client programs read it, with comments and trailing commas. Throws
- * {@link DocumentError} at the first mistake, and when the outermost value is not an object.
+ * {@link JsoncError} at the first mistake, and when the outermost value is not an object.
  */
-export function parseDocument(text: string): Node {
+export function parseJsonc(text: string): Node {
   const errors: ParseError[] = [];
   const root = parseTree(text, errors, { allowTrailingComma: true });
   const [first] = errors;
-  if (first !== undefined) throw new DocumentError(text, first.offset, inWords(printParseErrorCode(first.error)));
-  if (root?.type !== 'object') throw new DocumentError(text, root?.offset ?? 0, 'an object was expected');
+  if (first !== undefined) throw new JsoncError(text, first.offset, readableCode(printParseErrorCode(first.error)));
+  if (root?.type !== 'object') throw new JsoncError(text, root?.offset ?? 0, 'an object was expected');
   return root;
 }
 
@@ -45,16 +45,16 @@ export function membersOf(object: Node): readonly Member[] {
 }
 
 /**
- * The member of that key. Throws {@link DocumentError} when there are two: which of them counts depends on the program
+ * The member of that key. Throws {@link JsoncError} when there are two: which of them counts depends on the program
  * that reads the file.
  */
-export function memberOf(text: string, object: Node, key: string): Member | undefined {
+export function findMember(text: string, object: Node, key: string): Member | undefined {
   const [found, second] = membersOf(object).filter((member) => member.key === key);
-  if (second !== undefined) throw new DocumentError(text, second.node.offset, `"${key}" is there a second time`);
+  if (second !== undefined) throw new JsoncError(text, second.node.offset, `"${key}" is there a second time`);
   return found;
 }
 
 /** `CommaExpected`, as the parser has it, to `comma expected`. */
-function inWords(code: string): string {
+function readableCode(code: string): string {
   return code.replace(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter}`).toLowerCase();
 }

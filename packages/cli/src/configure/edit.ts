@@ -1,53 +1,53 @@
 import { isDeepStrictEqual } from 'node:util';
 import { getNodeValue, parse } from 'jsonc-parser';
-import { DocumentError, type Member, memberOf, membersOf, parseDocument } from './document.ts';
+import { findMember, JsoncError, type Member, membersOf, parseJsonc } from './document.ts';
 import { addMember, removeMember, replaceValue } from './members.ts';
-import type { Existing } from './programs.ts';
+import type { ExistingNames } from './programs.ts';
 
 /** Where a server's entry is in a program's configuration: the member with all servers, and the server's name. */
-export interface Place {
+export interface EntryPath {
   readonly servers: string;
   readonly name: string;
 }
 
 /** Members of an entry; one that is undefined is not to be there. */
-export type Entry = Readonly<Record<string, unknown>>;
+export type ServerEntry = Readonly<Record<string, unknown>>;
 
 /**
  * The text of a configuration file with the entry in it, everything else as it was: comments, order, indentation, line
  * breaks. Members of an entry that is there already stay when `entry` does not name them. An empty text becomes a new
- * document. Throws {@link DocumentError} for a text that is not understood.
+ * document. Throws {@link JsoncError} for a text that is not understood.
  */
-export function withEntry(text: string, place: Place, entry: (existing: Existing) => Entry): string {
+export function setEntry(text: string, place: EntryPath, entry: (existing: ExistingNames) => ServerEntry): string {
   const before = text.trim() === '' ? '{}\n' : text;
-  const existing = find(before, place);
-  const wanted = entry(existingOf(existing.entry));
+  const existing = findEntry(before, place);
+  const wanted = entry(existingNames(existing.entry));
   const result =
     existing.entry?.value.type === 'object'
-      ? merged(before, [place.servers, place.name], wanted)
-      : added(before, place, wanted);
-  verify(result, place, wanted);
+      ? mergeEntry(before, [place.servers, place.name], wanted)
+      : addEntry(before, place, wanted);
+  verifyEntry(result, place, wanted);
   return result;
 }
 
-/** The text without the entry; the same text when it has none. Throws like {@link withEntry}. */
-export function withoutEntry(text: string, place: Place): string {
+/** The text without the entry; the same text when it has none. Throws like {@link setEntry}. */
+export function removeEntry(text: string, place: EntryPath): string {
   if (text.trim() === '') return text;
-  const { servers, entry } = find(text, place);
+  const { servers, entry } = findEntry(text, place);
   return servers === undefined || entry === undefined ? text : removeMember(text, servers.value, entry);
 }
 
-function find(text: string, { servers: key, name }: Place) {
-  const root = parseDocument(text);
-  const servers = memberOf(text, root, key);
+function findEntry(text: string, { servers: key, name }: EntryPath) {
+  const root = parseJsonc(text);
+  const servers = findMember(text, root, key);
   if (servers !== undefined && servers.value.type !== 'object') {
-    throw new DocumentError(text, servers.value.offset, `"${key}" is not an object`);
+    throw new JsoncError(text, servers.value.offset, `"${key}" is not an object`);
   }
-  return { root, servers, entry: servers && memberOf(text, servers.value, name) };
+  return { root, servers, entry: servers && findMember(text, servers.value, name) };
 }
 
-function added(text: string, place: Place, wanted: Entry): string {
-  const { root, servers, entry } = find(text, place);
+function addEntry(text: string, place: EntryPath, wanted: ServerEntry): string {
+  const { root, servers, entry } = findEntry(text, place);
   const value = JSON.parse(JSON.stringify(wanted));
   if (entry !== undefined) return replaceValue(text, entry, value);
   return servers === undefined
@@ -56,34 +56,34 @@ function added(text: string, place: Place, wanted: Entry): string {
 }
 
 /** One member after the other, each found anew, since the one before has moved it. */
-function merged(text: string, path: readonly string[], wanted: Entry): string {
+function mergeEntry(text: string, path: readonly string[], wanted: ServerEntry): string {
   return Object.entries(wanted).reduce((result, [key, value]) => {
-    const object = path.reduce((node, name) => memberOf(result, node, name)?.value ?? node, parseDocument(result));
-    const member = memberOf(result, object, key);
+    const object = path.reduce((node, name) => findMember(result, node, name)?.value ?? node, parseJsonc(result));
+    const member = findMember(result, object, key);
     if (value === undefined) return member === undefined ? result : removeMember(result, object, member);
     if (member === undefined) return addMember(result, object, key, value);
-    if (isRecord(value) && member.value.type === 'object') return merged(result, [...path, key], value);
+    if (isRecord(value) && member.value.type === 'object') return mergeEntry(result, [...path, key], value);
     // A value that says the same already stays as it is written.
     return isDeepStrictEqual(getNodeValue(member.value), value) ? result : replaceValue(result, member, value);
   }, text);
 }
 
 /** What has been made must say what was meant, before it is shown to anyone. */
-function verify(text: string, { servers, name }: Place, wanted: Entry): void {
+function verifyEntry(text: string, { servers, name }: EntryPath, wanted: ServerEntry): void {
   const entry: unknown = parse(text, [], { allowTrailingComma: true })?.[servers]?.[name];
-  if (!says(entry, wanted)) throw new Error(`the entry "${name}" was not written as it should be`);
+  if (!contains(entry, wanted)) throw new Error(`the entry "${name}" was not written as it should be`);
 }
 
-function says(value: unknown, wanted: unknown): boolean {
+function contains(value: unknown, wanted: unknown): boolean {
   if (!isRecord(wanted)) return isDeepStrictEqual(value, wanted);
-  return isRecord(value) && Object.entries(wanted).every(([key, member]) => says(value[key], member));
+  return isRecord(value) && Object.entries(wanted).every(([key, member]) => contains(value[key], member));
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function existingOf(entry: Member | undefined): Existing {
+function existingNames(entry: Member | undefined): ExistingNames {
   const namesIn = (key: string): readonly string[] =>
     (entry === undefined ? [] : membersOf(entry.value))
       .filter((member) => member.key === key)

@@ -8,7 +8,7 @@ export interface Layout {
 const INDENTED_LINE = /^([ \t]+)\S/m;
 
 /** Reads the layout off the first line break and the first indented line; two blanks and `\n` where there is none. */
-export function layoutOf(text: string): Layout {
+export function detectLayout(text: string): Layout {
   return {
     unit: INDENTED_LINE.exec(text)?.[1] ?? '  ',
     lineBreak: /\r?\n/.exec(text)?.[0] === '\r\n' ? '\r\n' : '\n',
@@ -22,6 +22,6 @@ export function indentationAt(text: string, offset: number): string {
 }
 
 /** A value as it is written on lines of its own, the first of which begins after `indentation`. */
-export function pretty(value: unknown, { unit, lineBreak }: Layout, indentation: string): string {
+export function formatValue(value: unknown, { unit, lineBreak }: Layout, indentation: string): string {
   return JSON.stringify(value, null, unit).replaceAll('\n', lineBreak + indentation);
 }

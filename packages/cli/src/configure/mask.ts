@@ -1,15 +1,15 @@
 import { type Node, parseTree, visit } from 'jsonc-parser';
-import type { Place } from './edit.ts';
+import type { EntryPath } from './edit.ts';
 
 /** Hides secrets of a configuration file for a comparison of what it was and what it will be. */
-export interface Mask {
+export interface SecretMask {
   /**
    * The text with `"…"` in the place of its secrets and comments. Two that differ still do: a number between NUL
    * characters, which JSON cannot have, follows each.
    */
-  readonly hide: (text: string) => string;
+  readonly mask: (text: string) => string;
   /** A line without those numbers. */
-  readonly finish: (line: string) => string;
+  readonly unmark: (line: string) => string;
 }
 
 const SECRET_NAME = /auth|token|secret|key|passw|credential/i;
@@ -21,7 +21,7 @@ const PLAIN_WORD = /^-{0,2}[@./~]{0,2}[a-z]+(?:[._/:@-]{1,2}[a-z]+)*$/i;
 const LONGEST_WORD = 100;
 
 /** A mask for the files of one program; of the entry at `ours` more is shown than of others. */
-export function createMask(ours: Place): Mask {
+export function createSecretMask(ours: EntryPath): SecretMask {
   const numbers = new Map<string, number>();
   const marked = (shown: string, secret: string): string => {
     const number = numbers.get(secret) ?? numbers.size;
@@ -29,10 +29,10 @@ export function createMask(ours: Place): Mask {
     return `${shown}\0${number}\0`;
   };
   return {
-    hide: (text) => {
-      const hidden: Hidden[] = [];
+    mask: (text) => {
+      const hidden: MaskedRange[] = [];
       const root = parseTree(text, [], { allowTrailingComma: true });
-      if (root !== undefined) hideIn(root, [], ours, hidden);
+      if (root !== undefined) collectSecrets(root, [], ours, hidden);
       // What has been commented out may have been an entry.
       visit(text, { onComment: (offset, length) => hidden.push({ offset, length, shown: '/* … */' }) });
       let result = '';
@@ -43,11 +43,11 @@ export function createMask(ours: Place): Mask {
       }
       return result + text.slice(end);
     },
-    finish: (line) => line.replace(/\0\d+\0/g, ''),
+    unmark: (line) => line.replace(/\0\d+\0/g, ''),
   };
 }
 
-interface Hidden {
+interface MaskedRange {
   readonly offset: number;
   readonly length: number;
   /** What is shown in its place. */
@@ -55,20 +55,20 @@ interface Hidden {
 }
 
 /** `path` are the keys that lead to the node; places in lists have none. */
-function hideIn(node: Node, path: readonly string[], ours: Place, hidden: Hidden[]): void {
+function collectSecrets(node: Node, path: readonly string[], ours: EntryPath, hidden: MaskedRange[]): void {
   if (node.type === 'property') {
     const [key, value] = node.children ?? [];
-    if (value !== undefined) hideIn(value, [...path, String(key?.value)], ours, hidden);
+    if (value !== undefined) collectSecrets(value, [...path, String(key?.value)], ours, hidden);
   } else if (node.type === 'string') {
     const value = String(node.value);
-    const shown = isSecret(node, value, path, ours) ? '…' : shownUrl(value);
+    const shown = isSecret(node, value, path, ours) ? '…' : redactUrl(value);
     if (shown !== value) hidden.push({ offset: node.offset, length: node.length, shown: JSON.stringify(shown) });
   } else {
-    for (const child of node.children ?? []) hideIn(child, path, ours, hidden);
+    for (const child of node.children ?? []) collectSecrets(child, path, ours, hidden);
   }
 }
 
-function isSecret(node: Node, value: string, path: readonly string[], { servers, name }: Place): boolean {
+function isSecret(node: Node, value: string, path: readonly string[], { servers, name }: EntryPath): boolean {
   if (value === '' || REFERENCE.test(value)) return false;
   const isOurs = path[0] === servers && path[1] === name;
   const keys = isOurs ? path.slice(2) : path;
@@ -76,17 +76,17 @@ function isSecret(node: Node, value: string, path: readonly string[], { servers,
   if (!keys.includes('args')) return false;
   if (isOurs && URL.canParse(value)) return false;
   const isWord = value.length <= LONGEST_WORD && PLAIN_WORD.test(value);
-  return !isWord || SECRET_OPTION.test(before(node));
+  return !isWord || SECRET_OPTION.test(previousItem(node));
 }
 
 /** The text before a node in its list. */
-function before(node: Node): string {
+function previousItem(node: Node): string {
   const list = node.parent?.children ?? [];
   return String(list[list.indexOf(node) - 1]?.value ?? '');
 }
 
 /** An address without what may let somebody in; any other text as it is. */
-function shownUrl(value: string): string {
+function redactUrl(value: string): string {
   if (!value.includes('://')) return value;
   const url = URL.parse(value);
   if (url === null) return '…';

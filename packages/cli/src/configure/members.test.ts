@@ -1,17 +1,17 @@
 import { parse } from 'jsonc-parser';
 import { describe, expect, it } from 'vitest';
-import { memberOf, parseDocument } from './document.ts';
+import { findMember, parseJsonc } from './document.ts';
 import { addMember, removeMember, replaceValue } from './members.ts';
 
 const VALUE = { url: 'u', args: ['a'] };
 
 function add(text: string): string {
-  return addMember(text, parseDocument(text), 'new', VALUE);
+  return addMember(text, parseJsonc(text), 'new', VALUE);
 }
 
 function remove(text: string): string {
-  const object = parseDocument(text);
-  const member = memberOf(text, object, 'old');
+  const object = parseJsonc(text);
+  const member = findMember(text, object, 'old');
   return member === undefined ? text : removeMember(text, object, member);
 }
 
@@ -93,8 +93,8 @@ describe('removing a member', () => {
   it('undoes what adding did', () => {
     for (const text of [lines('{', '  "a": {} // the a', '}'), '{"a":1}', lines('{', '\t"a": 1,', '}')]) {
       const added = add(text);
-      const object = parseDocument(added);
-      const member = memberOf(added, object, 'new');
+      const object = parseJsonc(added);
+      const member = findMember(added, object, 'new');
       expect(member && removeMember(added, object, member)).toBe(text);
     }
   });
@@ -103,7 +103,7 @@ describe('removing a member', () => {
 describe('replacing a value', () => {
   it('leaves everything around it as it was', () => {
     const text = lines('{', '  "a" :  1 , // a', '  "old": "x", // behind', '}');
-    const member = memberOf(text, parseDocument(text), 'old');
+    const member = findMember(text, parseJsonc(text), 'old');
     expect(member && replaceValue(text, member, ['y'])).toBe(
       lines('{', '  "a" :  1 , // a', '  "old": [', '    "y"', '  ], // behind', '}'),
     );

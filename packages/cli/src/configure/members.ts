@@ -1,20 +1,20 @@
 import type { Node } from 'jsonc-parser';
 import { type Member, membersOf } from './document.ts';
-import { indentationAt, type Layout, layoutOf, pretty } from './layout.ts';
+import { detectLayout, formatValue, indentationAt, type Layout } from './layout.ts';
 
 // The edits of jsonc-parser itself lay whole lines out anew, take neighbours' comments with what they remove, and leave
 // a comma alone where one trailed. Here nothing changes but the member.
 
 /** Adds a member at an object's end and returns the new text. Comments stay with what they stand behind. */
 export function addMember(text: string, object: Node, key: string, value: unknown): string {
-  const layout = layoutOf(text);
+  const layout = detectLayout(text);
   const last = membersOf(object).at(-1);
   if (last === undefined) return addFirst(text, object, key, value, layout);
-  const tail = tailOf(text, last.node);
+  const tail = findTail(text, last.node);
   const onLines = /\n/.test(text.slice(object.offset, object.offset + object.length));
   const indentation = indentationAt(text, last.node.offset);
   const member = onLines
-    ? layout.lineBreak + indentation + written(key, value, layout, indentation)
+    ? layout.lineBreak + indentation + formatMember(key, value, layout, indentation)
     : JSON.stringify({ [key]: value }).slice(1, -1);
   if (tail.comma === undefined) {
     const end = endOf(last.node);
@@ -26,26 +26,26 @@ export function addMember(text: string, object: Node, key: string, value: unknow
 /** Puts another value in a member's place and returns the new text. */
 export function replaceValue(text: string, { node, value: old }: Member, value: unknown): string {
   const onLines = /\n/.test(text);
-  const layout = layoutOf(text);
-  const written = onLines ? pretty(value, layout, indentationAt(text, node.offset)) : JSON.stringify(value);
-  return text.slice(0, old.offset) + written + text.slice(endOf(old));
+  const layout = detectLayout(text);
+  const formatMember = onLines ? formatValue(value, layout, indentationAt(text, node.offset)) : JSON.stringify(value);
+  return text.slice(0, old.offset) + formatMember + text.slice(endOf(old));
 }
 
 /** Takes a member out and returns the new text; a line that nothing is left on goes too, comments stay. */
 export function removeMember(text: string, object: Node, { node }: Member): string {
   const members = membersOf(object);
   const previous = members[members.findIndex((member) => member.node === node) - 1];
-  const { comma } = tailOf(text, node);
+  const { comma } = findTail(text, node);
   // From the end to the beginning, so that the offsets before stay right.
-  let result = comma === undefined ? text : cut(text, comma, comma + 1);
-  result = cut(result, startWithBlanks(result, node, previous?.node), endOf(node));
+  let result = comma === undefined ? text : cutRange(text, comma, comma + 1);
+  result = cutRange(result, startWithSpace(result, node, previous?.node), endOf(node));
   const end = endOf(object) - (text.length - result.length);
   if (/^\{\s*\}$/.test(result.slice(object.offset, end))) {
     return `${result.slice(0, object.offset)}{}${result.slice(end)}`;
   }
-  result = withoutBlankLine(result, node.offset);
-  const separator = previous === undefined || comma !== undefined ? undefined : tailOf(text, previous.node).comma;
-  return separator === undefined ? result : cut(result, separator, separator + 1);
+  result = removeBlankLine(result, node.offset);
+  const separator = previous === undefined || comma !== undefined ? undefined : findTail(text, previous.node).comma;
+  return separator === undefined ? result : cutRange(result, separator, separator + 1);
 }
 
 function addFirst(text: string, object: Node, key: string, value: unknown, layout: Layout): string {
@@ -58,19 +58,19 @@ function addFirst(text: string, object: Node, key: string, value: unknown, layou
   const outer = indentationAt(text, object.offset);
   const inner = outer + layout.unit;
   const { lineBreak } = layout;
-  const member = lineBreak + inner + written(key, value, layout, inner) + lineBreak + outer;
+  const member = lineBreak + inner + formatMember(key, value, layout, inner) + lineBreak + outer;
   return text.slice(0, object.offset + 1) + inside + member + text.slice(end);
 }
 
-function written(key: string, value: unknown, layout: Layout, indentation: string): string {
-  return `${JSON.stringify(key)}: ${pretty(value, layout, indentation)}`;
+function formatMember(key: string, value: unknown, layout: Layout, indentation: string): string {
+  return `${JSON.stringify(key)}: ${formatValue(value, layout, indentation)}`;
 }
 
 /** What may stand between two members, a piece at a time: line breaks, blanks, comments and the comma. */
 const BETWEEN = /(?<lineBreak>[\r\n]+)|[^\S\r\n]+|(?<comment>\/\/[^\r\n]*|\/\*.*?\*\/)|(?<comma>,)/suy;
 
 /** What follows a member: its comma, when it has one, and where the comments end that stand behind it on its line. */
-function tailOf(text: string, node: Node): { readonly comma: number | undefined; readonly end: number } {
+function findTail(text: string, node: Node): { readonly comma: number | undefined; readonly end: number } {
   const pieces = new RegExp(BETWEEN);
   pieces.lastIndex = endOf(node);
   let comma: number | undefined;
@@ -88,21 +88,21 @@ function tailOf(text: string, node: Node): { readonly comma: number | undefined;
 }
 
 /** Where a member begins; with the blanks before it when it follows another one on the same line. */
-function startWithBlanks(text: string, node: Node, previous: Node | undefined): number {
+function startWithSpace(text: string, node: Node, previous: Node | undefined): number {
   if (previous === undefined) return node.offset;
   const between = text.slice(endOf(previous), node.offset);
   return /\n/.test(between) ? node.offset : node.offset - (/[ \t]*$/.exec(between)?.[0].length ?? 0);
 }
 
 /** Without the line that an offset is in, when there is nothing on it. */
-function withoutBlankLine(text: string, offset: number): string {
+function removeBlankLine(text: string, offset: number): string {
   const start = text.lastIndexOf('\n', offset - 1) + 1;
   const lineBreak = text.indexOf('\n', start);
   if (lineBreak < 0 || text.slice(start, lineBreak).trim() !== '') return text;
-  return cut(text, start, lineBreak + 1);
+  return cutRange(text, start, lineBreak + 1);
 }
 
-function cut(text: string, start: number, end: number): string {
+function cutRange(text: string, start: number, end: number): string {
   return text.slice(0, start) + text.slice(end);
 }
 

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { PROGRAMS, type Scope, type Surroundings } from './programs.ts';
+import { type HostEnvironment, PROGRAMS, type Scope } from './programs.ts';
 
 let home: string;
 beforeEach(async () => {
@@ -10,8 +10,8 @@ beforeEach(async () => {
 });
 afterEach(() => rm(home, { recursive: true }));
 
-async function fileOf(program: string, around: Partial<Surroundings>, scope: Scope = 'user'): Promise<string> {
-  const surroundings: Surroundings = { platform: 'linux', env: {}, home, cwd: '/project', ...around };
+async function fileOf(program: string, around: Partial<HostEnvironment>, scope: Scope = 'user'): Promise<string> {
+  const surroundings: HostEnvironment = { platform: 'linux', env: {}, home, cwd: '/project', ...around };
   const file = PROGRAMS.find(({ name }) => name === program)?.files[scope];
   return (await file?.(surroundings))?.replace(home, '~') ?? 'none';
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Failure } from '../failure.ts';
 
 /** What a program's configuration is found by. */
-export interface Surroundings {
+export interface HostEnvironment {
   readonly platform: NodeJS.Platform;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The person's home folder. */
@@ -28,19 +28,19 @@ export interface Program {
   readonly name: string;
   readonly title: string;
   /** Where its configuration is, for each scope that it has. Rejects with {@link Failure} when that cannot be told. */
-  readonly files: { readonly [scope in Scope]?: (surroundings: Surroundings) => string | Promise<string> };
+  readonly files: { readonly [scope in Scope]?: (environment: HostEnvironment) => string | Promise<string> };
   /** The member of the file that has all servers, by name. */
   readonly servers: string;
   /** Members of the server's entry. One that is undefined is taken out where it is; others, and others' members, stay. */
-  readonly entry: (endpoint: Endpoint, existing: Existing) => Readonly<Record<string, unknown>>;
+  readonly entry: (endpoint: Endpoint, existing: ExistingNames) => Readonly<Record<string, unknown>>;
   /** How it refers to a secret that is kept elsewhere, for those that can; NAME stands for the name. */
   readonly reference?: string;
   /** What has to be done before it sees the change. */
-  readonly afterwards: string;
+  readonly nextStep: string;
 }
 
 /** Names in an entry that is there already. */
-export interface Existing {
+export interface ExistingNames {
   readonly headers: readonly string[];
   readonly env: readonly string[];
 }
@@ -52,8 +52,8 @@ export const PROGRAMS: readonly Program[] = [
     title: 'Claude Desktop',
     files: { user: claudeDesktopFile },
     servers: 'mcpServers',
-    entry: bridged,
-    afterwards: 'Quit Claude Desktop and start it again.',
+    entry: mcpRemoteEntry,
+    nextStep: 'Quit Claude Desktop and start it again.',
   },
   {
     name: 'claude-code',
@@ -63,9 +63,9 @@ export const PROGRAMS: readonly Program[] = [
       project: ({ cwd }) => join(cwd, '.mcp.json'),
     },
     servers: 'mcpServers',
-    entry: (endpoint, existing) => ({ type: 'http', ...direct(endpoint, existing) }),
+    entry: (endpoint, existing) => ({ type: 'http', ...httpEntry(endpoint, existing) }),
     reference: `\${NAME}`,
-    afterwards: 'Start Claude Code anew; /mcp shows the connection.',
+    nextStep: 'Start Claude Code anew; /mcp shows the connection.',
   },
   {
     name: 'cursor',
@@ -75,26 +75,26 @@ export const PROGRAMS: readonly Program[] = [
       project: ({ cwd }) => join(cwd, '.cursor', 'mcp.json'),
     },
     servers: 'mcpServers',
-    entry: (endpoint, existing) => ({ type: undefined, ...direct(endpoint, existing) }),
+    entry: (endpoint, existing) => ({ type: undefined, ...httpEntry(endpoint, existing) }),
     reference: `\${env:NAME}`,
-    afterwards: 'Restart Cursor, and see in its MCP settings that the server is switched on.',
+    nextStep: 'Restart Cursor, and see in its MCP settings that the server is switched on.',
   },
   {
     name: 'vscode',
     title: 'VS Code',
     files: {
-      user: (surroundings) => join(appData(surroundings), 'Code', 'User', 'mcp.json'),
+      user: (environment) => join(appDataFolder(environment), 'Code', 'User', 'mcp.json'),
       project: ({ cwd }) => join(cwd, '.vscode', 'mcp.json'),
     },
     servers: 'servers',
-    entry: (endpoint, existing) => ({ type: 'http', ...direct(endpoint, existing) }),
+    entry: (endpoint, existing) => ({ type: 'http', ...httpEntry(endpoint, existing) }),
     reference: `\${input:NAME}`,
-    afterwards: 'In VS Code, start the server: "MCP: List Servers" in the command palette.',
+    nextStep: 'In VS Code, start the server: "MCP: List Servers" in the command palette.',
   },
 ];
 
 /** For programs that speak HTTP themselves. */
-function direct({ url, authorization }: Endpoint, { headers }: Existing): Record<string, unknown> {
+function httpEntry({ url, authorization }: Endpoint, { headers }: ExistingNames): Record<string, unknown> {
   const header = headers.find((name) => name.toLowerCase() === 'authorization') ?? 'Authorization';
   return {
     url: url.href,
@@ -108,7 +108,7 @@ function direct({ url, authorization }: Endpoint, { headers }: Existing): Record
 const HEADER_VARIABLE = 'AUTH_HEADER';
 
 /** For programs that know servers on standard input and output alone: `mcp-remote` stands in between. */
-function bridged({ url, authorization }: Endpoint, { env }: Existing): Record<string, unknown> {
+function mcpRemoteEntry({ url, authorization }: Endpoint, { env }: ExistingNames): Record<string, unknown> {
   const withHeader = authorization !== undefined || env.includes(HEADER_VARIABLE);
   return {
     command: 'npx',
@@ -127,7 +127,7 @@ function bridged({ url, authorization }: Endpoint, { env }: Existing): Record<st
 }
 
 /** The folder that programs keep a person's settings in. */
-function appData({ platform, env, home }: Surroundings): string {
+function appDataFolder({ platform, env, home }: HostEnvironment): string {
   if (platform === 'win32') return env.APPDATA || join(home, 'AppData', 'Roaming');
   if (platform === 'darwin') return join(home, 'Library', 'Application Support');
   return env.XDG_CONFIG_HOME || join(home, '.config');
@@ -139,8 +139,8 @@ const CLAUDE_DESKTOP_FILE = 'claude_desktop_config.json';
  * On Windows, Claude Desktop comes as a package whose settings the system puts elsewhere; what stands in the usual place
  * it never reads.
  */
-async function claudeDesktopFile(surroundings: Surroundings): Promise<string> {
-  const { platform, env, home } = surroundings;
+async function claudeDesktopFile(environment: HostEnvironment): Promise<string> {
+  const { platform, env, home } = environment;
   if (platform === 'win32') {
     const packages = join(env.LOCALAPPDATA || join(home, 'AppData', 'Local'), 'Packages');
     const names = await readdir(packages).catch(() => []);
@@ -154,5 +154,5 @@ async function claudeDesktopFile(surroundings: Surroundings): Promise<string> {
     }
     if (packaged !== undefined) return packaged;
   }
-  return join(appData(surroundings), 'Claude', CLAUDE_DESKTOP_FILE);
+  return join(appDataFolder(environment), 'Claude', CLAUDE_DESKTOP_FILE);
 }

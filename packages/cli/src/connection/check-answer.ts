@@ -3,11 +3,11 @@ import type { Client } from '@sluice/contract/client';
 import { Failure } from '../failure.ts';
 
 /** Any of them: what does not belong where it is. Others, such as a value of later versions, may be printed all the same. */
-const FOREIGN = ['invalid_type', 'invalid_union'];
-const TOLD = 3;
+const WRONG_SHAPE = ['invalid_type', 'invalid_union'];
+const MAX_NOTES = 3;
 
 /** What is thrown when something else than the API answers at the host; `notes` say what is wrong with the answer. */
-export function notTheApi(host: string, notes: readonly string[] = []): Failure {
+export function notManagementApi(host: string, notes: readonly string[] = []): Failure {
   return new Failure(
     `what answers at ${host} is not the management API: is it the right address, and are you logged in?`,
     { notes },
@@ -15,34 +15,34 @@ export function notTheApi(host: string, notes: readonly string[] = []): Failure 
 }
 
 /** Refuses answers that miss what the API's have, so that no command prints or reports what is not there. */
-export function checkAnswers(client: Client, host: string): void {
+export function validateResponses(client: Client, host: string): void {
   client.use({
     async onResponse({ request, response, schemaPath }) {
       const operation = allOperations.find(({ method, path }) => method === request.method && path === schemaPath);
-      const answer = operation?.answers[response.status];
+      const answer = operation?.responses[response.status];
       // Events are looked at one by one, by who reads them.
-      if (answer === undefined || answer.events) return undefined;
-      const body = parsed(await response.clone().text(), host);
+      if (answer === undefined || answer.eventStream) return undefined;
+      const body = parseBody(await response.clone().text(), host);
       // The members of what is asked for. What is missing deeper down is a service of another version.
       const depth = Array.isArray(Object(body).data) ? 2 : 1;
-      const payload = answer.bare ? body : Object(body).data;
+      const payload = answer.raw ? body : Object(body).data;
       const { success, error } = answer.data.safeParse(payload);
-      const foreign = success
+      const issues = success
         ? []
-        : error.issues.filter(({ code, path }) => FOREIGN.includes(code) && path.length <= depth);
-      if (foreign.length === 0) return undefined;
-      throw notTheApi(
+        : error.issues.filter(({ code, path }) => WRONG_SHAPE.includes(code) && path.length <= depth);
+      if (issues.length === 0) return undefined;
+      throw notManagementApi(
         host,
-        foreign.slice(0, TOLD).map(({ path, message }) => [...path.map(String), message].join(': ')),
+        issues.slice(0, MAX_NOTES).map(({ path, message }) => [...path.map(String), message].join(': ')),
       );
     },
   });
 }
 
-function parsed(text: string, host: string): unknown {
+function parseBody(text: string, host: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw notTheApi(host, ['it is not JSON']);
+    throw notManagementApi(host, ['it is not JSON']);
   }
 }

@@ -1,9 +1,9 @@
 import { type Client, createClient } from '@sluice/contract/client';
-import { bearerFor } from '../auth/bearer.ts';
+import { resolveToken } from '../auth/bearer.ts';
 import { createFetch, type Send } from '../http/fetch.ts';
 import type { GlobalOptions } from '../options.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { checkAnswers, notTheApi } from './check-answer.ts';
+import { notManagementApi, validateResponses } from './check-answer.ts';
 import { EVENT_STREAM } from './event-stream.ts';
 
 /**
@@ -15,23 +15,23 @@ export async function connect(
   terminal: Terminal,
   { renew } = { renew: true },
 ): Promise<Client> {
-  const token = await bearerFor(options, terminal, renew);
+  const token = await resolveToken(options, terminal, renew);
   const client = createClient({
     host: options.host,
-    fetch: answeredByApi(await createFetch(options, terminal), options.host),
+    fetch: requireApiResponse(await createFetch(options, terminal), options.host),
     ...(token !== undefined && { token }),
   });
-  checkAnswers(client, options.host);
+  validateResponses(client, options.host);
   return client;
 }
 
 /** The API answers in JSON unless it is asked for events. A page instead is of something else, such as a log-in. */
-function answeredByApi(send: Send, host: string): Send {
+function requireApiResponse(send: Send, host: string): Send {
   return async (request) => {
     const response = await send(request);
     const wanted = request.headers.get('accept') === EVENT_STREAM ? EVENT_STREAM : 'application/json';
     if (!response.ok || response.headers.get('content-type')?.startsWith(wanted)) return response;
     await response.body?.cancel();
-    throw notTheApi(host);
+    throw notManagementApi(host);
   };
 }

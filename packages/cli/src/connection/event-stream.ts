@@ -1,4 +1,4 @@
-import { EventStreamDecoder } from '@sluice/server/event-stream';
+import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 
 /** The type of an answer that stays open and tells one event after the other. */
 export const EVENT_STREAM = 'text/event-stream';
@@ -7,7 +7,7 @@ export const EVENT_STREAM = 'text/event-stream';
  * The data of each event of a stream (HTML standard, "Server-sent events"), as they come; ends when the stream does.
  * Comments, which keep it alive, are no events. Whoever stops early closes the stream.
  */
-export async function* eventsOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string, void> {
+export async function* readEvents(stream: ReadableStream<Uint8Array>): AsyncGenerator<string, void> {
   const come: string[] = [];
   const decoder = new EventStreamDecoder({
     onEvent: ({ data }) => {

@@ -1,9 +1,9 @@
 import { ApiError } from '@sluice/contract/client';
 import { Failure } from '../failure.ts';
-import { networkFailure } from '../http/network.ts';
+import { explainNetworkError } from '../http/network.ts';
 
 /** Of a text that is not the API's. */
-const LONGEST = 500;
+const MAX_TEXT_LENGTH = 500;
 
 /** A failure in words: one line, and what is listed below it. */
 export interface Explanation {
@@ -12,22 +12,23 @@ export interface Explanation {
 }
 
 /** What people read of an error that a command ended with. `host` is where the management API was looked for, if it was. */
-export function explain(error: unknown, host: string | undefined): Explanation {
+export function explainError(error: unknown, host: string | undefined): Explanation {
   if (error instanceof Failure) return { message: error.message, notes: error.notes };
-  if (host !== undefined && error instanceof ApiError) return explainRefusal(error, host);
-  const network = host === undefined ? undefined : networkFailure(error, host);
-  return { message: network ?? innermost(error), notes: [] };
+  if (host !== undefined && error instanceof ApiError) return explainApiError(error, host);
+  const network = host === undefined ? undefined : explainNetworkError(error, host);
+  return { message: network ?? rootMessage(error), notes: [] };
 }
 
 /** `fetch` says only that it failed, and keeps why. */
-function innermost(error: unknown): string {
+function rootMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  return error instanceof TypeError && error.cause instanceof Error ? innermost(error.cause) : error.message;
+  return error instanceof TypeError && error.cause instanceof Error ? rootMessage(error.cause) : error.message;
 }
 
 /** An answer of the API, or of what stands before it: an authenticating proxy, or something else altogether. */
-function explainRefusal({ status, code, message, details, location }: ApiError, host: string): Explanation {
-  if (code !== undefined) return { message: `${inOptions(message)} (${status} ${code})`, notes: notesOf(details) };
+function explainApiError({ status, code, message, details, location }: ApiError, host: string): Explanation {
+  if (code !== undefined)
+    return { message: `${withOptionNames(message)} (${status} ${code})`, notes: formatDetails(details) };
   if (isJsonRpc(message)) {
     return { message: `${host} is the MCP port; the management API is at another (8080 by default)`, notes: [] };
   }
@@ -38,13 +39,13 @@ function explainRefusal({ status, code, message, details, location }: ApiError, 
   }
   const page = /^\s*</.test(message);
   return {
-    message: `${host} answered ${status}: ${page ? 'a page that is not of the management API' : message.slice(0, LONGEST)}`,
+    message: `${host} answered ${status}: ${page ? 'a page that is not of the management API' : message.slice(0, MAX_TEXT_LENGTH)}`,
     notes: [],
   };
 }
 
 /** What the service says of its queries, in the words of the command line. */
-function inOptions(message: string): string {
+function withOptionNames(message: string): string {
   return message.replace('?cascade=true', '--cascade').replace('?namespace=', '-N').replace('?uri=', '--uri');
 }
 
@@ -62,7 +63,7 @@ function explainRedirect(status: number, location: string | undefined, host: str
     : `${host} needs authentication (${status} to ${where}): ${login}`;
 }
 
-function notesOf(details: ApiError['details']): string[] {
+function formatDetails(details: ApiError['details']): string[] {
   if (details === undefined) return [];
   if (Array.isArray(details))
     return details.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`));

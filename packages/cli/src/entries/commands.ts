@@ -1,36 +1,40 @@
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { harmlessLine } from '../terminal/harmless.ts';
-import { placeOf } from './entry.ts';
-import type { EntryCalls } from './entry-calls.ts';
-import { findEntry } from './find-entry.ts';
-import { addName, type Named, nameOf } from './named.ts';
-import { addSelection, type Selection, selectionOf } from './selection.ts';
+import { sanitizeLine } from '../terminal/harmless.ts';
+import { formatPlace } from './entry.ts';
+import type { EntryApi } from './entry-calls.ts';
+import { getEntry } from './find-entry.ts';
+import { addNameOption, type NameOption, requireName } from './named.ts';
+import { addSelectorOptions, type EntrySelector, parseSelector } from './selection.ts';
 
 /** `show <name>`: one entry with all its members. */
-export function showCommand(context: Context, calls: Pick<EntryCalls, 'kind' | 'get'>): Command {
-  const command = addName(new Command('show').description(`show one ${calls.kind}`), calls.kind);
-  return addSelection(command, calls.kind).action(async (argument: string | undefined, options: Selection & Named) => {
-    const name = nameOf(argument, options, calls.kind);
-    const client = await context.connect();
-    context.output().show(await findEntry(client, calls, name, selectionOf(options, calls.kind)));
-  });
+export function showCommand(context: Context, api: Pick<EntryApi, 'kind' | 'get'>): Command {
+  const command = addNameOption(new Command('show').description(`Show a ${api.kind}`), api.kind);
+  return addSelectorOptions(command, api.kind).action(
+    async (argument: string | undefined, options: EntrySelector & NameOption) => {
+      const name = requireName(argument, options, api.kind);
+      const client = await context.connect();
+      context.output().show(await getEntry(client, api, name, parseSelector(options, api.kind)));
+    },
+  );
 }
 
 /** `remove <name>`. */
-export function removeCommand(context: Context, calls: EntryCalls): Command {
-  const command = addName(new Command('remove').description(`remove a ${calls.kind}`), calls.kind);
-  return addSelection(command, calls.kind).action(async (argument: string | undefined, options: Selection & Named) => {
-    const name = nameOf(argument, options, calls.kind);
-    const client = await context.connect();
-    const selection = selectionOf(options, calls.kind);
-    const entry = await findEntry(client, calls, name, selection);
-    // Nothing else is removed than what is told, whatever has got the name meanwhile.
-    const namespace = typeof entry.namespace === 'string' ? entry.namespace : undefined;
-    const removed = await calls.remove(client, name, { ...selection, namespace });
-    context.output().done(removed, `removed ${calls.kind} ${removed.removed}${placeOf(entry, 'from')}`);
-    if (typeof entry.forward !== 'string') return;
-    const again = `it comes back with the next discovery of its forward ${harmlessLine(entry.forward)}`;
-    context.terminal.stderr.write(`${again}; move it to a namespace that agents do not use to keep it away\n`);
-  });
+export function removeCommand(context: Context, api: EntryApi): Command {
+  const command = addNameOption(new Command('remove').description(`Delete a ${api.kind}`), api.kind);
+  return addSelectorOptions(command, api.kind).action(
+    async (argument: string | undefined, options: EntrySelector & NameOption) => {
+      const name = requireName(argument, options, api.kind);
+      const client = await context.connect();
+      const selection = parseSelector(options, api.kind);
+      const entry = await getEntry(client, api, name, selection);
+      // Nothing else is removed than what is told, whatever has got the name meanwhile.
+      const namespace = typeof entry.namespace === 'string' ? entry.namespace : undefined;
+      const removed = await api.remove(client, name, { ...selection, namespace });
+      context.output().done(removed, `removed ${api.kind} ${removed.removed}${formatPlace(entry, 'from')}`);
+      if (typeof entry.forward !== 'string') return;
+      const again = `it comes back with the next discovery of its forward ${sanitizeLine(entry.forward)}`;
+      context.terminal.stderr.write(`${again}; move it to a namespace that agents do not use to keep it away\n`);
+    },
+  );
 }

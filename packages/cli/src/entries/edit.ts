@@ -1,17 +1,17 @@
-import { parseLossless } from '@sluice/json/lossless';
-import { explain } from '../connection/explain.ts';
+import { parseLossless } from '@sluice/protocol/json/parse';
+import { explainError } from '../connection/explain.ts';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import { readDocument } from '../files/document.ts';
-import { editText } from './editor.ts';
-import { type Entry, placeOf, writable } from './entry.ts';
-import type { EntryCalls } from './entry-calls.ts';
-import { findEntry } from './find-entry.ts';
-import { isNewNamespace, NEW } from './new-namespace.ts';
-import type { Selection } from './selection.ts';
+import { openEditor } from './editor.ts';
+import { type Entry, formatPlace, writableMembers } from './entry.ts';
+import type { EntryApi } from './entry-calls.ts';
+import { getEntry } from './find-entry.ts';
+import { isNewNamespace, NEW_NAMESPACE_NOTE } from './new-namespace.ts';
+import type { EntrySelector } from './selection.ts';
 
 /** What is to become of an entry: `file`, or `fields`, or neither. */
-export interface Change {
+export interface EntryChange {
   /** A file with the whole entry, or `-`. */
   readonly file: string | undefined;
   /** Makes the changed entry of the present one. */
@@ -21,8 +21,8 @@ export interface Change {
 }
 
 /** The entry that is edited, and how it is written back. */
-interface Editing {
-  readonly calls: EntryCalls;
+interface EditSession {
+  readonly api: EntryApi;
   readonly entry: Readonly<Record<string, unknown>>;
   readonly put: (changed: unknown) => Promise<Entry>;
   readonly name: string;
@@ -32,18 +32,18 @@ interface Editing {
  * Changes an entry: by the fields that were given, by a file with the whole of it, or, where neither was given, in the
  * operator's editor.
  */
-export async function edit(
+export async function editEntry(
   context: Context,
-  calls: EntryCalls,
+  api: EntryApi,
   name: string,
-  selection: Selection,
-  { file, fields, moveTo }: Change,
+  selection: EntrySelector,
+  { file, fields, moveTo }: EntryChange,
 ): Promise<void> {
   if (file !== undefined && fields) throw new Failure('--file has the whole entry: give no fields with it');
   const client = await context.connect();
-  const put = (changed: unknown) => calls.update(client, name, selection, changed);
+  const put = (changed: unknown) => api.update(client, name, selection, changed);
   const replacement = file === undefined ? undefined : await readDocument(file, context.terminal);
-  const entry = writable(await findEntry(client, calls, name, selection));
+  const entry = writableMembers(await getEntry(client, api, name, selection));
   const output = context.output();
   const isNew = await isNewNamespace(client, moveTo);
   const updated =
@@ -51,25 +51,29 @@ export async function edit(
       ? await put(replacement)
       : fields
         ? await put(await fields(entry))
-        : await inEditor(context, { calls, entry, put, name });
-  if (updated === undefined) output.done(entry, `${calls.kind} ${name}: nothing was changed`);
-  else output.done(updated, `changed ${calls.kind} ${updated.name}${placeOf(updated, 'in')}${isNew ? NEW : ''}`);
+        : await editInEditor(context, { api, entry, put, name });
+  if (updated === undefined) output.done(entry, `${api.kind} ${name}: nothing was changed`);
+  else
+    output.done(
+      updated,
+      `changed ${api.kind} ${updated.name}${formatPlace(updated, 'in')}${isNew ? NEW_NAMESPACE_NOTE : ''}`,
+    );
 }
 
 /**
  * Undefined when the text came back as it was. JSON, because that keeps every number as it is spelled. What the operator
  * has written is kept until the service has taken it.
  */
-async function inEditor(context: Context, { calls, entry, put, name }: Editing): Promise<Entry | undefined> {
+async function editInEditor(context: Context, { api, entry, put, name }: EditSession): Promise<Entry | undefined> {
   const before = `${JSON.stringify(entry, null, 2)}\n`;
-  const { text, file, discard } = await editText(context.terminal, `${calls.kind}.json`, before);
+  const { text, file, discard } = await openEditor(context.terminal, `${api.kind}.json`, before);
   try {
     const updated = text === before ? undefined : await put(parseLossless(text));
     await discard();
     return updated;
   } catch (error) {
-    const { message, notes } = explain(error, context.options().host);
-    const again = `what was written is kept: sluice ${calls.kind}s edit ${name} --file ${file}`;
+    const { message, notes } = explainError(error, context.options().host);
+    const again = `what was written is kept: sluice ${api.kind}s edit ${name} --file ${file}`;
     throw new Failure(message, { notes: [...notes, again], cause: error });
   }
 }

@@ -7,7 +7,7 @@ import { Failure } from '../failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 /** What came back from the editor. */
-export interface Edited {
+export interface EditedFile {
   readonly text: string;
   /** The file, which stays until {@link discard}. */
   readonly file: string;
@@ -18,7 +18,7 @@ export interface Edited {
  * Opens a text in `$VISUAL` or `$EDITOR` and waits until the operator has closed it. The file is for its owner alone.
  * Throws {@link Failure} without an editor, without a terminal, or when the editor fails.
  */
-export async function editText({ env, stdin }: Terminal, name: string, text: string): Promise<Edited> {
+export async function openEditor({ env, stdin }: Terminal, name: string, text: string): Promise<EditedFile> {
   const editor = env.VISUAL || env.EDITOR;
   if (!editor) throw new Failure('no editor: set VISUAL or EDITOR, or give fields or --file');
   if (!stdin.isTerminal) throw new Failure('no terminal to edit on: give fields or --file');

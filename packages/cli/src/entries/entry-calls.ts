@@ -7,83 +7,83 @@ import {
   toolInput,
   toolUpdate,
 } from '@sluice/contract';
-import { type Client, payload } from '@sluice/contract/client';
-import { checked } from '../files/checked.ts';
+import { type Client, unwrap } from '@sluice/contract/client';
+import { validated } from '../files/checked.ts';
 import type { Entry } from './entry.ts';
-import type { Selection } from './selection.ts';
+import type { EntrySelector } from './selection.ts';
 
 /** The API's calls for one kind of entry. Bodies are checked before they are sent. */
-export interface EntryCalls {
+export interface EntryApi {
   /** For messages: `tool`. */
   readonly kind: 'tool' | 'resource' | 'prompt' | 'namespace';
-  readonly get: (client: Client, name: string, selection: Selection) => Promise<Entry>;
+  readonly get: (client: Client, name: string, selection: EntrySelector) => Promise<Entry>;
   readonly create: (client: Client, body: unknown) => Promise<Entry>;
-  readonly update: (client: Client, name: string, selection: Selection, body: unknown) => Promise<Entry>;
-  readonly remove: (client: Client, name: string, selection: Selection) => Promise<{ readonly removed: string }>;
+  readonly update: (client: Client, name: string, selection: EntrySelector, body: unknown) => Promise<Entry>;
+  readonly remove: (client: Client, name: string, selection: EntrySelector) => Promise<{ readonly removed: string }>;
 }
 
 /** `/api/v1/tools`. */
-export const TOOL_CALLS: EntryCalls = {
+export const TOOL_API: EntryApi = {
   kind: 'tool',
   get: (client, name, { namespace }) =>
-    payload(client.GET('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
-  create: async (client, body) => payload(client.POST('/api/v1/tools', { body: checked(toolInput, body, 'tool') })),
+    unwrap(client.GET('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
+  create: async (client, body) => unwrap(client.POST('/api/v1/tools', { body: validated(toolInput, body, 'tool') })),
   update: async (client, name, { namespace }, body) =>
-    payload(
+    unwrap(
       client.PUT('/api/v1/tools/{name}', {
         params: { path: { name }, query: { namespace } },
-        body: checked(toolUpdate, body, 'tool'),
+        body: validated(toolUpdate, body, 'tool'),
       }),
     ),
   remove: (client, name, { namespace }) =>
-    payload(client.DELETE('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
+    unwrap(client.DELETE('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
 };
 
 /** `/api/v1/resources`. */
-export const RESOURCE_CALLS: EntryCalls = {
+export const RESOURCE_API: EntryApi = {
   kind: 'resource',
   get: (client, name, { namespace, uri }) =>
-    payload(client.GET('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
+    unwrap(client.GET('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
   create: async (client, body) =>
-    payload(client.POST('/api/v1/resources', { body: checked(resourceInput, body, 'resource') })),
+    unwrap(client.POST('/api/v1/resources', { body: validated(resourceInput, body, 'resource') })),
   update: async (client, name, { namespace, uri }, body) =>
-    payload(
+    unwrap(
       client.PUT('/api/v1/resources/{name}', {
         params: { path: { name }, query: { namespace, uri } },
-        body: checked(resourceUpdate, body, 'resource'),
+        body: validated(resourceUpdate, body, 'resource'),
       }),
     ),
   remove: (client, name, { namespace, uri }) =>
-    payload(client.DELETE('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
+    unwrap(client.DELETE('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
 };
 
 /** `/api/v1/prompts`. */
-export const PROMPT_CALLS: EntryCalls = {
+export const PROMPT_API: EntryApi = {
   kind: 'prompt',
   get: (client, name, { namespace }) =>
-    payload(client.GET('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
+    unwrap(client.GET('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
   create: async (client, body) =>
-    payload(client.POST('/api/v1/prompts', { body: checked(promptInput, body, 'prompt') })),
+    unwrap(client.POST('/api/v1/prompts', { body: validated(promptInput, body, 'prompt') })),
   update: async (client, name, { namespace }, body) =>
-    payload(
+    unwrap(
       client.PUT('/api/v1/prompts/{name}', {
         params: { path: { name }, query: { namespace } },
-        body: checked(promptUpdate, body, 'prompt'),
+        body: validated(promptUpdate, body, 'prompt'),
       }),
     ),
   remove: (client, name, { namespace }) =>
-    payload(client.DELETE('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
+    unwrap(client.DELETE('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
 };
 
 /** `/api/v1/namespaces`. */
-export const NAMESPACE_CALLS: Pick<EntryCalls, 'kind' | 'get' | 'update'> = {
+export const NAMESPACE_API: Pick<EntryApi, 'kind' | 'get' | 'update'> = {
   kind: 'namespace',
-  get: (client, name) => payload(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } } })),
+  get: (client, name) => unwrap(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } } })),
   update: async (client, name, _selection, body) =>
-    payload(
+    unwrap(
       client.PUT('/api/v1/namespaces/{name}', {
         params: { path: { name } },
-        body: checked(namespaceUpdate, body, 'namespace'),
+        body: validated(namespaceUpdate, body, 'namespace'),
       }),
     ),
 };

@@ -1,16 +1,16 @@
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { removeCommand, showCommand } from './commands.ts';
-import { edit } from './edit.ts';
-import type { EntryKind, Listed } from './entry-kind.ts';
+import { editEntry } from './edit.ts';
+import type { EntryKind, ListRow } from './entry-kind.ts';
 import { labelCommand } from './label-command.ts';
-import { collectPair } from './labels.ts';
+import { collectKeyValue } from './labels.ts';
 import { listCommand } from './list-command.ts';
-import { isNewNamespace, NEW } from './new-namespace.ts';
-import { addSelection, type Selection, selectionOf } from './selection.ts';
+import { isNewNamespace, NEW_NAMESPACE_NOTE } from './new-namespace.ts';
+import { addSelectorOptions, type EntrySelector, parseSelector } from './selection.ts';
 
 /** The group of commands of one kind of entry, such as `sluice tools` (decisions 1.8). */
-export function entryGroup<Row extends Listed, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
+export function entryGroup<Row extends ListRow, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
   return new Command(`${kind.kind}s`)
     .description(kind.description)
     .addCommand(listCommand(context, kind))
@@ -23,55 +23,57 @@ export function entryGroup<Row extends Listed, Fields>(context: Context, kind: E
 
 type Body = Readonly<Record<string, unknown>>;
 
-interface Labelled {
+interface LabelOption {
   readonly label?: Readonly<Record<string, string>>;
 }
 
-const addLabel = (command: Command): Command =>
-  command.option('-l, --label <key=value>', 'a label; may be repeated', collectPair);
+const addLabelOption = (command: Command): Command =>
+  command.option('-l, --label <key=value>', 'Label; may be repeated', collectKeyValue);
 
-function addCommand<Row extends Listed, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
-  const command = new Command(kind.add).description(`register a ${kind.kind} by hand`);
-  return addLabel(kind.addFields(command))
-    .option('-N, --namespace <namespace>', 'the namespace to put it in')
+function addCommand<Row extends ListRow, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
+  const command = new Command(kind.add).description(`Add a ${kind.kind}`);
+  return addLabelOption(kind.addFieldOptions(command))
+    .option('-N, --namespace <namespace>', `Namespace of the ${kind.kind}, created if it does not exist`)
     .addHelpText('after', `\n${kind.addHelp}`)
-    .action(async (options: Fields & Labelled & { readonly namespace?: string }) => {
+    .action(async (options: Fields & LabelOption & { readonly namespace?: string }) => {
       const { namespace } = options;
-      const body = await kind.withFields(namespace === undefined ? {} : { namespace }, options, context.terminal);
+      const body = await kind.applyFields(namespace === undefined ? {} : { namespace }, options, context.terminal);
       const client = await context.connect();
       const isNew = await isNewNamespace(client, namespace);
-      const added = await kind.create(client, withLabels(body, options));
-      context.output().done(added, `added ${kind.kind} ${added.name} in ${added.namespace}${isNew ? NEW : ''}`);
+      const added = await kind.create(client, mergeLabels(body, options));
+      context
+        .output()
+        .done(added, `added ${kind.kind} ${added.name} in ${added.namespace}${isNew ? NEW_NAMESPACE_NOTE : ''}`);
     });
 }
 
-interface EditOptions extends Selection, Labelled {
+interface EditOptions extends EntrySelector, LabelOption {
   readonly file?: string;
   readonly moveTo?: string;
 }
 
-function editCommand<Row extends Listed, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
+function editCommand<Row extends ListRow, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
   const command = new Command('edit')
-    .description(`change a ${kind.kind}: by the fields given, by a file, or in your editor`)
-    .argument(`<${kind.kind}>`, 'its name');
-  addSelection(addLabel(kind.addFields(command)), kind.kind)
-    .option('--move-to <namespace>', 'another namespace to put it in')
-    .option('-f, --file <file>', `the whole ${kind.kind} (JSON or YAML), "-" for standard input`)
+    .description(`Edit a ${kind.kind} with options, a file or an editor`)
+    .argument(`<${kind.kind}>`, `Name of the ${kind.kind}`);
+  addSelectorOptions(addLabelOption(kind.addFieldOptions(command)), kind.kind)
+    .option('--move-to <namespace>', `Namespace to move the ${kind.kind} to`)
+    .option('-f, --file <file>', `File with the whole ${kind.kind} (JSON or YAML), "-" for standard input`)
     .action((name: string, options: Fields & EditOptions) => {
       const { file, moveTo } = options;
-      const selection = selectionOf(options, kind.kind);
+      const selection = parseSelector(options, kind.kind);
       const given = Object.keys(options).some((option) => option !== 'file' && !Object.hasOwn(selection, option));
       const fields = async (entry: Body) => {
         const moved = moveTo === undefined ? entry : { ...entry, namespace: moveTo };
-        return withLabels(await kind.withFields(moved, options, context.terminal), options);
+        return mergeLabels(await kind.applyFields(moved, options, context.terminal), options);
       };
-      return edit(context, kind, name, selection, { file, fields: given ? fields : undefined, moveTo });
+      return editEntry(context, kind, name, selection, { file, fields: given ? fields : undefined, moveTo });
     });
   return kind.editHelp === undefined ? command : command.addHelpText('after', `\n${kind.editHelp}`);
 }
 
 /** Labels are added to what is there. */
-function withLabels(body: Body, { label }: Labelled): Body {
+function mergeLabels(body: Body, { label }: LabelOption): Body {
   if (label === undefined) return body;
   return { ...body, labels: { ...(typeof body.labels === 'object' ? body.labels : {}), ...label } };
 }

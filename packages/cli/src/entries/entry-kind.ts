@@ -2,10 +2,10 @@ import type { Client } from '@sluice/contract/client';
 import type { Command } from 'commander';
 import type { Column } from '../output/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import type { EntryCalls } from './entry-calls.ts';
+import type { EntryApi } from './entry-calls.ts';
 
 /** What the rows of every list have. */
-export interface Listed {
+export interface ListRow {
   readonly name: string;
   readonly namespace: string;
   readonly forward?: string | undefined;
@@ -20,7 +20,7 @@ export interface ListQuery {
 }
 
 /** What one kind of entry brings to its group of commands, which is the same for all kinds (decisions 1.8). */
-export interface EntryKind<Row extends Listed, Fields> extends EntryCalls {
+export interface EntryKind<Row extends ListRow, Fields> extends EntryApi {
   /** What they are, for help. */
   readonly description: string;
   readonly list: (client: Client, query: ListQuery) => Promise<readonly Row[]>;
@@ -31,9 +31,9 @@ export interface EntryKind<Row extends Listed, Fields> extends EntryCalls {
   /** The command that registers one by hand: `add`. */
   readonly add: string;
   /** Adds the options of this kind's fields to `add` and `edit`. Namespace, labels and file are there already. */
-  readonly addFields: (command: Command) => Command;
+  readonly addFieldOptions: (command: Command) => Command;
   /** An entry's body: the given one with the fields over it. Labels are not its business. */
-  readonly withFields: (
+  readonly applyFields: (
     entry: Readonly<Record<string, unknown>>,
     fields: Fields,
     terminal: Terminal,

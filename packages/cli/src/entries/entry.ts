@@ -6,7 +6,7 @@ export interface Entry {
 }
 
 /** Where an entry is, as a part of a sentence: `in default`; nothing for a namespace itself. */
-export function placeOf({ namespace }: Entry, word: 'in' | 'from'): string {
+export function formatPlace({ namespace }: Entry, word: 'in' | 'from'): string {
   return typeof namespace === 'string' ? ` ${word} ${namespace}` : '';
 }
 
@@ -14,6 +14,6 @@ export function placeOf({ namespace }: Entry, word: 'in' | 'from'): string {
 const READ_ONLY: readonly string[] = ['forward', 'upstreamName', 'shadowed'];
 
 /** What of an entry can be changed. */
-export function writable(entry: Entry): Record<string, unknown> {
+export function writableMembers(entry: Entry): Record<string, unknown> {
   return Object.fromEntries(Object.entries(entry).filter(([member]) => !READ_ONLY.includes(member)));
 }

@@ -2,17 +2,19 @@ import type { Command } from 'commander';
 import { Failure } from '../failure.ts';
 
 /** The name of what a command is about, as an option. */
-export interface Named {
+export interface NameOption {
   readonly name?: string;
 }
 
 /** Lets a command take the name of what it is about as an argument or as `--name`. */
-export function addName(command: Command, kind: string): Command {
-  return command.argument(`[${kind}]`, 'its name').option(`-n, --name <${kind}>`, 'the same');
+export function addNameOption(command: Command, kind: string): Command {
+  return command
+    .argument(`[${kind}]`, `Name of the ${kind}`)
+    .option(`-n, --name <${kind}>`, `Name of the ${kind}, instead of the argument`);
 }
 
 /** The name that was given. Throws {@link Failure} for none and for two. */
-export function nameOf(argument: string | undefined, { name }: Named, kind: string): string {
+export function requireName(argument: string | undefined, { name }: NameOption, kind: string): string {
   if (argument !== undefined && name !== undefined) throw new Failure(`the ${kind} is named twice: leave out --name`);
   const given = argument ?? name;
   if (given === undefined) throw new Failure(`which ${kind}? give its name`);

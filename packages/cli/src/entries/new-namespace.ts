@@ -1,8 +1,8 @@
-import { ApiError, type Client, payload } from '@sluice/contract/client';
+import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { Failure } from '../failure.ts';
 
 /** Stands behind the name of a namespace that was not there before: it may be misspelt. */
-export const NEW = ' (new namespace)';
+export const NEW_NAMESPACE_NOTE = ' (new namespace)';
 
 /**
  * Whether the service says that it has no such namespace. False too when it says anything else: what is asked for next
@@ -15,7 +15,7 @@ export async function isNewNamespace(
 ): Promise<boolean> {
   if (name === undefined) return false;
   try {
-    await payload(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } }, signal }));
+    await unwrap(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } }, signal }));
     return false;
   } catch (error) {
     return error instanceof ApiError && error.code === 'NOT_FOUND';
@@ -26,6 +26,6 @@ export async function isNewNamespace(
  * Throws {@link Failure} when the namespace that a command was told of does not exist: it has nothing because it is
  * misspelt.
  */
-export async function mustExist(client: Client, namespace: string | undefined): Promise<void> {
+export async function requireNamespace(client: Client, namespace: string | undefined): Promise<void> {
   if (await isNewNamespace(client, namespace)) throw new Failure(`there is no namespace "${namespace}"`);
 }

@@ -1,37 +1,37 @@
-import { payload } from '@sluice/contract/client';
+import { unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { readDocument } from '../files/document.ts';
-import { type Expecting, expectedRevisionOption } from './expected-revision.ts';
-import { showLoaded } from './loaded.ts';
-import { readEvaluators } from './read-evaluators.ts';
+import { type ExpectedRevisionOption, expectedRevisionOption } from './expected-revision.ts';
+import { printLoadResult } from './loaded.ts';
+import { parseEvaluators } from './read-evaluators.ts';
 
 /** `sluice evaluators apply -f <file>` (decisions 1.8). */
 export function applyCommand(context: Context): Command {
   return new Command('apply')
-    .description('replace all evaluators by those of a file, and compile their actions')
+    .description('Replace all evaluators with those in a file')
     .requiredOption(
       '-f, --file <file>',
-      'a list of evaluators, or an object with "evaluators" (JSON or YAML); "-" for standard input',
+      'List of evaluators, or an object with "evaluators" (JSON or YAML), "-" for standard input',
     )
     .addOption(expectedRevisionOption())
     .addHelpText(
       'after',
       `
-An evaluator whose action does not compile is left out, and the exit code is 1; the others are loaded. An empty list
-removes all. Paths of actions are the service's own.
+An evaluator whose action does not compile is skipped; the others are loaded, and the exit code is 1.
+An empty list removes all evaluators. Action paths are paths on the host of the service.
 
 Example:
   sluice evaluators get --output json > evaluators.json
   sluice evaluators apply -f evaluators.json --expected-revision 7`,
     )
-    .action(async ({ file, expectedRevision }: Expecting & { readonly file: string }) => {
-      const read = readEvaluators(await readDocument(file, context.terminal), file === '-' ? 'standard input' : file);
+    .action(async ({ file, expectedRevision }: ExpectedRevisionOption & { readonly file: string }) => {
+      const read = parseEvaluators(await readDocument(file, context.terminal), file === '-' ? 'standard input' : file);
       const body = { ...read, ...(expectedRevision !== undefined && { expected_revision: expectedRevision }) };
       const client = await context.connect();
       const call = client.PUT('/api/v1/evaluators', { body });
-      const active = await payload(call);
+      const active = await unwrap(call);
       const { data, response } = await call;
-      showLoaded(context, { active, warnings: data?.warnings, response });
+      printLoadResult(context, { active, warnings: data?.warnings, response });
     });
 }

@@ -1,19 +1,19 @@
 import { namespaceName } from '@sluice/contract';
-import { payload } from '@sluice/contract/client';
+import { unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { checked } from '../files/checked.ts';
+import { validated } from '../files/checked.ts';
 
 /** `bind <namespace> <conversation-id>`. */
 export function bindCommand(context: Context): Command {
   return new Command('bind')
-    .description('bind a namespace to a conversation, until the service stops or it is unbound')
-    .argument('<namespace>', 'its name; it need not exist')
-    .argument('<conversation-id>', 'what its requests belong to, where they do not say it themselves')
+    .description('Bind a namespace to a conversation until the service stops')
+    .argument('<namespace>', 'Name of the namespace, which need not exist')
+    .argument('<conversation-id>', 'Conversation of requests that name none')
     .action(async (named: string, conversation: string) => {
-      const namespace = checked(namespaceName, named, 'namespace');
+      const namespace = validated(namespaceName, named, 'namespace');
       const client = await context.connect();
-      const bound = await payload(
+      const bound = await unwrap(
         client.PUT('/api/v1/evaluators/namespaces/{namespace}', {
           params: { path: { namespace } },
           body: { conversation_id: conversation },
@@ -26,13 +26,13 @@ export function bindCommand(context: Context): Command {
 /** `unbind <namespace>`. */
 export function unbindCommand(context: Context): Command {
   return new Command('unbind')
-    .description('unbind a namespace from its conversation; one that is not bound stays as it is')
-    .argument('<namespace>', 'its name')
+    .description('Unbind a namespace from its conversation')
+    .argument('<namespace>', 'Name of the namespace')
     .action(async (named: string) => {
-      const namespace = checked(namespaceName, named, 'namespace');
+      const namespace = validated(namespaceName, named, 'namespace');
       const client = await context.connect();
       const params = { path: { namespace } };
-      const { unbound } = await payload(client.DELETE('/api/v1/evaluators/namespaces/{namespace}', { params }));
+      const { unbound } = await unwrap(client.DELETE('/api/v1/evaluators/namespaces/{namespace}', { params }));
       context.output().done({ unbound }, `unbound namespace ${unbound}`);
     });
 }
@@ -40,10 +40,10 @@ export function unbindCommand(context: Context): Command {
 /** `bindings`: with `--output json` an object, as the API answers it. */
 export function bindingsCommand(context: Context): Command {
   return new Command('bindings')
-    .description('list the namespaces that are bound to a conversation')
+    .description('List the namespaces that are bound to a conversation')
     .action(async () => {
       const client = await context.connect();
-      const found = await payload(client.GET('/api/v1/evaluators/namespaces'));
+      const found = await unwrap(client.GET('/api/v1/evaluators/namespaces'));
       const output = context.output();
       if (output.format === 'json') return output.json(found);
       output.list(

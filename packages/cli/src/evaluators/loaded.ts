@@ -2,7 +2,7 @@ import type { components } from '@sluice/contract/client';
 import type { Context } from '../context.ts';
 import { Exit } from '../failure.ts';
 import type { Column } from '../output/table.ts';
-import { harmlessLine } from '../terminal/harmless.ts';
+import { sanitizeLine } from '../terminal/harmless.ts';
 
 type Evaluator = components['schemas']['Evaluator'];
 
@@ -18,7 +18,7 @@ export const EVALUATOR_COLUMNS: readonly Column<Evaluator>[] = [
 ];
 
 /** What a change of the evaluators was answered. */
-export interface Loaded {
+export interface LoadResult {
   readonly active: readonly Evaluator[];
   readonly warnings: readonly components['schemas']['CompileWarning'][] | undefined;
   /** Its header `ETag` names the revision. */
@@ -29,14 +29,14 @@ export interface Loaded {
  * Prints what is active after a change, and a line on standard error for each evaluator that was left out. Throws
  * {@link Exit} 1 when there is one: a gate that is not there must not go unnoticed by a script.
  */
-export function showLoaded({ output, terminal }: Context, { active, warnings = [], response }: Loaded): void {
+export function printLoadResult({ output, terminal }: Context, { active, warnings = [], response }: LoadResult): void {
   const { list, format } = output();
-  const tell = (line: string) => terminal.stderr.write(`${harmlessLine(line)}\n`);
+  const warn = (line: string) => terminal.stderr.write(`${sanitizeLine(line)}\n`);
   list(active, EVALUATOR_COLUMNS, 'no evaluators');
   const [, revision] = /^(?:W\/)?"(\d+)"$/.exec(response.headers.get('etag') ?? '') ?? [];
-  if (format === 'table' && revision !== undefined) tell(`revision ${revision} is active`);
+  if (format === 'table' && revision !== undefined) warn(`revision ${revision} is active`);
   for (const { evaluator, path, message } of warnings) {
-    tell(`warning: evaluator ${evaluator} was left out and judges nothing: ${path}: ${message}`);
+    warn(`warning: evaluator ${evaluator} was left out and judges nothing: ${path}: ${message}`);
   }
   if (warnings.length > 0) throw new Exit(1);
 }

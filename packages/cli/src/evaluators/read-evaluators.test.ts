@@ -1,7 +1,7 @@
-import { parseLossless } from '@sluice/json/lossless';
+import { parseLossless } from '@sluice/protocol/json/parse';
 import { expect, it } from 'vitest';
 import { parseDocument } from '../files/document.ts';
-import { readEvaluators } from './read-evaluators.ts';
+import { parseEvaluators } from './read-evaluators.ts';
 
 const GATE = `
   name: gate
@@ -11,7 +11,7 @@ const GATE = `
 
 const LIST = `- ${GATE.trim()}`;
 
-const read = async (text: string) => readEvaluators(await parseDocument(text, 'e.yaml'), 'e.yaml');
+const read = async (text: string) => parseEvaluators(await parseDocument(text, 'e.yaml'), 'e.yaml');
 
 it('reads a list and an object with one alike, and what else is in that is not sent', async () => {
   const evaluators = [
@@ -34,7 +34,7 @@ it('keeps the spelling of numbers in a schema', () => {
   const schema = '{"maximum":9223372036854775807,"minimum":1.0}';
   const llm = `{"operation":"filter","prompt":"","connection":"c","result_schema":${schema}}`;
   const text = `[{"name":"a","trigger":{"method":"m"},"llm":${llm},"processor":{"path":"p"}}]`;
-  const [evaluator] = readEvaluators(parseLossless(text), 'e.json').evaluators;
+  const [evaluator] = parseEvaluators(parseLossless(text), 'e.json').evaluators;
   expect(JSON.stringify(evaluator?.llm.result_schema)).toBe(schema);
 });
 
@@ -53,8 +53,8 @@ it('lists what is wrong, and does not repeat a key that stands where it must not
   expect(failure).toMatchObject({
     notes: [
       'evaluators.0.llm.connection: is required',
-      expect.stringMatching(/^evaluators\.0\.llm\.model: is not known; /),
-      expect.stringMatching(/^evaluators\.0\.llm\.api_key: is not known; /),
+      expect.stringMatching(/^evaluators\.0\.llm\.model: is not a known field; /),
+      expect.stringMatching(/^evaluators\.0\.llm\.api_key: is not a known field; /),
       expect.stringMatching(/^evaluators\.0\.processor\.path: /),
     ],
   });

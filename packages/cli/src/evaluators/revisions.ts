@@ -1,23 +1,23 @@
-import { payload } from '@sluice/contract/client';
+import { unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { type Expecting, expectedRevisionOption, wholeNumber } from './expected-revision.ts';
-import { showLoaded } from './loaded.ts';
+import { type ExpectedRevisionOption, expectedRevisionOption, parseWholeNumber } from './expected-revision.ts';
+import { printLoadResult } from './loaded.ts';
 
 /** `sluice evaluators revisions` (decisions 1.8). */
-export function revisions(context: Context): Command {
+export function revisionsCommand(context: Context): Command {
   return new Command('revisions')
-    .description('sets of evaluators that were submitted, and going back to one')
-    .addCommand(list(context))
-    .addCommand(show(context))
-    .addCommand(activate(context));
+    .description('Manage evaluator revisions')
+    .addCommand(listCommand(context))
+    .addCommand(showCommand(context))
+    .addCommand(activateCommand(context));
 }
 
-function list(context: Context): Command {
-  return new Command('list').description('list the revisions that are kept, newest first').action(async () => {
+function listCommand(context: Context): Command {
+  return new Command('list').description('List evaluator revisions, newest first').action(async () => {
     const client = await context.connect();
     context.output().list(
-      await payload(client.GET('/api/v1/evaluators/revisions')),
+      await unwrap(client.GET('/api/v1/evaluators/revisions')),
       [
         { title: 'REVISION', value: ({ id }) => JSON.stringify(id) },
         { title: 'STATUS', value: ({ status }) => status },
@@ -33,11 +33,11 @@ function list(context: Context): Command {
   });
 }
 
-function show(context: Context): Command {
+function showCommand(context: Context): Command {
   return new Command('show')
-    .description('show a revision with its evaluators')
-    .argument('<revision>', 'its number, or "active"', (text) =>
-      text === 'active' ? text : wholeNumber(text, 1, ' Or active.'),
+    .description('Show a revision and its evaluators')
+    .argument('<revision>', 'Revision number, or "active"', (text) =>
+      text === 'active' ? text : parseWholeNumber(text, 1, ' Or active.'),
     )
     .action(async (id: 'active' | number) => {
       const client = await context.connect();
@@ -45,23 +45,23 @@ function show(context: Context): Command {
         id === 'active'
           ? client.GET('/api/v1/evaluators/revisions/active')
           : client.GET('/api/v1/evaluators/revisions/{id}', { params: { path: { id } } });
-      context.output().show(await payload(found));
+      context.output().show(await unwrap(found));
     });
 }
 
-function activate(context: Context): Command {
+function activateCommand(context: Context): Command {
   return new Command('activate')
-    .description('make the evaluators of a revision the active ones; they become a new revision')
-    .argument('<revision>', 'its number', (text) => wholeNumber(text, 1))
+    .description('Activate the evaluators of a revision, as a new revision')
+    .argument('<revision>', 'Revision number', (text) => parseWholeNumber(text, 1))
     .addOption(expectedRevisionOption())
-    .action(async (id: number, { expectedRevision }: Expecting) => {
+    .action(async (id: number, { expectedRevision }: ExpectedRevisionOption) => {
       const client = await context.connect();
       const call = client.POST('/api/v1/evaluators/revisions/{id}/activate', {
         params: { path: { id } },
         body: { ...(expectedRevision !== undefined && { expected_revision: expectedRevision }) },
       });
-      const active = await payload(call);
+      const active = await unwrap(call);
       const { data, response } = await call;
-      showLoaded(context, { active, warnings: data?.warnings, response });
+      printLoadResult(context, { active, warnings: data?.warnings, response });
     });
 }

@@ -1,6 +1,6 @@
-import type { JsonValue } from '@sluice/json/lossless';
+import type { JsonValue } from '@sluice/protocol/json/parse';
 import type { Terminal } from '../terminal/terminal.ts';
-import { jsonContent } from './json-text.ts';
+import { parseJsonText } from './json-text.ts';
 import { readText } from './read.ts';
 
 /** A file, or standard input for `-`, as JSON or YAML. Throws `Failure` that names the file and the place. */
@@ -10,9 +10,9 @@ export async function readDocument(path: string, terminal: Terminal): Promise<Js
 
 /** JSON or YAML as a value in which numbers keep their spelling. `source` names where it comes from. */
 export async function parseDocument(text: string, source: string): Promise<JsonValue> {
-  const json = jsonContent(text, source);
+  const json = parseJsonText(text, source);
   if (json !== undefined) return json;
   // The YAML parser is loaded for who needs it.
-  const { readLocated } = await import('./located-document.ts');
-  return readLocated(text, source).content;
+  const { parseLocated } = await import('./located-document.ts');
+  return parseLocated(text, source).content;
 }

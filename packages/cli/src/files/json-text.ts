@@ -1,4 +1,4 @@
-import { type JsonValue, parseLossless } from '@sluice/json/lossless';
+import { type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
 
 /**
@@ -6,7 +6,7 @@ import { Failure } from '../failure.ts';
  * too, but takes a YAML parser twenty times as long. Throws {@link Failure} for a file called `.json` that is none: in
  * YAML a misspelt `true` would be a text.
  */
-export function jsonContent(text: string, name: string): JsonValue | undefined {
+export function parseJsonText(text: string, name: string): JsonValue | undefined {
   const mustBeJson = name.endsWith('.json');
   if (!mustBeJson && !/^\s*[[{]/.test(text)) return undefined;
   try {

@@ -1,7 +1,7 @@
-import { type JsonValue, parseLossless } from '@sluice/json/lossless';
+import { type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import { Failure } from '../failure.ts';
-import { jsonContent } from './json-text.ts';
+import { parseJsonText } from './json-text.ts';
 
 /** Keys and indexes from the top of a document down to one value. */
 export type KeyPath = readonly PropertyKey[];
@@ -11,34 +11,34 @@ export interface LocatedDocument {
   /** null for an empty document. */
   readonly content: JsonValue;
   /** `{name}:{line}:{column}` of a key, or of the deepest part of the path that the document has. */
-  readonly where: (path: KeyPath) => string;
+  readonly positionOf: (path: KeyPath) => string;
 }
 
 /** Reads YAML or JSON. `name` is the file as messages name it. Throws {@link Failure} that names the place. */
-export function readLocated(text: string, name: string): LocatedDocument {
-  const json = jsonContent(text, name);
+export function parseLocated(text: string, name: string): LocatedDocument {
+  const json = parseJsonText(text, name);
   if (json === undefined) {
     const parsed = parseYaml(text, name);
-    return { content: plain(parsed, name), where: (path) => locate(parsed, path) };
+    return { content: toJson(parsed, name), positionOf: (path) => findPosition(parsed, path) };
   }
   // Parsed as YAML only when it is asked where something stands, and then once.
-  let parsed: Parsed | undefined;
+  let parsed: ParsedYaml | undefined;
   return {
     content: json,
-    where: (path) => {
+    positionOf: (path) => {
       parsed ??= parseYaml(text, name);
-      return locate(parsed, path);
+      return findPosition(parsed, path);
     },
   };
 }
 
 /** A parsed document with a way to name an offset of it. */
-interface Parsed {
+interface ParsedYaml {
   readonly document: Document.Parsed;
   readonly at: (offset: number) => string;
 }
 
-function parseYaml(text: string, name: string): Parsed {
+function parseYaml(text: string, name: string): ParsedYaml {
   const lines = new LineCounter();
   // Merge keys are no part of YAML 1.2, but people who use anchors expect them.
   const options = {
@@ -62,7 +62,7 @@ function parseYaml(text: string, name: string): Parsed {
 
 const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
-function plain({ document, at }: Parsed, name: string): JsonValue {
+function toJson({ document, at }: ParsedYaml, name: string): JsonValue {
   visit(document, {
     Map: (_key, { items }) => {
       const seen = new Set<string>();
@@ -70,18 +70,18 @@ function plain({ document, at }: Parsed, name: string): JsonValue {
         if (!isScalar(key) || key.value === '<<') continue;
         // As a member of an object, 1 and "1" are the same.
         const name = String(key.value);
-        if (seen.has(name)) throw new Failure(`${at(start(key))}: the key ${name} is given twice`);
+        if (seen.has(name)) throw new Failure(`${at(startOf(key))}: the key ${name} is given twice`);
         seen.add(name);
       }
     },
     Pair: (_key, { key }) => {
-      if (!isScalar(key)) throw new Failure(`${at(isNode(key) ? start(key) : 0)}: a key must be a text`);
+      if (!isScalar(key)) throw new Failure(`${at(isNode(key) ? startOf(key) : 0)}: a key must be a text`);
     },
     Scalar: (key, node) => {
       const { value, source = '' } = node;
       if (key === 'key' || (typeof value !== 'number' && typeof value !== 'bigint')) return;
       if (typeof value === 'number' && !Number.isFinite(value)) {
-        if (!JSON_NUMBER.test(source)) throw new Failure(`${at(start(node))}: ${source} is no number in JSON`);
+        if (!JSON_NUMBER.test(source)) throw new Failure(`${at(startOf(node))}: ${source} is no number in JSON`);
       }
       // What YAML alone may spell so (0x1f, +1, 007) gets the spelling that JSON has for it.
       node.value = parseLossless(JSON_NUMBER.test(source) ? source : String(value));
@@ -98,19 +98,19 @@ function plain({ document, at }: Parsed, name: string): JsonValue {
   }
 }
 
-function locate({ document, at }: Parsed, path: KeyPath): string {
+function findPosition({ document, at }: ParsedYaml, path: KeyPath): string {
   let node: unknown = document.contents;
-  let offset = isNode(node) ? start(node) : 0;
+  let offset = isNode(node) ? startOf(node) : 0;
   for (const step of path) {
     if (isMap(node)) {
       const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === String(step));
       if (pair === undefined) break;
-      if (isNode(pair.key)) offset = start(pair.key);
+      if (isNode(pair.key)) offset = startOf(pair.key);
       node = pair.value;
     } else if (isSeq(node) && typeof step === 'number') {
       node = node.items[step];
       if (!isNode(node)) break;
-      offset = start(node);
+      offset = startOf(node);
     } else {
       break;
     }
@@ -118,7 +118,7 @@ function locate({ document, at }: Parsed, path: KeyPath): string {
   return at(offset);
 }
 
-function start(node: Node): number {
+function startOf(node: Node): number {
   return node.range?.[0] ?? 0;
 }
 

@@ -10,12 +10,12 @@ const REASONS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** The code of an error of the system, such as `ENOENT`; undefined for any other error. */
-export function codeOf(error: unknown): string | undefined {
+export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
 
 /** Why a file could not be read or written, in words; undefined for what is no error of the system. */
-export function reasonOf(error: unknown): string | undefined {
-  const code = codeOf(error);
+export function errorReason(error: unknown): string | undefined {
+  const code = errorCode(error);
   return code === undefined ? undefined : (REASONS.get(code) ?? code);
 }

@@ -1,23 +1,23 @@
 import { forwardInput } from '@sluice/contract';
-import { payload } from '@sluice/contract/client';
+import { unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { collectPair } from '../entries/labels.ts';
-import { addName, type Named, nameOf } from '../entries/named.ts';
-import { isNewNamespace, mustExist, NEW } from '../entries/new-namespace.ts';
-import { checked } from '../files/checked.ts';
+import { collectKeyValue } from '../entries/labels.ts';
+import { addNameOption, type NameOption, requireName } from '../entries/named.ts';
+import { isNewNamespace, NEW_NAMESPACE_NOTE, requireNamespace } from '../entries/new-namespace.ts';
+import { validated } from '../files/checked.ts';
 import { createProgress } from '../terminal/progress.ts';
-import { shadowedTools } from './shadowed-tools.ts';
+import { describeShadowedTools } from './shadowed-tools.ts';
 
 /** `sluice forwards` (decisions 1.8). */
-export function forwards(context: Context): Command {
+export function forwardsCommand(context: Context): Command {
   return new Command('forwards')
-    .description('upstream MCP servers, whose tools, resources and prompts are offered')
-    .addCommand(list(context))
-    .addCommand(show(context))
-    .addCommand(add(context))
-    .addCommand(refresh(context))
-    .addCommand(remove(context));
+    .description('Manage forwards (upstream MCP servers)')
+    .addCommand(listCommand(context))
+    .addCommand(showCommand(context))
+    .addCommand(addCommand(context))
+    .addCommand(refreshCommand(context))
+    .addCommand(removeCommand(context));
 }
 
 interface Counts {
@@ -26,19 +26,19 @@ interface Counts {
   readonly prompts_discovered: number;
 }
 
-function countsText(counts: Counts, shadowed = ''): string {
+function formatCounts(counts: Counts, shadowed = ''): string {
   const { tools_discovered: tools, resources_discovered: resources, prompts_discovered: prompts } = counts;
   return `${tools} tools${shadowed}, ${resources} resources, ${prompts} prompts`;
 }
 
-function list(context: Context): Command {
+function listCommand(context: Context): Command {
   return new Command('list')
-    .description('list the forwards')
-    .option('-N, --namespace <namespace>', 'only forwards of this namespace')
+    .description('List forwards')
+    .option('-N, --namespace <namespace>', 'Only forwards in this namespace')
     .action(async ({ namespace }: { readonly namespace?: string }) => {
       const client = await context.connect();
-      const found = await payload(client.GET('/api/v1/forwards', { params: { query: { namespace } } }));
-      if (found.length === 0) await mustExist(client, namespace);
+      const found = await unwrap(client.GET('/api/v1/forwards', { params: { query: { namespace } } }));
+      if (found.length === 0) await requireNamespace(client, namespace);
       context.output().list(
         found,
         [
@@ -56,12 +56,12 @@ function list(context: Context): Command {
     });
 }
 
-function show(context: Context): Command {
-  return addName(new Command('show').description('show one forward'), 'forward').action(
-    async (argument: string | undefined, options: Named) => {
-      const name = nameOf(argument, options, 'forward');
+function showCommand(context: Context): Command {
+  return addNameOption(new Command('show').description('Show a forward'), 'forward').action(
+    async (argument: string | undefined, options: NameOption) => {
+      const name = requireName(argument, options, 'forward');
       const client = await context.connect();
-      context.output().show(await payload(client.GET('/api/v1/forwards/{name}', { params: { path: { name } } })));
+      context.output().show(await unwrap(client.GET('/api/v1/forwards/{name}', { params: { path: { name } } })));
     },
   );
 }
@@ -74,14 +74,14 @@ interface AddOptions {
   readonly label?: Record<string, string>;
 }
 
-function add(context: Context): Command {
+function addCommand(context: Context): Command {
   return new Command('add')
-    .description('register an upstream MCP server and discover what it offers')
-    .requiredOption('-n, --name <name>', 'its name')
-    .requiredOption('--service <url>', 'where it is, for example http://127.0.0.1:3001/mcp')
-    .option('-N, --namespace <namespace>', 'the namespace that gets what it offers')
-    .option('--prefix <prefix>', 'put in front of the names of its tools and prompts')
-    .option('-l, --label <key=value>', 'a label; may be repeated', collectPair)
+    .description('Add a forward and discover its tools, resources and prompts')
+    .requiredOption('-n, --name <name>', 'Forward name')
+    .requiredOption('--service <url>', 'Upstream MCP server URL')
+    .option('-N, --namespace <namespace>', 'Namespace of the forward, created if it does not exist')
+    .option('--prefix <prefix>', 'Prefix for the names of its tools and prompts')
+    .option('-l, --label <key=value>', 'Label; may be repeated', collectKeyValue)
     .addHelpText(
       'after',
       `
@@ -89,48 +89,56 @@ Example:
   sluice forwards add --name crm --service http://127.0.0.1:3001/mcp --prefix crm_`,
     )
     .action(async ({ name, service: address, namespace, prefix, label: labels }: AddOptions) => {
-      const body = checked(forwardInput, { name, address, namespace, prefix, labels }, 'forward');
+      const body = validated(forwardInput, { name, address, namespace, prefix, labels }, 'forward');
       const client = await context.connect();
       const isNew = await isNewNamespace(client, namespace);
-      const added = await waiting(context, `discovering ${name}`, payload(client.POST('/api/v1/forwards', { body })));
+      const added = await withProgress(
+        context,
+        `discovering ${name}`,
+        unwrap(client.POST('/api/v1/forwards', { body })),
+      );
       const found = added.available
-        ? countsText(added, added.statusMessage === undefined ? '' : await shadowedTools(client, added))
+        ? formatCounts(added, added.statusMessage === undefined ? '' : await describeShadowedTools(client, added))
         : `not available yet: ${added.statusMessage ?? 'no reason given'}`;
-      context.output().done(added, `added forward ${added.name} to ${added.namespace}${isNew ? NEW : ''}: ${found}`);
+      context
+        .output()
+        .done(added, `added forward ${added.name} to ${added.namespace}${isNew ? NEW_NAMESPACE_NOTE : ''}: ${found}`);
     });
 }
 
-function refresh(context: Context): Command {
-  return addName(new Command('refresh').description('discover again what a forward offers'), 'forward').action(
-    async (argument: string | undefined, options: Named) => {
-      const name = nameOf(argument, options, 'forward');
-      const client = await context.connect();
-      const call = payload(client.POST('/api/v1/forwards/{name}/refreshes', { params: { path: { name } } }));
-      const refreshed = await waiting(context, `discovering ${name}`, call);
-      context.output().done(refreshed, `refreshed forward ${refreshed.refreshed}: ${countsText(refreshed)}`);
-    },
-  );
+function refreshCommand(context: Context): Command {
+  return addNameOption(
+    new Command('refresh').description('Rediscover the tools, resources and prompts of a forward'),
+    'forward',
+  ).action(async (argument: string | undefined, options: NameOption) => {
+    const name = requireName(argument, options, 'forward');
+    const client = await context.connect();
+    const call = unwrap(client.POST('/api/v1/forwards/{name}/refreshes', { params: { path: { name } } }));
+    const refreshed = await withProgress(context, `discovering ${name}`, call);
+    context.output().done(refreshed, `refreshed forward ${refreshed.refreshed}: ${formatCounts(refreshed)}`);
+  });
 }
 
-function remove(context: Context): Command {
-  return addName(new Command('remove').description('remove a forward with all that it brought'), 'forward').action(
-    async (argument: string | undefined, options: Named) => {
-      const name = nameOf(argument, options, 'forward');
-      const client = await context.connect();
-      const removed = await payload(client.DELETE('/api/v1/forwards/{name}', { params: { path: { name } } }));
-      context.output().done(removed, `removed forward ${removed.removed}`);
-    },
-  );
+function removeCommand(context: Context): Command {
+  return addNameOption(
+    new Command('remove').description('Delete a forward and its discovered entries'),
+    'forward',
+  ).action(async (argument: string | undefined, options: NameOption) => {
+    const name = requireName(argument, options, 'forward');
+    const client = await context.connect();
+    const removed = await unwrap(client.DELETE('/api/v1/forwards/{name}', { params: { path: { name } } }));
+    context.output().done(removed, `removed forward ${removed.removed}`);
+  });
 }
 
 /** Shows on a terminal that something is still going on, and for how long. */
-async function waiting<T>(context: Context, what: string, work: Promise<T>): Promise<T> {
+async function withProgress<T>(context: Context, what: string, work: Promise<T>): Promise<T> {
   const { stderr } = context.terminal;
   if (!stderr.isTerminal) return work;
   const progress = createProgress(stderr, context.options().plain);
   const started = performance.now();
   const timer = setInterval(() => {
-    progress.tell(`${what}, ${Math.round((performance.now() - started) / 1000)} s`);
+    progress.update(`${what}, ${Math.round((performance.now() - started) / 1000)} s`);
   }, 250);
   try {
     return await work;

@@ -1,12 +1,12 @@
-import { payload } from '@sluice/contract/client';
+import { unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 
 /** `sluice health`: whether the service lives. The exit code says it too. */
-export function health(context: Context): Command {
-  return new Command('health').description('ask whether the service lives').action(async () => {
+export function healthCommand(context: Context): Command {
+  return new Command('health').description('Check service health').action(async () => {
     const client = await context.connect();
-    const status = await payload(client.GET('/healthz'));
+    const status = await unwrap(client.GET('/healthz'));
     context.output().done(status, status.status);
   });
 }

@@ -1,13 +1,13 @@
-import { payload } from '@sluice/contract/client';
+import { unwrap } from '@sluice/contract/client';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Context } from '../context.ts';
 
 /** `sluice interactions` (decisions 1.8). */
-export function interactions(context: Context): Command {
+export function interactionsCommand(context: Context): Command {
   return new Command('interactions')
-    .description('completions that were asked for through the inference listener')
-    .addCommand(list(context))
-    .addCommand(clear(context));
+    .description('Manage recorded chat completions')
+    .addCommand(listCommand(context))
+    .addCommand(clearCommand(context));
 }
 
 interface ListOptions {
@@ -18,13 +18,13 @@ interface ListOptions {
   readonly bodies: boolean;
 }
 
-function list(context: Context): Command {
+function listCommand(context: Context): Command {
   return new Command('list')
-    .description('list the interactions that are kept, oldest first')
-    .option('--conversation <id>', 'only those of this conversation')
-    .option('--completion <id>', 'only the one whose answer has this id')
-    .option('--limit <n>', 'only so many, the newest', positive)
-    .option('--no-bodies', 'with --output json: without what was asked and answered')
+    .description('List recorded interactions, oldest first')
+    .option('--conversation <id>', 'Only interactions of this conversation')
+    .option('--completion <id>', 'Only the interaction with this completion ID')
+    .option('--limit <n>', 'Number of newest interactions to list', parsePositive)
+    .option('--no-bodies', 'Omit request and response bodies (with --output json)')
     .addHelpText(
       'after',
       `
@@ -42,7 +42,7 @@ Example:
         ...(bodies && output.format === 'json' ? {} : { bodies: 'false' as const }),
       };
       output.list(
-        await payload(client.GET('/api/v1/interactions', { params: { query } })),
+        await unwrap(client.GET('/api/v1/interactions', { params: { query } })),
         [
           { title: 'TIME', value: ({ epoch_ms }) => new Date(epoch_ms).toISOString() },
           { title: 'STATUS', value: ({ status_code }) => JSON.stringify(status_code) },
@@ -57,16 +57,16 @@ Example:
     });
 }
 
-function positive(text: string): string {
+function parsePositive(text: string): string {
   if (!/^[1-9][0-9]*$/.test(text)) throw new InvalidArgumentError('It must be a whole number from 1.');
   return text;
 }
 
-function clear(context: Context): Command {
-  return new Command('clear').description('forget all interactions').action(async () => {
+function clearCommand(context: Context): Command {
+  return new Command('clear').description('Delete all recorded interactions').action(async () => {
     const client = await context.connect();
     context
       .output()
-      .done(await payload(client.DELETE('/api/v1/interactions')), 'cleared: no interaction is kept any more');
+      .done(await unwrap(client.DELETE('/api/v1/interactions')), 'cleared: no interaction is kept any more');
   });
 }

@@ -1,14 +1,14 @@
 import type { FilterMetrics } from '@sluice/contract';
-import { payload } from '@sluice/contract/client';
-import { isJsonObject } from '@sluice/json/lossless';
+import { unwrap } from '@sluice/contract/client';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 
 /** `sluice metrics`: what was counted since the service began; a row per filter, then what else is not zero. */
-export function metrics(context: Context): Command {
-  return new Command('metrics').description('show what was counted since the service began').action(async () => {
+export function metricsCommand(context: Context): Command {
+  return new Command('metrics').description('Show metrics').action(async () => {
     const client = await context.connect();
-    const found = await payload(client.GET('/api/v1/metrics'));
+    const found = await unwrap(client.GET('/api/v1/metrics'));
     const output = context.output();
     if (output.format === 'json') return output.json(found);
     const { filters, ...others } = found;
@@ -26,7 +26,7 @@ export function metrics(context: Context): Command {
       ],
       'no filters',
     );
-    const counted = notZero(others, []);
+    const counted = nonZeroCounters(others, []);
     if (counted.length === 0) return;
     context.terminal.stdout.write('\n');
     output.list(
@@ -41,7 +41,8 @@ export function metrics(context: Context): Command {
 }
 
 /** Every number in there that is not zero, under the names that lead to it: `pipeline.trigger_matches`. */
-function notZero(value: unknown, path: readonly string[]): { readonly name: string; readonly value: string }[] {
-  if (isJsonObject(value)) return Object.entries(value).flatMap(([name, member]) => notZero(member, [...path, name]));
+function nonZeroCounters(value: unknown, path: readonly string[]): { readonly name: string; readonly value: string }[] {
+  if (isJsonObject(value))
+    return Object.entries(value).flatMap(([name, member]) => nonZeroCounters(member, [...path, name]));
   return value === 0 ? [] : [{ name: path.join('.'), value: JSON.stringify(value) }];
 }

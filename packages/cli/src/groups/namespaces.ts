@@ -1,50 +1,50 @@
 import { namespaceInput } from '@sluice/contract';
-import { payload } from '@sluice/contract/client';
+import { unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { showCommand } from '../entries/commands.ts';
-import { NAMESPACE_CALLS } from '../entries/entry-calls.ts';
+import { NAMESPACE_API } from '../entries/entry-calls.ts';
 import { labelCommand } from '../entries/label-command.ts';
-import { collectPair, labelText } from '../entries/labels.ts';
-import { addName, type Named, nameOf } from '../entries/named.ts';
-import { checked } from '../files/checked.ts';
+import { collectKeyValue, formatLabels } from '../entries/labels.ts';
+import { addNameOption, type NameOption, requireName } from '../entries/named.ts';
+import { validated } from '../files/checked.ts';
 
 /** `sluice namespaces` (decisions 1.8). */
-export function namespaces(context: Context): Command {
+export function namespacesCommand(context: Context): Command {
   return new Command('namespaces')
-    .description('what separates groups of agents: each is an MCP endpoint of its own')
-    .addCommand(list(context))
-    .addCommand(showCommand(context, NAMESPACE_CALLS))
-    .addCommand(create(context))
-    .addCommand(remove(context))
-    .addCommand(labelCommand(context, NAMESPACE_CALLS));
+    .description('Manage namespaces (one MCP endpoint each)')
+    .addCommand(listCommand(context))
+    .addCommand(showCommand(context, NAMESPACE_API))
+    .addCommand(createCommand(context))
+    .addCommand(removeCommand(context))
+    .addCommand(labelCommand(context, NAMESPACE_API));
 }
 
-function list(context: Context): Command {
-  return new Command('list').description('list the namespaces').action(async () => {
+function listCommand(context: Context): Command {
+  return new Command('list').description('List namespaces').action(async () => {
     const client = await context.connect();
     context.output().list(
-      await payload(client.GET('/api/v1/namespaces')),
+      await unwrap(client.GET('/api/v1/namespaces')),
       [
         { title: 'NAME', value: ({ name }) => name, cut: 'never' },
-        { title: 'LABELS', value: ({ labels }) => labelText(labels) || '-' },
+        { title: 'LABELS', value: ({ labels }) => formatLabels(labels) || '-' },
       ],
       'no namespaces',
     );
   });
 }
 
-function create(context: Context): Command {
-  return addName(new Command('create'), 'namespace')
-    .description('create a namespace, of lowercase letters, digits and hyphens; one that exists stays as it is')
-    .option('-l, --label <key=value>', 'a label; may be repeated', collectPair)
-    .action(async (argument: string | undefined, options: Named & { readonly label?: Record<string, string> }) => {
-      const name = nameOf(argument, options, 'namespace');
+function createCommand(context: Context): Command {
+  return addNameOption(new Command('create'), 'namespace')
+    .description('Create a namespace (no-op if it already exists)')
+    .option('-l, --label <key=value>', 'Label; may be repeated', collectKeyValue)
+    .action(async (argument: string | undefined, options: NameOption & { readonly label?: Record<string, string> }) => {
+      const name = requireName(argument, options, 'namespace');
       const { label: labels } = options;
-      const body = checked(namespaceInput, { name, labels }, 'namespace');
+      const body = validated(namespaceInput, { name, labels }, 'namespace');
       const client = await context.connect();
       const call = client.POST('/api/v1/namespaces', { body });
-      const created = await payload(call);
+      const created = await unwrap(call);
       const { response } = await call;
       const sentence = response.status === 201 ? `created namespace ${name}` : `namespace ${name} exists already`;
       context.output().done(created, sentence);
@@ -54,15 +54,15 @@ function create(context: Context): Command {
     });
 }
 
-function remove(context: Context): Command {
-  return addName(new Command('delete'), 'namespace')
-    .description('delete a namespace')
-    .option('--cascade', 'with all tools, resources, prompts and forwards in it')
-    .action(async (argument: string | undefined, options: Named & { readonly cascade?: true }) => {
-      const name = nameOf(argument, options, 'namespace');
+function removeCommand(context: Context): Command {
+  return addNameOption(new Command('delete'), 'namespace')
+    .description('Delete a namespace')
+    .option('--cascade', 'Delete all tools, resources, prompts and forwards in it too')
+    .action(async (argument: string | undefined, options: NameOption & { readonly cascade?: true }) => {
+      const name = requireName(argument, options, 'namespace');
       const { cascade } = options;
       const client = await context.connect();
-      const removed = await payload(
+      const removed = await unwrap(
         client.DELETE('/api/v1/namespaces/{name}', {
           params: { path: { name }, query: { ...(cascade && { cascade: 'true' as const }) } },
         }),

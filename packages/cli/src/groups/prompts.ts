@@ -1,39 +1,39 @@
-import { payload } from '@sluice/contract/client';
-import { isJsonObject } from '@sluice/json/lossless';
+import { unwrap } from '@sluice/contract/client';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import type { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { PROMPT_CALLS } from '../entries/entry-calls.ts';
+import { PROMPT_API } from '../entries/entry-calls.ts';
 import { entryGroup } from '../entries/entry-group.ts';
-import type { EntryKind, Listed } from '../entries/entry-kind.ts';
+import type { EntryKind, ListRow } from '../entries/entry-kind.ts';
 import { Failure } from '../failure.ts';
 
 /** `sluice prompts` (decisions 1.8). */
-export function prompts(context: Context): Command {
+export function promptsCommand(context: Context): Command {
   return entryGroup(context, PROMPT);
 }
 
-interface Fields {
+interface PromptFields {
   readonly name?: string;
   readonly description?: string;
   readonly message?: readonly object[];
   readonly argument?: readonly object[];
 }
 
-type Row = Listed & { readonly arguments: readonly unknown[] };
+type PromptRow = ListRow & { readonly arguments: readonly unknown[] };
 
-const PROMPT: EntryKind<Row, Fields> = {
-  ...PROMPT_CALLS,
-  description: 'prompt templates for agents',
-  list: (client, query) => payload(client.GET('/api/v1/prompts', { params: { query } })),
-  columns: [{ title: 'ARGUMENTS', value: (prompt) => prompt.arguments.map(argumentText).join(', ') || '-' }],
+const PROMPT: EntryKind<PromptRow, PromptFields> = {
+  ...PROMPT_API,
+  description: 'Manage prompts',
+  list: (client, query) => unwrap(client.GET('/api/v1/prompts', { params: { query } })),
+  columns: [{ title: 'ARGUMENTS', value: (prompt) => prompt.arguments.map(formatArgument).join(', ') || '-' }],
   add: 'add',
-  addFields: (command) =>
+  addFieldOptions: (command) =>
     command
-      .option('-n, --name <name>', 'its name')
-      .option('-d, --description <text>', 'what it is for')
-      .option('-m, --message <role:text>', 'a message, of user, assistant or system; may be repeated', collectMessage)
-      .option('-a, --argument <name:description[:required]>', 'an argument; may be repeated', collectArgument),
-  withFields: (prompt, { name, description, message, argument }) => ({
+      .option('-n, --name <name>', 'Prompt name')
+      .option('-d, --description <text>', 'Prompt description')
+      .option('-m, --message <role:text>', 'Message of user, assistant or system; may be repeated', collectMessage)
+      .option('-a, --argument <name:description[:required]>', 'Prompt argument; may be repeated', collectArgument),
+  applyFields: (prompt, { name, description, message, argument }) => ({
     ...prompt,
     ...(name !== undefined && { name }),
     ...(description !== undefined && { description }),
@@ -45,7 +45,7 @@ const PROMPT: EntryKind<Row, Fields> = {
 };
 
 /** An argument's name; a question mark behind one that is optional. */
-function argumentText(argument: unknown): string {
+function formatArgument(argument: unknown): string {
   if (!isJsonObject(argument) || typeof argument.name !== 'string') return '?';
   return argument.required === true ? argument.name : `${argument.name}?`;
 }

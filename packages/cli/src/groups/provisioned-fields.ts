@@ -1,22 +1,22 @@
 import type { Command } from 'commander';
 
 /** Where a capability service finds what it was provisioned with; tools and resources have both. */
-export interface ProvisionedFields {
+export interface ProvisionFields {
   readonly configurationUri?: string;
   readonly secretsUri?: string;
 }
 
-/** Adds the options of {@link ProvisionedFields} to a command. */
-export function addProvisionedFields(command: Command): Command {
+/** Adds the options of {@link ProvisionFields} to a command. */
+export function addProvisionOptions(command: Command): Command {
   return command
-    .option('--configuration-uri <uri>', 'its configuration: configurationUri of what services provision answers')
-    .option('--secrets-uri <uri>', 'its secrets: secretUri of what services provision answers');
+    .option('--configuration-uri <uri>', 'Configuration URI (configurationUri from "sluice services provision")')
+    .option('--secrets-uri <uri>', 'Secrets URI (secretUri from "sluice services provision")');
 }
 
 /** A body with the fields over it, as its members are spelled. */
-export function withProvisionedFields(
+export function applyProvisionFields(
   body: Readonly<Record<string, unknown>>,
-  { configurationUri, secretsUri }: ProvisionedFields,
+  { configurationUri, secretsUri }: ProvisionFields,
 ): Record<string, unknown> {
   return {
     ...body,

@@ -1,18 +1,18 @@
-import { payload } from '@sluice/contract/client';
+import { unwrap } from '@sluice/contract/client';
 import type { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { RESOURCE_CALLS } from '../entries/entry-calls.ts';
+import { RESOURCE_API } from '../entries/entry-calls.ts';
 import { entryGroup } from '../entries/entry-group.ts';
-import type { EntryKind, Listed } from '../entries/entry-kind.ts';
-import { collectPair } from '../entries/labels.ts';
-import { addProvisionedFields, type ProvisionedFields, withProvisionedFields } from './provisioned-fields.ts';
+import type { EntryKind, ListRow } from '../entries/entry-kind.ts';
+import { collectKeyValue } from '../entries/labels.ts';
+import { addProvisionOptions, applyProvisionFields, type ProvisionFields } from './provisioned-fields.ts';
 
 /** `sluice resources` (decisions 1.8). */
-export function resources(context: Context): Command {
+export function resourcesCommand(context: Context): Command {
   return entryGroup(context, RESOURCE);
 }
 
-interface Fields extends ProvisionedFields {
+interface ResourceFields extends ProvisionFields {
   readonly location?: string;
   readonly type?: string;
   readonly name?: string;
@@ -21,30 +21,30 @@ interface Fields extends ProvisionedFields {
   readonly param?: Readonly<Record<string, string>>;
 }
 
-type Row = Listed & { readonly location: string; readonly type: string };
+type ResourceRow = ListRow & { readonly location: string; readonly type: string };
 
-const RESOURCE: EntryKind<Row, Fields> = {
-  ...RESOURCE_CALLS,
-  description: 'what agents can read',
-  list: (client, query) => payload(client.GET('/api/v1/resources', { params: { query } })),
+const RESOURCE: EntryKind<ResourceRow, ResourceFields> = {
+  ...RESOURCE_API,
+  description: 'Manage resources',
+  list: (client, query) => unwrap(client.GET('/api/v1/resources', { params: { query } })),
   listed: 'resources and resource templates',
   columns: [
     { title: 'LOCATION', value: ({ location }) => location },
     { title: 'TYPE', value: ({ type }) => type },
   ],
   add: 'expose',
-  addFields: (command) =>
-    addProvisionedFields(
+  addFieldOptions: (command) =>
+    addProvisionOptions(
       command
-        .option('-n, --name <name>', 'its name')
-        .option('--location <uri>', 'its uri, as agents read it')
-        .option('--type <type>', 'its type: what a service entry is named for')
-        .option('-d, --description <text>', 'what it is, for agents')
-        .option('--mimeType, --mime-type <type>', 'its media type')
-        .option('--param <key=value>', 'a parameter for its capability service; may be repeated', collectPair),
+        .option('-n, --name <name>', 'Resource name')
+        .option('--location <uri>', 'Resource URI')
+        .option('--type <type>', 'Resource type: the name of a service entry')
+        .option('-d, --description <text>', 'Resource description')
+        .option('--mimeType, --mime-type <type>', 'MIME type')
+        .option('--param <key=value>', 'Parameter for the capability service; may be repeated', collectKeyValue),
     ),
-  withFields: (resource, { name, location, type, description, mimeType, param, ...provisioned }) => ({
-    ...withProvisionedFields(resource, provisioned),
+  applyFields: (resource, { name, location, type, description, mimeType, param, ...provisioned }) => ({
+    ...applyProvisionFields(resource, provisioned),
     ...(name !== undefined && { name }),
     ...(location !== undefined && { location }),
     ...(type !== undefined && { type }),

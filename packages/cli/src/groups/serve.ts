@@ -4,32 +4,29 @@ import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 
-interface Options {
+interface ServeOptions {
   readonly pipelineConfig?: string;
   readonly serviceConfig?: string;
   readonly pluginsPath?: string;
 }
 
 /** `sluice serve`: the service itself, in place of this process (decisions 1.1). `npm start` is the same. */
-export function serve({ terminal }: Context): Command {
+export function serveCommand({ terminal }: Context): Command {
   return (
     new Command('serve')
-      .description('run the service: MCP gateway and management API')
+      .description('Run the service (MCP gateway and management API)')
       .option(
         '--service-config <file>',
-        'forwards and namespaces to register at start (YAML); default: service.yaml, when it exists',
+        'Forwards and namespaces to register at startup (YAML; default: service.yaml, if it exists)',
       )
-      .option(
-        '--pipeline-config <file>',
-        'listeners, and what requests go through (YAML); default: the one that "sluice pipeline show" prints',
-      )
+      .option('--pipeline-config <file>', 'Pipeline file (YAML; default: the one that "sluice pipeline show" prints)')
       // The service says that it has no effect.
       .addOption(new Option('--plugins-path <folder>').hideHelp())
       .addHelpText(
         'after',
-        '\nEverything else is set by environment variables: SERVICE_MGMT_LISTEN, SERVICE_PERSIST_PATH, RUST_LOG and others.',
+        '\nAll other settings are environment variables, such as SERVICE_MGMT_LISTEN, SERVICE_PERSIST_PATH and RUST_LOG.',
       )
-      .action(({ pipelineConfig, serviceConfig, pluginsPath }: Options) => {
+      .action(({ pipelineConfig, serviceConfig, pluginsPath }: ServeOptions) => {
         const args = [
           ...(serviceConfig === undefined ? [] : [`--service-config=${serviceConfig}`]),
           ...(pipelineConfig === undefined ? [] : [`--pipeline-config=${pipelineConfig}`]),

@@ -1,15 +1,15 @@
-import { type Client, payload } from '@sluice/contract/client';
+import { type Client, unwrap } from '@sluice/contract/client';
 
 /**
  * Which of a forward's tools agents do not get, because others have their names: ` (3 shadowed by forward crm; give
  * --prefix)`. Empty when they get all, and when that cannot be asked: the forward is there in any case.
  */
-export async function shadowedTools(
+export async function describeShadowedTools(
   client: Client,
   { name: forward, namespace }: { readonly name: string; readonly namespace: string },
 ): Promise<string> {
   const query = { namespace, include: 'shadowed' as const };
-  const tools = await payload(client.GET('/api/v1/tools', { params: { query } })).catch(() => []);
+  const tools = await unwrap(client.GET('/api/v1/tools', { params: { query } })).catch(() => []);
   const ours = tools.filter((tool) => tool.forward === forward);
   const names = new Set(ours.filter(({ shadowed }) => shadowed).map(({ name }) => name));
   if (names.size === 0) return '';

@@ -2,9 +2,9 @@ import type { Command } from 'commander';
 import { Failure } from '../failure.ts';
 import { parseDocument, readDocument } from '../files/document.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { addProvisionedFields, type ProvisionedFields, withProvisionedFields } from './provisioned-fields.ts';
+import { addProvisionOptions, applyProvisionFields, type ProvisionFields } from './provisioned-fields.ts';
 
-const TYPES: readonly string[] = ['string', 'number', 'integer', 'boolean', 'object', 'array'];
+const PARAMETER_TYPES: readonly string[] = ['string', 'number', 'integer', 'boolean', 'object', 'array'];
 
 /** A parameter of a tool: `-p city:string,Name of the city`. */
 interface Parameter {
@@ -14,7 +14,7 @@ interface Parameter {
 }
 
 /** The fields of a tool that options give. */
-export interface ToolFields extends ProvisionedFields {
+export interface ToolFields extends ProvisionFields {
   readonly name?: string;
   readonly description?: string;
   readonly uri?: string;
@@ -25,16 +25,16 @@ export interface ToolFields extends ProvisionedFields {
 }
 
 /** Adds the options of {@link ToolFields} to a command. */
-export function addToolFields(command: Command): Command {
-  return addProvisionedFields(
+export function addToolOptions(command: Command): Command {
+  return addProvisionOptions(
     command
-      .option('-n, --name <name>', 'its name')
-      .option('-d, --description <text>', 'what it does, for agents')
-      .option('-u, --uri <uri>', 'the MCP server that calls go to, or what its capability service knows it by')
-      .option('--type <type>', 'its type: mcp-forward, or what a service entry is named for')
-      .option('--input-schema <json or file>', 'JSON Schema of its arguments, as JSON or in a file (JSON or YAML)')
-      .option('-p, --param <name:type,description>', 'one argument; may be repeated', collectParameter)
-      .option('-r, --required <name>', 'an argument that is required; may be repeated', collect),
+      .option('-n, --name <name>', 'Tool name')
+      .option('-d, --description <text>', 'Tool description')
+      .option('-u, --uri <uri>', 'Upstream MCP server URL, or URI of the tool in its capability service')
+      .option('--type <type>', 'Tool type: mcp-forward, or the name of a service entry')
+      .option('--input-schema <json or file>', 'JSON Schema of the arguments, inline or in a file (JSON or YAML)')
+      .option('-p, --param <name:type,description>', 'Tool argument; may be repeated', collectParameter)
+      .option('-r, --required <name>', 'Required argument; may be repeated', collectValue),
   );
 }
 
@@ -42,23 +42,23 @@ export function addToolFields(command: Command): Command {
  * A tool's body: the given one with the fields over it. Parameters are added to what is there. Throws
  * {@link Failure} for a schema that cannot be read and for a required argument that the schema does not have.
  */
-export async function withToolFields(
+export async function applyToolFields(
   tool: Readonly<Record<string, unknown>>,
   { name, description, uri, type, inputSchema, param = [], required = [], ...provisioned }: ToolFields,
   terminal: Terminal,
 ): Promise<Record<string, unknown>> {
   const schema = inputSchema === undefined ? tool.input_schema : await readSchema(inputSchema, terminal);
   return {
-    ...withProvisionedFields(tool, provisioned),
+    ...applyProvisionFields(tool, provisioned),
     ...(name !== undefined && { name }),
     ...(description !== undefined && { description }),
     ...(uri !== undefined && { uri }),
     ...(type !== undefined && { toolType: type }),
-    input_schema: withParameters(objectOr(schema, { type: 'object' }), param, required),
+    input_schema: addParameters(objectOr(schema, { type: 'object' }), param, required),
   };
 }
 
-function withParameters(schema: object, parameters: readonly Parameter[], required: readonly string[]): object {
+function addParameters(schema: object, parameters: readonly Parameter[], required: readonly string[]): object {
   if (parameters.length === 0 && required.length === 0) return schema;
   const before = 'properties' in schema ? objectOr(schema.properties, {}) : {};
   const added = parameters.map(({ name, type, description }) => [name, { type, ...(description && { description }) }]);
@@ -81,12 +81,12 @@ function objectOr(value: unknown, otherwise: object): object {
 
 function collectParameter(text: string, so: readonly Parameter[] = []): Parameter[] {
   const [, name = '', type = 'string', description = ''] = /^([^:]+)(?::([^,]*))?(?:,(.*))?$/s.exec(text) ?? [];
-  if (name === '' || !TYPES.includes(type)) {
-    throw new Failure(`-p ${text}: must be name:type,description with a type of ${TYPES.join(', ')}`);
+  if (name === '' || !PARAMETER_TYPES.includes(type)) {
+    throw new Failure(`-p ${text}: must be name:type,description with a type of ${PARAMETER_TYPES.join(', ')}`);
   }
   return [...so, { name, type, description }];
 }
 
-function collect(text: string, so: readonly string[] = []): string[] {
+function collectValue(text: string, so: readonly string[] = []): string[] {
   return [...so, text];
 }

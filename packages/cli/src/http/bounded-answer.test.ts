@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { boundedAnswer } from './bounded-answer.ts';
+import { limitResponse } from './bounded-answer.ts';
 
 const MIB = 2 ** 20;
 
@@ -16,9 +16,9 @@ async function read(type: string, pieces: readonly string[]) {
     },
   });
   const answer = new Response(body, { status: 202, headers: { 'content-type': type } });
-  const bounded = boundedAnswer(answer, MIB, 'http://there', {
-    waiting: (work) => work,
-    tooLarge: (failure) => told.push(failure.message),
+  const bounded = limitResponse(answer, MIB, 'http://there', {
+    guard: (work) => work,
+    onTooLarge: (failure) => told.push(failure.message),
   });
   const text = await bounded.text().catch((error: unknown) => error);
   return { text, told, status: bounded.status, left: left.length };

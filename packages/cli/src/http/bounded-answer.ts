@@ -8,18 +8,18 @@ const CR = 13;
 type Meter = (chunk: Uint8Array) => number;
 
 /** What is done while an answer is read. */
-export interface Reading {
+export interface BodyReading {
   /** Put around each wait for the next piece. */
-  readonly waiting: <T>(work: Promise<T>) => Promise<T>;
+  readonly guard: <T>(work: Promise<T>) => Promise<T>;
   /** Told of a body that has become too large. */
-  readonly tooLarge: (failure: Failure) => void;
+  readonly onTooLarge: (failure: Failure) => void;
 }
 
 /**
  * The answer, with a body that fails with {@link Failure} once it is larger than `limit` bytes after decompression; in a
  * stream of events, once one of them is.
  */
-export function boundedAnswer(response: Response, limit: number, from: string, reading: Reading): Response {
+export function limitResponse(response: Response, limit: number, from: string, reading: BodyReading): Response {
   const { body, status, statusText, headers } = response;
   if (body === null) return response;
   const events = headers.get('content-type')?.startsWith('text/event-stream') === true;
@@ -28,13 +28,13 @@ export function boundedAnswer(response: Response, limit: number, from: string, r
   const bounded = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        const { done, value } = await reading.waiting(reader.read());
+        const { done, value } = await reading.guard(reader.read());
         if (done) return controller.close();
         if (meter(value) <= limit) return controller.enqueue(value);
         const failure = new Failure(
           `${events ? 'an event' : 'the answer'} of ${from} is larger than ${limit / MIB} MiB`,
         );
-        reading.tooLarge(failure);
+        reading.onTooLarge(failure);
         await reader.cancel(failure).catch(() => undefined);
         throw failure;
       },

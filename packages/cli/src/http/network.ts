@@ -1,12 +1,12 @@
-const CERTIFICATE =
+const CERTIFICATE_CODES =
   /^(?:CERT_|DEPTH_ZERO_SELF_SIGNED_CERT$|SELF_SIGNED_CERT_IN_CHAIN$|UNABLE_TO_|ERR_TLS_CERT_ALTNAME_INVALID$|HOSTNAME_MISMATCH$|INVALID_CA$)/;
 
 /**
  * What it means for people that a request to an address had no answer: one line that names the address and, where there
  * is one, the remedy. Undefined when the error is not one of the network.
  */
-export function networkFailure(error: unknown, address: string): string | undefined {
-  const { code, message } = deepest(error);
+export function explainNetworkError(error: unknown, address: string): string | undefined {
+  const { code, message } = rootCause(error);
   const { hostname, port, protocol } = new URL(address);
   if (message === 'bad port')
     return `${address} cannot be asked: HTTP clients do not connect to port ${port}; serve it on another`;
@@ -32,7 +32,7 @@ export function networkFailure(error: unknown, address: string): string | undefi
     case 'UND_ERR_SOCKET':
       return `the connection to ${address} was closed before it had answered`;
   }
-  if (CERTIFICATE.test(code)) {
+  if (CERTIFICATE_CODES.test(code)) {
     return `the certificate of ${address} is not accepted (${message}); --insecure leaves it unchecked`;
   }
   if (code === 'EPROTO' || code.startsWith('ERR_SSL_')) return `no TLS at ${address}: does it speak http?`;
@@ -41,10 +41,10 @@ export function networkFailure(error: unknown, address: string): string | undefi
 }
 
 /** `fetch` wraps what happened; for a name with several addresses twice. */
-function deepest(error: unknown): { readonly code: string | undefined; readonly message: string } {
+function rootCause(error: unknown): { readonly code: string | undefined; readonly message: string } {
   if (!(error instanceof Error)) return { code: undefined, message: '' };
-  if (error instanceof AggregateError && error.errors.length > 0) return deepest(error.errors[0]);
-  if (error.cause instanceof Error) return deepest(error.cause);
+  if (error instanceof AggregateError && error.errors.length > 0) return rootCause(error.errors[0]);
+  if (error.cause instanceof Error) return rootCause(error.cause);
   if ('code' in error && typeof error.code === 'string') return { code: error.code, message: error.message };
   // The parser's own errors have a name only.
   return { code: error.name === 'HTTPParserError' ? 'HPE_INVALID' : undefined, message: error.message };

@@ -1,7 +1,7 @@
-import { parseLossless } from '@sluice/json/lossless';
+import { parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../failure.ts';
-import { readTools } from './read-tools.ts';
+import { parseTools } from './read-tools.ts';
 
 const tool = (name: string, more: object = {}) => ({
   name,
@@ -11,7 +11,7 @@ const tool = (name: string, more: object = {}) => ({
   input_schema: { type: 'object' },
   ...more,
 });
-const read = (value: unknown) => readTools(parseLossless(JSON.stringify(value)), 'tools.json');
+const read = (value: unknown) => parseTools(parseLossless(JSON.stringify(value)), 'tools.json');
 const notesOf = (value: unknown): readonly string[] => {
   try {
     read(value);
@@ -35,7 +35,7 @@ describe('tools of a file', () => {
       'tool 2 (b): toolType: is required',
       'tool 2 (b): input_schema: is required',
       'tool 3 (c): input_schema: must be an object',
-      'tool 4: expected object, received number',
+      'tool 4: must be an object',
     ]);
   });
 

@@ -1,8 +1,8 @@
 import { DEFAULT_NAMESPACE, type ToolInput } from '@sluice/contract';
-import { ApiError, type Client, payload } from '@sluice/contract/client';
+import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 
 /** A tool that was not taken. */
-export interface Refused {
+export interface FailedTool {
   readonly name: string;
   readonly namespace: string;
   readonly reason: string;
@@ -14,7 +14,7 @@ export interface ImportCounts {
   readonly updated: number;
   /** Of tools that were there already and have been left as they were. */
   readonly existing: number;
-  readonly failed: readonly Refused[];
+  readonly failed: readonly FailedTool[];
   /** Tools that were not sent any more, or whose answer did not come, after Ctrl-C or because of {@link stoppedBy}. */
   readonly unfinished: number;
   /** What made it pointless to go on: a service that has gone, credentials that are not accepted. */
@@ -22,7 +22,7 @@ export interface ImportCounts {
 }
 
 /** Settings of {@link sendTools}. */
-export interface Sending {
+export interface SendOptions {
   readonly client: Client;
   /** Existing tools are replaced. */
   readonly update: boolean;
@@ -35,12 +35,12 @@ export interface Sending {
  * Requests under way at a time. The service commits all that wait in one write, so that more of them cost it little, and
  * one after the other would wait for the disk each.
  */
-const AT_A_TIME = 32;
+const MAX_IN_FLIGHT = 32;
 
 /** Registers all tools. A tool that is refused does not keep the others from being sent. */
-export async function sendTools(tools: readonly ToolInput[], sending: Sending): Promise<ImportCounts> {
+export async function sendTools(tools: readonly ToolInput[], sending: SendOptions): Promise<ImportCounts> {
   const counted = { created: 0, updated: 0, existing: 0, unfinished: tools.length };
-  const failed: Refused[] = [];
+  const failed: FailedTool[] = [];
   let stoppedBy: unknown;
   const counts = (): ImportCounts => ({ ...counted, failed, stoppedBy });
   const waiting = tools.values();
@@ -68,19 +68,19 @@ export async function sendTools(tools: readonly ToolInput[], sending: Sending): 
     while (await sendNext());
   };
   // The first one finds out whether there is anybody to take them.
-  if (await sendNext()) await Promise.all(Array.from({ length: AT_A_TIME }, sendAll));
+  if (await sendNext()) await Promise.all(Array.from({ length: MAX_IN_FLIGHT }, sendAll));
   return counts();
 }
 
-async function sendTool(tool: ToolInput, { client, update }: Sending): Promise<'created' | 'updated' | 'existing'> {
+async function sendTool(tool: ToolInput, { client, update }: SendOptions): Promise<'created' | 'updated' | 'existing'> {
   try {
-    await payload(client.POST('/api/v1/tools', { body: tool }));
+    await unwrap(client.POST('/api/v1/tools', { body: tool }));
     return 'created';
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'CONFLICT') throw error;
     if (!update) return 'existing';
     const params = { path: { name: tool.name }, query: { namespace: tool.namespace ?? DEFAULT_NAMESPACE } };
-    await payload(client.PUT('/api/v1/tools/{name}', { params, body: tool }));
+    await unwrap(client.PUT('/api/v1/tools/{name}', { params, body: tool }));
     return 'updated';
   }
 }

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
-import { reasonOf } from '../files/system-error.ts';
-import { takesStrings } from './schema-type.ts';
+import { errorReason } from '../files/system-error.ts';
+import { acceptsStrings } from './schema-type.ts';
 
 /**
  * The arguments of a call: those of `--params`, and over them each `--param NAME=VALUE`. A value is text where the tool's
@@ -16,14 +16,14 @@ export async function toolArguments(
   schema: unknown,
   cwd: string,
 ): Promise<JsonObject> {
-  const result: JsonObject = params === undefined ? {} : asObject(await contentOf('--params', params, cwd));
+  const result: JsonObject = params === undefined ? {} : parseObject(await readValue('--params', params, cwd));
   const given = new Set<string>();
   for (const pair of pairs) {
     const { name, text } = await namedValue('--param', pair, cwd);
     if (given.has(name))
       throw new Failure(`--param ${name}: is given twice; a list is written as JSON: '${name}=["a","b"]'`);
     given.add(name);
-    result[name] = argument(name, text, schema);
+    result[name] = convertArgument(name, text, schema);
   }
   return result;
 }
@@ -39,30 +39,30 @@ export async function promptArguments(pairs: readonly string[], cwd: string): Pr
 async function namedValue(option: string, pair: string, cwd: string) {
   const [, name, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
   if (name === undefined || value === undefined) throw new Failure(`${option} "${pair}": must be NAME=VALUE`);
-  return { name, text: await contentOf(`${option} ${name}`, value, cwd) };
+  return { name, text: await readValue(`${option} ${name}`, value, cwd) };
 }
 
-async function contentOf(option: string, value: string, cwd: string): Promise<string> {
+async function readValue(option: string, value: string, cwd: string): Promise<string> {
   if (!value.startsWith('@')) return value;
   const path = resolve(cwd, value.slice(1));
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    throw new Failure(`${option}: ${path} cannot be read: ${reasonOf(error) ?? error}`, { cause: error });
+    throw new Failure(`${option}: ${path} cannot be read: ${errorReason(error) ?? error}`, { cause: error });
   }
 }
 
-function asObject(text: string): JsonObject {
-  const value = asJson('--params', text);
+function parseObject(text: string): JsonObject {
+  const value = parseJson('--params', text);
   if (!isJsonObject(value)) throw new Failure('--params: must be a JSON object');
   return value;
 }
 
-function argument(name: string, text: string, schema: unknown): JsonValue {
-  return takesStrings(schema, name) ? text : asJson(`--param ${name}: the tool wants no text here`, text);
+function convertArgument(name: string, text: string, schema: unknown): JsonValue {
+  return acceptsStrings(schema, name) ? text : parseJson(`--param ${name}: the tool wants no text here`, text);
 }
 
-function asJson(option: string, text: string): JsonValue {
+function parseJson(option: string, text: string): JsonValue {
   try {
     return parseLossless(text);
   } catch (error) {

@@ -7,7 +7,7 @@ const MCP_PORT = '8081';
  * The MCP endpoint of a namespace beside the management API at `host` (as `--host` was parsed): the MCP listener on its
  * usual port. Throws {@link Failure} where that cannot be told.
  */
-function usualEndpoint(host: string, namespace: string): URL {
+function defaultEndpoint(host: string, namespace: string): URL {
   const url = new URL(host);
   // What leads to the management API by its path may lead to the MCP listener by another, or by none.
   if (url.pathname !== '/') throw new Failure(`--host ${host} does not tell where the MCP listener is: give --mcp-url`);
@@ -20,14 +20,14 @@ function usualEndpoint(host: string, namespace: string): URL {
  * The MCP endpoint of a namespace: at the MCP listener that `--mcp-url` names, else SLUICE_MCP_URL, else the usual one
  * beside `host`. Throws {@link Failure}.
  */
-export function endpointOf(
+export function resolveEndpoint(
   { mcpUrl, namespace }: { readonly mcpUrl?: string | undefined; readonly namespace: string },
   host: string,
   { SLUICE_MCP_URL }: Terminal['env'],
 ): URL {
   if (mcpUrl !== undefined) return endpointAt(mcpUrl, namespace, '--mcp-url');
   if (SLUICE_MCP_URL) return endpointAt(SLUICE_MCP_URL, namespace, 'SLUICE_MCP_URL');
-  return usualEndpoint(host, namespace);
+  return defaultEndpoint(host, namespace);
 }
 
 /** The endpoint at a listener's URL, which may be that of the endpoint already. `source` is where the URL is from. */

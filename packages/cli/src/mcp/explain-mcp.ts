@@ -6,21 +6,21 @@ import {
   UrlElicitationRequiredError,
 } from '@modelcontextprotocol/client';
 import { Exit, Failure } from '../failure.ts';
-import { networkFailure } from '../http/network.ts';
-import { brief } from '../terminal/brief.ts';
-import { webAddress } from './web-address.ts';
+import { explainNetworkError } from '../http/network.ts';
+import { abbreviate } from '../terminal/brief.ts';
+import { parseWebUrl } from './web-address.ts';
 
 /**
  * What went wrong with an MCP server, in words: a JSON-RPC error with its code and message (and its data, when `verbose`),
  * an HTTP status, or a network that does not carry. Anything else is handed back as it is.
  */
-export function explainMcp(error: unknown, url: URL, verbose: boolean): unknown {
+export function explainMcpError(error: unknown, url: URL, verbose: boolean): unknown {
   if (error instanceof Failure || error instanceof Exit) return error;
   if (UrlElicitationRequiredError.isInstance(error)) {
     return new Failure(`error ${error.code}: ${error.message}: visit this first, then run the command again`, {
       notes: error.elicitations.map(({ url: address, message }) => {
-        const shown = webAddress(address)?.href ?? `no plain web address: ${brief(address)}`;
-        return `${shown} (${brief(message)})`;
+        const shown = parseWebUrl(address)?.href ?? `no plain web address: ${abbreviate(address)}`;
+        return `${shown} (${abbreviate(message)})`;
       }),
       cause: error,
     });
@@ -31,7 +31,7 @@ export function explainMcp(error: unknown, url: URL, verbose: boolean): unknown 
   }
   if (SdkHttpError.isInstance(error))
     return new Failure(httpFailure(error.status, error.message, url), { cause: error });
-  const network = networkFailure(error, url.href);
+  const network = explainNetworkError(error, url.href);
   if (network !== undefined) return new Failure(network, { cause: error });
   if (SdkError.isInstance(error)) {
     const text = error.code === SdkErrorCode.RequestTimeout ? `no answer from ${url}` : `${url}: ${error.message}`;

@@ -7,7 +7,7 @@ export interface Choice {
 }
 
 /** What a field lets people choose from, in all the ways in which a schema can say so; none when it takes any text. */
-export function choicesOf(field: FieldSchema): readonly Choice[] {
+export function fieldChoices(field: FieldSchema): readonly Choice[] {
   const schema = field.type === 'array' ? field.items : field;
   if ('oneOf' in schema) return titled(schema.oneOf);
   if ('anyOf' in schema) return titled(schema.anyOf);

@@ -4,21 +4,21 @@ import {
   fromJsonSchema,
   type JsonSchemaType,
 } from '@modelcontextprotocol/client';
-import { brief } from '../terminal/brief.ts';
-import { harmlessLine } from '../terminal/harmless.ts';
+import { abbreviate } from '../terminal/brief.ts';
+import { sanitizeLine } from '../terminal/harmless.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { type Choice, choicesOf } from './form-choices.ts';
+import { type Choice, fieldChoices } from './form-choices.ts';
 
 type FormSchema = ElicitRequestFormParams['requestedSchema'];
 /** What one field of a form may be. */
 export type FieldSchema = FormSchema['properties'][string];
 /** A form that has been filled in. */
-export type Content = NonNullable<ElicitResult['content']>;
-type Value = Content[string];
+export type FormContent = NonNullable<ElicitResult['content']>;
+type FieldValue = FormContent[string];
 
 /** What somebody who is asked may have typed. */
-type Reading =
-  | { readonly kind: 'value'; readonly value: Value }
+type FieldInput =
+  | { readonly kind: 'value'; readonly value: FieldValue }
   | { readonly kind: 'left out' }
   | { readonly kind: 'refused'; readonly problem: string };
 
@@ -26,60 +26,65 @@ type Reading =
  * Asks for one field after the other, again when an answer does not fit. An empty line takes the default, or leaves the
  * field out where it is not required. Undefined when the person does not go on (Ctrl-D).
  */
-export async function fillIn(schema: FormSchema, terminal: Terminal): Promise<Content | undefined> {
-  const content: Content = {};
+export async function fillForm(schema: FormSchema, terminal: Terminal): Promise<FormContent | undefined> {
+  const content: FormContent = {};
   for (const [name, field] of Object.entries(schema.properties)) {
     const required = schema.required?.includes(name) === true;
-    const choices = choicesOf(field);
+    const choices = fieldChoices(field);
     choices.forEach(({ title }, at) => {
-      terminal.stderr.write(`    ${at + 1}) ${harmlessLine(brief(title))}\n`);
+      terminal.stderr.write(`    ${at + 1}) ${sanitizeLine(abbreviate(title))}\n`);
     });
-    const reading = await askUntilRead(question(name, field, choices, required), field, choices, required, terminal);
+    const reading = await promptField(formatPrompt(name, field, choices, required), field, choices, required, terminal);
     if (reading === undefined) return undefined;
     if (reading.kind === 'value') content[name] = reading.value;
   }
   return content;
 }
 
-async function askUntilRead(
+async function promptField(
   text: string,
   field: FieldSchema,
   choices: readonly Choice[],
   required: boolean,
   { stdin, stderr }: Terminal,
-): Promise<Exclude<Reading, { readonly kind: 'refused' }> | undefined> {
+): Promise<Exclude<FieldInput, { readonly kind: 'refused' }> | undefined> {
   for (;;) {
     const line = await stdin.line(text);
     if (line === undefined) return undefined;
-    const reading = await read(line, field, choices, required);
+    const reading = await parseField(line, field, choices, required);
     if (reading.kind !== 'refused') return reading;
-    stderr.write(`    ${harmlessLine(reading.problem)}\n`);
+    stderr.write(`    ${sanitizeLine(reading.problem)}\n`);
   }
 }
 
-function question(name: string, field: FieldSchema, choices: readonly Choice[], required: boolean): string {
+function formatPrompt(name: string, field: FieldSchema, choices: readonly Choice[], required: boolean): string {
   const about = [field.title, field.description].filter((text) => text !== undefined && text !== name).join(': ');
-  const hint = required ? expected(field, choices) : `${expected(field, choices)}, may be left out`;
+  const hint = required ? describeExpected(field, choices) : `${describeExpected(field, choices)}, may be left out`;
   const { default: initial } = field;
   const shown = initial === undefined ? '' : ` [${typeof initial === 'string' ? initial : JSON.stringify(initial)}]`;
-  return `  ${harmlessLine(`${brief(name)}${about === '' ? '' : ` - ${brief(about)}`} (${hint})${brief(shown)}`)}: `;
+  return `  ${sanitizeLine(`${abbreviate(name)}${about === '' ? '' : ` - ${abbreviate(about)}`} (${hint})${abbreviate(shown)}`)}: `;
 }
 
-async function read(line: string, field: FieldSchema, choices: readonly Choice[], required: boolean): Promise<Reading> {
+async function parseField(
+  line: string,
+  field: FieldSchema,
+  choices: readonly Choice[],
+  required: boolean,
+): Promise<FieldInput> {
   const text = line.trim();
   if (text === '') {
     if (field.default !== undefined) return { kind: 'value', value: field.default };
     return required ? { kind: 'refused', problem: 'this is needed' } : { kind: 'left out' };
   }
-  const value = typed(text, field, choices);
-  if (value === undefined) return { kind: 'refused', problem: `not understood: ${expected(field, choices)}` };
-  const checked = await fromJsonSchema(bare(field))['~standard'].validate(value);
+  const value = convertValue(text, field, choices);
+  if (value === undefined) return { kind: 'refused', problem: `not understood: ${describeExpected(field, choices)}` };
+  const checked = await fromJsonSchema(pickConstraints(field))['~standard'].validate(value);
   if (checked.issues === undefined) return { kind: 'value', value };
   return { kind: 'refused', problem: checked.issues.map(({ message }) => message).join('; ') };
 }
 
 /** What was typed as a value of the field's type; undefined when it is none. */
-function typed(text: string, field: FieldSchema, choices: readonly Choice[]): Value | undefined {
+function convertValue(text: string, field: FieldSchema, choices: readonly Choice[]): FieldValue | undefined {
   switch (field.type) {
     case 'boolean':
       return /^(?:y|yes|true)$/i.test(text) ? true : /^(?:n|no|false)$/i.test(text) ? false : undefined;
@@ -87,21 +92,21 @@ function typed(text: string, field: FieldSchema, choices: readonly Choice[]): Va
     case 'integer':
       return Number.isFinite(Number(text)) ? Number(text) : undefined;
     case 'array': {
-      const values = text.split(',').map((part) => chosen(part.trim(), choices));
+      const values = text.split(',').map((part) => findChoice(part.trim(), choices));
       return values.every((value) => value !== undefined) ? values : undefined;
     }
     default:
-      return choices.length === 0 ? text : chosen(text, choices);
+      return choices.length === 0 ? text : findChoice(text, choices);
   }
 }
 
 /** By value, by title, or by number in the list. */
-function chosen(text: string, choices: readonly Choice[]): string | undefined {
+function findChoice(text: string, choices: readonly Choice[]): string | undefined {
   const choice = choices.find(({ value }) => value === text) ?? choices.find(({ title }) => title === text);
   return (choice ?? (/^\d+$/.test(text) ? choices[Number(text) - 1] : undefined))?.value;
 }
 
-function expected({ type }: FieldSchema, choices: readonly Choice[]): string {
+function describeExpected({ type }: FieldSchema, choices: readonly Choice[]): string {
   if (choices.length > 0) return type === 'array' ? 'numbers of the list, with commas' : 'a number of the list';
   return { boolean: 'y or n', integer: 'a whole number', number: 'a number', string: 'text', array: 'a list' }[type];
 }
@@ -119,6 +124,6 @@ const CONSTRAINTS: readonly string[] = [
 ];
 
 /** The constraints alone. */
-function bare(field: FieldSchema): JsonSchemaType {
+function pickConstraints(field: FieldSchema): JsonSchemaType {
   return Object.fromEntries(Object.entries(field).filter(([key]) => CONSTRAINTS.includes(key)));
 }

@@ -6,79 +6,85 @@ import type { ResourceOptions } from './resources.ts';
 import type { ToolOptions } from './tools.ts';
 
 /** `sluice mcp`: talks MCP to any server, in whichever era it speaks (decisions 1.8). */
-export function mcp(context: Context): Command {
+export function mcpCommand(context: Context): Command {
   const group = new Command('mcp')
-    .description('talk MCP to any server: call its tools, read its resources, get its prompts')
-    .addOption(new Option('--uri <url>', 'the MCP endpoint').conflicts(['namespace', 'mcpUrl']))
-    .option('-N, --namespace <name>', 'the endpoint of a namespace of this service')
-    .option('--mcp-url <url>', 'where its MCP listener is; also SLUICE_MCP_URL; default: --host, with port 8081')
-    .option('--header <name=value>', 'a header for every request; may be repeated', collect)
-    .option('--timeout <seconds>', 'how long the server may be silent', '60')
+    .description('Call tools, read resources and get prompts of any MCP server')
+    .addOption(new Option('--uri <url>', 'MCP endpoint URL').conflicts(['namespace', 'mcpUrl']))
+    .option('-N, --namespace <name>', 'Namespace of this service to connect to, instead of --uri')
+    .option('--mcp-url <url>', 'MCP listener URL (env: SLUICE_MCP_URL; default: --host with port 8081)')
+    .option('--header <name=value>', 'HTTP header for every request; may be repeated', collectValue)
+    .option('--timeout <seconds>', 'Idle timeout in seconds', '60')
     .addOption(
-      new Option('--log-level <level>', 'the least severity of log messages to tell')
-        .choices(LOG_LEVELS)
-        .default('info'),
+      new Option('--log-level <level>', 'Minimum level of log messages to print').choices(LOG_LEVELS).default('info'),
     )
     .addHelpText(
       'after',
-      '\nA --token that is given is sent to the server; stored credentials and SLUICE_TOKEN are not.',
+      '\nThe value of --token is sent to the MCP server; stored credentials and SLUICE_TOKEN are not.',
     );
-  group.addCommand(tool(context));
-  group.addCommand(resource(context));
-  group.addCommand(prompt(context));
+  group.addCommand(toolCommand(context));
+  group.addCommand(resourceCommand(context));
+  group.addCommand(promptCommand(context));
   return group;
 }
 
-function tool(context: Context): Command {
+function toolCommand(context: Context): Command {
   const command = new Command('tool')
-    .description('call a tool; exit code 1 when it fails')
-    .option('-n, --name <name>', 'the tool')
-    .option('-p, --param <name=value>', 'an argument; a value @FILE is read from there; may be repeated', collect)
-    .option('--params <json>', 'arguments as a JSON object, or @FILE')
-    .option('--save <folder>', 'write images, audio and other binary content to files')
+    .description('Call a tool (exit code 1 if it fails)')
+    .option('-n, --name <name>', 'Tool name')
+    .option(
+      '-p, --param <name=value>',
+      'Tool argument, @FILE to read the value from a file; may be repeated',
+      collectValue,
+    )
+    .option('--params <json>', 'All arguments as a JSON object, or @FILE')
+    .option('--save <folder>', 'Folder to save images, audio and other binary content in')
     .action(async () => {
       const { callTool } = await import('./tools.ts');
       await callTool(context, command.optsWithGlobals<ToolOptions>());
     });
-  const list = new Command('list').description('list the tools').action(async () => {
+  const list = new Command('list').description('List tools').action(async () => {
     const { listTools } = await import('./tools.ts');
     await listTools(context, list.optsWithGlobals<ToolOptions>());
   });
   return command.addCommand(list);
 }
 
-function resource(context: Context): Command {
+function resourceCommand(context: Context): Command {
   const command = new Command('resource')
-    .description('read a resource')
-    .option('--resource-uri <uri>', 'the resource')
-    .option('--save <folder>', 'write binary content to files')
+    .description('Read a resource')
+    .option('--resource-uri <uri>', 'Resource URI')
+    .option('--save <folder>', 'Folder to save binary content in')
     .action(async () => {
       const { readResource } = await import('./resources.ts');
       await readResource(context, command.optsWithGlobals<ResourceOptions>());
     });
-  const list = new Command('list').description('list the resources and their templates').action(async () => {
+  const list = new Command('list').description('List resources and resource templates').action(async () => {
     const { listResources } = await import('./resources.ts');
     await listResources(context, list.optsWithGlobals<ResourceOptions>());
   });
   return command.addCommand(list);
 }
 
-function prompt(context: Context): Command {
+function promptCommand(context: Context): Command {
   const command = new Command('prompt')
-    .description('get a prompt')
-    .option('-n, --name <name>', 'the prompt')
-    .option('-a, --arg <name=value>', 'an argument; a value @FILE is read from there; may be repeated', collect)
+    .description('Get a prompt')
+    .option('-n, --name <name>', 'Prompt name')
+    .option(
+      '-a, --arg <name=value>',
+      'Prompt argument, @FILE to read the value from a file; may be repeated',
+      collectValue,
+    )
     .action(async () => {
       const { getPrompt } = await import('./prompts.ts');
       await getPrompt(context, command.optsWithGlobals<PromptOptions>());
     });
-  const list = new Command('list').description('list the prompts').action(async () => {
+  const list = new Command('list').description('List prompts').action(async () => {
     const { listPrompts } = await import('./prompts.ts');
     await listPrompts(context, list.optsWithGlobals<PromptOptions>());
   });
   return command.addCommand(list);
 }
 
-function collect(value: string, before: readonly string[] = []): readonly string[] {
+function collectValue(value: string, before: readonly string[] = []): readonly string[] {
   return [...before, value];
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { createPatience } from './patience.ts';
+import { createIdleTimeout } from './patience.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -8,7 +8,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const patience = () => createPatience(1000, () => new Error('too long'));
+const patience = () => createIdleTimeout(1000, () => new Error('too long'));
 
 it('ends after the time, with the reason that was given', () => {
   const { signal } = patience();
@@ -19,9 +19,9 @@ it('ends after the time, with the reason that was given', () => {
 });
 
 it('begins anew when the server is heard of', () => {
-  const { signal, heard } = patience();
+  const { signal, restart } = patience();
   vi.advanceTimersByTime(900);
-  heard();
+  restart();
   vi.advanceTimersByTime(900);
   expect(signal.aborted).toBe(false);
   vi.advanceTimersByTime(100);
@@ -29,12 +29,12 @@ it('begins anew when the server is heard of', () => {
 });
 
 it('does not run out while somebody is asked, and begins anew when all have answered', async () => {
-  const { signal, heard, pausedDuring } = patience();
+  const { signal, restart, pauseDuring: pausedDuring } = patience();
   const [first, second] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
   const both = [pausedDuring(first.promise), pausedDuring(second.promise)];
   first.resolve('a');
   await both[0];
-  heard();
+  restart();
   vi.advanceTimersByTime(3_600_000);
   expect(signal.aborted).toBe(false);
   second.resolve('b');
@@ -44,8 +44,8 @@ it('does not run out while somebody is asked, and begins anew when all have answ
 });
 
 it('keeps nothing running after its end', () => {
-  const { heard, end } = patience();
+  const { restart, stop: end } = patience();
   end();
-  heard();
+  restart();
   expect(vi.getTimerCount()).toBe(0);
 });

@@ -1,8 +1,8 @@
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { harmlessLine } from '../terminal/harmless.ts';
+import { sanitizeLine } from '../terminal/harmless.ts';
 import { promptArguments } from './arguments.ts';
-import { describeBlock } from './content.ts';
+import { formatBlock } from './content.ts';
 import { withSession } from './session.ts';
 import type { TargetOptions } from './target.ts';
 
@@ -23,7 +23,7 @@ export async function getPrompt(context: Context, options: PromptOptions): Promi
   const output = context.output();
   if (output.format === 'json') return output.json(result);
   for (const { role, content } of result.messages) {
-    context.terminal.stdout.write(`${harmlessLine(role)}:\n${await describeBlock(content, undefined)}\n`);
+    context.terminal.stdout.write(`${sanitizeLine(role)}:\n${await formatBlock(content, undefined)}\n`);
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { describeContents } from './content.ts';
-import { saverFor } from './saver.ts';
+import { formatContents } from './content.ts';
+import { createSaver } from './saver.ts';
 import { withSession } from './session.ts';
 import type { TargetOptions } from './target.ts';
 
@@ -16,7 +16,7 @@ export async function readResource(context: Context, options: ResourceOptions): 
   const { resourceUri: uri } = options;
   if (uri === undefined)
     throw new Failure('which resource? Give --resource-uri, or see them all: sluice mcp resource list');
-  const save = saverFor(options.save, context);
+  const save = createSaver(options.save, context);
   const result = await withSession(context, options, ({ client, request, meta }) =>
     client.readResource({ uri, _meta: meta }, request),
   );
@@ -24,7 +24,7 @@ export async function readResource(context: Context, options: ResourceOptions): 
   if (output.format === 'json') return output.json(result);
   const { stdout } = context.terminal;
   for (const contents of result.contents) {
-    const text = await describeContents(contents, save);
+    const text = await formatContents(contents, save);
     stdout.write(text.endsWith('\n') ? text : `${text}\n`);
   }
 }

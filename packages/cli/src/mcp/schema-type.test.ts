@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { takesStrings } from './schema-type.ts';
+import { acceptsStrings } from './schema-type.ts';
 
 it.each([
   [{ type: 'string' }, true],
@@ -21,11 +21,11 @@ it.each([
   [true, true],
 ])('a property of %j may be text: %s', (property, expected) => {
   const $defs = { count: { type: 'integer' }, 'a/b': { type: 'string' }, circle: { $ref: '#/$defs/circle' } };
-  expect(takesStrings({ type: 'object', properties: { p: property }, $defs }, 'p')).toBe(expected);
+  expect(acceptsStrings({ type: 'object', properties: { p: property }, $defs }, 'p')).toBe(expected);
 });
 
 it('a property that the schema does not name may be text, and one that objects have by themselves', () => {
-  expect(takesStrings({ type: 'object', properties: {} }, 'other')).toBe(true);
-  expect(takesStrings({ type: 'object', properties: {} }, 'constructor')).toBe(true);
-  expect(takesStrings(undefined, 'p')).toBe(true);
+  expect(acceptsStrings({ type: 'object', properties: {} }, 'other')).toBe(true);
+  expect(acceptsStrings({ type: 'object', properties: {} }, 'constructor')).toBe(true);
+  expect(acceptsStrings(undefined, 'p')).toBe(true);
 });

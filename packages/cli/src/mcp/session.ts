@@ -4,13 +4,13 @@ import manifest from '../../package.json' with { type: 'json' };
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import { createFetch } from '../http/fetch.ts';
-import { harmlessLine } from '../terminal/harmless.ts';
-import { explainMcp } from './explain-mcp.ts';
-import { tellLogs } from './logs.ts';
-import { createPatience } from './patience.ts';
-import { answerQuestions } from './questions.ts';
-import { acceptAll } from './schema-check.ts';
-import { type TargetOptions, targetOf } from './target.ts';
+import { sanitizeLine } from '../terminal/harmless.ts';
+import { explainMcpError } from './explain-mcp.ts';
+import { printLogs } from './logs.ts';
+import { createIdleTimeout } from './patience.ts';
+import { handleElicitations } from './questions.ts';
+import { permissiveValidator } from './schema-check.ts';
+import { resolveTarget, type TargetOptions } from './target.ts';
 
 /** A connection to an MCP server of either era. */
 export interface Session {
@@ -24,13 +24,13 @@ export interface Session {
 /** For the client's own limit: ours begins anew when the server is heard of, and stops while a person is asked. */
 const NO_LIMIT_MS = 2_147_483_647;
 /** A server that does not answer to the end of its session is left alone. */
-const FAREWELL_MS = 1000;
+const CLOSE_TIMEOUT_MS = 1000;
 /** How the client tells of rounds of questions, as if it were the server's progress. */
-const OWN_ROUND = 'Fulfilling input required by ';
+const INPUT_ROUND_PREFIX = 'Fulfilling input required by ';
 /** No message of a server may be larger, in bytes. */
-const LARGEST_MESSAGE = 64 * 2 ** 20;
+const MAX_MESSAGE_BYTES = 64 * 2 ** 20;
 /** A list may have this many pages: a guard against servers whose lists never end. */
-const PAGES_AT_MOST = 10_000;
+const MAX_PAGES = 10_000;
 
 /**
  * Connects to the server that the options name, in the era that it speaks, hands the session to `use` and ends it.
@@ -42,21 +42,21 @@ export async function withSession<T>(
   use: (session: Session) => Promise<T>,
 ): Promise<T> {
   const { terminal } = context;
-  const { url, headers, timeoutMs } = targetOf(context, options);
-  const patience = createPatience(
+  const { url, headers, timeoutMs } = resolveTarget(context, options);
+  const idleTimeout = createIdleTimeout(
     timeoutMs,
     () => new Failure(`no answer from ${url} for ${timeoutMs / 1000} s (--timeout)`),
   );
-  const flooded = new AbortController();
-  const signal = AbortSignal.any([patience.signal, flooded.signal, terminal.interrupted]);
+  const oversized = new AbortController();
+  const signal = AbortSignal.any([idleTimeout.signal, oversized.signal, terminal.interrupted]);
   // Ctrl-C ends the calls through the signal; the request that ends the session is still sent.
-  const calm = { ...terminal, interrupted: new AbortController().signal };
-  const limits = { bytes: LARGEST_MESSAGE, tooLarge: (failure: Failure) => flooded.abort(failure) };
-  const send = await createFetch(context.options(), calm, limits);
+  const uninterrupted = { ...terminal, interrupted: new AbortController().signal };
+  const limits = { maxBytes: MAX_MESSAGE_BYTES, onTooLarge: (failure: Failure) => oversized.abort(failure) };
+  const send = await createFetch(context.options(), uninterrupted, limits);
   const transport = new StreamableHTTPClientTransport(url, {
     fetch: async (input, init) => {
       const response = await send(new Request(input, init));
-      if (init?.method === 'POST') patience.heard();
+      if (init?.method === 'POST') idleTimeout.restart();
       return response;
     },
     requestInit: { headers },
@@ -66,45 +66,45 @@ export async function withSession<T>(
     {
       capabilities: { elicitation: { form: {}, url: {} } },
       versionNegotiation: { mode: 'auto' },
-      listMaxPages: PAGES_AT_MOST,
-      jsonSchemaValidator: acceptAll(),
+      listMaxPages: MAX_PAGES,
+      jsonSchemaValidator: permissiveValidator(),
     },
   );
-  answerQuestions(client, terminal, url, patience);
+  handleElicitations(client, terminal, url, idleTimeout);
   try {
-    await Promise.race([client.connect(transport, { signal, timeout: NO_LIMIT_MS }), aborted(signal)]);
-    const meta = await tellLogs(client, terminal, options.logLevel, signal, patience.heard);
+    await Promise.race([client.connect(transport, { signal, timeout: NO_LIMIT_MS }), rejectOnAbort(signal)]);
+    const meta = await printLogs(client, terminal, options.logLevel, signal, idleTimeout.restart);
     const request: RequestOptions = {
       signal,
       timeout: NO_LIMIT_MS,
       onprogress: ({ progress, total, message }) => {
-        patience.heard();
-        if (message?.startsWith(OWN_ROUND)) return;
+        idleTimeout.restart();
+        if (message?.startsWith(INPUT_ROUND_PREFIX)) return;
         const share = total === undefined ? `${progress}` : `${progress}/${total}`;
-        terminal.stderr.write(`${harmlessLine(message === undefined ? share : `${share} ${message}`)}\n`);
+        terminal.stderr.write(`${sanitizeLine(message === undefined ? share : `${share} ${message}`)}\n`);
       },
     };
     return await use({ client, request, meta });
   } catch (error) {
-    for (const { aborted: ended, reason } of [patience.signal, flooded.signal]) if (ended) throw reason;
-    throw explainMcp(error, url, context.options().verbose);
+    for (const { aborted: ended, reason } of [idleTimeout.signal, oversized.signal]) if (ended) throw reason;
+    throw explainMcpError(error, url, context.options().verbose);
   } finally {
-    patience.end();
-    await farewell(client, transport);
+    idleTimeout.stop();
+    await closeSession(client, transport);
   }
 }
 
 /** Connecting does not heed a signal everywhere. */
-function aborted(signal: AbortSignal): Promise<never> {
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
 }
 
-async function farewell(client: Client, transport: StreamableHTTPClientTransport): Promise<void> {
+async function closeSession(client: Client, transport: StreamableHTTPClientTransport): Promise<void> {
   const enough = new AbortController();
   const ended = transport.sessionId === undefined ? undefined : transport.terminateSession();
-  await Promise.race([ended, delay(FAREWELL_MS, undefined, enough)]).catch(() => undefined);
+  await Promise.race([ended, delay(CLOSE_TIMEOUT_MS, undefined, enough)]).catch(() => undefined);
   enough.abort();
   await client.close().catch(() => undefined);
 }

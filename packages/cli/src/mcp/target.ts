@@ -2,7 +2,7 @@ import type { LoggingLevel } from '@modelcontextprotocol/client';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { endpointOf } from './endpoint-url.ts';
+import { resolveEndpoint } from './endpoint-url.ts';
 
 /** Options of every command that talks MCP, as they are given. */
 export interface TargetOptions {
@@ -23,22 +23,26 @@ export interface Target {
 }
 
 /** Timers of Node.js cannot wait longer. */
-const LONGEST_S = 2_147_483;
+const MAX_TIMEOUT_S = 2_147_483;
 
 /**
  * The server that the options name. It gets a token only when one is given with `--token`: stored credentials are the
  * management API's, and who runs the server is unknown. Throws {@link Failure}.
  */
-export function targetOf(context: Context, options: TargetOptions): Target {
+export function resolveTarget(context: Context, options: TargetOptions): Target {
   const { auth, host } = context.options();
-  const headers = headersOf(options.header ?? []);
+  const headers = parseHeaders(options.header ?? []);
   if (auth.kind === 'token' && auth.from === 'option' && !headers.has('authorization'))
     setHeader(headers, 'authorization', `Bearer ${auth.token}`);
-  return { url: urlOf(options, host, context.terminal.env), headers, timeoutMs: secondsOf(options.timeout) * 1000 };
+  return {
+    url: targetUrl(options, host, context.terminal.env),
+    headers,
+    timeoutMs: parseTimeout(options.timeout) * 1000,
+  };
 }
 
-function urlOf({ uri, namespace, mcpUrl }: TargetOptions, host: string, env: Terminal['env']): URL {
-  if (namespace !== undefined) return endpointOf({ namespace, mcpUrl }, host, env);
+function targetUrl({ uri, namespace, mcpUrl }: TargetOptions, host: string, env: Terminal['env']): URL {
+  if (namespace !== undefined) return resolveEndpoint({ namespace, mcpUrl }, host, env);
   if (uri === undefined)
     throw new Failure('which server? Give its address as --uri, or --namespace for one of this service');
   const url = URL.parse(uri);
@@ -51,7 +55,7 @@ function urlOf({ uri, namespace, mcpUrl }: TargetOptions, host: string, env: Ter
   return url;
 }
 
-function headersOf(pairs: readonly string[]): Headers {
+function parseHeaders(pairs: readonly string[]): Headers {
   const headers = new Headers();
   for (const pair of pairs) {
     const [, name, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
@@ -70,8 +74,8 @@ function setHeader(headers: Headers, name: string, value: string): void {
   }
 }
 
-function secondsOf(text: string): number {
+function parseTimeout(text: string): number {
   const seconds = Number(text);
-  if (text.trim() !== '' && seconds > 0 && seconds <= LONGEST_S) return seconds;
-  throw new Failure(`--timeout "${text}": must be a number of seconds, up to ${LONGEST_S}`);
+  if (text.trim() !== '' && seconds > 0 && seconds <= MAX_TIMEOUT_S) return seconds;
+  throw new Failure(`--timeout "${text}": must be a number of seconds, up to ${MAX_TIMEOUT_S}`);
 }

@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CallToolResult, Tool } from '@modelcontextprotocol/client';
-import { tryParseJson } from '@sluice/json/parse';
+import { tryParseJson } from '@sluice/protocol/json/parse';
 import type { Context } from '../context.ts';
 import { Exit, Failure } from '../failure.ts';
-import { harmlessJson } from '../terminal/harmless.ts';
+import { sanitizeJson } from '../terminal/harmless.ts';
 import { toolArguments } from './arguments.ts';
-import { describeBlock } from './content.ts';
-import { type Saver, saverFor } from './saver.ts';
+import { formatBlock } from './content.ts';
+import { createSaver, type Saver } from './saver.ts';
 import { withSession } from './session.ts';
 import type { TargetOptions } from './target.ts';
 
@@ -23,7 +23,7 @@ export async function callTool(context: Context, options: ToolOptions): Promise<
   const { name } = options;
   if (name === undefined) throw new Failure('which tool? Give --name, or see them all: sluice mcp tool list');
   const { cwd } = context.terminal;
-  const save = saverFor(options.save, context);
+  const save = createSaver(options.save, context);
   const result = await withSession(context, options, async ({ client, request, meta }) => {
     // The schema says which arguments are text; the client wants the whole list, since some arguments go into headers.
     const { tools } = await client.listTools(undefined, request);
@@ -34,7 +34,7 @@ export async function callTool(context: Context, options: ToolOptions): Promise<
   });
   const output = context.output();
   if (output.format === 'json') output.json(result);
-  else context.terminal.stdout.write(await described(result, save));
+  else context.terminal.stdout.write(await formatResult(result, save));
   if (result.isError === true) throw new Exit(1);
 }
 
@@ -56,7 +56,7 @@ export async function listTools(context: Context, options: TargetOptions): Promi
   );
 }
 
-async function described({ content, structuredContent }: CallToolResult, save: Saver | undefined): Promise<string> {
+async function formatResult({ content, structuredContent }: CallToolResult, save: Saver | undefined): Promise<string> {
   const parts: string[] = [];
   for (const block of content) {
     // Servers say structured content a second time as text, for clients that know no other.
@@ -64,9 +64,9 @@ async function described({ content, structuredContent }: CallToolResult, save: S
       block.type === 'text' &&
       structuredContent !== undefined &&
       isDeepStrictEqual(tryParseJson(block.text), structuredContent);
-    if (!same) parts.push(await describeBlock(block, save));
+    if (!same) parts.push(await formatBlock(block, save));
   }
-  if (structuredContent !== undefined) parts.push(harmlessJson(JSON.stringify(structuredContent, null, 2)));
+  if (structuredContent !== undefined) parts.push(sanitizeJson(JSON.stringify(structuredContent, null, 2)));
   return parts.map((part) => (part.endsWith('\n') ? part : `${part}\n`)).join('');
 }
 

@@ -1,5 +1,5 @@
 import type { GlobalOptions } from '../options.ts';
-import { harmlessJson, harmlessLine } from '../terminal/harmless.ts';
+import { sanitizeJson, sanitizeLine } from '../terminal/harmless.ts';
 import { createStyle } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { type Column, createRunningTable, formatTable } from './table.ts';
@@ -27,7 +27,7 @@ export interface Output {
 export function createOutput({ output, plain }: GlobalOptions, terminal: Terminal): Output {
   const { stdout } = terminal;
   const style = createStyle(stdout, terminal, plain);
-  const json = (payload: unknown) => stdout.write(`${harmlessJson(JSON.stringify(payload, null, 2))}\n`);
+  const json = (payload: unknown) => stdout.write(`${sanitizeJson(JSON.stringify(payload, null, 2))}\n`);
   return {
     format: output,
     list: (rows, columns, none) => {
@@ -37,7 +37,7 @@ export function createOutput({ output, plain }: GlobalOptions, terminal: Termina
       else terminal.stderr.write(`${none}\n`);
     },
     lines: (columns) => {
-      if (output === 'json') return (row) => stdout.write(`${harmlessJson(JSON.stringify(row))}\n`);
+      if (output === 'json') return (row) => stdout.write(`${sanitizeJson(JSON.stringify(row))}\n`);
       const line = createRunningTable(columns, style);
       return (row) => stdout.write(line(row, stdout.columns));
     },
@@ -47,7 +47,7 @@ export function createOutput({ output, plain }: GlobalOptions, terminal: Termina
     },
     done: (payload, sentence) => {
       if (output === 'json') json(payload);
-      else stdout.write(`${harmlessLine(sentence)}\n`);
+      else stdout.write(`${sanitizeLine(sentence)}\n`);
     },
     json,
   };

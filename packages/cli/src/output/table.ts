@@ -1,6 +1,6 @@
-import { harmlessLine } from '../terminal/harmless.ts';
+import { sanitizeLine } from '../terminal/harmless.ts';
 import type { Style } from '../terminal/style.ts';
-import { cutToWidth, displayWidth, padToWidth } from '../terminal/width.ts';
+import { displayWidth, padToWidth, truncateToWidth } from '../terminal/width.ts';
 
 /** One column of a table. */
 export interface Column<Row> {
@@ -16,11 +16,11 @@ export interface Column<Row> {
 
 const GAP = 2;
 /** A column is not cut to less than this. */
-const NARROWEST = 8;
+const MIN_WIDTH = 8;
 /** Prose is cut to this in any case; all of it is in JSON, and where one thing is shown. */
-const PROSE = 80;
+const MAX_PROSE_WIDTH = 80;
 /** What a cell of a row that comes alone asks of the rows after it. */
-const WIDEST = 40;
+const MAX_CARRIED_WIDTH = 40;
 
 /**
  * Rows as aligned lines under a head. With a width, columns are cut until a row fits, prose first, then the widest; a
@@ -32,13 +32,13 @@ export function formatTable<Row>(
   width: number | undefined,
   style: Style,
 ): string {
-  const cells = rows.map((row) => columns.map(({ value }) => harmlessLine(value(row))));
+  const cells = rows.map((row) => columns.map(({ value }) => sanitizeLine(value(row))));
   const natural = columns.map(({ title, cut }, at) => {
     const widest = cells.reduce((so, row) => Math.max(so, displayWidth(row[at] ?? '')), displayWidth(title));
-    return cut === 'first' ? Math.min(widest, PROSE) : widest;
+    return cut === 'first' ? Math.min(widest, MAX_PROSE_WIDTH) : widest;
   });
-  const widths = fitted(columns, natural, width);
-  const line = (texts: readonly string[]) => lineOf(texts, widths);
+  const widths = fitWidths(columns, natural, width);
+  const line = (texts: readonly string[]) => formatLine(texts, widths);
   const head = style('bold', line(columns.map(({ title }) => title)));
   return [head, ...cells.map(line)].map((text) => `${text}\n`).join('');
 }
@@ -55,43 +55,43 @@ export function createRunningTable<Row>(
   let widest = columns.map(() => 0);
   let begun = false;
   return (row, width) => {
-    const cells = columns.map(({ value }) => harmlessLine(value(row)));
+    const cells = columns.map(({ value }) => sanitizeLine(value(row)));
     const natural = cells.map((cell, at) => {
       const own = Math.max(displayWidth(cell), displayWidth(titles[at] ?? ''));
-      return columns[at]?.cut === 'first' ? Math.min(own, PROSE) : Math.max(own, widest[at] ?? 0);
+      return columns[at]?.cut === 'first' ? Math.min(own, MAX_PROSE_WIDTH) : Math.max(own, widest[at] ?? 0);
     });
     // One name without end must not push the cells of all later rows away.
-    widest = natural.map((own) => Math.min(own, WIDEST));
-    const widths = fitted(columns, natural, width);
-    const head = begun ? '' : `${style('bold', lineOf(titles, widths))}\n`;
+    widest = natural.map((own) => Math.min(own, MAX_CARRIED_WIDTH));
+    const widths = fitWidths(columns, natural, width);
+    const head = begun ? '' : `${style('bold', formatLine(titles, widths))}\n`;
     begun = true;
-    return `${head}${lineOf(cells, widths)}\n`;
+    return `${head}${formatLine(cells, widths)}\n`;
   };
 }
 
-function lineOf(texts: readonly string[], widths: readonly number[]): string {
+function formatLine(texts: readonly string[], widths: readonly number[]): string {
   return texts
-    .map((text, at) => padToWidth(cutToWidth(text, widths[at] ?? 0), widths[at] ?? 0))
+    .map((text, at) => padToWidth(truncateToWidth(text, widths[at] ?? 0), widths[at] ?? 0))
     .join(' '.repeat(GAP))
     .trimEnd();
 }
 
 /** The widths of columns, cut until a row fits or nothing more may be cut. */
-function fitted<Row>(
+function fitWidths<Row>(
   columns: readonly Column<Row>[],
   natural: readonly number[],
   width: number | undefined,
 ): readonly number[] {
   const available = width === undefined ? Number.POSITIVE_INFINITY : width - GAP * (columns.length - 1);
   const having = (cut: Column<Row>['cut']) => columns.map((column) => column.cut === cut);
-  return narrowed(narrowed(natural, having('first'), available), having(undefined), available);
+  return narrow(narrow(natural, having('first'), available), having(undefined), available);
 }
 
 /** The widths, with those of some columns cut to a limit, as far as is needed. */
-function narrowed(widths: readonly number[], those: readonly boolean[], available: number): number[] {
+function narrow(widths: readonly number[], those: readonly boolean[], available: number): number[] {
   const limited = (limit: number) => widths.map((width, at) => (those[at] ? Math.min(width, limit) : width));
   const tooWide = (limit: number) => limited(limit).reduce((sum, width) => sum + width, 0) > available;
-  let limit = Math.max(NARROWEST, ...widths);
-  while (limit > NARROWEST && tooWide(limit)) limit -= 1;
+  let limit = Math.max(MIN_WIDTH, ...widths);
+  while (limit > MIN_WIDTH && tooWide(limit)) limit -= 1;
   return limited(limit);
 }

@@ -1,4 +1,4 @@
-import { parseLossless } from '@sluice/json/lossless';
+import { parseLossless } from '@sluice/protocol/json/parse';
 import { expect, it } from 'vitest';
 import { formatView } from './view.ts';
 

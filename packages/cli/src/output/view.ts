@@ -1,5 +1,5 @@
-import { isJsonObject } from '@sluice/json/lossless';
-import { harmlessLine, harmlessText } from '../terminal/harmless.ts';
+import { isJsonObject } from '@sluice/protocol/json/parse';
+import { sanitizeLine, sanitizeText } from '../terminal/harmless.ts';
 import type { Style } from '../terminal/style.ts';
 import { displayWidth, padToWidth } from '../terminal/width.ts';
 
@@ -7,45 +7,45 @@ const INDENT = '  ';
 
 /** One thing for people: a line per member, names aligned; objects and lists are indented below their name. */
 export function formatView(payload: object, style: Style): string {
-  return lines(payload, style)
+  return formatMembers(payload, style)
     .map((line) => `${line}\n`)
     .join('');
 }
 
-function lines(payload: object, style: Style): string[] {
+function formatMembers(payload: object, style: Style): string[] {
   const members = Object.entries(payload).filter(([, value]) => value !== undefined);
   const widest = Math.max(
     0,
-    ...members.filter(([, value]) => isShort(value)).map(([name]) => displayWidth(harmlessLine(name))),
+    ...members.filter(([, value]) => isInline(value)).map(([name]) => displayWidth(sanitizeLine(name))),
   );
   return members.flatMap(([name, value]) => {
-    const label = `${harmlessLine(name)}:`;
-    if (isShort(value)) return [`${style('bold', padToWidth(label, widest + 1))} ${short(value)}`.trimEnd()];
-    return [style('bold', label), ...block(value, style).map((line) => INDENT + line)];
+    const label = `${sanitizeLine(name)}:`;
+    if (isInline(value)) return [`${style('bold', padToWidth(label, widest + 1))} ${formatInline(value)}`.trimEnd()];
+    return [style('bold', label), ...formatBlock(value, style).map((line) => INDENT + line)];
   });
 }
 
 /** What fits on the line of its name. */
-function isShort(value: unknown): boolean {
+function isInline(value: unknown): boolean {
   if (typeof value === 'string') return !value.includes('\n');
-  if (Array.isArray(value)) return value.every((item) => isShort(item) && !Array.isArray(item));
+  if (Array.isArray(value)) return value.every((item) => isInline(item) && !Array.isArray(item));
   return !isJsonObject(value) || Object.keys(value).length === 0;
 }
 
-function short(value: unknown): string {
-  if (typeof value === 'string') return harmlessLine(value);
-  if (Array.isArray(value)) return value.length === 0 ? '-' : value.map(short).join(', ');
+function formatInline(value: unknown): string {
+  if (typeof value === 'string') return sanitizeLine(value);
+  if (Array.isArray(value)) return value.length === 0 ? '-' : value.map(formatInline).join(', ');
   if (isJsonObject(value)) return '-';
-  return harmlessLine(JSON.stringify(value) ?? '');
+  return sanitizeLine(JSON.stringify(value) ?? '');
 }
 
-function block(value: unknown, style: Style): string[] {
-  if (typeof value === 'string') return harmlessText(value).split('\n');
+function formatBlock(value: unknown, style: Style): string[] {
+  if (typeof value === 'string') return sanitizeText(value).split('\n');
   if (Array.isArray(value)) {
     return value.flatMap((item) => {
-      const [first = '', ...rest] = isShort(item) ? [short(item)] : block(item, style);
+      const [first = '', ...rest] = isInline(item) ? [formatInline(item)] : formatBlock(item, style);
       return [`- ${first}`, ...rest.map((line) => INDENT + line)];
     });
   }
-  return typeof value === 'object' && value !== null ? lines(value, style) : [short(value)];
+  return typeof value === 'object' && value !== null ? formatMembers(value, style) : [formatInline(value)];
 }

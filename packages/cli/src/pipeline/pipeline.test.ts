@@ -14,7 +14,7 @@ filter_chains:
       - {filter: mcp}
       - {filter: service_relay}
 `;
-const EMBEDDED = new URL('../../../server/src/config/pipeline/default.yaml', import.meta.url);
+const EMBEDDED = new URL('../../../server/src/app/config/pipeline/default.yaml', import.meta.url);
 
 let folder: string;
 beforeEach(async () => {

@@ -4,9 +4,9 @@ import { checkCommand } from './check-command.ts';
 import { showCommand } from './show-command.ts';
 
 /** `sluice pipeline`: looks at pipeline files (decisions 1.4) without a service. */
-export function pipeline(context: Context): Command {
+export function pipelineCommand(context: Context): Command {
   return new Command('pipeline')
-    .description('check pipeline files, and show what the service runs')
+    .description('Validate and show pipeline files')
     .addCommand(checkCommand(context))
     .addCommand(showCommand(context));
 }

@@ -2,7 +2,7 @@
 const LONGEST = 1000;
 
 /** Text from elsewhere that people are to read: with single blanks, without empty pages, and not without end. */
-export function brief(text: string): string {
+export function abbreviate(text: string): string {
   const dense = text
     .replace(/[^\S\n]+/g, ' ')
     .replace(/ ?\n ?/g, '\n')

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
-import { harmlessJson, harmlessLine, harmlessText } from './harmless.ts';
+import { sanitizeJson, sanitizeLine, sanitizeText } from './harmless.ts';
 
 const HOSTILE = 'a\u001b[2Jb\u009b31mc\u202ed\u0007\u007f';
 
 it('spells out in a line what would move the cursor, change colours or turn the writing around', () => {
-  expect(harmlessLine(HOSTILE)).toBe('a\\u001b[2Jb\\u009b31mc\\u202ed\\u0007\\u007f');
-  expect(harmlessLine('first\r\n\tsecond\u2028third')).toBe('first second\\u2028third');
-  expect(harmlessLine('Zürich 東京 👩‍👩‍👧 "quoted"')).toBe('Zürich 東京 👩‍👩‍👧 "quoted"');
+  expect(sanitizeLine(HOSTILE)).toBe('a\\u001b[2Jb\\u009b31mc\\u202ed\\u0007\\u007f');
+  expect(sanitizeLine('first\r\n\tsecond\u2028third')).toBe('first second\\u2028third');
+  expect(sanitizeLine('Zürich 東京 👩‍👩‍👧 "quoted"')).toBe('Zürich 東京 👩‍👩‍👧 "quoted"');
 });
 
 it('spells out what cannot be seen, but lets emoji be joined', () => {
@@ -24,21 +24,21 @@ it('spells out what cannot be seen, but lets emoji be joined', () => {
   ];
   for (const character of unseen) {
     const spelled = character.split('').map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
-    expect(harmlessLine(`pay${character}pal`)).toBe(`pay${spelled.join('')}pal`);
-    expect(JSON.parse(harmlessJson(JSON.stringify(character)))).toBe(character);
-    expect(harmlessJson(JSON.stringify(character))).not.toContain(character);
+    expect(sanitizeLine(`pay${character}pal`)).toBe(`pay${spelled.join('')}pal`);
+    expect(JSON.parse(sanitizeJson(JSON.stringify(character)))).toBe(character);
+    expect(sanitizeJson(JSON.stringify(character))).not.toContain(character);
   }
-  for (const emoji of ['👩‍👩‍👧', '❤️‍🔥', '🧑🏽‍🚀', '☺️']) expect(harmlessText(emoji)).toBe(emoji);
-  expect(harmlessLine('👩\u200dx')).toBe('👩\\u200dx');
+  for (const emoji of ['👩‍👩‍👧', '❤️‍🔥', '🧑🏽‍🚀', '☺️']) expect(sanitizeText(emoji)).toBe(emoji);
+  expect(sanitizeLine('👩\u200dx')).toBe('👩\\u200dx');
 });
 
 it('leaves line breaks and tabs in a text, but not what overwrites a line', () => {
-  expect(harmlessText(`one\r\n\ttwo\rthree ${HOSTILE}`)).toBe(`one\n\ttwo\\u000dthree ${harmlessLine(HOSTILE)}`);
+  expect(sanitizeText(`one\r\n\ttwo\rthree ${HOSTILE}`)).toBe(`one\n\ttwo\\u000dthree ${sanitizeLine(HOSTILE)}`);
 });
 
 it('makes JSON harmless without changing what it means', () => {
   const value = { [HOSTILE]: [HOSTILE, 'line\nbreak'] };
-  const json = harmlessJson(JSON.stringify(value));
+  const json = sanitizeJson(JSON.stringify(value));
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what must not be there
   expect(json).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u202e]/);
   expect(JSON.parse(json)).toEqual(value);

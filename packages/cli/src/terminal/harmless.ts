@@ -12,23 +12,23 @@ const HARMFUL_IN_JSON = new RegExp(`[${UNSEEN}]|${JOINER}`, 'gu');
 const BLANKS = /[\t\n\v\f\r]+/g;
 
 /** Text from elsewhere as one line that can be shown: line breaks become blanks, other controls are spelled out. */
-export function harmlessLine(text: string): string {
-  return text.replace(BLANKS, ' ').replace(HARMFUL, spelled);
+export function sanitizeLine(text: string): string {
+  return text.replace(BLANKS, ' ').replace(HARMFUL, escapeCharacters);
 }
 
 /** The same for text that may have several lines; they and tabs stay. */
-export function harmlessText(text: string): string {
+export function sanitizeText(text: string): string {
   return text
     .replace(/\r\n/g, '\n')
-    .replace(HARMFUL, (character) => (/[\n\t]/.test(character) ? character : spelled(character)));
+    .replace(HARMFUL, (character) => (/[\n\t]/.test(character) ? character : escapeCharacters(character)));
 }
 
 /** JSON text that shows the same and means the same. In JSON such characters stand in strings only, where they can be escaped. */
-export function harmlessJson(json: string): string {
-  return json.replace(HARMFUL_IN_JSON, spelled);
+export function sanitizeJson(json: string): string {
+  return json.replace(HARMFUL_IN_JSON, escapeCharacters);
 }
 
-function spelled(character: string): string {
+function escapeCharacters(character: string): string {
   // One code unit after the other, as JSON has it.
   return Array.from({ length: character.length }, (_unit, at) => {
     return `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`;

@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { WriteStream } from 'node:tty';
-import { EXIT_INTERRUPTED, type Keyboard, type Screen, type Terminal } from './terminal.ts';
+import { EXIT_INTERRUPTED, type Terminal, type TerminalInput, type TerminalOutput } from './terminal.ts';
 
 /** One Ctrl-C may arrive twice: from the terminal, and passed on by what started us. */
 const SAME_SIGINT_MS = 100;
@@ -13,17 +13,17 @@ const GRACE_MS = 2000;
 export function processTerminal(owner: NodeJS.Process): Terminal & { readonly end: (done: () => void) => void } {
   const { stdout, stderr } = owner;
   return {
-    stdin: keyboard(owner),
-    stdout: screen(stdout),
-    stderr: screen(stderr),
+    stdin: inputOf(owner),
+    stdout: outputOf(stdout),
+    stderr: outputOf(stderr),
     env: owner.env,
     cwd: owner.cwd(),
-    interrupted: onCtrlC(owner),
+    interrupted: interruptSignal(owner),
     end: (done) => stdout.write('', () => stderr.write('', () => done())),
   };
 }
 
-function screen(stream: WriteStream): Screen {
+function outputOf(stream: WriteStream): TerminalOutput {
   const reader = new AbortController();
   // Whoever reads may stop early (`| head -1`). That is no fault, and nothing is worth saying any more.
   stream.on('error', () => reader.abort());
@@ -35,11 +35,11 @@ function screen(stream: WriteStream): Screen {
     write: (text) => {
       if (!reader.signal.aborted) stream.write(text);
     },
-    gone: reader.signal,
+    closed: reader.signal,
   };
 }
 
-function keyboard(owner: NodeJS.Process): Keyboard {
+function inputOf(owner: NodeJS.Process): TerminalInput {
   const { stdin, stderr } = owner;
   return {
     isTerminal: stdin.isTTY === true,
@@ -79,7 +79,7 @@ function keyboard(owner: NodeJS.Process): Keyboard {
   };
 }
 
-function onCtrlC(owner: NodeJS.Process): AbortSignal {
+function interruptSignal(owner: NodeJS.Process): AbortSignal {
   const controller = new AbortController();
   let first: number | undefined;
   owner.on('SIGINT', () => {

@@ -1,17 +1,17 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { createProgress } from './progress.ts';
-import type { Screen } from './terminal.ts';
+import type { TerminalOutput } from './terminal.ts';
 
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
 
 function screen(isTerminal: boolean) {
   const written: string[] = [];
-  const made: Screen = {
+  const made: TerminalOutput = {
     isTerminal,
     columns: isTerminal ? 20 : undefined,
     write: (text) => void written.push(text),
-    gone: new AbortController().signal,
+    closed: new AbortController().signal,
   };
   return { screen: made, written };
 }
@@ -27,7 +27,7 @@ function work(tell: (line: string) => void): void {
 it('renews one line on a terminal, no more often than one can see, and takes it away in the end', () => {
   const { screen: terminal, written } = screen(true);
   const progress = createProgress(terminal, false);
-  work(progress.tell);
+  work(progress.update);
   progress.end();
   expect(written).toHaveLength(31);
   expect(written[0]).toBe('\r\u001b[Kdone 9');
@@ -38,7 +38,7 @@ it('cuts the line to the terminal, and lets nothing through that would move the 
   const { screen: terminal, written } = screen(true);
   const progress = createProgress(terminal, false);
   vi.advanceTimersByTime(1000);
-  progress.tell('\u001b[2J a line that is too long');
+  progress.update('\u001b[2J a line that is too long');
   expect(written).toEqual(['\r\u001b[K\\u001b[2J a line t…']);
 });
 
@@ -48,7 +48,7 @@ it.each([
 ])('says a line a second %s', (_where, isTerminal, plain) => {
   const { screen: terminal, written } = screen(isTerminal);
   const progress = createProgress(terminal, plain);
-  work(progress.tell);
+  work(progress.update);
   progress.end();
   expect(written).toEqual(['done 99\n', 'done 199\n', 'done 299\n']);
 });
@@ -56,7 +56,7 @@ it.each([
 it('says nothing of what is done at once', () => {
   const { screen: terminal, written } = screen(true);
   const progress = createProgress(terminal, false);
-  progress.tell('done');
+  progress.update('done');
   progress.end();
   expect(written).toEqual([]);
 });

@@ -1,5 +1,5 @@
 /** Where a command writes to. */
-export interface Screen {
+export interface TerminalOutput {
   /** True for a terminal that a person looks at; false for a file or a pipe. */
   readonly isTerminal: boolean;
   /** Width in columns; undefined when it is no terminal, and lines may have any length. */
@@ -7,11 +7,11 @@ export interface Screen {
   /** Writes text as it is. Nothing happens any more once the reader has gone. */
   readonly write: (text: string) => void;
   /** Aborted once something was written and the reader had gone. A command that would write for ever ends then. */
-  readonly gone: AbortSignal;
+  readonly closed: AbortSignal;
 }
 
 /** Where a command reads from. */
-export interface Keyboard {
+export interface TerminalInput {
   /** True when a person can be asked. */
   readonly isTerminal: boolean;
   /** Everything up to the end, as text. */
@@ -27,9 +27,9 @@ export const EXIT_INTERRUPTED = 130;
 
 /** The world around a command, so that tests can run one in their own process. */
 export interface Terminal {
-  readonly stdin: Keyboard;
-  readonly stdout: Screen;
-  readonly stderr: Screen;
+  readonly stdin: TerminalInput;
+  readonly stdout: TerminalOutput;
+  readonly stderr: TerminalOutput;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The folder that relative paths start at. */
   readonly cwd: string;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { cutToWidth, displayWidth } from './width.ts';
+import { displayWidth, truncateToWidth } from './width.ts';
 
 test.each([
   ['what fits', 'weather', 7, 'weather'],
@@ -8,7 +8,7 @@ test.each([
   ['people of many characters', '👩‍👩‍👧‍👦', 2, '👩‍👩‍👧‍👦'],
   ['letters with their marks', 'é̄ß', 2, 'é̄ß'],
 ])('%s is cut to columns', (_what, line, columns, cut) => {
-  expect(cutToWidth(line, columns)).toBe(cut);
+  expect(truncateToWidth(line, columns)).toBe(cut);
 });
 
 test.each([
@@ -16,7 +16,7 @@ test.each([
   ['on each letter', `a${'\u0301'.repeat(40)}`.repeat(9)],
   ['of two halves', `a${'\u{e0100}'.repeat(4000)}`],
 ])('marks without end are cut: %s', (_what, line) => {
-  const cut = cutToWidth(line, 10);
+  const cut = truncateToWidth(line, 10);
   expect(cut.length).toBeLessThanOrEqual(81);
   expect(displayWidth(cut)).toBeLessThanOrEqual(10);
   expect(cut.isWellFormed()).toBe(true);

@@ -14,7 +14,7 @@ export function displayWidth(line: string): number {
 }
 
 /** The line, cut to a number of columns; what was cut has an ellipsis as its last character. */
-export function cutToWidth(line: string, columns: number): string {
+export function truncateToWidth(line: string, columns: number): string {
   const most = CHARACTERS_PER_COLUMN * columns;
   if (line.length <= most && displayWidth(line) <= columns) return line;
   let cut = '';

@@ -53,10 +53,10 @@ export async function startIdentityProvider(lifetimeSeconds: number): Promise<Id
       const accountId = params.username;
       const grant = new provider.Grant({ accountId, clientId: client.clientId });
       const about = { accountId, client, grantId: await grant.save(), gty: 'password', scope: '' };
-      const accessToken = new provider.AccessToken(about);
+      const parseAccessToken = new provider.AccessToken(about);
       const refreshToken = new provider.RefreshToken(about);
       ctx.body = {
-        access_token: await accessToken.save(),
+        access_token: await parseAccessToken.save(),
         expires_in: lifetimeSeconds,
         refresh_token: await refreshToken.save(),
         token_type: 'Bearer',

@@ -1,4 +1,4 @@
-import type { Screen, Terminal } from '../terminal/terminal.ts';
+import type { Terminal, TerminalOutput } from '../terminal/terminal.ts';
 
 /** A terminal whose person has made up their mind beforehand. */
 export interface ScriptedTerminal extends Terminal {
@@ -9,7 +9,7 @@ export interface ScriptedTerminal extends Terminal {
   /** Presses Ctrl-C. */
   readonly interrupt: () => void;
   /** Closes what reads standard output. */
-  readonly leave: () => void;
+  readonly closeReader: () => void;
 }
 
 /** Settings of {@link scriptedTerminal}. */
@@ -31,13 +31,13 @@ export function scriptedTerminal({ answers, input = '', env = {}, cwd = '/', col
   const typed = [...(answers ?? [])];
   const out: string[] = [];
   const err: string[] = [];
-  const screen = (written: string[]): Screen => ({
+  const screen = (written: string[]): TerminalOutput => ({
     isTerminal: answers !== undefined,
     columns,
     write: (text) => {
       written.push(text);
     },
-    gone: reader.signal,
+    closed: reader.signal,
   });
   return {
     stdin: {
@@ -61,6 +61,6 @@ export function scriptedTerminal({ answers, input = '', env = {}, cwd = '/', col
     out: () => out.join(''),
     err: () => err.join(''),
     interrupt: () => interruption.abort(),
-    leave: () => reader.abort(),
+    closeReader: () => reader.abort(),
   };
 }

@@ -1,5 +1,5 @@
 import type { ToolCallErrorCategory } from '@sluice/contract';
-import type { SeenEvent } from './seen-event.ts';
+import type { ReceivedEvent } from './seen-event.ts';
 
 /** Which events are wanted; all of them where nothing is said. */
 export interface EventFilter {
@@ -10,7 +10,7 @@ export interface EventFilter {
 }
 
 /** Whether an event is wanted. The service filters its list in the same way, and its stream not at all. */
-export function isWanted({ tool, category }: EventFilter, event: SeenEvent): boolean {
+export function matchesFilter({ tool, category }: EventFilter, event: ReceivedEvent): boolean {
   return (
     (tool === undefined || event.toolName === tool) && (category === undefined || event.errorCategory === category)
   );

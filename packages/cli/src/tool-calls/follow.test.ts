@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { ToolCallEvent } from '@sluice/contract';
-import { ReconnectDelay } from '@sluice/server/reconnect-delay';
+import { ReconnectDelay } from '@sluice/protocol/backoff';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { connect } from '../connection/connect.ts';
 import type { Context } from '../context.ts';
@@ -9,8 +9,8 @@ import { createOutput } from '../output/output.ts';
 import { type ScriptedTerminal, scriptedTerminal } from '../testing/scripted-terminal.ts';
 import { startedEvent } from './event.fixture.ts';
 import type { EventFilter } from './event-filter.ts';
-import { follow } from './follow.ts';
-import { type Management, startManagement, told } from './management.fixture.ts';
+import { followEvents } from './follow.ts';
+import { encodeEvent, type Management, startManagement } from './management.fixture.ts';
 
 // What the service says, and how it goes away, is for the test to say.
 
@@ -69,7 +69,7 @@ function begin({
     },
     output: () => createOutput(context.options(), terminal),
   };
-  following = follow(context, filter, latest, delays);
+  following = followEvents(context, filter, latest, delays);
   following.catch(() => undefined);
   return following;
 }
@@ -84,7 +84,7 @@ describe('events are printed as they come', () => {
     management.kept = [c];
     begin();
     const stream = await management.stream();
-    stream.write(told(a) + told(failed('a')));
+    stream.write(encodeEvent(a) + encodeEvent(failed('a')));
     await expect.poll(tools).toEqual(['a', 'a']);
     expect(terminal.out()).toBe(
       `TIME                      CALL      EVENT    TOOL  NAMESPACE  SERVICE  MS  DETAIL
@@ -100,7 +100,9 @@ describe('events are printed as they come', () => {
     begin({ filter: { tool: 'b', category: 'UNKNOWN' } });
     const stream = await management.stream();
     stream.write(
-      [failed('a'), b, { ...failed('b'), errorCategory: 'EXECUTION_ERROR' as const }, failed('b')].map(told).join(''),
+      [failed('a'), b, { ...failed('b'), errorCategory: 'EXECUTION_ERROR' as const }, failed('b')]
+        .map(encodeEvent)
+        .join(''),
     );
     await expect.poll(() => terminal.out()).toContain('UNKNOWN');
     expect(tools()).toEqual(['b']);
@@ -110,7 +112,7 @@ describe('events are printed as they come', () => {
     begin({ output: 'json' });
     const stream = await management.stream();
     const data = `{"later":[1.0,12345678901234567890],"rtl":"\u202e",${JSON.stringify(a).slice(1)}`;
-    stream.write(`data: ${data}\n\n${told(b)}`);
+    stream.write(`data: ${data}\n\n${encodeEvent(b)}`);
     await expect.poll(() => terminal.out()).toBe(`${data.replace('\u202e', '\\u202e')}\n${JSON.stringify(b)}\n`);
   });
 
@@ -118,7 +120,7 @@ describe('events are printed as they come', () => {
     management.kept = [c, failed('x'), b, failed('w'), a];
     begin({ latest: 1, filter: { category: 'UNKNOWN' } });
     const stream = await management.stream();
-    stream.write(told(failed('x')) + told(c) + told(failed('y')));
+    stream.write(encodeEvent(failed('x')) + encodeEvent(c) + encodeEvent(failed('y')));
     await expect.poll(tools).toEqual(['x', 'y']);
   });
 });
@@ -127,13 +129,13 @@ describe('when the service goes away', () => {
   it('it is tried again, said once, and what came meanwhile is printed once', async () => {
     begin();
     const stream = await management.stream();
-    stream.write(told(a));
+    stream.write(encodeEvent(a));
     await expect.poll(tools).toEqual(['a']);
     management.kept = [c, b, a];
-    management.refuse(503, 3);
+    management.reject(503, 3);
     stream.destroy();
     const again = await management.stream();
-    again.write(told(c) + told(d));
+    again.write(encodeEvent(c) + encodeEvent(d));
     await expect.poll(tools).toEqual(['a', 'b', 'c', 'd']);
     expect(said()).toEqual([
       BEGAN,
@@ -168,7 +170,7 @@ describe('when the service goes away', () => {
   });
 
   it('in the beginning, that is the end', async () => {
-    management.refuse(503, 1);
+    management.reject(503, 1);
     await expect(begin()).rejects.toMatchObject({ status: 503 });
     expect(said()).toEqual([]);
   });
@@ -178,11 +180,11 @@ describe('when the service goes away', () => {
     begin();
     const stream = await management.stream();
     await expect.poll(said).toEqual([BEGAN]);
-    management.refuse(502, 1, 'list');
+    management.reject(502, 1, 'list');
     stream.end();
     const useless = await management.stream();
     const closed = new Promise((resolve) => useless.once('close', resolve));
-    (await management.stream()).write(told(b));
+    (await management.stream()).write(encodeEvent(b));
     await expect.poll(tools).toEqual(['b']);
     await closed;
     expect(said().slice(2)).toEqual(['sluice: HOST answered 502: refused (trying again)', AGAIN]);
@@ -192,7 +194,7 @@ describe('when the service goes away', () => {
     const following = begin();
     const stream = await management.stream();
     await expect.poll(said).toEqual([BEGAN]);
-    management.refuse(status, 1);
+    management.reject(status, 1);
     stream.end();
     await expect(following).rejects.toMatchObject({ status });
   });
@@ -236,7 +238,7 @@ describe('what is no stream of events', () => {
   });
 
   it('is not waited for', async () => {
-    management.refuse(200, 1);
+    management.reject(200, 1);
     await expect(begin()).rejects.toThrow('is not the management API');
   });
 });
@@ -244,7 +246,7 @@ describe('what is no stream of events', () => {
 describe('it ends', () => {
   it.each([
     ['with Ctrl-C', () => terminal.interrupt()],
-    ['when nobody reads any more', () => terminal.leave()],
+    ['when nobody reads any more', () => terminal.closeReader()],
   ])('%s, and closes the stream', async (_how, end) => {
     const following = begin();
     const stream = await management.stream();

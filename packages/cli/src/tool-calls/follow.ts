@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { KEPT_TOOL_CALL_EVENTS } from '@sluice/contract';
-import { ReconnectDelay } from '@sluice/server/reconnect-delay';
-import { explain } from '../connection/explain.ts';
-import { isTemporary } from '../connection/temporary.ts';
+import { TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract';
+import { ReconnectDelay } from '@sluice/protocol/backoff';
+import { explainError } from '../connection/explain.ts';
+import { isTransient } from '../connection/temporary.ts';
 import type { Context } from '../context.ts';
-import { SilenceFailure } from '../http/silence.ts';
-import { harmlessLine } from '../terminal/harmless.ts';
-import type { Missed } from './bookmark.ts';
-import { type EventFilter, isWanted } from './event-filter.ts';
+import { IdleTimeoutFailure } from '../http/silence.ts';
+import { sanitizeLine } from '../terminal/harmless.ts';
+import type { EventGap } from './bookmark.ts';
+import { type EventFilter, matchesFilter } from './event-filter.ts';
 import { EVENT_COLUMNS } from './seen-event.ts';
 import { Watch } from './watch.ts';
 
@@ -19,7 +19,7 @@ const SETTLED_MS = 10_000;
  * service goes away, it is told on standard error, tried again after 1 s to 30 s, and told what that has cost. Rejects
  * when the service is not there in the beginning, and whenever it refuses.
  */
-export async function follow(
+export async function followEvents(
   context: Context,
   filter: EventFilter,
   latest: number | undefined,
@@ -27,17 +27,17 @@ export async function follow(
 ): Promise<void> {
   const { stdout, stderr, interrupted } = context.terminal;
   const { host } = context.options();
-  const ended = AbortSignal.any([interrupted, stdout.gone]);
-  const say = (text: string) => stderr.write(`sluice: ${harmlessLine(text)}\n`);
+  const ended = AbortSignal.any([interrupted, stdout.closed]);
+  const say = (text: string) => stderr.write(`sluice: ${sanitizeLine(text)}\n`);
   let trouble: string | undefined;
   const watch = new Watch(context, {
     latest,
-    wants: (event) => isWanted(filter, event),
+    isWanted: (event) => matchesFilter(filter, event),
     onEvent: context.output().lines(EVENT_COLUMNS),
     onBegin: () => say(`following the tool calls at ${host}; Ctrl-C ends it`),
     onResume: (missed) => {
       trouble = undefined;
-      say(`connected again; ${costOf(missed)}`);
+      say(`connected again; ${describeGap(missed)}`);
     },
   });
   while (!ended.aborted) {
@@ -46,9 +46,9 @@ export async function follow(
       () => `${host} has ended the stream`,
       (error: unknown) => {
         if (ended.aborted) return '';
-        if (!watch.begun || !isTemporary(error, host)) throw error;
-        const brokeOff = watch.listening && !(error instanceof SilenceFailure);
-        return brokeOff ? `the connection to ${host} broke off` : explain(error, host).message;
+        if (!watch.begun || !isTransient(error, host)) throw error;
+        const brokeOff = watch.listening && !(error instanceof IdleTimeoutFailure);
+        return brokeOff ? `the connection to ${host} broke off` : explainError(error, host).message;
       },
     );
     if (ended.aborted) return;
@@ -62,9 +62,9 @@ export async function follow(
 }
 
 /** What a gap has cost. */
-function costOf({ events, complete }: Missed): string {
+function describeGap({ events, complete }: EventGap): string {
   if (complete) return 'no events were missed';
-  return events.length >= KEPT_TOOL_CALL_EVENTS
-    ? `events were missed: no more than the latest ${KEPT_TOOL_CALL_EVENTS} are kept`
+  return events.length >= TOOL_CALL_EVENT_CAPACITY
+    ? `events were missed: no more than the latest ${TOOL_CALL_EVENT_CAPACITY} are kept`
     : 'events may have been missed, if the service was started anew';
 }

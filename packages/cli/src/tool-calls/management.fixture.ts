@@ -8,7 +8,7 @@ export interface Management {
   /** What the list answers, newest first. */
   kept: readonly ToolCallEvent[];
   /** How many requests are refused from now on, and with what status: those for the stream, or for the list. */
-  refuse(status: number, times: number, what?: 'stream' | 'list'): void;
+  reject(status: number, times: number, what?: 'stream' | 'list'): void;
   /** The next stream that somebody opens, with its head out. */
   stream(): Promise<ServerResponse>;
   /** The credentials of all requests so far. */
@@ -44,7 +44,7 @@ export async function startManagement(): Promise<Management> {
   const management: Management = {
     host: `http://127.0.0.1:${address.port}`,
     kept: [],
-    refuse: (status, times, what = 'stream') => {
+    reject: (status, times, what = 'stream') => {
       refused = { status, times, what };
     },
     stream: async () => {
@@ -64,6 +64,6 @@ export async function startManagement(): Promise<Management> {
 }
 
 /** An event as the stream has it. */
-export function told(event: ToolCallEvent): string {
+export function encodeEvent(event: ToolCallEvent): string {
   return `event: ${event.eventType}\nid: ${event.eventId}\ndata: ${JSON.stringify(event)}\n\n`;
 }

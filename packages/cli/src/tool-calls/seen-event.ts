@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Column } from '../output/table.ts';
 
 /** What of an event is shown or looked at; a service of another version may say more, and other words. */
-const seenEvent = z.object({
+const receivedEvent = z.object({
   eventId: z.string(),
   eventType: z.string(),
   timestamp: z.string(),
@@ -20,30 +20,37 @@ const seenEvent = z.object({
 });
 
 /** An event of a tool call, as the command line sees it (decisions 6). */
-export type SeenEvent = z.infer<typeof seenEvent>;
+export type ReceivedEvent = z.infer<typeof receivedEvent>;
 
 /** Whether what a stream has told is an event. */
-export function isSeenEvent(value: unknown): value is SeenEvent {
-  return seenEvent.safeParse(value).success;
+export function isReceivedEvent(value: unknown): value is ReceivedEvent {
+  return receivedEvent.safeParse(value).success;
 }
 
 /** Enough of an id to find the other event of the call by. */
-const SHORT_ID = 8;
+const SHORT_ID_LENGTH = 8;
 
 /** An event as a row. Events of one call have the same CALL. */
-export const EVENT_COLUMNS: readonly Column<SeenEvent>[] = [
+export const EVENT_COLUMNS: readonly Column<ReceivedEvent>[] = [
   { title: 'TIME', value: ({ timestamp }) => timestamp, cut: 'never' },
-  { title: 'CALL', value: ({ eventId }) => eventId.slice(0, SHORT_ID), cut: 'never' },
+  { title: 'CALL', value: ({ eventId }) => eventId.slice(0, SHORT_ID_LENGTH), cut: 'never' },
   { title: 'EVENT', value: ({ eventType }) => eventType, cut: 'never' },
   { title: 'TOOL', value: ({ toolName }) => toolName, cut: 'never' },
   { title: 'NAMESPACE', value: ({ namespace }) => namespace, cut: 'never' },
   { title: 'SERVICE', value: ({ serviceId, serviceAddress }) => serviceId ?? (serviceAddress || '-') },
   { title: 'MS', value: ({ duration }) => (duration === undefined ? '-' : JSON.stringify(duration)) },
-  { title: 'DETAIL', value: detailOf, cut: 'first' },
+  { title: 'DETAIL', value: formatDetail, cut: 'first' },
 ];
 
 /** Why it failed, what the tool has said, or what it was called with. */
-function detailOf({ errorCategory, errorMessage, isError, content, argumentNames, argumentCount }: SeenEvent): string {
+function formatDetail({
+  errorCategory,
+  errorMessage,
+  isError,
+  content,
+  argumentNames,
+  argumentCount,
+}: ReceivedEvent): string {
   if (errorCategory !== undefined) return `${errorCategory}: ${errorMessage ?? ''}`;
   if (content !== undefined) return (isError ? 'error: ' : '') + content.join(' ');
   if (argumentNames !== undefined) return argumentNames.join(', ');

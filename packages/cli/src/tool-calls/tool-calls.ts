@@ -1,12 +1,12 @@
-import { KEPT_TOOL_CALL_EVENTS, type ToolCallErrorCategory, toolCallErrorCategory } from '@sluice/contract';
-import { payload } from '@sluice/contract/client';
+import { TOOL_CALL_EVENT_CAPACITY, type ToolCallErrorCategory, toolCallErrorCategory } from '@sluice/contract';
+import { unwrap } from '@sluice/contract/client';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { follow } from './follow.ts';
+import { followEvents } from './follow.ts';
 import { EVENT_COLUMNS } from './seen-event.ts';
 
-interface Options {
+interface ToolCallsOptions {
   readonly tool?: string;
   readonly category?: ToolCallErrorCategory;
   readonly limit?: number;
@@ -14,20 +14,20 @@ interface Options {
 }
 
 /** `sluice tool-calls`: the latest events of tool calls, or those from now on (decisions 6). */
-export function toolCalls(context: Context): Command {
+export function toolCallsCommand(context: Context): Command {
   return new Command('tool-calls')
-    .description('list the latest events of tool calls, newest first, or follow them')
-    .option('--tool <tool>', 'only events of this tool')
+    .description('List recent tool-call events, newest first, or follow new ones')
+    .option('--tool <tool>', 'Only events of this tool')
     .addOption(
-      new Option('--category <category>', 'only calls that failed in this way').choices(toolCallErrorCategory.options),
+      new Option('--category <category>', 'Only failures of this category').choices(toolCallErrorCategory.options),
     )
     .addOption(
       new Option(
         '--limit <number>',
-        `how many at most, up to ${KEPT_TOOL_CALL_EVENTS}; default: 100; with --follow, how many of the latest to begin with: none`,
-      ).argParser(limitOf),
+        `Maximum number of events, up to ${TOOL_CALL_EVENT_CAPACITY} (default: 100, none with --follow)`,
+      ).argParser(parseLimit),
     )
-    .option('-f, --follow', 'print events as they happen, until Ctrl-C; with --output json, an object per line')
+    .option('-f, --follow', 'Print new events as they happen; with --output json, one object per line')
     .addHelpText(
       'after',
       `
@@ -35,17 +35,17 @@ Examples:
   sluice tool-calls --category SERVICE_UNAVAILABLE --limit 20
   sluice tool-calls --follow --tool echo --output json | jq 'select(.duration > 1000)'`,
     )
-    .action(async ({ tool, category, limit, follow: following }: Options) => {
-      if (following) return follow(context, { tool, category }, limit);
+    .action(async ({ tool, category, limit, follow }: ToolCallsOptions) => {
+      if (follow) return followEvents(context, { tool, category }, limit);
       const client = await context.connect();
       const query = { toolName: tool, category, limit: limit?.toString() };
-      const found = await payload(client.GET('/api/v1/tool-calls', { params: { query } }));
+      const found = await unwrap(client.GET('/api/v1/tool-calls', { params: { query } }));
       context.output().list(found, EVENT_COLUMNS, 'no tool calls');
     });
 }
 
-function limitOf(text: string): number {
+function parseLimit(text: string): number {
   const limit = /^\d+$/.test(text) ? Number(text) : 0;
-  if (limit >= 1 && limit <= KEPT_TOOL_CALL_EVENTS) return limit;
-  throw new Failure(`--limit "${text}": must be a number from 1 to ${KEPT_TOOL_CALL_EVENTS}`);
+  if (limit >= 1 && limit <= TOOL_CALL_EVENT_CAPACITY) return limit;
+  throw new Failure(`--limit "${text}": must be a number from 1 to ${TOOL_CALL_EVENT_CAPACITY}`);
 }

@@ -1,36 +1,36 @@
-import { KEPT_TOOL_CALL_EVENTS } from '@sluice/contract';
-import { type Client, payload, streamed } from '@sluice/contract/client';
-import { parseLossless } from '@sluice/json/lossless';
-import { notTheApi } from '../connection/check-answer.ts';
-import { EVENT_STREAM, eventsOf } from '../connection/event-stream.ts';
+import { TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract';
+import { type Client, unwrap, unwrapStream } from '@sluice/contract/client';
+import { parseLossless } from '@sluice/protocol/json/parse';
+import { notManagementApi } from '../connection/check-answer.ts';
+import { EVENT_STREAM, readEvents } from '../connection/event-stream.ts';
 import type { Context } from '../context.ts';
-import { Bookmark, type Missed } from './bookmark.ts';
-import { isSeenEvent, type SeenEvent } from './seen-event.ts';
+import { EventCursor, type EventGap } from './bookmark.ts';
+import { isReceivedEvent, type ReceivedEvent } from './seen-event.ts';
 
 /** Who watches. */
-export interface Watcher {
+export interface WatchHandler {
   /** How many of the latest events to begin with; none when undefined. */
   readonly latest: number | undefined;
   /** Whether an event is to be told. */
-  readonly wants: (event: SeenEvent) => boolean;
-  readonly onEvent: (event: SeenEvent) => void;
+  readonly isWanted: (event: ReceivedEvent) => boolean;
+  readonly onEvent: (event: ReceivedEvent) => void;
   /** Events are told from now on. */
   readonly onBegin: () => void;
   /** They are told again after a gap; called before those of the gap that are still known. */
-  readonly onResume: (missed: Missed) => void;
+  readonly onResume: (missed: EventGap) => void;
 }
 
 /** The events of tool calls, over as many connections as it takes: none is told twice, and gaps are closed. */
 export class Watch {
   readonly #context: Context;
-  readonly #watcher: Watcher;
-  readonly #bookmark = new Bookmark();
+  readonly #handler: WatchHandler;
+  readonly #cursor = new EventCursor();
   #begun = false;
   #listening = false;
 
-  constructor(context: Context, watcher: Watcher) {
+  constructor(context: Context, handler: WatchHandler) {
     this.#context = context;
-    this.#watcher = watcher;
+    this.#handler = handler;
   }
 
   /** Whether it has ever come as far as to tell events. */
@@ -55,9 +55,9 @@ export class Watch {
       // Asked for now that nothing can fall between the list and the stream.
       await (this.#begun ? this.#resume(client, signal) : this.#begin(client, signal));
       this.#listening = true;
-      for await (const data of eventsOf(stream)) {
-        const event = eventOf(data, this.#context.options().host);
-        if (this.#bookmark.read(event)) this.#tell(event);
+      for await (const data of readEvents(stream)) {
+        const event = parseEvent(data, this.#context.options().host);
+        if (this.#cursor.advance(event)) this.#emit(event);
       }
     } finally {
       connection.abort();
@@ -65,43 +65,43 @@ export class Watch {
   }
 
   async #begin(client: Client, signal: AbortSignal): Promise<void> {
-    const { latest, wants, onBegin } = this.#watcher;
-    const kept = await keptEvents(client, latest === undefined ? 1 : KEPT_TOOL_CALL_EVENTS, signal);
+    const { latest, isWanted, onBegin } = this.#handler;
+    const kept = await fetchRecentEvents(client, latest === undefined ? 1 : TOOL_CALL_EVENT_CAPACITY, signal);
     this.#begun = true;
     onBegin();
-    if (latest === undefined) return this.#bookmark.beginAt(kept[0]);
-    this.#bookmark.readAll(kept);
-    for (const event of kept.filter(wants).slice(0, latest).toReversed()) this.#tell(event);
+    if (latest === undefined) return this.#cursor.startAfter(kept[0]);
+    this.#cursor.reset(kept);
+    for (const event of kept.filter(isWanted).slice(0, latest).toReversed()) this.#emit(event);
   }
 
   async #resume(client: Client, signal: AbortSignal): Promise<void> {
-    const missed = this.#bookmark.catchUp(await keptEvents(client, KEPT_TOOL_CALL_EVENTS, signal));
-    this.#watcher.onResume(missed);
-    for (const event of missed.events) this.#tell(event);
+    const missed = this.#cursor.catchUp(await fetchRecentEvents(client, TOOL_CALL_EVENT_CAPACITY, signal));
+    this.#handler.onResume(missed);
+    for (const event of missed.events) this.#emit(event);
   }
 
-  #tell(event: SeenEvent): void {
-    if (this.#watcher.wants(event)) this.#watcher.onEvent(event);
+  #emit(event: ReceivedEvent): void {
+    if (this.#handler.isWanted(event)) this.#handler.onEvent(event);
   }
 }
 
 function open(client: Client, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
   const headers = { accept: EVENT_STREAM };
-  return streamed(client.GET('/api/v1/tool-calls/notifications', { parseAs: 'stream', headers, signal }));
+  return unwrapStream(client.GET('/api/v1/tool-calls/notifications', { parseAs: 'stream', headers, signal }));
 }
 
 /** The latest events, newest first. */
-function keptEvents(client: Client, limit: number, signal: AbortSignal): Promise<readonly SeenEvent[]> {
-  return payload(client.GET('/api/v1/tool-calls', { params: { query: { limit: String(limit) } }, signal }));
+function fetchRecentEvents(client: Client, limit: number, signal: AbortSignal): Promise<readonly ReceivedEvent[]> {
+  return unwrap(client.GET('/api/v1/tool-calls', { params: { query: { limit: String(limit) } }, signal }));
 }
 
-function eventOf(data: string, host: string): SeenEvent {
-  const value = parsed(data);
-  if (isSeenEvent(value)) return value;
-  throw notTheApi(host, ['its stream has something else than events of tool calls']);
+function parseEvent(data: string, host: string): ReceivedEvent {
+  const value = parseOrUndefined(data);
+  if (isReceivedEvent(value)) return value;
+  throw notManagementApi(host, ['its stream has something else than events of tool calls']);
 }
 
-function parsed(data: string): unknown {
+function parseOrUndefined(data: string): unknown {
   try {
     return parseLossless(data);
   } catch {

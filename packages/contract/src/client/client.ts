@@ -1,28 +1,47 @@
-import { parseLossless } from '@sluice/json/lossless';
+import { parseLossless } from '@sluice/protocol/json/parse';
 import createFetchClient, { type Client as FetchClient, type Middleware } from 'openapi-fetch';
-import { errorObject } from '../envelope.ts';
-import { ApiError } from './api-error.ts';
+import { type ErrorObject, errorObject } from '../schemas/envelope.ts';
 import type { paths } from './paths.ts';
 
-export { ApiError } from './api-error.ts';
 export type { components, paths } from './paths.ts';
 
-/** Settings of {@link createClient}. */
+/** Error response of the API, or of a proxy in front of it. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  /** HTTP status. */
+  readonly status: number;
+  /** Error code; undefined when the response came from a proxy. */
+  readonly code: ErrorObject['code'] | undefined;
+  /** Error details. */
+  readonly details: ErrorObject['details'];
+  /** Target of a redirect. */
+  readonly location: string | undefined;
+
+  constructor(response: Response, error: ErrorObject | undefined, text = '') {
+    super(error?.message ?? (text.trim() || `HTTP status ${response.status}`));
+    this.status = response.status;
+    this.code = error?.code;
+    this.details = error?.details;
+    this.location = response.headers.get('location') ?? undefined;
+  }
+}
+
+/** Options of {@link createClient}. */
 export interface ClientOptions {
-  /** Where the management API is: `http://localhost:8080`. */
+  /** Base URL of the management API, such as `http://localhost:8080`. */
   readonly host: string;
-  /** Sent as `Authorization: Bearer` with every request. */
+  /** Bearer token sent with every request. */
   readonly token?: string | undefined;
-  /** Sends the requests; default: the global one. */
+  /** Replaces the global `fetch`. */
   readonly fetch?: ((request: Request) => Promise<Response>) | undefined;
 }
 
-/** A client of the management API: `client.GET('/api/v1/tools/{name}', { params: { path: { name } } })`. */
+/** Client of the management API: `client.GET('/api/v1/tools/{name}', { params: { path: { name } } })`. */
 export type Client = FetchClient<paths>;
 
 /**
- * A client whose types are those of the OpenAPI document. Numbers in answers keep their spelling, also where a double
- * could not carry them. Redirects are not followed: one leads to a log-in page. Give its calls to {@link payload}.
+ * Creates a client typed by the OpenAPI document. Numbers in responses keep their digits, even where a double would lose
+ * precision. Redirects are not followed, since they lead to a login page. Pass the calls to {@link unwrap}.
  */
 export function createClient({ host, token, fetch }: ClientOptions): Client {
   const client = createFetchClient<paths>({
@@ -30,28 +49,28 @@ export function createClient({ host, token, fetch }: ClientOptions): Client {
     redirect: 'manual',
     ...(fetch && { fetch }),
     ...(token !== undefined && { headers: { authorization: `Bearer ${token}` } }),
-    pathSerializer: pathOf,
+    pathSerializer: serializePath,
   });
-  client.use(lossless);
+  client.use(losslessNumbers);
   return client;
 }
 
-/** What a call resolves with. */
-interface Answered<Data> {
+/** Result of a client call. */
+interface CallResult<Data> {
   readonly data?: { readonly data: Data } | undefined;
   readonly error?: unknown;
   readonly response: Response;
 }
 
-/** The payload of an answer. ApiError when the call was refused or answered by something else than the API. */
-export async function payload<Data>(call: Promise<Answered<Data>>): Promise<Data> {
+/** Returns the payload of a response. Throws ApiError for an error response or one that is not the API's. */
+export async function unwrap<Data>(call: Promise<CallResult<Data>>): Promise<Data> {
   const { data, error, response } = await call;
   if (data !== undefined && typeof data === 'object') return data.data;
-  throw refusal(error, response);
+  throw toApiError(error, response);
 }
 
-/** The body of an answer that was asked for with `parseAs: 'stream'`. ApiError when the call was refused. */
-export async function streamed(
+/** Returns the body of a call made with `parseAs: 'stream'`. Throws ApiError for an error response. */
+export async function unwrapStream(
   call: Promise<{
     readonly data?: ReadableStream<Uint8Array> | null;
     readonly error?: unknown;
@@ -60,34 +79,34 @@ export async function streamed(
 ): Promise<ReadableStream<Uint8Array>> {
   const { data, error, response } = await call;
   if (data) return data;
-  throw refusal(error, response);
+  throw toApiError(error, response);
 }
 
-function refusal(error: unknown, response: Response): ApiError {
-  const refused = typeof error === 'object' && error !== null && 'error' in error ? error.error : undefined;
-  const { success, data: known } = errorObject.safeParse(refused);
+function toApiError(error: unknown, response: Response): ApiError {
+  const member = typeof error === 'object' && error !== null && 'error' in error ? error.error : undefined;
+  const { success, data } = errorObject.safeParse(member);
   return success
-    ? new ApiError(response, known)
+    ? new ApiError(response, data)
     : new ApiError(response, undefined, typeof error === 'string' ? error : JSON.stringify(error));
 }
 
-/** Dots alone would be resolved away in a URL, however they are encoded. */
-function pathOf(path: string, parameters: Record<string, unknown>): string {
+/** Fills in the path parameters. URL parsers resolve `.` and `..` segments even when percent-encoded. */
+function serializePath(path: string, parameters: Record<string, unknown>): string {
   return path.replaceAll(/\{(\w+)\}/g, (_whole, name: string) => {
     const value = String(parameters[name]);
-    if (value === '.' || value === '..') throw new Error(`the name "${value}" cannot be addressed by a URL`);
+    if (value === '.' || value === '..') throw new Error(`invalid name "${value}": cannot be used in a URL path`);
     return encodeURIComponent(value);
   });
 }
 
-/** openapi-fetch reads an answer of known length by `json()`, and any other with `JSON.parse`. */
-const lossless: Middleware = {
+/** Parses JSON losslessly. openapi-fetch calls `json()` only when the length is known, `JSON.parse` otherwise. */
+const losslessNumbers: Middleware = {
   async onResponse({ response }) {
     if (!response.ok || !response.headers.get('content-type')?.startsWith('application/json')) return undefined;
     const text = await response.text();
     const headers = new Headers(response.headers);
     headers.set('content-length', String(new TextEncoder().encode(text).length));
-    const read = new Response(text, { status: response.status, headers });
-    return Object.defineProperty(read, 'json', { value: async () => parseLossless(text) });
+    const buffered = new Response(text, { status: response.status, headers });
+    return Object.defineProperty(buffered, 'json', { value: async () => parseLossless(text) });
   },
 };

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { generateTypes, TYPES_FILE } from './generate.ts';
+import { generateTypes, TYPES_FILE } from '../../scripts/generate.ts';
 
-test('the types of the client are those of the document; `npm run generate` renews them', async () => {
+test('the client types match the OpenAPI document (otherwise run `npm run generate`)', async () => {
   expect(readFileSync(TYPES_FILE, 'utf8')).toBe(await generateTypes());
 });

@@ -1,4 +1,4 @@
-// Made of the OpenAPI document by `npm run generate`. Not to be edited.
+// Generated from the OpenAPI document by `npm run generate`. Do not edit.
 
 export interface paths {
     "/api/v1/namespaces": {
@@ -8,12 +8,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the namespaces */
+        /** List namespaces */
         get: operations["listNamespaces"];
         put?: never;
         /**
          * Create a namespace
-         * @description Its name is the path segment of its MCP endpoint.
+         * @description The name is the path segment of the MCP endpoint.
          */
         post: operations["createNamespace"];
         delete?: never;
@@ -29,17 +29,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read one namespace */
+        /** Get a namespace */
         get: operations["getNamespace"];
         /**
          * Replace the labels of a namespace
-         * @description Renaming does not exist: a name in the body is ignored.
+         * @description Namespaces cannot be renamed; `name` in the body is ignored.
          */
         put: operations["updateNamespace"];
         post?: never;
         /**
          * Delete a namespace
-         * @description One that is not empty is refused with the counts of what it holds. `default` is never deleted.
+         * @description A namespace that is not empty is rejected with the counts of its entries. `default` cannot be deleted.
          */
         delete: operations["deleteNamespace"];
         options?: never;
@@ -54,12 +54,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the forwards */
+        /** List forwards */
         get: operations["listForwards"];
         put?: never;
         /**
-         * Register an upstream MCP server and discover what it offers
-         * @description An upstream that is down, or that takes more than 30 s, is registered all the same with `available: false`; its discovery goes on in the background.
+         * Register a forward
+         * @description Registers an upstream MCP server and discovers its tools, resources and prompts. An upstream that is down or takes more than 30 s is registered with `available: false` and discovered in the background.
          */
         post: operations["createForward"];
         delete?: never;
@@ -75,13 +75,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read one forward */
+        /** Get a forward */
         get: operations["getForward"];
         put?: never;
         post?: never;
         /**
-         * Delete a forward with all that it discovered
-         * @description Calls in flight finish. A forward is changed by deleting it and registering it anew.
+         * Delete a forward and its discovered entries
+         * @description In-flight calls finish. To change a forward, delete it and register it again.
          */
         delete: operations["deleteForward"];
         options?: never;
@@ -99,8 +99,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Discover again what a forward offers
-         * @description When that fails, what was known before stays.
+         * Refresh a forward
+         * @description Repeats discovery. If it fails, the previously discovered entries remain.
          */
         post: operations["refreshForward"];
         delete?: never;
@@ -117,14 +117,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the tools that are served
-         * @description Over all namespaces or of one. What operators made comes in order of registration, what a forward brought in the order of its upstream.
+         * List tools
+         * @description Entries are sorted by registration. Discovered entries keep the order of their upstream.
          */
         get: operations["listTools"];
         put?: never;
         /**
-         * Register a tool by hand
-         * @description A namespace that does not exist is created.
+         * Register a tool
+         * @description Creates the namespace if it does not exist.
          */
         post: operations["createTool"];
         delete?: never;
@@ -140,17 +140,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read one tool */
+        /** Get a tool */
         get: operations["getTool"];
         /**
          * Replace a tool
-         * @description Another name renames it, another namespace moves it. What differs from the upstream on a discovered tool is kept over discoveries.
+         * @description Changing `name` renames the tool, changing `namespace` moves it. On a discovered tool, values that differ from the upstream are stored as overrides and survive rediscovery.
          */
         put: operations["updateTool"];
         post?: never;
         /**
          * Delete a tool
-         * @description A discovered one returns with the next discovery of its forward.
+         * @description A discovered tool is registered again by the next discovery of its forward.
          */
         delete: operations["deleteTool"];
         options?: never;
@@ -166,14 +166,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the resources that are served
-         * @description Over all namespaces or of one. What operators made comes in order of registration, what a forward brought in the order of its upstream.
+         * List resources
+         * @description Entries are sorted by registration. Discovered entries keep the order of their upstream.
          */
         get: operations["listResources"];
         put?: never;
         /**
-         * Register a resource by hand
-         * @description A namespace that does not exist is created.
+         * Register a resource
+         * @description Creates the namespace if it does not exist.
          */
         post: operations["createResource"];
         delete?: never;
@@ -189,17 +189,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read one resource */
+        /** Get a resource */
         get: operations["getResource"];
         /**
          * Replace a resource
-         * @description Another name renames it, another namespace moves it. What differs from the upstream on a discovered resource is kept over discoveries.
+         * @description Changing `name` renames the resource, changing `namespace` moves it. On a discovered resource, values that differ from the upstream are stored as overrides and survive rediscovery.
          */
         put: operations["updateResource"];
         post?: never;
         /**
          * Delete a resource
-         * @description A discovered one returns with the next discovery of its forward.
+         * @description A discovered resource is registered again by the next discovery of its forward.
          */
         delete: operations["deleteResource"];
         options?: never;
@@ -215,14 +215,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the prompts that are served
-         * @description Over all namespaces or of one. What operators made comes in order of registration, what a forward brought in the order of its upstream.
+         * List prompts
+         * @description Entries are sorted by registration. Discovered entries keep the order of their upstream.
          */
         get: operations["listPrompts"];
         put?: never;
         /**
-         * Register a prompt by hand
-         * @description A namespace that does not exist is created.
+         * Register a prompt
+         * @description Creates the namespace if it does not exist.
          */
         post: operations["createPrompt"];
         delete?: never;
@@ -238,17 +238,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read one prompt */
+        /** Get a prompt */
         get: operations["getPrompt"];
         /**
          * Replace a prompt
-         * @description Another name renames it, another namespace moves it. What differs from the upstream on a discovered prompt is kept over discoveries.
+         * @description Changing `name` renames the prompt, changing `namespace` moves it. On a discovered prompt, values that differ from the upstream are stored as overrides and survive rediscovery.
          */
         put: operations["updatePrompt"];
         post?: never;
         /**
          * Delete a prompt
-         * @description A discovered one returns with the next discovery of its forward.
+         * @description A discovered prompt is registered again by the next discovery of its forward.
          */
         delete: operations["deletePrompt"];
         options?: never;
@@ -263,12 +263,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the capability services */
+        /** List capability services */
         get: operations["listServices"];
         put?: never;
         /**
-         * Register the gRPC address of a capability service
-         * @description Name, type, subtype and language are its key.
+         * Register a capability service
+         * @description Registers the gRPC address of a capability service. Name, type, subtype and language identify the entry.
          */
         post: operations["createService"];
         delete?: never;
@@ -284,11 +284,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read the entry of a capability service */
+        /** Get a capability service */
         get: operations["getService"];
         put?: never;
         post?: never;
-        /** Delete the entries of a capability service */
+        /** Delete a capability service */
         delete: operations["deleteService"];
         options?: never;
         head?: never;
@@ -305,8 +305,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Have a capability service keep configuration and secrets
-         * @description With several entries of the name, the one registered first is asked. Neither is kept or logged on the way, and a failure says nothing of them.
+         * Store configuration and secrets in a capability service
+         * @description Calls the first registered entry of the name. Configuration and secrets are not stored, logged or included in errors.
          */
         post: operations["provisionService"];
         delete?: never;
@@ -322,11 +322,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the evaluators that are active */
+        /** List evaluators */
         get: operations["listEvaluators"];
         /**
-         * Replace all evaluators
-         * @description Actions are compiled now, and only now: a changed file counts from the next such request on. One that cannot be compiled leaves its evaluator out, and a warning says so. When the request is refused, nothing changes. Requests under way finish with the evaluators that they began with. An `If-Match` with the `ETag` of an earlier answer refuses the request with `CONFLICT` when another revision is active, as `expected_revision` does; `*` refuses it when none is. Where both are sent, both have to hold.
+         * Replace evaluators
+         * @description Replaces all evaluators and compiles their actions. A changed action file takes effect with the next replacement. An evaluator whose action cannot be compiled is skipped with a warning. A rejected request changes nothing. In-flight requests finish with the previous evaluators. `If-Match` with an earlier `ETag` fails with `CONFLICT` if another revision is active, like `expected_revision`; `*` fails if no revision is active. If both are set, both must match.
          */
         put: operations["replaceEvaluators"];
         post?: never;
@@ -344,8 +344,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the names of the connections to models
-         * @description What they consist of is set in the configuration of the service, and told nowhere.
+         * List LLM connections
+         * @description Connection settings come from the bootstrap file and are never returned.
          */
         get: operations["listLlmConnections"];
         put?: never;
@@ -363,7 +363,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the namespaces that are bound to a conversation */
+        /** List namespace bindings */
         get: operations["listNamespaceBindings"];
         put?: never;
         post?: never;
@@ -383,11 +383,11 @@ export interface paths {
         get?: never;
         /**
          * Bind a namespace to a conversation
-         * @description The namespace need not exist. It stays bound until the service stops, or until it is unbound.
+         * @description The namespace does not have to exist. Bindings are lost when the service stops.
          */
         put: operations["bindNamespace"];
         post?: never;
-        /** Unbind a namespace from its conversation */
+        /** Unbind a namespace */
         delete: operations["unbindNamespace"];
         options?: never;
         head?: never;
@@ -402,8 +402,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the sets of evaluators that were submitted
-         * @description At most 50 are kept, the active one among them.
+         * List evaluator revisions
+         * @description At most 50 revisions are stored, including the active one.
          */
         get: operations["listEvaluatorRevisions"];
         put?: never;
@@ -421,7 +421,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read the active revision */
+        /** Get the active evaluator revision */
         get: operations["getActiveEvaluatorRevision"];
         put?: never;
         post?: never;
@@ -438,7 +438,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read one revision */
+        /** Get an evaluator revision */
         get: operations["getEvaluatorRevision"];
         put?: never;
         post?: never;
@@ -458,8 +458,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make the evaluators of a revision the active ones
-         * @description They become a new revision, as if they were submitted once more. No body is needed. An `If-Match` with the `ETag` of an earlier answer refuses the request with `CONFLICT` when another revision is active, as `expected_revision` does; `*` refuses it when none is. Where both are sent, both have to hold.
+         * Activate an evaluator revision
+         * @description Submits the evaluators of the revision again, as a new revision. The body is optional. `If-Match` with an earlier `ETag` fails with `CONFLICT` if another revision is active, like `expected_revision`; `*` fails if no revision is active. If both are set, both must match.
          */
         post: operations["activateEvaluatorRevision"];
         delete?: never;
@@ -476,8 +476,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the latest events of tool calls
-         * @description The last 1000 are kept, in memory.
+         * List tool-call events
+         * @description The latest 1000 events are stored in memory.
          */
         get: operations["listToolCallEvents"];
         put?: never;
@@ -496,8 +496,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Watch tool calls: an event stream that stays open
-         * @description Each event has the `eventType` as its `event`, the `eventId` as its `id`, and a `ToolCallEvent` as JSON for its `data`. Events from before are not told. A comment comes every 15 s. Who falls more than 1000 events behind is disconnected. At most 100 clients can watch at a time.
+         * Watch tool-call events
+         * @description Server-sent events: `event` is the `eventType`, `id` the `eventId` and `data` a `ToolCallEvent`. Past events are not replayed. A comment is sent every 15 s. A client more than 1000 events behind is disconnected. At most 100 clients can connect.
          */
         get: operations["watchToolCallEvents"];
         put?: never;
@@ -516,13 +516,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the completions that were asked for through the inference listener
-         * @description The latest 1000, unless the service is told otherwise, are kept in memory. When their bodies have more than 256 MiB together, the oldest lose them.
+         * List interactions
+         * @description Chat completions recorded by the inference listener. The latest are stored in memory (default 1000). When their bodies exceed 256 MiB in total, the oldest bodies are evicted.
          */
         get: operations["listInteractions"];
         put?: never;
         post?: never;
-        /** Forget all interactions */
+        /** Delete all interactions */
         delete: operations["clearInteractions"];
         options?: never;
         head?: never;
@@ -539,8 +539,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Change where the inference listener forwards to, or how many interactions are kept
-         * @description New requests go by it; those under way finish as they began. It is not kept over a restart. A body with neither member, or with another one, is refused.
+         * Configure the inference listener
+         * @description Sets the upstream, the interaction capacity, or both. Applies to new requests and is lost on restart. Unknown members are rejected.
          */
         post: operations["configureInference"];
         delete?: never;
@@ -556,7 +556,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the process lives; also while it shuts down */
+        /** Liveness check */
         get: operations["getHealth"];
         put?: never;
         post?: never;
@@ -573,7 +573,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The same as `/healthz` */
+        /** Liveness check (alias of `/healthz`) */
         get: operations["getHealthAlias"];
         put?: never;
         post?: never;
@@ -590,7 +590,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the service takes work: loaded, listening and not shutting down */
+        /** Readiness check */
         get: operations["getReadiness"];
         put?: never;
         post?: never;
@@ -607,7 +607,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How much is served, over all namespaces */
+        /** Get statistics */
         get: operations["getStatistics"];
         put?: never;
         post?: never;
@@ -624,7 +624,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Counters since the start of the process */
+        /** Get metrics */
         get: operations["getMetrics"];
         put?: never;
         post?: never;
@@ -641,7 +641,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** This document */
+        /** Get the OpenAPI document */
         get: operations["getOpenApi"];
         put?: never;
         post?: never;
@@ -656,7 +656,7 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         ActivationInput: {
-            /** @description Refuses the request with CONFLICT when another revision is active; 0: when any is. */
+            /** @description Expected active revision; CONFLICT if it differs. 0 expects none. */
             expected_revision?: number;
         };
         Binding: {
@@ -664,32 +664,32 @@ export interface components {
             conversation_id: string;
         };
         BindingInput: {
-            /** @description The conversation that requests of the namespace belong to. */
+            /** @description Conversation id for requests of the namespace. */
             conversation_id: string;
         };
         CompileWarning: {
-            /** @description Its name. */
+            /** @description Name of the evaluator. */
             evaluator: string;
-            /** @description Of its action, as it was submitted. */
+            /** @description Path of the action, as submitted. */
             path: string;
             /** @constant */
             code: "WASM_COMPILE_FAILED";
             message: string;
         };
-        /** @description How long something took; milliseconds have three decimals */
+        /** @description Duration in milliseconds with three decimals */
         Duration: {
-            /** @description How often it was measured */
+            /** @description Number of measurements */
             count: number;
-            /** @description All measurements together, in milliseconds */
+            /** @description Sum of all measurements, in milliseconds */
             total_ms: number;
-            /** @description `total_ms` divided by `count`; 0 where nothing was measured */
+            /** @description `total_ms` divided by `count`; 0 without measurements */
             avg_ms: number;
         };
         Evaluator: {
             name: string;
             trigger: {
                 method: string;
-                /** @description Only requests of this namespace; null: of all. */
+                /** @description Namespace of matching requests; null matches all namespaces. */
                 namespace: string | null;
             };
             llm: {
@@ -702,37 +702,37 @@ export interface components {
                 } | null;
             };
             processor: {
-                /** @description As it was submitted. */
+                /** @description Path of the action, as submitted. */
                 path: string;
             };
             /** @enum {string} */
             on_error: "continue" | "block";
         };
         EvaluatorInput: {
-            /** @description Unique; an empty one is unprocessable. */
+            /** @description Unique name. */
             name: string;
             trigger: {
-                /** @description The MCP method, such as `tools/call`; an empty one is unprocessable. */
+                /** @description MCP method, such as `tools/call`. */
                 method: string;
                 /**
-                 * @description Only requests of this namespace; an invalid name is unprocessable.
+                 * @description Namespace of matching requests; null matches all namespaces.
                  * @default null
                  */
                 namespace?: string | null;
             };
-            /** @description Nothing else: a model, a url or an api_key belongs to `llm_connections`, which no request can change. */
+            /** @description LLM call. Unknown members are rejected: `model`, `url` and `api_key` are set in `llm_connections` of the service-config file. */
             llm: {
                 /**
-                 * @description What the model is asked for.
+                 * @description Kind of LLM task.
                  * @enum {string}
                  */
                 operation: "classify" | "filter" | "augment";
-                /** @description The system prompt. */
+                /** @description System prompt. */
                 prompt: string;
-                /** @description The name of one of `llm_connections`; another one is unprocessable. */
+                /** @description Name of an entry in `llm_connections`. */
                 connection: string;
                 /**
-                 * @description A JSON Schema that the answer of the model must fit: draft 2020-12, or the one that `$schema` names. One that cannot be used, or that refers to another document, is unprocessable.
+                 * @description JSON Schema of the LLM output: draft 2020-12, or the draft named by `$schema`. References to other documents are not supported.
                  * @default null
                  */
                 result_schema?: {
@@ -740,17 +740,17 @@ export interface components {
                 } | null;
             };
             processor: {
-                /** @description The compiled action, on the service's own disk; a relative path starts where its configuration is. */
+                /** @description Compiled action on the server. A relative path resolves against the service-config file's folder. */
                 path: string;
             };
             /**
-             * @description Whether a request goes on or is refused when the model or the action fails.
+             * @description Continue or block the request if the LLM call or the action fails.
              * @default continue
              * @enum {string}
              */
             on_error?: "continue" | "block";
         };
-        /** @description What one evaluator decided, and what its runs were made of */
+        /** @description Counters of an evaluator */
         EvaluatorMetrics: {
             decisions: {
                 pass: number;
@@ -777,11 +777,11 @@ export interface components {
                 not_found: number;
                 duration: components["schemas"]["Duration"];
             };
-            /** @description Time of the whole run */
+            /** @description Duration of the whole evaluation */
             pipeline_duration: components["schemas"]["Duration"];
         };
         EvaluatorRevision: {
-            /** @description They are counted from 1. */
+            /** @description Revision number, from 1. */
             id: number;
             /**
              * Format: date-time
@@ -790,25 +790,25 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description UTC; not there when it never was active.
+             * @description UTC; omitted if never active.
              */
             activated_at?: string;
             /** @enum {string} */
             status: "active" | "superseded" | "rejected";
-            /** @description Equal for equal evaluators. */
+            /** @description Checksum of the evaluators. */
             checksum: string;
             /**
-             * @description The configuration of the service, or a request.
+             * @description Source of the revision: service-config file or API.
              * @enum {string}
              */
             origin: "startup" | "api";
-            /** @description Who submitted it, as far as an authenticating proxy said so. */
+            /** @description User reported by the authenticating proxy. */
             actor?: string;
-            /** @description Why it was rejected. */
+            /** @description Reason for the rejection. */
             failure_reason?: string;
         };
         EvaluatorRevisionContent: {
-            /** @description They are counted from 1. */
+            /** @description Revision number, from 1. */
             id: number;
             /**
              * Format: date-time
@@ -817,44 +817,44 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description UTC; not there when it never was active.
+             * @description UTC; omitted if never active.
              */
             activated_at?: string;
             /** @enum {string} */
             status: "active" | "superseded" | "rejected";
-            /** @description Equal for equal evaluators. */
+            /** @description Checksum of the evaluators. */
             checksum: string;
             /**
-             * @description The configuration of the service, or a request.
+             * @description Source of the revision: service-config file or API.
              * @enum {string}
              */
             origin: "startup" | "api";
-            /** @description Who submitted it, as far as an authenticating proxy said so. */
+            /** @description User reported by the authenticating proxy. */
             actor?: string;
-            /** @description Why it was rejected. */
+            /** @description Reason for the rejection. */
             failure_reason?: string;
-            /** @description As they were submitted; of a rejected revision they may break rules. */
+            /** @description Evaluators as submitted; those of a rejected revision may be invalid. */
             evaluators: components["schemas"]["Evaluator"][];
-            /** @description The names of those that could not be loaded. */
+            /** @description Names of the evaluators that were skipped. */
             skipped: string[];
         };
         EvaluatorsInput: {
-            /** @description In the order in which they run; none at all clears them. */
+            /** @description Evaluators in order of execution. An empty list deletes all. */
             evaluators: components["schemas"]["EvaluatorInput"][];
-            /** @description Refuses the request with CONFLICT when another revision is active; 0: when any is. */
+            /** @description Expected active revision; CONFLICT if it differs. 0 expects none. */
             expected_revision?: number;
         };
-        /** @description What one filter did with the requests that reached it; each message of a batch is one more */
+        /** @description Counters of a filter. Each message of a batch counts as one request */
         FilterMetrics: {
-            /** @description Requests passed on */
+            /** @description Requests passed to the next filter */
             requests_continue: number;
-            /** @description Requests answered with a JSON-RPC error, or plainly with HTTP 400 or above */
+            /** @description Requests rejected with a JSON-RPC error or an HTTP status of 400 or above */
             requests_reject: number;
-            /** @description Requests answered in any other way: a result, a stream, a batch, plain HTTP below 400 */
+            /** @description Requests answered in any other way: result, stream, batch, HTTP status below 400 */
             requests_other: number;
-            /** @description Requests that the filter broke on: it threw */
+            /** @description Exceptions thrown by the filter */
             errors: number;
-            /** @description Time in the filter itself until it passed on, answered or broke, waiting included; what a stream goes on to do is not */
+            /** @description Time spent in the filter until it passed on or answered the request, including waiting but not streaming */
             duration: components["schemas"]["Duration"];
         };
         Forward: {
@@ -865,11 +865,11 @@ export interface components {
                 [key: string]: string;
             };
             prefix?: string;
-            /** @description Whether the last check, discovery or connection went well. Calls are attempted in any case. */
+            /** @description True if the last health check, discovery or connection succeeded. Calls are attempted regardless. */
             available: boolean;
-            /** @description The last failure, and what of the discovered is not served and why. */
+            /** @description Last error, and discovered entries that are not served. */
             statusMessage?: string;
-            /** @description What the upstream says of itself. */
+            /** @description Server information from the upstream. */
             serverInfo?: {
                 serverName: string;
                 version: string;
@@ -887,64 +887,64 @@ export interface components {
             name: string;
             /**
              * Format: uri
-             * @description An http or https URL without user name and password.
+             * @description HTTP or HTTPS URL of the upstream, without user name and password.
              */
             address: string;
-            /** @description Gets what is discovered; `default` when left out. One that does not exist is created. */
+            /** @description Namespace of the discovered entries (default `default`). Created if it does not exist. */
             namespace?: string;
-            /** @description Free texts by name. */
+            /** @description Labels. */
             labels?: {
                 [key: string]: string;
             };
-            /** @description Put in front of the names of discovered tools and prompts. */
+            /** @description Prefix for the names of discovered tools and prompts. */
             prefix?: string;
         };
         InferenceConfig: {
-            /** @description Where new requests go */
+            /** @description Upstream of new requests */
             upstream: string;
-            /** @description How many interactions are kept */
+            /** @description Maximum number of stored interactions */
             capacity: number;
         };
         Interaction: {
-            /** @description When the request arrived, in milliseconds since 1970 */
+            /** @description Arrival time of the request, in milliseconds since the Unix epoch */
             epoch_ms: number;
-            /** @description Without query */
+            /** @description Request path without the query string */
             path: string;
-            /** @description The header `x-conversation-id` of the request, else `x-request-id` */
+            /** @description Request header `x-conversation-id`, or else `x-request-id` */
             conversation_id?: string;
-            /** @description The `id` of the answer */
+            /** @description `id` of the response */
             completion_id?: string;
-            /** @description The `model` of the answer */
+            /** @description `model` of the response */
             model?: string;
-            /** @description JSON, else a text, else null; not there with `?bodies=false` */
+            /** @description JSON value, string or null; omitted with `?bodies=false` */
             request_body?: unknown;
-            /** @description JSON, else a text, else null; not there with `?bodies=false`. Of a streamed completion it is the whole that its chunks make */
+            /** @description JSON value, string or null; omitted with `?bodies=false`. The chunks of a streamed completion are assembled */
             response_body?: unknown;
-            /** @description 0 when the exchange ended before an answer began */
+            /** @description HTTP status; 0 if the exchange ended before a response */
             status_code: number;
-            /** @description Until the answer ended, broke off, or the client left */
+            /** @description Time until the response ended or the client disconnected, in milliseconds */
             duration_ms: number;
             /**
-             * @description There was more of the request than is kept (4 MiB), or its body is no longer kept
+             * @description The request body was truncated to 4 MiB, or evicted from memory
              * @constant
              */
             request_truncated?: true;
             /**
-             * @description There was more of the answer than is kept (4 MiB), or its body is no longer kept
+             * @description The response body was truncated to 4 MiB, or evicted from memory
              * @constant
              */
             response_truncated?: true;
         };
         Metrics: {
-            /** @description By the name of the filter, in the order of the chain */
+            /** @description Filter counters by filter name, in chain order */
             filters: {
                 [key: string]: components["schemas"]["FilterMetrics"];
             };
-            /** @description By the name of the evaluator */
+            /** @description Evaluator counters by evaluator name */
             evaluators: {
                 [key: string]: components["schemas"]["EvaluatorMetrics"];
             };
-            /** @description Triggers of evaluators; `skipped_*` are runs not made because that input was absent */
+            /** @description Trigger counters; `skipped_*` counts evaluations skipped for lack of that input */
             pipeline: {
                 trigger_matches: number;
                 trigger_misses: number;
@@ -954,7 +954,7 @@ export interface components {
                 skipped_no_registry: number;
                 skipped_no_interactions: number;
             };
-            /** @description What is loaded now */
+            /** @description Current values */
             gauges: {
                 evaluators_loaded: number;
                 wasm_compiled: number;
@@ -968,9 +968,9 @@ export interface components {
             };
         };
         NamespaceInput: {
-            /** @description The path segment of its MCP endpoint. Alias `path`. */
+            /** @description Path segment of the MCP endpoint. Alias: `path`. */
             name: string;
-            /** @description Free texts by name. */
+            /** @description Labels. */
             labels?: {
                 [key: string]: string;
             };
@@ -978,7 +978,7 @@ export interface components {
         NamespaceUpdate: {
             /** @description Ignored. */
             name?: string;
-            /** @description Free texts by name, in place of the present ones. */
+            /** @description Labels. An update replaces all of them. */
             labels?: {
                 [key: string]: string;
             };
@@ -996,20 +996,20 @@ export interface components {
             } & {
                 [key: string]: unknown;
             })[];
-            /** @description The name that the upstream uses, where it differs. Read only. */
+            /** @description Name on the upstream, if different. Read-only. */
             upstreamName?: string;
             namespace: string;
             labels: {
                 [key: string]: string;
             };
-            /** @description Configuration for a capability service. */
+            /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
-            /** @description An identifier of the operator, kept as it is. */
+            /** @description Operator-defined identifier. */
             id?: string;
-            /** @description The forward that discovered it; absent on what operators made. Read only. */
+            /** @description Forward that discovered the entry. Read-only. */
             forward?: string;
             /**
-             * @description Not served, because another entry has its key. Read only.
+             * @description The entry is not served, because another entry has the same key. Read-only.
              * @constant
              */
             shadowed?: true;
@@ -1019,7 +1019,7 @@ export interface components {
         PromptInput: {
             name: string;
             description?: string;
-            /** @description What can be filled in. */
+            /** @description Arguments of the template. */
             arguments?: ({
                 name: string;
                 description?: string;
@@ -1027,7 +1027,7 @@ export interface components {
             } & {
                 [key: string]: unknown;
             })[];
-            /** @description `{key}` in a text is replaced by the argument. None on discovered prompts, which their upstream renders. */
+            /** @description Messages; `{name}` is replaced by the value of that argument. Empty for discovered prompts, which the upstream renders. */
             messages?: ({
                 /** @enum {string} */
                 role: "user" | "assistant" | "system";
@@ -1037,15 +1037,15 @@ export interface components {
             } & {
                 [key: string]: unknown;
             })[];
-            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
+            /** @description Namespace of the entry (default `default`). Created if it does not exist. */
             namespace?: string;
-            /** @description Free texts by name; replaced as a whole. */
+            /** @description Labels. An update replaces all of them. */
             labels?: {
                 [key: string]: string;
             };
-            /** @description Configuration for a capability service. */
+            /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
-            /** @description An identifier of the operator, kept as it is. */
+            /** @description Operator-defined identifier. */
             id?: string;
         } & {
             [key: string]: unknown;
@@ -1053,7 +1053,7 @@ export interface components {
         PromptUpdate: {
             name?: string;
             description?: string;
-            /** @description What can be filled in. */
+            /** @description Arguments of the template. */
             arguments?: ({
                 name: string;
                 description?: string;
@@ -1061,7 +1061,7 @@ export interface components {
             } & {
                 [key: string]: unknown;
             })[];
-            /** @description `{key}` in a text is replaced by the argument. None on discovered prompts, which their upstream renders. */
+            /** @description Messages; `{name}` is replaced by the value of that argument. Empty for discovered prompts, which the upstream renders. */
             messages?: ({
                 /** @enum {string} */
                 role: "user" | "assistant" | "system";
@@ -1071,44 +1071,44 @@ export interface components {
             } & {
                 [key: string]: unknown;
             })[];
-            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
+            /** @description Namespace of the entry (default `default`). Created if it does not exist. */
             namespace?: string;
-            /** @description Free texts by name; replaced as a whole. */
+            /** @description Labels. An update replaces all of them. */
             labels?: {
                 [key: string]: string;
             };
-            /** @description Configuration for a capability service. */
+            /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
-            /** @description An identifier of the operator, kept as it is. */
+            /** @description Operator-defined identifier. */
             id?: string;
         } & {
             [key: string]: unknown;
         };
         ProvisionInput: {
-            /** @description Configuration and secrets are kept under it. */
+            /** @description Name under which configuration and secrets are stored. */
             name: string;
             /**
-             * @description The configuration itself.
+             * @description Configuration data.
              * @default
              */
             configuration?: string;
             /**
-             * @description The secrets themselves. They are handed on, and kept nowhere else.
+             * @description Secrets. Passed to the capability service and not stored by Sluice.
              * @default
              */
             secrets?: string;
             /**
-             * @description What the service is to provision for; its own matter.
+             * @description Provisioning target, interpreted by the capability service.
              * @default
              */
             uri?: string;
         };
         Provisioned: {
-            /** @description What a tool gives as its `configurationURI`. */
+            /** @description Value for the `configurationURI` of a tool or resource. */
             configurationUri: string;
-            /** @description What a tool gives as its `secretsURI`. */
+            /** @description Value for the `secretsURI` of a tool or resource. */
             secretUri: string;
-            /** @description What the service takes, by name. */
+            /** @description Configuration properties of the service, by name. */
             properties: {
                 [key: string]: {
                     type: string;
@@ -1136,20 +1136,20 @@ export interface components {
                 name: string;
                 value: string;
             }[];
-            /** @description Where a capability service finds its secrets. */
+            /** @description Secrets reference passed to the capability service. */
             secretsURI?: string;
             namespace: string;
             labels: {
                 [key: string]: string;
             };
-            /** @description Configuration for a capability service. */
+            /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
-            /** @description An identifier of the operator, kept as it is. */
+            /** @description Operator-defined identifier. */
             id?: string;
-            /** @description The forward that discovered it; absent on what operators made. Read only. */
+            /** @description Forward that discovered the entry. Read-only. */
             forward?: string;
             /**
-             * @description Not served, because another entry has its key. Read only.
+             * @description The entry is not served, because another entry has the same key. Read-only.
              * @constant
              */
             shadowed?: true;
@@ -1158,58 +1158,58 @@ export interface components {
         };
         ResourceInput: {
             name: string;
-            /** @description Its MCP uri or uri template; unique in the namespace. Alias `uri`. */
+            /** @description MCP URI or URI template, unique in the namespace. Alias: `uri`. */
             location: string;
-            /** @description Type label; `mcp-forward` on what forwards discovered. */
+            /** @description Type label; `mcp-forward` for discovered resources. */
             type: string;
             description?: string;
-            /** @description Alias `mime_type`. */
+            /** @description Alias: `mime_type`. */
             mimeType?: string;
-            /** @description What a capability service gets with each acquisition. */
+            /** @description Parameters passed to the capability service on each acquisition. */
             params?: {
                 name: string;
                 value: string;
             }[];
-            /** @description Where a capability service finds its secrets. */
+            /** @description Secrets reference passed to the capability service. */
             secretsURI?: string;
-            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
+            /** @description Namespace of the entry (default `default`). Created if it does not exist. */
             namespace?: string;
-            /** @description Free texts by name; replaced as a whole. */
+            /** @description Labels. An update replaces all of them. */
             labels?: {
                 [key: string]: string;
             };
-            /** @description Configuration for a capability service. */
+            /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
-            /** @description An identifier of the operator, kept as it is. */
+            /** @description Operator-defined identifier. */
             id?: string;
         } & {
             [key: string]: unknown;
         };
         ResourceUpdate: {
             name?: string;
-            /** @description Its MCP uri or uri template; unique in the namespace. Alias `uri`. */
+            /** @description MCP URI or URI template, unique in the namespace. Alias: `uri`. */
             location: string;
-            /** @description Type label; `mcp-forward` on what forwards discovered. */
+            /** @description Type label; `mcp-forward` for discovered resources. */
             type: string;
             description?: string;
-            /** @description Alias `mime_type`. */
+            /** @description Alias: `mime_type`. */
             mimeType?: string;
-            /** @description What a capability service gets with each acquisition. */
+            /** @description Parameters passed to the capability service on each acquisition. */
             params?: {
                 name: string;
                 value: string;
             }[];
-            /** @description Where a capability service finds its secrets. */
+            /** @description Secrets reference passed to the capability service. */
             secretsURI?: string;
-            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
+            /** @description Namespace of the entry (default `default`). Created if it does not exist. */
             namespace?: string;
-            /** @description Free texts by name; replaced as a whole. */
+            /** @description Labels. An update replaces all of them. */
             labels?: {
                 [key: string]: string;
             };
-            /** @description Configuration for a capability service. */
+            /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
-            /** @description An identifier of the operator, kept as it is. */
+            /** @description Operator-defined identifier. */
             id?: string;
         } & {
             [key: string]: unknown;
@@ -1228,22 +1228,22 @@ export interface components {
             };
             id?: string;
             /**
-             * @description What the last probe said; `pending` before the first.
+             * @description Result of the last health probe; `pending` before the first.
              * @enum {string}
              */
             health: "pending" | "healthy" | "unhealthy" | "down";
         };
         ServiceInput: {
-            /** @description Alias `serviceName`. */
+            /** @description Alias: `serviceName`. */
             name: string;
-            /** @description `host:port`, an IPv6 address in brackets. Needed unless `host` and `port` are given. */
+            /** @description `host:port`, an IPv6 address in brackets. Required unless `host` and `port` are set. */
             address?: string;
-            /** @description Must agree with `address` where both are given; an IPv6 address without brackets. */
+            /** @description Host name or IP address; an IPv6 address without brackets. Must match `address` if both are set. */
             host?: string | unknown | unknown;
-            /** @description Must agree with `address` where both are given. */
+            /** @description Port. Must match `address` if both are set. */
             port?: number;
             /**
-             * @description Alias `service_type`.
+             * @description Alias: `service_type`.
              * @enum {string}
              */
             serviceType: "tool-invoker" | "resource-provider" | "multi-capability" | "code-execution-engine";
@@ -1251,7 +1251,7 @@ export interface components {
             serviceSubType?: string;
             /** @description Language of a code-execution engine. */
             languageName?: string;
-            /** @description Free texts by name. */
+            /** @description Labels. */
             labels?: {
                 [key: string]: string;
             };
@@ -1273,33 +1273,33 @@ export interface components {
             input_schema: {
                 [key: string]: unknown;
             };
-            /** @description Where a capability service finds its secrets. */
+            /** @description Secrets reference passed to the capability service. */
             secretsURI?: string;
-            /** @description The name that the upstream uses, where it differs. Read only. */
+            /** @description Name on the upstream, if different. Read-only. */
             upstreamName?: string;
             namespace: string;
             labels: {
                 [key: string]: string;
             };
-            /** @description Configuration for a capability service. */
+            /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
-            /** @description An identifier of the operator, kept as it is. */
+            /** @description Operator-defined identifier. */
             id?: string;
-            /** @description The forward that discovered it; absent on what operators made. Read only. */
+            /** @description Forward that discovered the entry. Read-only. */
             forward?: string;
             /**
-             * @description Not served, because another entry has its key. Read only.
+             * @description The entry is not served, because another entry has the same key. Read-only.
              * @constant
              */
             shadowed?: true;
         } & {
             [key: string]: unknown;
         };
-        /** @description A tool call began, was carried out, or failed. One that failed before it could begin has a FAILED event alone. */
+        /** @description Start, completion or failure of a tool call. A call that fails before it starts has only a FAILED event. */
         ToolCallEvent: {
             /**
              * Format: uuid
-             * @description The same in the STARTED event of a call and in the one that ends it
+             * @description Shared by the STARTED event of a call and its terminal event
              */
             eventId: string;
             /** @constant */
@@ -1312,33 +1312,33 @@ export interface components {
             /** @enum {string} */
             transport: "mcp" | "grpc" | "code";
             namespace: string;
-            /** @description Of code: `code-execution/{engine}/{language}` */
+            /** @description Tool name; `code-execution/{engine}/{language}` for code */
             toolName: string;
             toolType: string;
-            /** @description The name of the capability service */
+            /** @description Name of the capability service */
             serviceId?: string;
-            /** @description `host:port` of the capability service, or the origin of the upstream; empty when there is none */
+            /** @description `host:port` of the capability service, or origin of the upstream; empty if there is none */
             serviceAddress: string;
             conversationId?: string;
-            /** @description The call's own header `x-request-id` */
+            /** @description Request header `x-request-id` of the call */
             requestId?: string;
-            /** @description Without those that carry credentials (`service_auth_`), the first 100; of code none at all */
+            /** @description Argument names, at most 100, without credentials (`service_auth_`); omitted for code */
             argumentNames?: string[];
-            /** @description How many arguments there are, whatever their names */
+            /** @description Number of arguments */
             argumentCount: number;
-            /** @description The names of the headers that the arguments or the request add, the first 100 */
+            /** @description Names of the headers added by the arguments or the request, at most 100 */
             headers: {
                 [key: string]: "[REDACTED]";
             };
             /**
-             * @description Where code is executed
+             * @description Present for code execution
              * @constant
              */
             body?: "[CODE]";
         } | {
             /**
              * Format: uuid
-             * @description The same in the STARTED event of a call and in the one that ends it
+             * @description Shared by the STARTED event of a call and its terminal event
              */
             eventId: string;
             /** @constant */
@@ -1351,22 +1351,22 @@ export interface components {
             /** @enum {string} */
             transport: "mcp" | "grpc" | "code";
             namespace: string;
-            /** @description Of code: `code-execution/{engine}/{language}` */
+            /** @description Tool name; `code-execution/{engine}/{language}` for code */
             toolName: string;
             toolType: string;
-            /** @description The name of the capability service */
+            /** @description Name of the capability service */
             serviceId?: string;
-            /** @description `host:port` of the capability service, or the origin of the upstream; empty when there is none */
+            /** @description `host:port` of the capability service, or origin of the upstream; empty if there is none */
             serviceAddress: string;
             conversationId?: string;
-            /** @description The call's own header `x-request-id` */
+            /** @description Request header `x-request-id` of the call */
             requestId?: string;
-            /** @description The tool says itself that it failed */
+            /** @description The tool reported an error */
             isError: boolean;
-            /** @description The texts of the result, together at most 16 KiB */
+            /** @description Text contents of the result, 16 KiB at most */
             content: string[];
             /**
-             * @description There was more text than that
+             * @description The content was truncated
              * @constant
              */
             contentTruncated?: true;
@@ -1375,7 +1375,7 @@ export interface components {
         } | {
             /**
              * Format: uuid
-             * @description The same in the STARTED event of a call and in the one that ends it
+             * @description Shared by the STARTED event of a call and its terminal event
              */
             eventId: string;
             /** @constant */
@@ -1388,15 +1388,15 @@ export interface components {
             /** @enum {string} */
             transport: "mcp" | "grpc" | "code";
             namespace: string;
-            /** @description Of code: `code-execution/{engine}/{language}` */
+            /** @description Tool name; `code-execution/{engine}/{language}` for code */
             toolName: string;
             toolType: string;
-            /** @description The name of the capability service */
+            /** @description Name of the capability service */
             serviceId?: string;
-            /** @description `host:port` of the capability service, or the origin of the upstream; empty when there is none */
+            /** @description `host:port` of the capability service, or origin of the upstream; empty if there is none */
             serviceAddress: string;
             conversationId?: string;
-            /** @description The call's own header `x-request-id` */
+            /** @description Request header `x-request-id` of the call */
             requestId?: string;
             /** @description Milliseconds */
             duration: number;
@@ -1407,78 +1407,78 @@ export interface components {
         };
         ToolInput: {
             name: string;
-            /** @description What it does; may be empty. */
+            /** @description Description; may be empty. */
             description: string;
-            /** @description The server that its calls go to. Set by discovery on a discovered tool, and fixed. */
+            /** @description Upstream that calls are sent to. Cannot be changed on a discovered tool. */
             uri: string;
-            /** @description Type label; `mcp-forward` on what forwards discovered. Alias `type`. */
+            /** @description Type label; `mcp-forward` for discovered tools. Alias: `type`. */
             toolType: string;
-            /** @description JSON Schema of the arguments. Alias `inputSchema`. */
+            /** @description JSON Schema of the arguments. Alias: `inputSchema`. */
             input_schema: {
                 [key: string]: unknown;
             };
-            /** @description A name for people. */
+            /** @description Display name. */
             title?: string;
-            /** @description Hints for clients, as MCP has them. */
+            /** @description MCP tool annotations. */
             annotations?: {
                 [key: string]: unknown;
             };
-            /** @description Icons, as MCP has them. */
+            /** @description MCP icons. */
             icons?: unknown[];
-            /** @description JSON Schema of the structured result. Alias `outputSchema`. */
+            /** @description JSON Schema of the structured result. Alias: `outputSchema`. */
             output_schema?: {
                 [key: string]: unknown;
             };
-            /** @description Where a capability service finds its secrets. */
+            /** @description Secrets reference passed to the capability service. */
             secretsURI?: string;
-            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
+            /** @description Namespace of the entry (default `default`). Created if it does not exist. */
             namespace?: string;
-            /** @description Free texts by name; replaced as a whole. */
+            /** @description Labels. An update replaces all of them. */
             labels?: {
                 [key: string]: string;
             };
-            /** @description Configuration for a capability service. */
+            /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
-            /** @description An identifier of the operator, kept as it is. */
+            /** @description Operator-defined identifier. */
             id?: string;
         } & {
             [key: string]: unknown;
         };
         ToolUpdate: {
             name?: string;
-            /** @description What it does; may be empty. */
+            /** @description Description; may be empty. */
             description: string;
-            /** @description The server that its calls go to. Set by discovery on a discovered tool, and fixed. */
+            /** @description Upstream that calls are sent to. Cannot be changed on a discovered tool. */
             uri: string;
-            /** @description Type label; `mcp-forward` on what forwards discovered. Alias `type`. */
+            /** @description Type label; `mcp-forward` for discovered tools. Alias: `type`. */
             toolType: string;
-            /** @description JSON Schema of the arguments. Alias `inputSchema`. */
+            /** @description JSON Schema of the arguments. Alias: `inputSchema`. */
             input_schema: {
                 [key: string]: unknown;
             };
-            /** @description A name for people. */
+            /** @description Display name. */
             title?: string;
-            /** @description Hints for clients, as MCP has them. */
+            /** @description MCP tool annotations. */
             annotations?: {
                 [key: string]: unknown;
             };
-            /** @description Icons, as MCP has them. */
+            /** @description MCP icons. */
             icons?: unknown[];
-            /** @description JSON Schema of the structured result. Alias `outputSchema`. */
+            /** @description JSON Schema of the structured result. Alias: `outputSchema`. */
             output_schema?: {
                 [key: string]: unknown;
             };
-            /** @description Where a capability service finds its secrets. */
+            /** @description Secrets reference passed to the capability service. */
             secretsURI?: string;
-            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
+            /** @description Namespace of the entry (default `default`). Created if it does not exist. */
             namespace?: string;
-            /** @description Free texts by name; replaced as a whole. */
+            /** @description Labels. An update replaces all of them. */
             labels?: {
                 [key: string]: string;
             };
-            /** @description Configuration for a capability service. */
+            /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
-            /** @description An identifier of the operator, kept as it is. */
+            /** @description Operator-defined identifier. */
             id?: string;
         } & {
             [key: string]: unknown;
@@ -1488,7 +1488,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description The request cannot be read, or its body breaks a rule: `details` names each member. */
+        /** @description Malformed request or invalid body; `details` lists the invalid members. */
         BadRequest: {
             headers: {
                 [name: string]: unknown;
@@ -1508,7 +1508,7 @@ export interface components {
                 };
             };
         };
-        /** @description The request names a Host or an Origin that is not accepted. */
+        /** @description The Host or Origin is not allowed. */
         Forbidden: {
             headers: {
                 [name: string]: unknown;
@@ -1524,7 +1524,7 @@ export interface components {
                 };
             };
         };
-        /** @description Nothing has this name. */
+        /** @description Not found. */
         NotFound: {
             headers: {
                 [name: string]: unknown;
@@ -1540,10 +1540,10 @@ export interface components {
                 };
             };
         };
-        /** @description The path has other methods. */
+        /** @description Method not allowed. */
         MethodNotAllowed: {
             headers: {
-                /** @description The methods that the path has. */
+                /** @description Allowed methods. */
                 Allow: string;
                 [name: string]: unknown;
             };
@@ -1558,7 +1558,7 @@ export interface components {
                 };
             };
         };
-        /** @description The name is taken or means several, or what is there stands against it: `details` says what. */
+        /** @description Conflict with the current state, such as a duplicate or ambiguous name; `details` describes it. */
         Conflict: {
             headers: {
                 [name: string]: unknown;
@@ -1577,7 +1577,7 @@ export interface components {
                 };
             };
         };
-        /** @description The body is larger than 1 MiB. */
+        /** @description The request body exceeds 1 MiB. */
         PayloadTooLarge: {
             headers: {
                 [name: string]: unknown;
@@ -1593,7 +1593,7 @@ export interface components {
                 };
             };
         };
-        /** @description The body is well formed, but names what does not exist or breaks a rule: `details` may say where. */
+        /** @description Well-formed body that violates a semantic rule; `details` may list the members. */
         Unprocessable: {
             headers: {
                 [name: string]: unknown;
@@ -1613,7 +1613,7 @@ export interface components {
                 };
             };
         };
-        /** @description The service failed and nothing has changed; its log says more. */
+        /** @description Internal error; nothing was changed. See the service log. */
         Internal: {
             headers: {
                 [name: string]: unknown;
@@ -1629,7 +1629,7 @@ export interface components {
                 };
             };
         };
-        /** @description The other side could not be reached or gave no usable answer. */
+        /** @description The upstream or capability service is unreachable or sent an invalid response. */
         BadGateway: {
             headers: {
                 [name: string]: unknown;
@@ -1645,7 +1645,7 @@ export interface components {
                 };
             };
         };
-        /** @description The service is starting or shutting down, or has as many clients of this as it takes. */
+        /** @description The service is starting or shutting down, or the client limit is reached. */
         Unavailable: {
             headers: {
                 [name: string]: unknown;
@@ -1661,7 +1661,7 @@ export interface components {
                 };
             };
         };
-        /** @description Path, query and headers have more than 16 KiB. */
+        /** @description The request line and headers exceed 16 KiB. */
         RequestHeaderFieldsTooLarge: {
             headers: {
                 [name: string]: unknown;
@@ -1698,7 +1698,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The namespaces, `default` among them. */
+            /** @description Namespaces, including `default` */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1728,7 +1728,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It existed, and is unchanged. */
+            /** @description Existing namespace, unchanged */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1740,10 +1740,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description The namespace. */
+            /** @description Created namespace */
             201: {
                 headers: {
-                    /** @description Where it can be read. */
+                    /** @description URL of the created object. */
                     Location: string;
                     [name: string]: unknown;
                 };
@@ -1765,14 +1765,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The namespace. */
+            /** @description The namespace */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1795,7 +1795,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
@@ -1806,7 +1806,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The namespace as it is now. */
+            /** @description Updated namespace */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1828,19 +1828,19 @@ export interface operations {
     deleteNamespace: {
         parameters: {
             query?: {
-                /** @description `true` deletes all that it holds with it, forwards included. */
+                /** @description `true` deletes all entries and forwards of the namespace. */
                 cascade?: "true";
             };
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Its name. */
+            /** @description Name of the deleted namespace */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1863,7 +1863,7 @@ export interface operations {
     listForwards: {
         parameters: {
             query?: {
-                /** @description Only forwards of this namespace. */
+                /** @description Filter by namespace. */
                 namespace?: string;
             };
             header?: never;
@@ -1872,7 +1872,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The forwards, in order of registration. */
+            /** @description Forwards in order of registration */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1902,10 +1902,10 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The forward, with what was discovered. */
+            /** @description Registered forward */
             201: {
                 headers: {
-                    /** @description Where it can be read. */
+                    /** @description URL of the created object. */
                     Location: string;
                     [name: string]: unknown;
                 };
@@ -1928,14 +1928,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The forward. */
+            /** @description The forward */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1958,14 +1958,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Its name. */
+            /** @description Name of the deleted forward */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1989,14 +1989,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description What it offers now. */
+            /** @description Numbers of discovered entries */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2019,9 +2019,9 @@ export interface operations {
     listTools: {
         parameters: {
             query?: {
-                /** @description Only entries of this namespace. */
+                /** @description Filter by namespace. */
                 namespace?: string;
-                /** @description `shadowed` lists also entries that are not served because another one, registered earlier, has their key. `upstream` is described at the single entry. */
+                /** @description `shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries. */
                 include?: "shadowed" | "upstream" | "shadowed,upstream";
             };
             header?: never;
@@ -2030,7 +2030,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The tools. */
+            /** @description List of tools */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2060,10 +2060,10 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The tool. */
+            /** @description Registered tool */
             201: {
                 headers: {
-                    /** @description Where it can be read. */
+                    /** @description URL of the created object. */
                     Location: string;
                     [name: string]: unknown;
                 };
@@ -2084,21 +2084,21 @@ export interface operations {
     getTool: {
         parameters: {
             query?: {
-                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
-                /** @description `upstream` adds a read-only member of that name to a discovered entry: what its upstream says itself, in the members that a PUT can override. */
+                /** @description `upstream` includes the upstream values of the members that can be overridden on a discovered entry, as the read-only member `upstream`. */
                 include?: "upstream";
             };
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The tool. */
+            /** @description The tool */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2120,12 +2120,12 @@ export interface operations {
     updateTool: {
         parameters: {
             query?: {
-                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
             };
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
@@ -2136,7 +2136,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The tool as it is now. */
+            /** @description Updated tool */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2159,19 +2159,19 @@ export interface operations {
     deleteTool: {
         parameters: {
             query?: {
-                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
             };
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Its name. */
+            /** @description Name of the deleted tool */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2194,9 +2194,9 @@ export interface operations {
     listResources: {
         parameters: {
             query?: {
-                /** @description Only entries of this namespace. */
+                /** @description Filter by namespace. */
                 namespace?: string;
-                /** @description `shadowed` lists also entries that are not served because another one, registered earlier, has their key. `upstream` is described at the single entry. */
+                /** @description `shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries. */
                 include?: "shadowed" | "upstream" | "shadowed,upstream";
             };
             header?: never;
@@ -2205,7 +2205,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The resources. */
+            /** @description List of resources */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2235,10 +2235,10 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The resource. */
+            /** @description Registered resource */
             201: {
                 headers: {
-                    /** @description Where it can be read. */
+                    /** @description URL of the created object. */
                     Location: string;
                     [name: string]: unknown;
                 };
@@ -2259,23 +2259,23 @@ export interface operations {
     getResource: {
         parameters: {
             query?: {
-                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
-                /** @description The location that is meant, where several resources share the name. */
+                /** @description Location of the resource, if several resources share the name. */
                 uri?: string;
-                /** @description `upstream` adds a read-only member of that name to a discovered entry: what its upstream says itself, in the members that a PUT can override. */
+                /** @description `upstream` includes the upstream values of the members that can be overridden on a discovered entry, as the read-only member `upstream`. */
                 include?: "upstream";
             };
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The resource. */
+            /** @description The resource */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2297,14 +2297,14 @@ export interface operations {
     updateResource: {
         parameters: {
             query?: {
-                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
-                /** @description The location that is meant, where several resources share the name. */
+                /** @description Location of the resource, if several resources share the name. */
                 uri?: string;
             };
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
@@ -2315,7 +2315,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The resource as it is now. */
+            /** @description Updated resource */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2338,21 +2338,21 @@ export interface operations {
     deleteResource: {
         parameters: {
             query?: {
-                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
-                /** @description The location that is meant, where several resources share the name. */
+                /** @description Location of the resource, if several resources share the name. */
                 uri?: string;
             };
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Its name. */
+            /** @description Name of the deleted resource */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2375,9 +2375,9 @@ export interface operations {
     listPrompts: {
         parameters: {
             query?: {
-                /** @description Only entries of this namespace. */
+                /** @description Filter by namespace. */
                 namespace?: string;
-                /** @description `shadowed` lists also entries that are not served because another one, registered earlier, has their key. `upstream` is described at the single entry. */
+                /** @description `shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries. */
                 include?: "shadowed" | "upstream" | "shadowed,upstream";
             };
             header?: never;
@@ -2386,7 +2386,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The prompts. */
+            /** @description List of prompts */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2416,10 +2416,10 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The prompt. */
+            /** @description Registered prompt */
             201: {
                 headers: {
-                    /** @description Where it can be read. */
+                    /** @description URL of the created object. */
                     Location: string;
                     [name: string]: unknown;
                 };
@@ -2440,21 +2440,21 @@ export interface operations {
     getPrompt: {
         parameters: {
             query?: {
-                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
-                /** @description `upstream` adds a read-only member of that name to a discovered entry: what its upstream says itself, in the members that a PUT can override. */
+                /** @description `upstream` includes the upstream values of the members that can be overridden on a discovered entry, as the read-only member `upstream`. */
                 include?: "upstream";
             };
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The prompt. */
+            /** @description The prompt */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2476,12 +2476,12 @@ export interface operations {
     updatePrompt: {
         parameters: {
             query?: {
-                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
             };
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
@@ -2492,7 +2492,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The prompt as it is now. */
+            /** @description Updated prompt */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2515,19 +2515,19 @@ export interface operations {
     deletePrompt: {
         parameters: {
             query?: {
-                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
             };
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Its name. */
+            /** @description Name of the deleted prompt */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2556,7 +2556,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The entries, in order of registration. */
+            /** @description Service entries in order of registration */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2586,7 +2586,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The key was known: the entry is replaced. */
+            /** @description Replaced entry */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2598,10 +2598,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description The entry. */
+            /** @description Registered entry */
             201: {
                 headers: {
-                    /** @description Where it can be read. */
+                    /** @description URL of the created object. */
                     Location: string;
                     [name: string]: unknown;
                 };
@@ -2621,19 +2621,19 @@ export interface operations {
     getService: {
         parameters: {
             query?: {
-                /** @description Only entries of this type, where several share the name. */
+                /** @description Filter by type, if several entries share the name. */
                 serviceType?: "tool-invoker" | "resource-provider" | "multi-capability" | "code-execution-engine";
             };
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The entry registered first; with several of the name, all of them in `entries`. */
+            /** @description First registered entry. If several entries share the name, `entries` lists all of them */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2654,7 +2654,7 @@ export interface operations {
                             };
                             id?: string;
                             /**
-                             * @description What the last probe said; `pending` before the first.
+                             * @description Result of the last health probe; `pending` before the first.
                              * @enum {string}
                              */
                             health: "pending" | "healthy" | "unhealthy" | "down";
@@ -2673,19 +2673,19 @@ export interface operations {
     deleteService: {
         parameters: {
             query?: {
-                /** @description Only entries of this type, where several share the name. */
+                /** @description Filter by type, if several entries share the name. */
                 serviceType?: "tool-invoker" | "resource-provider" | "multi-capability" | "code-execution-engine";
             };
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Its name, and how many entries it had. */
+            /** @description Name and number of deleted entries */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2710,12 +2710,12 @@ export interface operations {
     provisionService: {
         parameters: {
             query?: {
-                /** @description Only entries of this type, where several share the name. */
+                /** @description Filter by type, if several entries share the name. */
                 serviceType?: "tool-invoker" | "resource-provider" | "multi-capability" | "code-execution-engine";
             };
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 name: string;
             };
             cookie?: never;
@@ -2726,7 +2726,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where the service keeps them. */
+            /** @description References to the stored configuration and secrets */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2755,10 +2755,10 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The evaluators, in the order in which they run. */
+            /** @description Active evaluators in order of execution */
             200: {
                 headers: {
-                    /** @description The number of the active revision, in quotes; `"0"` when there is none. */
+                    /** @description Active revision in quotes; `"0"` if there is none. */
                     ETag: string;
                     [name: string]: unknown;
                 };
@@ -2787,10 +2787,10 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The evaluators that are active now. `warnings` is there when some could not be loaded; those are not among them. */
+            /** @description Active evaluators. `warnings` lists evaluators that were skipped because they could not be loaded */
             200: {
                 headers: {
-                    /** @description The number of the active revision, in quotes; `"0"` when there is none. */
+                    /** @description Active revision in quotes; `"0"` if there is none. */
                     ETag: string;
                     [name: string]: unknown;
                 };
@@ -2819,7 +2819,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The names, sorted. */
+            /** @description Sorted connection names */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2845,7 +2845,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The id of the conversation, by the name of the namespace. */
+            /** @description Conversation ids by namespace */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2869,7 +2869,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 namespace: string;
             };
             cookie?: never;
@@ -2880,7 +2880,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The binding. */
+            /** @description The binding */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2903,14 +2903,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                /** @description Percent-encoded name (`/` as `%2F`). */
                 namespace: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Its name, also when it was not bound. */
+            /** @description The namespace, even if it was not bound */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2937,7 +2937,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The revisions, newest first. */
+            /** @description Revisions, newest first */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2963,7 +2963,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The revision. */
+            /** @description The revision */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2986,14 +2986,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The number of the revision. */
+                /** @description Revision number. */
                 id: number;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The revision. */
+            /** @description The revision */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3016,7 +3016,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The number of the revision. */
+                /** @description Revision number. */
                 id: number;
             };
             cookie?: never;
@@ -3027,10 +3027,10 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The evaluators that are active now. `warnings` is there when some could not be loaded; those are not among them. */
+            /** @description Active evaluators. `warnings` lists evaluators that were skipped because they could not be loaded */
             200: {
                 headers: {
-                    /** @description The number of the active revision, in quotes; `"0"` when there is none. */
+                    /** @description Active revision in quotes; `"0"` if there is none. */
                     ETag: string;
                     [name: string]: unknown;
                 };
@@ -3054,11 +3054,11 @@ export interface operations {
     listToolCallEvents: {
         parameters: {
             query?: {
-                /** @description Only events of this tool. */
+                /** @description Filter by tool name. */
                 toolName?: string;
-                /** @description Only FAILED events of this category. */
+                /** @description Filter by error category (FAILED events only). */
                 category?: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "UNKNOWN";
-                /** @description How many at most: 100 when it is no whole number from 1 on; more than 1000 counts as 1000. */
+                /** @description Maximum number of events (default 100, maximum 1000). */
                 limit?: string;
             };
             header?: never;
@@ -3067,7 +3067,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The events, newest first. */
+            /** @description Events, newest first */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3093,7 +3093,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The events, from now on. */
+            /** @description Stream of events */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3111,13 +3111,13 @@ export interface operations {
     listInteractions: {
         parameters: {
             query?: {
-                /** @description Only those of this conversation. */
+                /** @description Filter by conversation id. */
                 conversation_id?: string;
-                /** @description Only those whose answer has this id. */
+                /** @description Filter by completion id. */
                 completion_id?: string;
-                /** @description How many at most, the newest: 1 or more, all when it is anything else. */
+                /** @description Maximum number of interactions, the newest. A value that is not a positive integer is ignored. */
                 limit?: string;
-                /** @description Whether to answer the bodies too, as is done unless this says no. */
+                /** @description Include request and response bodies (default true). */
                 bodies?: "false";
             };
             header?: never;
@@ -3126,7 +3126,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The interactions, oldest first. */
+            /** @description Interactions, oldest first */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3152,7 +3152,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description They are gone. */
+            /** @description Deleted */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3185,7 +3185,7 @@ export interface operations {
                 "application/json": {
                     /** @description `host:port`, `http://host[:port][/path]` or `https://host[:port][/path]` */
                     upstream?: string;
-                    /** @description How many interactions are kept; 0 records nothing */
+                    /** @description Maximum number of stored interactions; 0 disables recording */
                     capacity?: number;
                 } & {
                     [key: string]: unknown;
@@ -3193,7 +3193,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What counts now. */
+            /** @description Current configuration */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3220,7 +3220,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It does. */
+            /** @description Alive */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3249,7 +3249,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It lives. */
+            /** @description Alive */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3278,7 +3278,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It does. */
+            /** @description Ready */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3308,7 +3308,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The counts. */
+            /** @description Number of entries in all namespaces */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3334,7 +3334,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The counters. */
+            /** @description Counters since the start of the process */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3360,7 +3360,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description OpenAPI 3.1. */
+            /** @description OpenAPI 3.1 document */
             200: {
                 headers: {
                     [name: string]: unknown;

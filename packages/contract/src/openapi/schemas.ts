@@ -1,26 +1,24 @@
 import { z } from 'zod';
 
-/** A JSON Schema (2020-12), as OpenAPI 3.1 has it. */
+/** JSON Schema 2020-12, as used by OpenAPI 3.1. */
 export type Schema = z.core.JSONSchema.BaseSchema;
 
-/**
- * Collects the schemas that have a name (`.meta({ id })`), so that the document says each once and refers to it.
- */
-export class NamedSchemas {
+/** Converts Zod schemas to JSON Schema and collects those with an id (`.meta({ id })`) as components. */
+export class ComponentSchemas {
   readonly #named = new Map<string, Schema>();
 
-  /** The collected schemas, by name. */
+  /** Collected schemas, sorted by id. */
   get all(): Record<string, Schema> {
     return Object.fromEntries([...this.#named].sort(([a], [b]) => (a < b ? -1 : 1)));
   }
 
-  /** A body that is sent. */
-  sent(schema: z.ZodType): Schema {
+  /** Returns the schema of a request body. */
+  requestSchema(schema: z.ZodType): Schema {
     return this.#convert(schema, 'input');
   }
 
-  /** A payload that is answered. */
-  answered(schema: z.ZodType): Schema {
+  /** Returns the schema of a response payload. */
+  responseSchema(schema: z.ZodType): Schema {
     return this.#convert(schema, 'output');
   }
 
@@ -31,34 +29,34 @@ export class NamedSchemas {
       ...converted
     } = z.toJSONSchema(schema, {
       io,
-      // What stands for anything at all has no shape to describe.
+      // Custom schemas, such as any JSON value, become {}.
       unrepresentable: 'any',
       override: ({ jsonSchema }) => simplify(jsonSchema, io),
     });
     const { id } = converted;
-    for (const [name, definition] of Object.entries($defs)) this.#named.set(name, refer(definition));
-    if (id === undefined) return refer(converted);
-    this.#named.set(id, refer(converted));
+    for (const [name, definition] of Object.entries($defs)) this.#named.set(name, rewriteReferences(definition));
+    if (id === undefined) return rewriteReferences(converted);
+    this.#named.set(id, rewriteReferences(converted));
     return { $ref: `#/components/schemas/${id}` };
   }
 }
 
 /**
- * The API grows by adding members (decisions 9), so that no answer may be described as closed. A body is where it really
- * refuses others.
+ * Removes keywords that do not apply. Responses stay open, because the API may add members (decisions 9); a request body
+ * is closed if it rejects unknown members.
  */
 function simplify(schema: Schema, io: 'input' | 'output'): void {
   if (io === 'output' && schema.additionalProperties === false) delete schema.additionalProperties;
-  // Says only that the type's own code may not change it.
+  // Zod's readonly concerns TypeScript only.
   delete schema.readOnly;
   if (schema.type !== 'integer') return;
   if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum;
   if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum;
 }
 
-/** Turns references within one schema into references within the document, and drops the names, which are keys there. */
-function refer({ id: _id, ...schema }: Schema): Schema {
+/** Points references to the document's components and removes the id, which becomes the component's key. */
+function rewriteReferences({ id: _id, ...schema }: Schema): Schema {
   const text = JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/');
-  const referring: Schema = JSON.parse(text);
-  return referring;
+  const rewritten: Schema = JSON.parse(text);
+  return rewritten;
 }

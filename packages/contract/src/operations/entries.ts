@@ -1,31 +1,39 @@
 import { z } from 'zod';
-import { prompt, promptInput, promptUpdate } from '../prompt.ts';
-import { removed } from '../removed.ts';
-import { resource, resourceInput, resourceUpdate } from '../resource.ts';
-import { tool, toolInput, toolUpdate } from '../tool.ts';
-import { operation, type QueryParameter } from './operation.ts';
+import {
+  prompt,
+  promptInput,
+  promptUpdate,
+  resource,
+  resourceInput,
+  resourceUpdate,
+  tool,
+  toolInput,
+  toolUpdate,
+} from '../schemas/entries.ts';
+import { deleteResult } from '../schemas/envelope.ts';
+import { defineOperation, type QueryParameter } from './operation.ts';
 
 const NAMESPACE = {
-  description: 'The namespace that is meant. Without it: `default`, else the only one that has the name.',
+  description: 'Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name.',
 } satisfies QueryParameter;
 const URI = {
-  description: 'The location that is meant, where several resources share the name.',
+  description: 'Location of the resource, if several resources share the name.',
 } satisfies QueryParameter;
 const LIST = {
-  namespace: { description: 'Only entries of this namespace.' },
+  namespace: { description: 'Filter by namespace.' },
   include: {
     description:
-      '`shadowed` lists also entries that are not served because another one, registered earlier, has their key. `upstream` is described at the single entry.',
+      '`shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries.',
     values: ['shadowed', 'upstream', 'shadowed,upstream'],
   },
 } satisfies Record<string, QueryParameter>;
 const INCLUDE = {
   description:
-    '`upstream` adds a read-only member of that name to a discovered entry: what its upstream says itself, in the members that a PUT can override.',
+    '`upstream` includes the upstream values of the members that can be overridden on a discovered entry, as the read-only member `upstream`.',
   values: ['upstream'],
 } satisfies QueryParameter;
 
-/** What one kind of entry brings to its operations. */
+/** Schemas and query parameters of a kind of entry. */
 interface EntryKind<
   One extends z.ZodType,
   Input extends z.ZodType,
@@ -36,11 +44,11 @@ interface EntryKind<
   readonly one: One;
   readonly input: Input;
   readonly update: Update;
-  /** Query parameters that say which of several is meant. */
+  /** Query parameters that select one of several entries with the same name. */
   readonly select: Select;
 }
 
-/** List, read, create, update and delete, alike for tools, resources and prompts (decisions 2.2, 4.1). */
+/** CRUD operations of tools, resources and prompts (decisions 2.2, 4.1). */
 function entryOperations<
   One extends z.ZodType,
   Input extends z.ZodType,
@@ -51,61 +59,60 @@ function entryOperations<
   const Name = kind[0]?.toUpperCase() + kind.slice(1);
   const path = `/api/v1/${plural}`;
   return {
-    list: operation({
+    list: defineOperation({
       id: `list${Name}s`,
       method: 'GET',
       path,
       tag: plural,
-      summary: `List the ${plural} that are served`,
-      description:
-        'Over all namespaces or of one. What operators made comes in order of registration, what a forward brought in the order of its upstream.',
+      summary: `List ${plural}`,
+      description: 'Entries are sorted by registration. Discovered entries keep the order of their upstream.',
       query: LIST,
-      answers: { 200: { description: `The ${plural}.`, data: z.array(one) } },
-      failures: [],
+      responses: { 200: { description: `List of ${plural}`, data: z.array(one) } },
+      errors: [],
     }),
-    create: operation({
+    create: defineOperation({
       id: `create${Name}`,
       method: 'POST',
       path,
       tag: plural,
-      summary: `Register a ${kind} by hand`,
-      description: 'A namespace that does not exist is created.',
+      summary: `Register a ${kind}`,
+      description: 'Creates the namespace if it does not exist.',
       body: { kind, schema: input },
-      answers: { 201: { description: `The ${kind}.`, data: one, location: true } },
-      failures: ['CONFLICT'],
+      responses: { 201: { description: `Registered ${kind}`, data: one, location: true } },
+      errors: ['CONFLICT'],
     }),
-    get: operation({
+    get: defineOperation({
       id: `get${Name}`,
       method: 'GET',
       path: `${path}/{name}`,
       tag: plural,
-      summary: `Read one ${kind}`,
+      summary: `Get a ${kind}`,
       query: { ...select, include: INCLUDE },
-      answers: { 200: { description: `The ${kind}.`, data: one } },
-      failures: ['NOT_FOUND', 'CONFLICT'],
+      responses: { 200: { description: `The ${kind}`, data: one } },
+      errors: ['NOT_FOUND', 'CONFLICT'],
     }),
-    update: operation({
+    update: defineOperation({
       id: `update${Name}`,
       method: 'PUT',
       path: `${path}/{name}`,
       tag: plural,
       summary: `Replace a ${kind}`,
-      description: `Another name renames it, another namespace moves it. What differs from the upstream on a discovered ${kind} is kept over discoveries.`,
+      description: `Changing \`name\` renames the ${kind}, changing \`namespace\` moves it. On a discovered ${kind}, values that differ from the upstream are stored as overrides and survive rediscovery.`,
       query: select,
       body: { kind, schema: update },
-      answers: { 200: { description: `The ${kind} as it is now.`, data: one } },
-      failures: ['NOT_FOUND', 'CONFLICT'],
+      responses: { 200: { description: `Updated ${kind}`, data: one } },
+      errors: ['NOT_FOUND', 'CONFLICT'],
     }),
-    remove: operation({
+    remove: defineOperation({
       id: `delete${Name}`,
       method: 'DELETE',
       path: `${path}/{name}`,
       tag: plural,
       summary: `Delete a ${kind}`,
-      description: 'A discovered one returns with the next discovery of its forward.',
+      description: `A discovered ${kind} is registered again by the next discovery of its forward.`,
       query: select,
-      answers: { 200: { description: 'Its name.', data: removed } },
-      failures: ['NOT_FOUND', 'CONFLICT'],
+      responses: { 200: { description: `Name of the deleted ${kind}`, data: deleteResult } },
+      errors: ['NOT_FOUND', 'CONFLICT'],
     }),
   };
 }

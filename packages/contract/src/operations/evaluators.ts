@@ -8,24 +8,22 @@ import {
   evaluatorRevision,
   evaluatorRevisionContent,
   evaluatorsInput,
-  unbound,
-} from '../evaluator.ts';
-import { operation } from './operation.ts';
+  unbindResult,
+} from '../schemas/evaluators.ts';
+import { defineOperation } from './operation.ts';
 
 const tag = 'evaluators';
 const path = '/api/v1/evaluators';
 
-/** The path's parameter where it is a revision. */
-const id = z.number().int().positive().describe('The number of the revision.');
+const id = z.number().int().positive().describe('Revision number.');
 
-/** What becomes of an `ETag` that is sent back. */
+/** Optimistic concurrency by `ETag`. */
 const IF_MATCH =
-  'An `If-Match` with the `ETag` of an earlier answer refuses the request with `CONFLICT` when another revision is active, as `expected_revision` does; `*` refuses it when none is. Where both are sent, both have to hold.';
+  '`If-Match` with an earlier `ETag` fails with `CONFLICT` if another revision is active, like `expected_revision`; `*` fails if no revision is active. If both are set, both must match.';
 
-/** What is loaded now, after a change. */
-const loaded = {
-  description:
-    'The evaluators that are active now. `warnings` is there when some could not be loaded; those are not among them.',
+/** Response of a change. */
+const activeEvaluators = {
+  description: 'Active evaluators. `warnings` lists evaluators that were skipped because they could not be loaded',
   data: z.array(evaluator),
   warnings: z.array(compileWarning),
   etag: true,
@@ -33,111 +31,111 @@ const loaded = {
 
 /** `/api/v1/evaluators` (specification, "Evaluator management endpoints"; decisions 2.10, 4.5). */
 export const evaluatorOperations = {
-  list: operation({
+  list: defineOperation({
     id: 'listEvaluators',
     method: 'GET',
     path,
     tag,
-    summary: 'List the evaluators that are active',
-    answers: {
-      200: { description: 'The evaluators, in the order in which they run.', data: z.array(evaluator), etag: true },
+    summary: 'List evaluators',
+    responses: {
+      200: { description: 'Active evaluators in order of execution', data: z.array(evaluator), etag: true },
     },
-    failures: [],
+    errors: [],
   }),
-  replace: operation({
+  replace: defineOperation({
     id: 'replaceEvaluators',
     method: 'PUT',
     path,
     tag,
-    summary: 'Replace all evaluators',
-    description: `Actions are compiled now, and only now: a changed file counts from the next such request on. One that cannot be compiled leaves its evaluator out, and a warning says so. When the request is refused, nothing changes. Requests under way finish with the evaluators that they began with. ${IF_MATCH}`,
+    summary: 'Replace evaluators',
+    description: `Replaces all evaluators and compiles their actions. A changed action file takes effect with the next replacement. An evaluator whose action cannot be compiled is skipped with a warning. A rejected request changes nothing. In-flight requests finish with the previous evaluators. ${IF_MATCH}`,
     body: { kind: 'evaluators', schema: evaluatorsInput },
-    answers: { 200: loaded },
-    failures: ['CONFLICT', 'UNPROCESSABLE'],
+    responses: { 200: activeEvaluators },
+    errors: ['CONFLICT', 'UNPROCESSABLE'],
   }),
-  connections: operation({
+  connections: defineOperation({
     id: 'listLlmConnections',
     method: 'GET',
     path: `${path}/llm-connections`,
     tag,
-    summary: 'List the names of the connections to models',
-    description: 'What they consist of is set in the configuration of the service, and told nowhere.',
-    answers: { 200: { description: 'The names, sorted.', data: z.array(z.string()) } },
-    failures: [],
+    summary: 'List LLM connections',
+    description: 'Connection settings come from the bootstrap file and are never returned.',
+    responses: { 200: { description: 'Sorted connection names', data: z.array(z.string()) } },
+    errors: [],
   }),
-  bindings: operation({
+  bindings: defineOperation({
     id: 'listNamespaceBindings',
     method: 'GET',
     path: `${path}/namespaces`,
     tag,
-    summary: 'List the namespaces that are bound to a conversation',
-    answers: {
+    summary: 'List namespace bindings',
+    responses: {
       200: {
-        description: 'The id of the conversation, by the name of the namespace.',
+        description: 'Conversation ids by namespace',
         data: z.record(z.string(), z.string()),
       },
     },
-    failures: [],
+    errors: [],
   }),
-  bind: operation({
+  bind: defineOperation({
     id: 'bindNamespace',
     method: 'PUT',
     path: `${path}/namespaces/{namespace}`,
     tag,
     summary: 'Bind a namespace to a conversation',
-    description: 'The namespace need not exist. It stays bound until the service stops, or until it is unbound.',
+    description: 'The namespace does not have to exist. Bindings are lost when the service stops.',
     body: { kind: 'binding', schema: bindingInput },
-    answers: { 200: { description: 'The binding.', data: binding } },
-    failures: [],
+    responses: { 200: { description: 'The binding', data: binding } },
+    errors: [],
   }),
-  unbind: operation({
+  unbind: defineOperation({
     id: 'unbindNamespace',
     method: 'DELETE',
     path: `${path}/namespaces/{namespace}`,
     tag,
-    summary: 'Unbind a namespace from its conversation',
-    answers: { 200: { description: 'Its name, also when it was not bound.', data: unbound } },
-    failures: [],
+    summary: 'Unbind a namespace',
+    responses: { 200: { description: 'The namespace, even if it was not bound', data: unbindResult } },
+    errors: [],
   }),
-  revisions: operation({
+  revisions: defineOperation({
     id: 'listEvaluatorRevisions',
     method: 'GET',
     path: `${path}/revisions`,
     tag,
-    summary: 'List the sets of evaluators that were submitted',
-    description: 'At most 50 are kept, the active one among them.',
-    answers: { 200: { description: 'The revisions, newest first.', data: z.array(evaluatorRevision) } },
-    failures: [],
+    summary: 'List evaluator revisions',
+    description: 'At most 50 revisions are stored, including the active one.',
+    responses: { 200: { description: 'Revisions, newest first', data: z.array(evaluatorRevision) } },
+    errors: [],
   }),
-  activeRevision: operation({
+  activeRevision: defineOperation({
     id: 'getActiveEvaluatorRevision',
     method: 'GET',
     path: `${path}/revisions/active`,
     tag,
-    summary: 'Read the active revision',
-    answers: { 200: { description: 'The revision.', data: evaluatorRevisionContent } },
-    failures: ['NOT_FOUND'],
+    summary: 'Get the active evaluator revision',
+    responses: { 200: { description: 'The revision', data: evaluatorRevisionContent } },
+    errors: ['NOT_FOUND'],
   }),
-  revision: operation({
+  revision: defineOperation({
     id: 'getEvaluatorRevision',
     method: 'GET',
     path: `${path}/revisions/{id}`,
-    parameter: id,
+    pathParameter: id,
     tag,
-    summary: 'Read one revision',
-    answers: { 200: { description: 'The revision.', data: evaluatorRevisionContent } },
-    failures: ['NOT_FOUND'],
+    summary: 'Get an evaluator revision',
+    responses: { 200: { description: 'The revision', data: evaluatorRevisionContent } },
+    errors: ['NOT_FOUND'],
   }),
-  activate: operation({
+  activate: defineOperation({
     id: 'activateEvaluatorRevision',
     method: 'POST',
     path: `${path}/revisions/{id}/activate`,
-    parameter: id,
+    pathParameter: id,
     tag,
-    summary: 'Make the evaluators of a revision the active ones',
-    description: `They become a new revision, as if they were submitted once more. No body is needed. ${IF_MATCH}`,
+    summary: 'Activate an evaluator revision',
+    description: `Submits the evaluators of the revision again, as a new revision. The body is optional. ${IF_MATCH}`,
     body: { kind: 'activation', schema: activationInput, optional: true },
-    answers: { 200: loaded },
-    failures: ['NOT_FOUND', 'CONFLICT', 'UNPROCESSABLE'],
+    responses: { 200: activeEvaluators },
+    errors: ['NOT_FOUND', 'CONFLICT', 'UNPROCESSABLE'],
   }),
 };

@@ -1,62 +1,62 @@
 import { z } from 'zod';
-import { forward, forwardInput, refreshed } from '../forward.ts';
-import { removed } from '../removed.ts';
-import { operation } from './operation.ts';
+import { deleteResult } from '../schemas/envelope.ts';
+import { forward, forwardInput, refreshResult } from '../schemas/forwards.ts';
+import { defineOperation } from './operation.ts';
 
 const tag = 'forwards';
 const path = '/api/v1/forwards';
 
 /** `/api/v1/forwards` (specification, "Endpoints"; decisions 2.4, 4.3). */
 export const forwardOperations = {
-  list: operation({
+  list: defineOperation({
     id: 'listForwards',
     method: 'GET',
     path,
     tag,
-    summary: 'List the forwards',
-    query: { namespace: { description: 'Only forwards of this namespace.' } },
-    answers: { 200: { description: 'The forwards, in order of registration.', data: z.array(forward) } },
-    failures: [],
+    summary: 'List forwards',
+    query: { namespace: { description: 'Filter by namespace.' } },
+    responses: { 200: { description: 'Forwards in order of registration', data: z.array(forward) } },
+    errors: [],
   }),
-  create: operation({
+  create: defineOperation({
     id: 'createForward',
     method: 'POST',
     path,
     tag,
-    summary: 'Register an upstream MCP server and discover what it offers',
+    summary: 'Register a forward',
     description:
-      'An upstream that is down, or that takes more than 30 s, is registered all the same with `available: false`; its discovery goes on in the background.',
+      'Registers an upstream MCP server and discovers its tools, resources and prompts. An upstream that is down or takes more than 30 s is registered with `available: false` and discovered in the background.',
     body: { kind: 'forward', schema: forwardInput },
-    answers: { 201: { description: 'The forward, with what was discovered.', data: forward, location: true } },
-    failures: ['CONFLICT'],
+    responses: { 201: { description: 'Registered forward', data: forward, location: true } },
+    errors: ['CONFLICT'],
   }),
-  get: operation({
+  get: defineOperation({
     id: 'getForward',
     method: 'GET',
     path: `${path}/{name}`,
     tag,
-    summary: 'Read one forward',
-    answers: { 200: { description: 'The forward.', data: forward } },
-    failures: ['NOT_FOUND'],
+    summary: 'Get a forward',
+    responses: { 200: { description: 'The forward', data: forward } },
+    errors: ['NOT_FOUND'],
   }),
-  remove: operation({
+  remove: defineOperation({
     id: 'deleteForward',
     method: 'DELETE',
     path: `${path}/{name}`,
     tag,
-    summary: 'Delete a forward with all that it discovered',
-    description: 'Calls in flight finish. A forward is changed by deleting it and registering it anew.',
-    answers: { 200: { description: 'Its name.', data: removed } },
-    failures: ['NOT_FOUND'],
+    summary: 'Delete a forward and its discovered entries',
+    description: 'In-flight calls finish. To change a forward, delete it and register it again.',
+    responses: { 200: { description: 'Name of the deleted forward', data: deleteResult } },
+    errors: ['NOT_FOUND'],
   }),
-  refresh: operation({
+  refresh: defineOperation({
     id: 'refreshForward',
     method: 'POST',
     path: `${path}/{name}/refreshes`,
     tag,
-    summary: 'Discover again what a forward offers',
-    description: 'When that fails, what was known before stays.',
-    answers: { 200: { description: 'What it offers now.', data: refreshed } },
-    failures: ['NOT_FOUND', 'BAD_GATEWAY'],
+    summary: 'Refresh a forward',
+    description: 'Repeats discovery. If it fails, the previously discovered entries remain.',
+    responses: { 200: { description: 'Numbers of discovered entries', data: refreshResult } },
+    errors: ['NOT_FOUND', 'BAD_GATEWAY'],
   }),
 };

@@ -1,67 +1,68 @@
 import { z } from 'zod';
-import { namespace, namespaceInput, namespaceUpdate } from '../namespace.ts';
-import { removed } from '../removed.ts';
-import { operation } from './operation.ts';
+import { deleteResult } from '../schemas/envelope.ts';
+import { namespace, namespaceInput, namespaceUpdate } from '../schemas/namespaces.ts';
+import { defineOperation } from './operation.ts';
 
 const tag = 'namespaces';
 const path = '/api/v1/namespaces';
 
 /** `/api/v1/namespaces` (specification, "Endpoints"; decisions 2.3, 4.1, 4.2). */
 export const namespaceOperations = {
-  list: operation({
+  list: defineOperation({
     id: 'listNamespaces',
     method: 'GET',
     path,
     tag,
-    summary: 'List the namespaces',
-    answers: { 200: { description: 'The namespaces, `default` among them.', data: z.array(namespace) } },
-    failures: [],
+    summary: 'List namespaces',
+    responses: { 200: { description: 'Namespaces, including `default`', data: z.array(namespace) } },
+    errors: [],
   }),
-  create: operation({
+  create: defineOperation({
     id: 'createNamespace',
     method: 'POST',
     path,
     tag,
     summary: 'Create a namespace',
-    description: 'Its name is the path segment of its MCP endpoint.',
+    description: 'The name is the path segment of the MCP endpoint.',
     body: { kind: 'namespace', schema: namespaceInput },
-    answers: {
-      200: { description: 'It existed, and is unchanged.', data: namespace },
-      201: { description: 'The namespace.', data: namespace, location: true },
+    responses: {
+      200: { description: 'Existing namespace, unchanged', data: namespace },
+      201: { description: 'Created namespace', data: namespace, location: true },
     },
-    failures: [],
+    errors: [],
   }),
-  get: operation({
+  get: defineOperation({
     id: 'getNamespace',
     method: 'GET',
     path: `${path}/{name}`,
     tag,
-    summary: 'Read one namespace',
-    answers: { 200: { description: 'The namespace.', data: namespace } },
-    failures: ['NOT_FOUND'],
+    summary: 'Get a namespace',
+    responses: { 200: { description: 'The namespace', data: namespace } },
+    errors: ['NOT_FOUND'],
   }),
-  update: operation({
+  update: defineOperation({
     id: 'updateNamespace',
     method: 'PUT',
     path: `${path}/{name}`,
     tag,
     summary: 'Replace the labels of a namespace',
-    description: 'Renaming does not exist: a name in the body is ignored.',
+    description: 'Namespaces cannot be renamed; `name` in the body is ignored.',
     body: { kind: 'namespace', schema: namespaceUpdate },
-    answers: { 200: { description: 'The namespace as it is now.', data: namespace } },
-    failures: ['NOT_FOUND'],
+    responses: { 200: { description: 'Updated namespace', data: namespace } },
+    errors: ['NOT_FOUND'],
   }),
-  remove: operation({
+  remove: defineOperation({
     id: 'deleteNamespace',
     method: 'DELETE',
     path: `${path}/{name}`,
     tag,
     summary: 'Delete a namespace',
-    description: 'One that is not empty is refused with the counts of what it holds. `default` is never deleted.',
+    description:
+      'A namespace that is not empty is rejected with the counts of its entries. `default` cannot be deleted.',
     query: {
-      cascade: { description: '`true` deletes all that it holds with it, forwards included.', values: ['true'] },
+      cascade: { description: '`true` deletes all entries and forwards of the namespace.', values: ['true'] },
     },
-    answers: { 200: { description: 'Its name.', data: removed } },
-    failures: ['NOT_FOUND', 'CONFLICT'],
+    responses: { 200: { description: 'Name of the deleted namespace', data: deleteResult } },
+    errors: ['NOT_FOUND', 'CONFLICT'],
   }),
 };

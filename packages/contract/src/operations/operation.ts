@@ -1,77 +1,71 @@
 import type { z } from 'zod';
-import type { ErrorCode } from '../envelope.ts';
+import type { ErrorCode } from '../schemas/envelope.ts';
 
-/** A query parameter. Requests need not name it; unknown ones are ignored (decisions 2.2). */
+/** Optional query parameter. Unknown ones are ignored (decisions 2.2). */
 export interface QueryParameter {
   readonly description: string;
-  /** The values that mean something, others being ignored; any text where undefined. */
+  /** Accepted values; others are ignored. Any string if undefined. */
   readonly values?: readonly string[];
 }
 
-/** What is answered when it went well. */
-export interface Answer {
+/** Response of a successful request. */
+export interface SuccessResponse {
   readonly description: string;
-  /** The payload. */
+  /** Schema of the payload. */
   readonly data: z.ZodType;
-  /** The header `Location` says where what was made can be read. */
+  /** Sends the URL of the created object in `Location`. */
   readonly location?: true;
-  /** The header `ETag` says which revision is active, in quotes; `"0"` when none is. */
+  /** Sends the active revision in `ETag`, in quotes; `"0"` if there is none. */
   readonly etag?: true;
-  /** What may stand beside the payload as `warnings`, when there is something to warn of. */
+  /** Schema of the optional `warnings` member of the envelope. */
   readonly warnings?: z.ZodType;
-  /** The payload stands alone, without the envelope. */
-  readonly bare?: true;
-  /** An event stream that stays open; the payload is that of each event, alone. */
-  readonly events?: true;
+  /** Sends the payload without the envelope. */
+  readonly raw?: true;
+  /** Sends an event stream; `data` is the payload of each event. */
+  readonly eventStream?: true;
 }
 
-/** The body that a request needs, or may have. */
-export interface Body {
-  /** What it describes, for messages: `tool`. */
+/** Request body. */
+export interface RequestBody {
+  /** Kind of object for error messages, such as `tool`. */
   readonly kind: string;
-  /** Under canonical member names. */
   readonly schema: z.ZodType;
-  /** A request without one is as good as one with `{}`. */
+  /** A missing body is equivalent to `{}`. */
   readonly optional?: true;
 }
 
 /**
- * One operation of the management API, all of it in one place: the service makes its route of it, and the OpenAPI
- * document, and thereby the typed client, is made of it too.
+ * Operation of the management API. The service's routes, the OpenAPI document and the typed client are derived from it.
  */
 export interface Operation {
-  /** Unique among all. */
+  /** Unique operation id. */
   readonly id: string;
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** With parameters in braces: `/api/v1/tools/{name}`. */
+  /** Path template: `/api/v1/tools/{name}`. */
   readonly path: string;
-  /** What the path's parameter is, where it is no name. */
-  readonly parameter?: z.ZodType;
-  /** The group that it is shown in. */
+  /** Schema of the path parameter; a name if undefined. */
+  readonly pathParameter?: z.ZodType;
+  /** Group in the API reference. */
   readonly tag: string;
-  /** What it does, in a line. */
+  /** One line in the imperative. */
   readonly summary: string;
-  /** What else there is to know. */
   readonly description?: string;
   readonly query?: Readonly<Record<string, QueryParameter>>;
-  readonly body?: Body;
-  /** By HTTP status. */
-  readonly answers: Readonly<Record<number, Answer>>;
-  /** Codes of its own failures, besides those that any operation may have ({@link commonFailures}). */
-  readonly failures: readonly ErrorCode[];
+  readonly body?: RequestBody;
+  /** Successful responses by HTTP status. */
+  readonly responses: Readonly<Record<number, SuccessResponse>>;
+  /** Error codes in addition to {@link commonErrors}. */
+  readonly errors: readonly ErrorCode[];
 }
 
-/**
- * What any operation may be answered: a Host or Origin that is not accepted, a request that cannot be read, a failure of
- * the service itself; and where a body may come, one that is too large.
- */
-export function commonFailures(method: Operation['method']): readonly ErrorCode[] {
+/** Returns the error codes that any operation with this method can respond with. */
+export function commonErrors(method: Operation['method']): readonly ErrorCode[] {
   return method === 'GET'
     ? ['BAD_REQUEST', 'FORBIDDEN', 'INTERNAL']
     : ['BAD_REQUEST', 'FORBIDDEN', 'PAYLOAD_TOO_LARGE', 'INTERNAL'];
 }
 
-/** An operation as it is given: keeps the types of its schemas. */
-export function operation<const Defined extends Operation>(defined: Defined): Defined {
+/** Returns the operation with the types of its schemas preserved. */
+export function defineOperation<const Defined extends Operation>(defined: Defined): Defined {
   return defined;
 }

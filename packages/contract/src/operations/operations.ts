@@ -1,14 +1,14 @@
 import { promptOperations, resourceOperations, toolOperations } from './entries.ts';
 import { evaluatorOperations } from './evaluators.ts';
 import { forwardOperations } from './forwards.ts';
-import { inferenceOperations } from './interactions.ts';
+import { inferenceOperations } from './inference.ts';
 import { namespaceOperations } from './namespaces.ts';
-import { observationOperations } from './observation.ts';
+import { observabilityOperations } from './observability.ts';
 import type { Operation } from './operation.ts';
 import { serviceOperations } from './services.ts';
 import { toolCallOperations } from './tool-calls.ts';
 
-/** The management API, group by group: the one source of routes, document and client. */
+/** All operations of the management API, by group. */
 export const operations = {
   namespaces: namespaceOperations,
   forwards: forwardOperations,
@@ -19,8 +19,8 @@ export const operations = {
   evaluators: evaluatorOperations,
   toolCalls: toolCallOperations,
   inference: inferenceOperations,
-  observation: observationOperations,
+  observability: observabilityOperations,
 };
 
-/** Every operation, in the order in which the document shows them. */
+/** All operations in the order of the OpenAPI document. */
 export const allOperations: readonly Operation[] = Object.values(operations).flatMap((group) => Object.values(group));

@@ -1,78 +1,86 @@
 import { z } from 'zod';
-import { provisioned, provisionInput } from '../provision.ts';
-import { service, serviceInput, servicesOfName, servicesRemoved, serviceType } from '../service-entry.ts';
-import { operation, type QueryParameter } from './operation.ts';
+import {
+  provisionInput,
+  provisionResult,
+  service,
+  serviceDeleteResult,
+  serviceDetails,
+  serviceInput,
+  serviceType,
+} from '../schemas/services.ts';
+import { defineOperation, type QueryParameter } from './operation.ts';
 
 const tag = 'services';
 const path = '/api/v1/services';
 const select = {
   serviceType: {
-    description: 'Only entries of this type, where several share the name.',
+    description: 'Filter by type, if several entries share the name.',
     values: serviceType.options,
   },
 } satisfies Record<string, QueryParameter>;
 
 /** `/api/v1/services` (specification, "Endpoints"; decisions 2.8, 4.1, 4.2). */
 export const serviceOperations = {
-  list: operation({
+  list: defineOperation({
     id: 'listServices',
     method: 'GET',
     path,
     tag,
-    summary: 'List the capability services',
-    answers: { 200: { description: 'The entries, in order of registration.', data: z.array(service) } },
-    failures: [],
+    summary: 'List capability services',
+    responses: { 200: { description: 'Service entries in order of registration', data: z.array(service) } },
+    errors: [],
   }),
-  create: operation({
+  create: defineOperation({
     id: 'createService',
     method: 'POST',
     path,
     tag,
-    summary: 'Register the gRPC address of a capability service',
-    description: 'Name, type, subtype and language are its key.',
+    summary: 'Register a capability service',
+    description:
+      'Registers the gRPC address of a capability service. Name, type, subtype and language identify the entry.',
     body: { kind: 'service', schema: serviceInput },
-    answers: {
-      200: { description: 'The key was known: the entry is replaced.', data: service },
-      201: { description: 'The entry.', data: service, location: true },
+    responses: {
+      200: { description: 'Replaced entry', data: service },
+      201: { description: 'Registered entry', data: service, location: true },
     },
-    failures: [],
+    errors: [],
   }),
-  get: operation({
+  get: defineOperation({
     id: 'getService',
     method: 'GET',
     path: `${path}/{name}`,
     tag,
-    summary: 'Read the entry of a capability service',
+    summary: 'Get a capability service',
     query: select,
-    answers: {
+    responses: {
       200: {
-        description: 'The entry registered first; with several of the name, all of them in `entries`.',
-        data: servicesOfName,
+        description: 'First registered entry. If several entries share the name, `entries` lists all of them',
+        data: serviceDetails,
       },
     },
-    failures: ['NOT_FOUND'],
+    errors: ['NOT_FOUND'],
   }),
-  remove: operation({
+  remove: defineOperation({
     id: 'deleteService',
     method: 'DELETE',
     path: `${path}/{name}`,
     tag,
-    summary: 'Delete the entries of a capability service',
+    summary: 'Delete a capability service',
     query: select,
-    answers: { 200: { description: 'Its name, and how many entries it had.', data: servicesRemoved } },
-    failures: ['NOT_FOUND'],
+    responses: { 200: { description: 'Name and number of deleted entries', data: serviceDeleteResult } },
+    errors: ['NOT_FOUND'],
   }),
-  provision: operation({
+  provision: defineOperation({
     id: 'provisionService',
     method: 'POST',
     path: `${path}/{name}/provisions`,
     tag,
-    summary: 'Have a capability service keep configuration and secrets',
+    summary: 'Store configuration and secrets in a capability service',
     description:
-      'With several entries of the name, the one registered first is asked. Neither is kept or logged on the way, and a failure says nothing of them.',
+      'Calls the first registered entry of the name. Configuration and secrets are not stored, logged or included in errors.',
     query: select,
     body: { kind: 'provision', schema: provisionInput },
-    answers: { 200: { description: 'Where the service keeps them.', data: provisioned } },
-    failures: ['NOT_FOUND', 'BAD_GATEWAY'],
+    responses: { 200: { description: 'References to the stored configuration and secrets', data: provisionResult } },
+    errors: ['NOT_FOUND', 'BAD_GATEWAY'],
   }),
 };

@@ -1,48 +1,48 @@
 import { z } from 'zod';
 import {
-  KEPT_TOOL_CALL_EVENTS,
-  MOST_TOOL_CALL_WATCHERS,
+  MAX_TOOL_CALL_STREAMS,
+  TOOL_CALL_EVENT_CAPACITY,
   toolCallErrorCategory,
   toolCallEvent,
-} from '../tool-call-event.ts';
-import { operation } from './operation.ts';
+} from '../schemas/tool-calls.ts';
+import { defineOperation } from './operation.ts';
 
 const tag = 'tool-calls';
 const path = '/api/v1/tool-calls';
 
 /** `/api/v1/tool-calls` (decisions 6). */
 export const toolCallOperations = {
-  list: operation({
+  list: defineOperation({
     id: 'listToolCallEvents',
     method: 'GET',
     path,
     tag,
-    summary: 'List the latest events of tool calls',
-    description: `The last ${KEPT_TOOL_CALL_EVENTS} are kept, in memory.`,
+    summary: 'List tool-call events',
+    description: `The latest ${TOOL_CALL_EVENT_CAPACITY} events are stored in memory.`,
     query: {
-      toolName: { description: 'Only events of this tool.' },
+      toolName: { description: 'Filter by tool name.' },
       category: {
-        description: 'Only FAILED events of this category.',
+        description: 'Filter by error category (FAILED events only).',
         values: toolCallErrorCategory.options,
       },
       limit: {
-        description: `How many at most: 100 when it is no whole number from 1 on; more than ${KEPT_TOOL_CALL_EVENTS} counts as ${KEPT_TOOL_CALL_EVENTS}.`,
+        description: `Maximum number of events (default 100, maximum ${TOOL_CALL_EVENT_CAPACITY}).`,
       },
     },
-    answers: { 200: { description: 'The events, newest first.', data: z.array(toolCallEvent) } },
-    failures: [],
+    responses: { 200: { description: 'Events, newest first', data: z.array(toolCallEvent) } },
+    errors: [],
   }),
-  notifications: operation({
+  notifications: defineOperation({
     id: 'watchToolCallEvents',
     method: 'GET',
     path: `${path}/notifications`,
     tag,
-    summary: 'Watch tool calls: an event stream that stays open',
+    summary: 'Watch tool-call events',
     description:
-      'Each event has the `eventType` as its `event`, the `eventId` as its `id`, and a `ToolCallEvent` as JSON for its ' +
-      '`data`. Events from before are not told. A comment comes every 15 s. Who falls more than ' +
-      `${KEPT_TOOL_CALL_EVENTS} events behind is disconnected. At most ${MOST_TOOL_CALL_WATCHERS} clients can watch at a time.`,
-    answers: { 200: { description: 'The events, from now on.', data: toolCallEvent, events: true } },
-    failures: ['UNAVAILABLE'],
+      'Server-sent events: `event` is the `eventType`, `id` the `eventId` and `data` a `ToolCallEvent`. Past events are ' +
+      `not replayed. A comment is sent every 15 s. A client more than ${TOOL_CALL_EVENT_CAPACITY} events behind is ` +
+      `disconnected. At most ${MAX_TOOL_CALL_STREAMS} clients can connect.`,
+    responses: { 200: { description: 'Stream of events', data: toolCallEvent, eventStream: true } },
+    errors: ['UNAVAILABLE'],
   }),
 };

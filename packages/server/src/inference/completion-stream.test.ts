@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { CompletionStream } from './completion-stream.ts';
+import { CompletionStream } from './completion-assembler.ts';
 
 function assembled(...chunks: readonly (object | string)[]): object {
   const stream = new CompletionStream(8 * 1024 * 1024);

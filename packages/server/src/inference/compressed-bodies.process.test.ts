@@ -3,10 +3,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decoderFor } from './decoded-body.ts';
+import { decoderFor } from './decoder.ts';
 import { ANSWER, ASKING, bodyValue, EVENTS, LIMIT, MIB, RecordedExchanges, sized } from './exchange.fixture.ts';
 import { cuts } from './pieces.fixture.ts';
-import { TeeBudget } from './tee-budget.ts';
+import { MemoryBudget } from './recorder.ts';
 
 const ENCODINGS = [
   ['gzip', gzipSync],
@@ -81,7 +81,7 @@ test.for(['gzip', 'br', 'zstd', 'identity'] as const)('decoding ends when no mor
   const given: number[] = [];
   await new Promise<void>((resolve) => {
     const onDecoded = (piece: Buffer) => given.push(piece.length) < 3;
-    const decoder = decoderFor(encoding, { onDecoded, onDecodedEnd: () => resolve() }, LIMIT, new TeeBudget(LIMIT));
+    const decoder = decoderFor(encoding, { onDecoded, onDecodedEnd: () => resolve() }, LIMIT, new MemoryBudget(LIMIT));
     for (let at = 0; at < whole.length; at += 1_000) decoder?.write(whole.subarray(at, at + 1_000));
     decoder?.end();
   });
@@ -95,7 +95,7 @@ test('decoding that ended early has ended when the body has', async () => {
     enough.resolve();
     return false;
   };
-  const decoder = decoderFor('gzip', { onDecoded, onDecodedEnd: () => ended++ }, LIMIT, new TeeBudget(LIMIT));
+  const decoder = decoderFor('gzip', { onDecoded, onDecodedEnd: () => ended++ }, LIMIT, new MemoryBudget(LIMIT));
   // Too much to wait for more.
   decoder?.write(gzipSync(randomBytes(2_048)));
   await enough.promise;
@@ -109,7 +109,7 @@ test('decoding that ended early has ended when the body has', async () => {
 test.for(['gzip', 'br', 'zstd'] as const)('what waits to be decoded is in the budget: %s', async (encoding) => {
   const compress = ENCODINGS.find(([name]) => name === encoding)?.[1] ?? gzipSync;
   const whole = compress(randomBytes(MIB));
-  const budget = new TeeBudget(3.5 * whole.length);
+  const budget = new MemoryBudget(3.5 * whole.length);
   const decode = (wanted: boolean, sent = whole) =>
     new Promise<[number, boolean]>((resolve) => {
       let bytes = 0;

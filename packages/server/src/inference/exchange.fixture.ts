@@ -1,10 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { expect } from 'vitest';
-import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
+import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
+import type { ResponseHeaders } from '../http/client/client.ts';
 import { createLogger } from '../telemetry/log.ts';
-import type { ResponseHeaders } from '../transport/transport.ts';
-import type { Interaction, RecordedBody } from './interaction.ts';
-import { InteractionStore } from './interaction-store.ts';
+import { type Interaction, InteractionStore, type RecordedBody } from './interaction-store.ts';
 import { givePieces } from './pieces.fixture.ts';
 import { InteractionRecorder, type RecorderOptions } from './recorder.ts';
 

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { recordedInteraction } from './interaction.fixture.ts';
-import type { Interaction } from './interaction.ts';
-import { InteractionStore } from './interaction-store.ts';
+import { type Interaction, InteractionStore } from './interaction-store.ts';
 
 /** The arrival of each, by which they are told apart. */
 function arrivals(found: readonly Interaction[]): number[] {

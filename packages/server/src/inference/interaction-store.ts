@@ -1,6 +1,92 @@
-import type { Interaction } from './interaction.ts';
-import { RecordQueue } from './record-queue.ts';
-import { StoredInteraction } from './stored-interaction.ts';
+import type { StoredBody } from './body-capture.ts';
+
+/** Records in the order in which they were put in; they leave in that order too. What has left costs nothing. */
+export class RecordQueue<T> {
+  #items: (T | undefined)[] = [];
+  #start = 0;
+
+  get length(): number {
+    return this.#items.length - this.#start;
+  }
+
+  push(item: T): void {
+    this.#items.push(item);
+  }
+
+  /** Takes the oldest out. */
+  shift(): T | undefined {
+    if (this.length === 0) return undefined;
+    const item = this.#items[this.#start];
+    this.#items[this.#start++] = undefined;
+    // Moving the rest each time would cost as much as there is; this way it is once per record.
+    if (this.#start * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#start);
+      this.#start = 0;
+    }
+    return item;
+  }
+
+  /** The newest `count`, oldest first. */
+  newest(count: number): T[] {
+    return this.#items
+      .slice(Math.max(this.#start, this.#items.length - count))
+      .filter((item): item is T => item !== undefined);
+  }
+}
+
+/** An interaction that may lose its bodies later. */
+export class StoredInteraction implements Interaction {
+  readonly epochMs: number;
+  readonly path: string;
+  readonly conversationId: string | undefined;
+  readonly completionId: string | undefined;
+  readonly model: string | undefined;
+  readonly statusCode: number;
+  readonly durationMs: number;
+  #request: RecordedBody;
+  #response: RecordedBody;
+
+  constructor(interaction: Interaction) {
+    this.epochMs = interaction.epochMs;
+    this.path = interaction.path;
+    this.conversationId = interaction.conversationId;
+    this.completionId = interaction.completionId;
+    this.model = interaction.model;
+    this.statusCode = interaction.statusCode;
+    this.durationMs = interaction.durationMs;
+    this.#request = interaction.request;
+    this.#response = interaction.response;
+  }
+
+  get request(): RecordedBody {
+    return this.#request;
+  }
+
+  get response(): RecordedBody {
+    return this.#response;
+  }
+
+  /** Bytes of both bodies. */
+  get bodyBytes(): number {
+    return bytesOf(this.#request) + bytesOf(this.#response);
+  }
+
+  /** Drops the bodies, and says of each that there was one. Returns how many bytes they had. */
+  dropBodies(): number {
+    const bytes = this.bodyBytes;
+    this.#request = dropped(this.#request);
+    this.#response = dropped(this.#response);
+    return bytes;
+  }
+}
+
+function bytesOf({ body }: RecordedBody): number {
+  return body?.bytes.length ?? 0;
+}
+
+function dropped({ body, truncated }: RecordedBody): RecordedBody {
+  return { body: undefined, truncated: truncated || body !== undefined };
+}
 
 const BODY_BYTES = 256 * 1024 * 1024;
 
@@ -137,4 +223,27 @@ export class InteractionStore {
 function byArrival(found: StoredInteraction[]): StoredInteraction[] {
   const inOrder = found.every((each, at) => at === 0 || each.epochMs >= (found[at - 1]?.epochMs ?? 0));
   return inOrder ? found : found.sort((a, b) => a.epochMs - b.epochMs);
+}
+
+/** A body of an exchange that is over. Undefined: there was none, or none that can be read. */
+export interface RecordedBody {
+  readonly body: StoredBody | undefined;
+  /** Whether there was more of it than is kept. */
+  readonly truncated: boolean;
+}
+
+/** One completion that was asked for, as it is recorded (decisions 2.9). */
+export interface Interaction {
+  /** When the request arrived. */
+  readonly epochMs: number;
+  /** Without query. */
+  readonly path: string;
+  readonly conversationId: string | undefined;
+  readonly completionId: string | undefined;
+  readonly model: string | undefined;
+  /** 0 when the exchange ended before an answer began. */
+  readonly statusCode: number;
+  readonly durationMs: number;
+  readonly request: RecordedBody;
+  readonly response: RecordedBody;
 }

@@ -1,6 +1,6 @@
-import type { Interaction, RecordedBody } from './interaction.ts';
-import { JsonOutline } from './json-outline.ts';
-import { storedBody } from './stored-body.ts';
+import { storedBody } from './body-capture.ts';
+import type { Interaction, RecordedBody } from './interaction-store.ts';
+import { JsonScanner } from './json-scanner.ts';
 
 /** What an interaction of a test says; the rest does not matter to it. */
 interface Told {
@@ -33,7 +33,7 @@ export function recordedInteraction(told: Told): Interaction {
 function body(text: string | undefined, truncated: boolean): RecordedBody {
   if (text === undefined) return { body: undefined, truncated };
   const bytes = Buffer.from(text);
-  const outline = new JsonOutline();
+  const outline = new JsonScanner();
   outline.write(bytes);
   return { body: storedBody(bytes, truncated, outline), truncated };
 }

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { JsonOutline } from './json-outline.ts';
+import { JsonScanner } from './json-scanner.ts';
 import { cuts, givePieces } from './pieces.fixture.ts';
 
-function outlineOf(bytes: Buffer | string, places: readonly number[] = []): JsonOutline {
-  const outline = new JsonOutline();
+function outlineOf(bytes: Buffer | string, places: readonly number[] = []): JsonScanner {
+  const outline = new JsonScanner();
   givePieces(Buffer.from(bytes), places, (piece) => outline.write(piece));
   return outline;
 }

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { KeptBytes } from './kept-bytes.ts';
+import { BoundedBuffer } from './body-capture.ts';
 import { cuts, givePieces } from './pieces.fixture.ts';
 
 test('the first bytes are kept, in whatever pieces they come, in a buffer of that size alone', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 300 }), cuts, fc.integer({ min: 1, max: 200 }), (all, places, limit) => {
       const bytes = Buffer.from(all);
-      const kept = new KeptBytes(limit);
+      const kept = new BoundedBuffer(limit);
       let taken = 0;
       givePieces(bytes, places, (piece) => {
         taken += kept.push(piece);

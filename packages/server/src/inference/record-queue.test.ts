@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { RecordQueue } from './record-queue.ts';
+import { RecordQueue } from './interaction-store.ts';
 
 test('what was put in first leaves first, and the newest are at hand', () => {
   fc.assert(

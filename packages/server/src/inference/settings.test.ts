@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { httpUpstream } from '../config/addresses.ts';
-import { Refusal } from '../config/setting.ts';
+import { httpUpstream, InvalidSettingError } from '../http/address.ts';
 import { InteractionStore } from './interaction-store.ts';
 import { CurrentInferenceSettings } from './settings.ts';
 
@@ -39,6 +38,6 @@ test('what is set counts at once, is told, and leaves the rest as it was', () =>
 
 test('an upstream of no known form changes nothing', () => {
   const { settings: current } = settings();
-  expect(() => current.set({ upstream: 'models.example', capacity: 5 })).toThrow(Refusal);
+  expect(() => current.set({ upstream: 'models.example', capacity: 5 })).toThrow(InvalidSettingError);
   expect(current).toMatchObject({ upstreamText: '127.0.0.1:11434', capacity: 1_000 });
 });

@@ -1,4 +1,4 @@
-import { addressText, type HttpUpstream, httpUpstream } from '../config/addresses.ts';
+import { addressText, type HttpUpstream, httpUpstream } from '../http/address.ts';
 
 /** What operators can change of the inference listener while it runs (decisions 4.4). */
 export interface InferenceSettings {

@@ -2,8 +2,8 @@ import { allOperations, ERROR_STATUS } from '@sluice/contract';
 import { expect, test } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { answering, startCapabilityService } from '../../testing/capability-service.ts';
 import { recordedInteraction } from '../inference/interaction.fixture.ts';
-import { answering, startCapabilityService } from '../testing/capability-service.ts';
 import { startApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
 import { staysOpen } from './operations.fixture.ts';
@@ -161,8 +161,8 @@ test('every operation answers each status of its own, in the form that the docum
 
   const own = allOperations
     .filter((operation) => !staysOpen(operation))
-    .flatMap(({ id, answers: well, failures }) =>
-      [...Object.keys(well), ...failures.map((code) => ERROR_STATUS[code])].map((status) => `${id} ${status}`),
+    .flatMap(({ id, responses, errors }) =>
+      [...Object.keys(responses), ...errors.map((code) => ERROR_STATUS[code])].map((status) => `${id} ${status}`),
     );
   expect([...seen].sort()).toEqual(own.sort());
 });

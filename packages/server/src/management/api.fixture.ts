@@ -1,36 +1,32 @@
 import type { Evaluator } from '@sluice/contract';
 import { request } from 'undici';
 import type { TestContext } from 'vitest';
-import { LongStreams } from '../answer/long-streams.ts';
-import { Channels } from '../bridge/channels.ts';
-import { loadProtocols } from '../bridge/protocols.ts';
-import { Provisioning } from '../bridge/provisioning.ts';
-import { ClassicProxy } from '../classic/classic-proxy.ts';
-import type { LlmConnection } from '../config/llm-connections.ts';
-import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
-import type { ActionCompiling } from '../evaluators/actions/action-world.ts';
-import { NamespaceBindings } from '../evaluators/bindings.ts';
-import { Evaluators } from '../evaluators/evaluators.ts';
-import { PrefixCompiler } from '../evaluators/fixtures/prefix-compiler.ts';
-import { ActionFiles } from '../evaluators/loading/action-files.ts';
-import { ResultSchemas } from '../evaluators/result-schemas/result-schemas.ts';
-import { type RevisionStore, revisionsInMemory } from '../evaluators/revisions/revisions-file.ts';
-import { Forwards } from '../forwards/forwards.ts';
+import type { LlmConnection } from '../app/config/bootstrap-file.ts';
+import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
+import { serviceState } from '../app/metric-sources.ts';
+import { createHostOriginGuard } from '../http/host-origin-guard.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { CurrentInferenceSettings } from '../inference/settings.ts';
-import { createGuard } from '../listeners/origin.ts';
+import { OpenStreams } from '../mcp/long-streams.ts';
+import { NamespaceBindings } from '../policy/bindings.ts';
+import { Evaluators } from '../policy/evaluator-set.ts';
+import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
+import { ResultSchemas } from '../policy/llm/result-schema.ts';
+import { ActionFiles } from '../policy/load.ts';
+import { type RevisionStore, revisionsInMemory } from '../policy/revision-store.ts';
+import type { ActionCompiling } from '../policy/sandbox/action.ts';
 import { Registry } from '../registry/registry.ts';
-import { memoryStore } from '../registry/store/memory.ts';
-import type { Store } from '../registry/store/store.ts';
-import { serviceState } from '../service/state.ts';
+import { memoryStore, type Store } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
-import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
-import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
-import { ToolCallEvents } from '../telemetry/tool-calls/tool-call-events.ts';
-import { plainError } from './answer.ts';
-import { createManagement } from './management.ts';
-import { observingManagement } from './observed.ts';
+import { MetricSource, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
+import { Channels, loadProtocols } from '../upstreams/grpc/channel.ts';
+import { Provisioning } from '../upstreams/grpc/provisioning.ts';
+import { Forwards } from '../upstreams/mcp/forwards.ts';
+import { LegacyBackendProxy } from './legacy-backend.ts';
+import { plainError } from './route.ts';
+import { createManagement, observingManagement } from './server.ts';
 
 /** An answer of the API as a client sees it. */
 export interface Answered {
@@ -52,7 +48,7 @@ export interface Api {
   readonly registry: Registry;
   readonly forwards: Forwards;
   readonly toolCalls: ToolCallEvents;
-  readonly longStreams: LongStreams;
+  readonly longStreams: OpenStreams;
   readonly interactions: InteractionStore;
   readonly inference: CurrentInferenceSettings;
   readonly evaluators: Evaluators;
@@ -121,16 +117,16 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const channels = new Channels(registry);
   const calling = { timeoutMs: 5_000, maxRetries: 0, retryDelayMs: 0 };
   const toolCalls = new ToolCallEvents(logger);
-  const longStreams = new LongStreams(settings.keepAliveMs);
+  const longStreams = new OpenStreams(settings.keepAliveMs);
   const log = logger.target('service::mgmt');
   const interactions = new InteractionStore(1_000);
   const inference = new CurrentInferenceSettings(
     { scheme: 'http', host: '127.0.0.1', port: 11_434, path: '' },
     interactions,
   );
-  const guard = createGuard({ allowedHosts, corsOrigin });
+  const guard = createHostOriginGuard({ allowedHosts, corsOrigin });
   const { bodyTimeoutMs, classicUrl, firstByteTimeoutMs = 30_000 } = settings;
-  const classic = new ClassicProxy(classicUrl, plainError, { firstByteTimeoutMs });
+  const classic = new LegacyBackendProxy(classicUrl, plainError, { firstByteTimeoutMs });
   const { evaluators: evaluating = {} } = settings;
   const { connections = [], baseFolder = import.meta.dirname, actionsPath, configured } = evaluating;
   const schemas = new ResultSchemas();

@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
-import { failure } from '@sluice/contract';
+import { errorResponse } from '@sluice/contract';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { HeldStore } from '../registry/fixtures/held-store.ts';
 import { type Api, type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
@@ -95,6 +95,6 @@ describe('what hardly is a request', () => {
     expect(head).toMatch(/^access-control-allow-origin: https:\/\/console\.example$/im);
     expect(head).toMatch(/^vary: Origin$/im);
     expect(head).toMatch(/^content-type: application\/json$/im);
-    if (status !== 200) expect(failure.safeParse(JSON.parse(body)).success).toBe(true);
+    if (status !== 200) expect(errorResponse.safeParse(JSON.parse(body)).success).toBe(true);
   });
 });

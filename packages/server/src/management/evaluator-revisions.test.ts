@@ -1,9 +1,9 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { definition } from '../evaluators/fixtures/definition.ts';
-import { NO_REVISIONS } from '../evaluators/revisions/revisions.ts';
-import type { RevisionStore } from '../evaluators/revisions/revisions-file.ts';
+import { definition } from '../policy/fixtures/definition.ts';
+import type { RevisionStore } from '../policy/revision-store.ts';
+import { NO_REVISIONS } from '../policy/revisions.ts';
 import { CONNECTIONS, namesIn, startEvaluatorApi, warningsIn } from './evaluators.fixture.ts';
 
 const ISO = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Evaluator } from '@sluice/contract';
 import type { TestContext } from 'vitest';
-import type { LlmConnection } from '../config/llm-connections.ts';
-import { PrefixCompiler } from '../evaluators/fixtures/prefix-compiler.ts';
-import { revisionsInFolder } from '../evaluators/revisions/revisions-file.ts';
-import { diskFiles } from '../registry/store/files.ts';
+import type { LlmConnection } from '../app/config/bootstrap-file.ts';
+import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
+import { revisionsInFolder } from '../policy/revision-store.ts';
 import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
+import { diskFiles } from '../registry/store/journaled-file.ts';
 import { type Answered, type Api, type EvaluatorSettings, startSharedApi } from './api.fixture.ts';
 
 /** What nobody may ever see of a connection. */

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { definition } from '../evaluators/fixtures/definition.ts';
+import { definition } from '../policy/fixtures/definition.ts';
 import { CONNECTIONS, namesIn, SECRETS, startEvaluatorApi, warningsIn } from './evaluators.fixture.ts';
 
 /** What is submitted at least. */
@@ -109,10 +109,10 @@ const inLlm =
 
 describe('400: nothing changes, and no revision says that it was tried', () => {
   test.for<[string, Change, string]>([
-    ['model inline', inLlm({ model: SECRETS[1] }), 'llm.model is not known'],
-    ['url inline', inLlm({ url: `http://${SECRETS[2]}` }), 'llm.url is not known'],
-    ['api_key inline', inLlm({ api_key: SECRETS[0] }), 'llm.api_key is not known'],
-    ['another unknown key under llm', inLlm({ temperature: 0 }), 'llm.temperature is not known'],
+    ['model inline', inLlm({ model: SECRETS[1] }), 'llm.model is not a known field'],
+    ['url inline', inLlm({ url: `http://${SECRETS[2]}` }), 'llm.url is not a known field'],
+    ['api_key inline', inLlm({ api_key: SECRETS[0] }), 'llm.api_key is not a known field'],
+    ['another unknown key under llm', inLlm({ temperature: 0 }), 'llm.temperature is not a known field'],
     ['an unknown operation', inLlm({ operation: 'guess' }), 'llm.operation '],
     ['an unknown on_error', (one) => ({ ...one, on_error: 'stop' }), 'on_error '],
     ['a name that is none', (one) => ({ ...one, name: 5 }), 'name '],

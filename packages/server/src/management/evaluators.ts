@@ -1,11 +1,9 @@
 import { operations } from '@sluice/contract';
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import type { Update, UpdateOptions } from '../evaluators/evaluators.ts';
-import { type Expected, parseIfMatch } from '../evaluators/revisions/expected.ts';
-import { metadataJson, type Revision, revisionJson } from '../evaluators/revisions/revision.ts';
-import { RequestError, sendData, sendList, sendWarned } from './answer.ts';
-import type { ManagementContext } from './context.ts';
-import { route, routeWithBody } from './route.ts';
+import type { Update, UpdateOptions } from '../policy/evaluator-set.ts';
+import { type Expected, metadataJson, parseIfMatch, type Revision, revisionJson } from '../policy/revisions.ts';
+import { RequestError, route, routeWithBody, sendData, sendList, sendWarned } from './route.ts';
+import type { ManagementContext } from './server.ts';
 
 /** `/api/v1/evaluators`, but for bindings (specification, "Evaluator management endpoints"; decisions 2.10, 4.5). */
 export function evaluatorRoutes(app: FastifyInstance, { evaluators: active }: ManagementContext): void {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import type { ToolCallRecord } from '../telemetry/tool-calls/events.ts';
 import { identity } from '../telemetry/tool-calls/identities.fixture.ts';
-import type { ToolCallRecord } from '../telemetry/tool-calls/tool-call-record.ts';
-import { EventTexts } from './event-texts.ts';
+import { EventTexts } from './tool-calls.ts';
 
 test('the text of an event is made once for all that send it', () => {
   const texts = new EventTexts();

@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net';
-import { allOperations, failure, validationDetails } from '@sluice/contract';
+import { allOperations, errorResponse, validationDetails } from '@sluice/contract';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { type SharedApi, startSharedApi } from './api.fixture.ts';
@@ -56,7 +56,7 @@ const VALUES: readonly unknown[] = [
 
 /** What an answer says of the members that it refuses: path and reason of each. */
 function refused(answer: { readonly text: string }): Map<string, string> {
-  const { code, details } = failure.parse(JSON.parse(answer.text)).error;
+  const { code, details } = errorResponse.parse(JSON.parse(answer.text)).error;
   expect(code).toBe('BAD_REQUEST');
   return new Map(validationDetails.parse(details).map(({ path, message }) => [path, message]));
 }
@@ -83,7 +83,7 @@ describe.for(named(allOperations.filter(({ body }) => body)))('%s', ([_name, ope
     ] as const) {
       const answer = await api.call(method, path, body);
       expect([answer.status, answer.data], String(body)).toEqual([400, null]);
-      const { code, message } = failure.parse(JSON.parse(answer.text)).error;
+      const { code, message } = errorResponse.parse(JSON.parse(answer.text)).error;
       expect(code).toBe('BAD_REQUEST');
       // Of what the parser says itself only that it says something is fixed.
       if (reason === invalid) expect(message.length).toBeGreaterThan(reason.length);
@@ -117,7 +117,7 @@ describe.for(named(allOperations.filter(({ body }) => body)))('%s', ([_name, ope
         expect(answer.status, `${member}: ${JSON.stringify(value)}`).toBe(400);
         const paths = [...refused(answer).keys()];
         expect(paths.map((each) => each.split('.')[0])).toContain(member);
-        expect(failure.parse(JSON.parse(answer.text)).error.message).toMatch(new RegExp(`^invalid ${kind}: \\w`));
+        expect(errorResponse.parse(JSON.parse(answer.text)).error.message).toMatch(new RegExp(`^invalid ${kind}: \\w`));
       }
     }
   });
@@ -145,7 +145,7 @@ describe.for(named(allOperations.filter(({ method }) => method !== 'GET')))('%s'
       const [head = '', body = ''] = await firstAnswer(socket);
       expect(head).toMatch(/^HTTP\/1\.1 413 /);
       expect(head).toContain('access-control-allow-origin: *');
-      expect(failure.parse(JSON.parse(body)).error.code).toBe('PAYLOAD_TOO_LARGE');
+      expect(errorResponse.parse(JSON.parse(body)).error.code).toBe('PAYLOAD_TOO_LARGE');
     }
   });
 });

@@ -1,8 +1,8 @@
-import { allOperations, failure } from '@sluice/contract';
+import { allOperations, errorResponse } from '@sluice/contract';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { answering, type CapabilityService, startCapabilityService } from '../../testing/capability-service.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
-import { answering, type CapabilityService, startCapabilityService } from '../testing/capability-service.ts';
 import { type Api, type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, named, needsWhatItNames, pathOf, staysOpen, undo } from './operations.fixture.ts';
 
@@ -107,7 +107,7 @@ describe.for(named(ENDING))('%s', ([_name, operation]) => {
     const own = method === 'GET' ? api : await startApi(context);
     if (own !== api) await makeAll(own);
     const sample = bodyFor(operation, upstream.url);
-    const body = sample && operation.answers[201] ? { ...sample, ...freshOf(sample) } : sample;
+    const body = sample && operation.responses[201] ? { ...sample, ...freshOf(sample) } : sample;
     const answers = [];
     for (const [end, headers] of [
       ['', {}],
@@ -122,7 +122,7 @@ describe.for(named(ENDING))('%s', ([_name, operation]) => {
       await undo(own, operation, answer, upstream.url);
     }
     const [plain, ...others] = answers;
-    expect(plain?.status).toBe(operation.answers[201] ? 201 : 200);
+    expect(plain?.status).toBe(operation.responses[201] ? 201 : 200);
     expect(others).toEqual([plain, plain, plain, plain]);
   });
 
@@ -190,7 +190,8 @@ describe.for(PATHS.filter((path) => path !== PASSED_ON))('%s', (path) => {
         const answer = await api.call(method, address + end, method === 'PATCH' ? {} : undefined);
         expect(answer.status, method).toBe(405);
         expect(String(answer.headers.allow).split(', ').sort(), method).toEqual(allowed);
-        if (method !== 'HEAD') expect(failure.parse(JSON.parse(answer.text)).error.code).toBe('METHOD_NOT_ALLOWED');
+        if (method !== 'HEAD')
+          expect(errorResponse.parse(JSON.parse(answer.text)).error.code).toBe('METHOD_NOT_ALLOWED');
       }
     }
   });

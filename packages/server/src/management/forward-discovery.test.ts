@@ -2,8 +2,8 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { modernClient, reply } from '../../../../test/fixtures/raw-client.ts';
 import { LIST_END, textResultText, toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
-import { declaring } from '../testing/declaring.ts';
-import { startTestService } from '../testing/service.ts';
+import { declaring } from '../../testing/declaring.ts';
+import { startTestService } from '../../testing/service.ts';
 import { startApi } from './api.fixture.ts';
 
 const PATH = '/api/v1/forwards';

@@ -1,10 +1,9 @@
-import type { TestContext } from 'vitest';
-import { expect, test, vi } from 'vitest';
+import { expect, type TestContext, test, vi } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
 import { HeldStore } from '../registry/fixtures/held-store.ts';
-import { DEFAULT_NAMESPACE } from '../registry/names.ts';
-import { addForward } from '../registry/operations/forwards.ts';
+import { addForward } from '../registry/operations-topology.ts';
 import { startApi } from './api.fixture.ts';
 
 /** An upstream that answers its lists of tools when the test says so. */

@@ -1,13 +1,11 @@
-import { type Forward as ForwardBody, operations, type Refreshed } from '@sluice/contract';
+import { type Forward as ForwardBody, operations, type RefreshResult } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
-import type { ForwardStatus } from '../forwards/forwards.ts';
-import type { Entry, Forward } from '../registry/entries.ts';
-import { DEFAULT_NAMESPACE } from '../registry/names.ts';
-import { namespaceOf } from '../registry/operations/submission.ts';
+import { DEFAULT_NAMESPACE, type Entry, type Forward } from '../registry/entries.ts';
+import { namespaceOf } from '../registry/operations.ts';
 import { Snapshot } from '../registry/snapshot.ts';
-import { RequestError, sendData, sendList } from './answer.ts';
-import type { ManagementContext } from './context.ts';
-import { route, routeWithBody } from './route.ts';
+import type { ForwardStatus } from '../upstreams/mcp/forwards.ts';
+import { RequestError, route, routeWithBody, sendData, sendList } from './route.ts';
+import type { ManagementContext } from './server.ts';
 
 /** Of a forward that was removed before it could be shown. */
 const REMOVED: ForwardStatus = { available: false, statusMessage: 'removed' };
@@ -50,7 +48,7 @@ export function forwardRoutes(app: FastifyInstance, { registry, forwards }: Mana
 
   route(app, refresh, async ({ name }, reply) => {
     await forwards.refresh(name);
-    const answer: Refreshed = { refreshed: name, ...countsOf(registry.current, name) };
+    const answer: RefreshResult = { refreshed: name, ...countsOf(registry.current, name) };
     return sendData(reply, JSON.stringify(answer));
   });
 }
@@ -71,7 +69,7 @@ function forwardBody(forward: Forward, snapshot: Snapshot, status: ForwardStatus
   };
 }
 
-function countsOf(snapshot: Snapshot, forward: string): Omit<Refreshed, 'refreshed'> {
+function countsOf(snapshot: Snapshot, forward: string): Omit<RefreshResult, 'refreshed'> {
   const { tool, resource, prompt } = snapshot.counts(forward);
   return { tools_discovered: tool, resources_discovered: resource, prompts_discovered: prompt };
 }

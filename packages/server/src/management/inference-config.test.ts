@@ -19,8 +19,8 @@ test('what is given is changed, and all of it is answered', async (context) => {
 
 test.for([
   [{}, 'upstream or capacity is required'],
-  [{ upstreams: 'h:1' }, 'upstreams is not known; known are upstream and capacity'],
-  [{ capacity: 5, model: 'm' }, 'model is not known; known are upstream and capacity'],
+  [{ upstreams: 'h:1' }, 'upstreams is not a known field; known fields: upstream, capacity'],
+  [{ capacity: 5, model: 'm' }, 'model is not a known field; known fields: upstream, capacity'],
   [{ capacity: -1 }, 'capacity '],
   [{ capacity: 1_000_001 }, 'capacity '],
   [{ capacity: 1.5 }, 'capacity '],

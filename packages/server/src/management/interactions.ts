@@ -2,11 +2,45 @@ import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { operations } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
-import type { Interaction } from '../inference/interaction.ts';
-import { sendData } from './answer.ts';
-import type { ManagementContext } from './context.ts';
-import { interactionJson, type JsonPieces } from './interaction-json.ts';
-import { route } from './route.ts';
+import { httpUpstream, InvalidSettingError, quote } from '../http/address.ts';
+import type { Interaction, RecordedBody } from '../inference/interaction-store.ts';
+import type { InferenceChange, InferenceSettings } from '../inference/settings.ts';
+import { RequestError, route, routeWithBody, sendData } from './route.ts';
+import type { ManagementContext } from './server.ts';
+
+/** Pieces of JSON, texts or bytes, that follow each other. */
+export type JsonPieces = Generator<string | Buffer>;
+
+/** An interaction as it is answered (decisions 2.9). Bodies that are JSON are handed on as they were sent. */
+export function* interactionJson(interaction: Interaction, withBodies: boolean): JsonPieces {
+  const { request, response } = interaction;
+  const head = {
+    epoch_ms: interaction.epochMs,
+    path: interaction.path,
+    conversation_id: interaction.conversationId,
+    completion_id: interaction.completionId,
+    model: interaction.model,
+  };
+  yield JSON.stringify(head).slice(0, -1);
+  if (withBodies) {
+    yield ',"request_body":';
+    yield bodyJson(request);
+    yield ',"response_body":';
+    yield bodyJson(response);
+  }
+  const rest = {
+    status_code: interaction.statusCode,
+    duration_ms: interaction.durationMs,
+    ...(request.truncated && { request_truncated: true }),
+    ...(response.truncated && { response_truncated: true }),
+  };
+  yield `,${JSON.stringify(rest).slice(1)}`;
+}
+
+function bodyJson({ body }: RecordedBody): string | Buffer {
+  if (body === undefined) return 'null';
+  return body.isJson ? body.bytes : JSON.stringify(body.bytes.toString());
+}
 
 /** Bytes that are put together in one turn of the event loop; an answer in one piece has fewer. */
 const SLICE = 128 * 1024;
@@ -78,4 +112,26 @@ async function* inEnvelope(first: Buffer, others: Iterable<Buffer>): AsyncGenera
     yield slice;
   }
   yield Buffer.from(',"error":null}');
+}
+
+/** `/api/v1/config/inference`: where the inference listener forwards to, and how much it records (decisions 4.4). */
+export function inferenceConfigRoutes(app: FastifyInstance, { inference }: ManagementContext): void {
+  const { configure } = operations.inference;
+
+  routeWithBody(app, configure, async ({ body: { upstream, capacity } }, reply) => {
+    set(inference, { upstream, capacity });
+    return sendData(reply, JSON.stringify({ upstream: inference.upstreamText, capacity: inference.capacity }));
+  });
+}
+
+function set(inference: InferenceSettings, change: InferenceChange): void {
+  try {
+    inference.set(change);
+  } catch (error) {
+    if (!(error instanceof InvalidSettingError)) throw error;
+    const message = `${quote(change.upstream ?? '')} ${error.message}; accepted: ${httpUpstream.accepts}`;
+    throw new RequestError('BAD_REQUEST', `invalid ${operations.inference.configure.body.kind}: upstream ${message}`, [
+      { path: 'upstream', message },
+    ]);
+  }
 }

@@ -1,4 +1,4 @@
-import { failure } from '@sluice/contract';
+import { errorResponse } from '@sluice/contract';
 import { beforeAll, expect, test } from 'vitest';
 import { type SharedApi, startSharedApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
@@ -31,7 +31,7 @@ test.for([
     expect(answer.headers.allow).toBeUndefined();
     if (method === 'HEAD') continue;
     const message = `path not found: ${path}`;
-    expect(failure.parse(JSON.parse(answer.text))).toEqual({ data: null, error: { code: 'NOT_FOUND', message } });
+    expect(errorResponse.parse(JSON.parse(answer.text))).toEqual({ data: null, error: { code: 'NOT_FOUND', message } });
   }
   const matching = documented.filter((each) => new RegExp(`^${each.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path));
   expect(matching).toEqual([]);

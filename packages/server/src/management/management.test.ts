@@ -1,10 +1,9 @@
 import { connect } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
-import { failure } from '@sluice/contract';
+import { errorResponse } from '@sluice/contract';
 import { expect, test } from 'vitest';
-import { createEntry } from '../registry/operations/entries.ts';
-import { memoryStore } from '../registry/store/memory.ts';
-import type { Store } from '../registry/store/store.ts';
+import { createEntry } from '../registry/operations.ts';
+import { memoryStore, type Store } from '../registry/store/store.ts';
 import { startApi } from './api.fixture.ts';
 
 const TOOL = { name: 't', description: '', uri: 'http://u/mcp', toolType: 'custom', input_schema: {} };
@@ -61,7 +60,7 @@ test('an unknown path is 404 in the envelope', async (context) => {
   ]) {
     const answer = await api.call('GET', path);
     expect(answer.status, path).toBe(404);
-    expect(failure.parse(JSON.parse(answer.text)).error.code).toBe('NOT_FOUND');
+    expect(errorResponse.parse(JSON.parse(answer.text)).error.code).toBe('NOT_FOUND');
   }
 });
 
@@ -159,16 +158,16 @@ test('a validation error names the member and lists all of them', async (context
   expect(answer.status).toBe(400);
   expect(answer.error).toEqual({
     code: 'BAD_REQUEST',
-    message: 'invalid tool: name expected string, received number',
+    message: 'invalid tool: name must be a string',
     details: [
-      { path: 'name', message: 'expected string, received number' },
+      { path: 'name', message: 'must be a string' },
       { path: 'uri', message: 'is required' },
       { path: 'toolType', message: 'is required' },
       { path: 'input_schema', message: 'is required' },
-      { path: 'labels.team', message: 'expected string, received number' },
+      { path: 'labels.team', message: 'must be a string' },
     ],
   });
-  expect(failure.safeParse(JSON.parse(answer.text)).success).toBe(true);
+  expect(errorResponse.safeParse(JSON.parse(answer.text)).success).toBe(true);
 });
 
 test('a body over 1 MiB is 413, and one of exactly 1 MiB is read', async (context) => {

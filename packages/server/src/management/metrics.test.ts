@@ -1,7 +1,7 @@
 import { metrics as metricsOutput } from '@sluice/contract';
 import { expect, onTestFinished, test } from 'vitest';
 import { post } from '../../../../test/fixtures/raw-client.ts';
-import { startTestService } from '../testing/service.ts';
+import { startTestService } from '../../testing/service.ts';
 
 /** A service, and what its counters say. */
 async function startCounted() {

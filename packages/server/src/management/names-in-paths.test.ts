@@ -25,7 +25,7 @@ const NAMES = [
   '"',
 ];
 
-const MAKERS = allOperations.filter(({ answers, body }) => answers[201] && body?.kind !== 'namespace');
+const MAKERS = allOperations.filter(({ responses, body }) => responses[201] && body?.kind !== 'namespace');
 
 test.for(MAKERS.map((operation) => [operation.path, operation] as const))(
   'of %s any name is found again where Location says, and under no other',

@@ -21,8 +21,8 @@ const BODIES: Readonly<Record<string, object>> = {
 };
 
 /** True of an answer that stays open: an event stream. */
-export function staysOpen({ answers }: Operation): boolean {
-  return Object.values(answers).some(({ events }) => events);
+export function staysOpen({ responses }: Operation): boolean {
+  return Object.values(responses).some(({ eventStream }) => eventStream);
 }
 
 /** Operations under the words that name a test. */
@@ -39,7 +39,7 @@ export function bodyFor({ body }: Operation, address = DEAD): object | undefined
 }
 
 /** The operation's path, with this in the place of a name; unless given, what {@link makeOneOfEach} makes. */
-export function pathOf({ path, parameter }: Operation, name = parameter ? '1' : 'x'): string {
+export function pathOf({ path, pathParameter: parameter }: Operation, name = parameter ? '1' : 'x'): string {
   return path.replace(/\{\w+\}/, name);
 }
 
@@ -49,7 +49,7 @@ export function pathOf({ path, parameter }: Operation, name = parameter ? '1' : 
  */
 export async function makeOneOfEach(api: Api, address: string): Promise<void> {
   for (const operation of allOperations) {
-    if (operation.answers[201]) await make(api, operation, address);
+    if (operation.responses[201]) await make(api, operation, address);
   }
   const { replace } = operations.evaluators;
   const { status } = await api.call(replace.method, replace.path, bodyFor(replace));
@@ -57,7 +57,7 @@ export async function makeOneOfEach(api: Api, address: string): Promise<void> {
 }
 
 /** Whether there is something that the operation needs, which its path names. */
-export function needsWhatItNames({ path, failures }: Operation): boolean {
+export function needsWhatItNames({ path, errors: failures }: Operation): boolean {
   return path.includes('{') && failures.includes('NOT_FOUND');
 }
 
@@ -70,7 +70,7 @@ export async function undo(api: Api, operation: Operation, { location }: Answere
   if (location !== '') expect((await api.call('DELETE', location)).status, location).toBe(200);
   // Clearing a list leaves nothing to make again, nor does what need not be there.
   if (method !== 'DELETE' || !needsWhatItNames(operation)) return;
-  const maker = allOperations.find(({ answers, path: made }) => answers[201] && path === `${made}/{name}`);
+  const maker = allOperations.find(({ responses, path: made }) => responses[201] && path === `${made}/{name}`);
   if (!maker) throw new Error(`nothing makes again what DELETE ${path} deletes`);
   await make(api, maker, address);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Sample, sampleOf, samplesOf } from '../testing/prometheus-text.ts';
+import { type Sample, sampleOf, samplesOf } from '../../testing/prometheus-text.ts';
 import { type Api, startApi } from './api.fixture.ts';
 
 /** Not by `call`, which reads JSON. */

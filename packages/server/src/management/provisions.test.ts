@@ -1,9 +1,9 @@
 import { type Metadata, status } from '@grpc/grpc-js';
-import { provisioned } from '@sluice/contract';
+import { provisionResult } from '@sluice/contract';
 import { expect, type TestContext, test } from 'vitest';
-import type { ProvisionReply } from '../bridge/generated/tool/ProvisionReply.ts';
-import type { ProvisionRequest__Output } from '../bridge/generated/tool/ProvisionRequest.ts';
-import { answering, Refusal, startCapabilityService } from '../testing/capability-service.ts';
+import { answering, Refusal, startCapabilityService } from '../../testing/capability-service.ts';
+import type { ProvisionReply } from '../upstreams/grpc/generated/tool/ProvisionReply.ts';
+import type { ProvisionRequest__Output } from '../upstreams/grpc/generated/tool/ProvisionRequest.ts';
 import { startApi } from './api.fixture.ts';
 
 const SERVICES = '/api/v1/services';
@@ -48,7 +48,7 @@ test('name, configuration and secrets are handed to the service as they are, and
       size: { type: '', description: '', required: false },
     },
   });
-  expect(provisioned.parse(answer.data)).toEqual(answer.data);
+  expect(provisionResult.parse(answer.data)).toEqual(answer.data);
   expect(seen).toEqual([
     {
       uri: 'weather://crm',
@@ -85,7 +85,7 @@ test('a member that nobody knows is 400 and nothing is asked, so that no secret 
     seen.push(request);
     return {};
   });
-  const message = 'is not known; known are name, configuration, secrets, uri';
+  const message = 'is not a known field; known fields: name, configuration, secrets, uri';
   expect(await api.call('POST', PATH, { name: 'crm', secret: SECRET })).toMatchObject({
     status: 400,
     error: { message: `invalid provision: secret ${message}`, details: [{ path: 'secret', message }] },

@@ -1,6 +1,6 @@
 import { openApiDocument } from '@sluice/contract/openapi';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { VERSION } from '../config/version.ts';
+import { VERSION } from '../telemetry/version.ts';
 import { type SharedApi, startSharedApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
 

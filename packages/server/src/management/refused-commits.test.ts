@@ -2,8 +2,8 @@ import { allOperations } from '@sluice/contract';
 import { expect, test } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { declaring } from '../../testing/declaring.ts';
 import { HeldStore } from '../registry/fixtures/held-store.ts';
-import { declaring } from '../testing/declaring.ts';
 import { startApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, named, pathOf } from './operations.fixture.ts';
 
@@ -47,6 +47,6 @@ test.for(named(STORING))(
     expect(api.log.filter((line) => line.includes('the disk is full')).length).toBeGreaterThan(0);
     // It goes through as soon as the disk takes it.
     const again = await api.call(operation.method, pathOf(operation), body);
-    expect(Object.keys(operation.answers)).toContain(String(again.status));
+    expect(Object.keys(operation.responses)).toContain(String(again.status));
   },
 );

@@ -1,13 +1,12 @@
 import { operations } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
-import { serviceRequestId } from '../bridge/request-id.ts';
 import type { ServiceEntry } from '../registry/entries.ts';
-import { findServices, registerService, removeServices } from '../registry/operations/services.ts';
-import { serviceBody } from '../registry/service-body.ts';
-import { correlationOf } from '../telemetry/tool-calls/correlation.ts';
-import { sendData, sendList } from './answer.ts';
-import type { ManagementContext } from './context.ts';
-import { route, routeWithBody } from './route.ts';
+import { findServices, registerService, removeServices } from '../registry/operations-topology.ts';
+import { serviceBody } from '../registry/serialize.ts';
+import { correlationOf } from '../telemetry/correlation.ts';
+import { serviceRequestId } from '../upstreams/grpc/tools.ts';
+import { route, routeWithBody, sendData, sendList } from './route.ts';
+import type { ManagementContext } from './server.ts';
 
 /** `/api/v1/services` (specification, "Endpoints"; decisions 2.8, 4.1, 4.2). */
 export function serviceRoutes(

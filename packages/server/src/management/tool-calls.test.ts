@@ -3,10 +3,9 @@ import { get as httpGet, type IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { operations, toolCallEvent } from '@sluice/contract';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';
+import { startTestService } from '../../testing/service.ts';
 import { begun, identity } from '../telemetry/tool-calls/identities.fixture.ts';
-import { codeSummary, toolSummary } from '../telemetry/tool-calls/request-summary.ts';
-import { startTestService } from '../testing/service.ts';
+import { codeSummary, contentOfTexts, toolSummary } from '../telemetry/tool-calls/report.ts';
 import { type Api, startApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
 

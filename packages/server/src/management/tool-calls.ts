@@ -1,12 +1,93 @@
-import { KEPT_TOOL_CALL_EVENTS, MOST_TOOL_CALL_WATCHERS, operations } from '@sluice/contract';
+import { Readable } from 'node:stream';
+import { MAX_TOOL_CALL_STREAMS, operations, TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
+import type { LongStream } from '../mcp/long-streams.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import { eventOf } from '../telemetry/tool-calls/tool-call-record.ts';
-import { RequestError, sendList } from './answer.ts';
-import type { ManagementContext } from './context.ts';
-import { EventTexts } from './event-texts.ts';
-import { route } from './route.ts';
-import { ToolCallStream } from './tool-call-stream.ts';
+import {
+  type EventCursor,
+  eventOf,
+  type ToolCallEvents,
+  type ToolCallListener,
+  type ToolCallRecord,
+} from '../telemetry/tool-calls/events.ts';
+import { RequestError, route, sendList } from './route.ts';
+import type { ManagementContext } from './server.ts';
+
+/**
+ * What an event is in an event stream: made when it is first sent, shared by all streams, and there for as long as one of
+ * them has it to send. Each stream on its own would hold up calls, and take memory, as many times as there are watchers.
+ */
+export class EventTexts {
+  readonly #made = new WeakMap<ToolCallRecord, WeakRef<Buffer>>();
+
+  of(record: ToolCallRecord): Buffer {
+    const made = this.#made.get(record)?.deref();
+    if (made) return made;
+    const event = eventOf(record);
+    const text = Buffer.from(`event: ${event.eventType}\nid: ${event.eventId}\ndata: ${JSON.stringify(event)}\n\n`);
+    this.#made.set(record, new WeakRef(text));
+    return text;
+  }
+}
+
+/**
+ * What one client is told of tool calls as they go on, as server-sent events (decisions 6). It is read as fast as its client
+ * reads it. It breaks off when the client is too far behind, so that the client knows that it missed something.
+ */
+export class ToolCallStream extends Readable implements LongStream, ToolCallListener {
+  readonly #events: EventCursor;
+  readonly #texts: EventTexts;
+  readonly #onLost: () => void;
+
+  /** `onLost` is called when the client is too far behind. */
+  constructor(events: Pick<ToolCallEvents, 'listen'>, texts: EventTexts, onLost: () => void) {
+    super();
+    this.#texts = texts;
+    this.#onLost = onLost;
+    this.#events = events.listen(this);
+    // The client is to have its head before something happens.
+    this.keepAlive();
+  }
+
+  /**
+   * Asked for more: that is one event at least, where there is one. Node asks while what there is still fills the buffer,
+   * and not again before something came.
+   */
+  override _read(): void {
+    if (this.#pushNext()) this.ready();
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.#events.close();
+    done(error);
+  }
+
+  ready(): void {
+    while (this.readableLength < this.readableHighWaterMark && this.#pushNext());
+  }
+
+  lost(): void {
+    this.#onLost();
+    this.destroy();
+  }
+
+  keepAlive(): void {
+    // A client that has not read what there is needs no sign of life.
+    if (this.readableLength === 0) this.push(':\n\n');
+  }
+
+  end(): void {
+    this.#events.close();
+    this.push(null);
+  }
+
+  /** False when all events were read. */
+  #pushNext(): boolean {
+    const record = this.#events.next();
+    if (record) this.push(this.#texts.of(record));
+    return record !== undefined;
+  }
+}
 
 const DEFAULT_LIMIT = 100;
 
@@ -27,10 +108,10 @@ export function toolCallRoutes(
   });
 
   route(app, notifications, (_request, reply) => {
-    if (watching >= MOST_TOOL_CALL_WATCHERS) {
+    if (watching >= MAX_TOOL_CALL_STREAMS) {
       throw new RequestError(
         'UNAVAILABLE',
-        `${MOST_TOOL_CALL_WATCHERS} clients watch tool calls already, and no more can: try again when one has left`,
+        `${MAX_TOOL_CALL_STREAMS} clients watch tool calls already, and no more can: try again when one has left`,
       );
     }
     reply.type('text/event-stream').header('cache-control', 'no-store');
@@ -38,7 +119,7 @@ export function toolCallRoutes(
     if (reply.request.method === 'HEAD') return reply.send('');
     const stream = new ToolCallStream(toolCalls, texts, () =>
       log.info('a client that watches tool calls is disconnected: it is too far behind', {
-        behind: KEPT_TOOL_CALL_EVENTS,
+        behind: TOOL_CALL_EVENT_CAPACITY,
       }),
     );
     watching++;

@@ -1,9 +1,8 @@
 import { toolInput, tool as toolOutput } from '@sluice/contract';
-import type { TestContext } from 'vitest';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, type TestContext, test } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
-import { declaring } from '../testing/declaring.ts';
+import { declaring } from '../../testing/declaring.ts';
 import { type Api, startApi } from './api.fixture.ts';
 
 const PATH = '/api/v1/tools';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { readAll } from '../../../../test/fixtures/raw-exchange.ts';
-import { startTestService } from '../testing/service.ts';
+import { startTestService } from '../../testing/service.ts';
 
 test('a client hears what could not be read of its request, also while it goes on sending', async () => {
   const service = await startTestService();

@@ -1,10 +1,8 @@
+import type { Era } from '@sluice/protocol/mcp/constants';
 import { describe, expect, it } from 'vitest';
-import type { Forward, KnownCatalogue } from '../registry/entries.ts';
-import { DEFAULT_NAMESPACE } from '../registry/names.ts';
+import { DEFAULT_NAMESPACE, type Forward, type KnownCatalogue } from '../registry/entries.ts';
 import { emptyNamespace, Snapshot } from '../registry/snapshot.ts';
-import { advertisedCapabilities } from './advertised-capabilities.ts';
-import type { Era } from './protocol.ts';
-import { type Declaration, declarationsTo, forwardForMethod } from './upstream-capabilities.ts';
+import { advertisedCapabilities, type Declaration, declarationsTo, forwardForMethod } from './server-info.ts';
 
 /** What upstreams named `a`, `b`, ... declare; an era may be put in front of the JSON text (`modern {...}`). */
 function declarations(...texts: readonly string[]): Declaration[] {

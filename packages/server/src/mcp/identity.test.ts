@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { Forward } from '../registry/entries.ts';
-import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from '../registry/names.ts';
+import { DEFAULT_NAMESPACE, type Forward, type Namespace, parseNamespace } from '../registry/entries.ts';
 import { emptyNamespace, Snapshot } from '../registry/snapshot.ts';
 import type { ClientProfile } from './client-profile.ts';
-import { discoverResult, initializeResult, negotiate } from './identity.ts';
+import { discoverResult, initializeResult, negotiate } from './server-info.ts';
 
 /** Capabilities that every namespace has. */
 const ALWAYS = { tools: { listChanged: true }, resources: { listChanged: true }, prompts: { listChanged: true } };

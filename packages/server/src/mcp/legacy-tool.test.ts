@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { legacyTool } from './legacy-tool.ts';
+import { legacyTool } from './client-profile.ts';
 
 const INPUT = '"inputSchema":{"type":"object"}';
 

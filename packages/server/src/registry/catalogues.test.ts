@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { applyCatalogues, type FoundCatalogue } from './catalogues.ts';
+import { applyCatalogues, type FoundCatalogue } from './catalogs.ts';
 import type { Entry, Forward, Kind } from './entries.ts';
 import { HeldStore } from './fixtures/held-store.ts';
 import { pictured, stateOf } from './fixtures/state.ts';
 import { addForward, catalogue, items } from './fixtures/upstreams.ts';
-import { createEntry, removeEntry, updateEntry } from './operations/entries.ts';
+import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { Registry } from './registry.ts';
 
 /** A registry with one forward, `up`. */

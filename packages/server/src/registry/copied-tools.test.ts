@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type RawClient, reply } from '../../../../test/fixtures/raw-client.ts';
 import { textResultText, toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
-import { client, eras, relayTests } from '../testing/relay.ts';
-import { startTestService } from '../testing/service.ts';
-import { DEFAULT_NAMESPACE, parseNamespace } from './names.ts';
-import { copyTools } from './operations/copy-tools.ts';
+import { client, eras, relayTests } from '../../testing/relay.ts';
+import { startTestService } from '../../testing/service.ts';
+import { DEFAULT_NAMESPACE, parseNamespace } from './entries.ts';
+import { copyTools } from './operations-topology.ts';
 import { picture, Registry } from './registry.ts';
-import { fileStore } from './store/file.ts';
+import { fileStore } from './store/file-store.ts';
 
 const { upstreamWith, onEnd } = relayTests();
 

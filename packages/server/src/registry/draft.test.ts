@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { applyCatalogues } from './catalogues.ts';
+import { applyCatalogues } from './catalogs.ts';
 import { Draft } from './draft.ts';
+import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './entries.ts';
 import { addForward, catalogue, items, view } from './fixtures/upstreams.ts';
-import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './names.ts';
-import { createEntry, removeEntry, updateEntry } from './operations/entries.ts';
-import { registerService, removeServices } from './operations/services.ts';
+import { createEntry, removeEntry, updateEntry } from './operations.ts';
+import { registerService, removeServices } from './operations-topology.ts';
 import { Snapshot } from './snapshot.ts';
 
 function namespace(name: string): Namespace {

@@ -1,25 +1,25 @@
-import { serviceId } from '@sluice/contract';
+import { serviceKey } from '@sluice/contract';
 import {
+  DEFAULT_NAMESPACE,
   type Entry,
   entryId,
   type Forward,
   KINDS,
   type Kind,
   type Labels,
+  type Namespace,
+  parseNamespace,
   SECTION,
   type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
-import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './names.ts';
-import type { DraftServices, Services } from './services.ts';
-import type { DraftShelf, Shelf } from './shelf.ts';
-import { emptyNamespace, type NamespaceState, Snapshot } from './snapshot.ts';
+import type { DraftIndex, EntryIndex } from './index.ts';
+import { type DraftServices, emptyNamespace, type NamespaceState, type Services, Snapshot } from './snapshot.ts';
 import type { Change, Section } from './store/store.ts';
-import { storedForward, storedNamespace, storedService } from './stored.ts';
-import { storedEntry } from './stored-entry.ts';
+import { storedEntry, storedForward, storedNamespace, storedService } from './stored.ts';
 
 /** What a published state changed, for those who tell clients of it. */
-export interface Touched {
+export interface ChangedLists {
   readonly namespace: Namespace;
   readonly kind: Kind;
 }
@@ -29,7 +29,7 @@ export class Draft {
   #namespaces: Map<Namespace, NamespaceState>;
   #forwards: Map<string, Forward>;
   readonly #foreign: Map<Section, readonly string[]>;
-  readonly #shelves = new Map<Namespace, Partial<Record<Kind, DraftShelf>>>();
+  readonly #shelves = new Map<Namespace, Partial<Record<Kind, DraftIndex>>>();
   readonly #services: Services;
   #draftServices: DraftServices | undefined;
   #next: number;
@@ -146,7 +146,7 @@ export class Draft {
   serviceById(id: string): ServiceEntry | undefined {
     const parts: unknown = JSON.parse(id);
     const [name] = Array.isArray(parts) ? parts : [];
-    return typeof name === 'string' ? this.servicesNamed(name).find((entry) => serviceId(entry) === id) : undefined;
+    return typeof name === 'string' ? this.servicesNamed(name).find((entry) => serviceKey(entry) === id) : undefined;
   }
 
   /** Adds a service, or replaces the one of the same key. */
@@ -158,7 +158,7 @@ export class Draft {
   /** Removes services of this name, all at once: there may be thousands of one. */
   removeServices(name: string, gone: readonly ServiceEntry[]): void {
     this.#changeableServices(name).remove(name, new Set(gone));
-    for (const entry of gone) this.#recordRemoval('services', serviceId(entry));
+    for (const entry of gone) this.#recordRemoval('services', serviceKey(entry));
   }
 
   /** Keeps a stored record that this version has no use for. */
@@ -214,8 +214,8 @@ export class Draft {
   }
 
   /** Ends the draft: the state it describes, and which lists differ from the base's. */
-  finish(): { snapshot: Snapshot; touched: Touched[] } {
-    const touched: Touched[] = [];
+  finish(): { snapshot: Snapshot; touched: ChangedLists[] } {
+    const touched: ChangedLists[] = [];
     for (const [namespace, drafts] of this.#shelves) {
       const state = this.#namespaces.get(namespace);
       if (!state) continue;
@@ -264,11 +264,11 @@ export class Draft {
     return this.#namespaces.get(namespace)?.shelves[kind].counts.has(forward) ?? false;
   }
 
-  #read(namespace: Namespace, kind: Kind): DraftShelf | Shelf | undefined {
+  #read(namespace: Namespace, kind: Kind): DraftIndex | EntryIndex | undefined {
     return this.#shelves.get(namespace)?.[kind] ?? this.#namespaces.get(namespace)?.shelves[kind];
   }
 
-  #changeable({ namespace, kind, key }: Entry): DraftShelf {
+  #changeable({ namespace, kind, key }: Entry): DraftIndex {
     const shelf = this.#write(namespace, kind);
     const claims = shelf.claims(key);
     this.#undo?.push(() => shelf.set(key, claims));
@@ -283,14 +283,14 @@ export class Draft {
     return services;
   }
 
-  #write(namespace: Namespace, kind: Kind): DraftShelf {
+  #write(namespace: Namespace, kind: Kind): DraftIndex {
     const drafts = this.#shelves.get(namespace) ?? {};
     this.#shelves.set(namespace, drafts);
     drafts[kind] ??= this.#shelf(namespace, kind).copy();
     return drafts[kind];
   }
 
-  #shelf(namespace: Namespace, kind: Kind): Shelf {
+  #shelf(namespace: Namespace, kind: Kind): EntryIndex {
     return (this.#namespaces.get(namespace) ?? emptyNamespace(namespace)).shelves[kind];
   }
 }

@@ -1,6 +1,5 @@
 import type { ServiceType } from '@sluice/contract';
-import type { JsonObject } from '@sluice/json/lossless';
-import type { Namespace } from './names.ts';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Section } from './store/store.ts';
 
 /** What a namespace offers: each kind has keys, lists and clashes of its own. Templates are resources. */
@@ -160,3 +159,18 @@ export interface CacheHint {
   readonly ttlMs: number;
   readonly cacheScope: 'public' | 'private';
 }
+
+declare const brand: unique symbol;
+
+/** A valid namespace name (specification, "Namespace"). Made only by {@link parseNamespace}. */
+export type Namespace = string & { readonly [brand]: 'Namespace' };
+
+const NAMESPACE = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/** The name as a namespace, or undefined when it breaks the rule: 1 to 63 of `a-z 0-9 -`, a letter or digit at both ends. */
+export function parseNamespace(name: string): Namespace | undefined {
+  return NAMESPACE.test(name) ? (name as Namespace) : undefined;
+}
+
+/** The namespace that always exists, and that entries go to when they name none. */
+export const DEFAULT_NAMESPACE = 'default' as Namespace;

@@ -1,10 +1,8 @@
-import { type JsonObject, parseLossless } from '@sluice/json/lossless';
+import { type JsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
-import type { Entry, Kind } from './entries.ts';
-import { entryJson, mcpName, restName } from './json.ts';
-import { DEFAULT_NAMESPACE } from './names.ts';
-import { render } from './render.ts';
-import { picturedEntry, readEntry, storedEntry } from './stored-entry.ts';
+import { DEFAULT_NAMESPACE, type Entry, type Kind } from './entries.ts';
+import { entryJson, mcpName, render, restName } from './serialize.ts';
+import { readEntry, snapshotEntry, storedEntry } from './stored.ts';
 
 function object(json: string): JsonObject {
   return Object(parseLossless(json));
@@ -227,9 +225,9 @@ describe.each(ENTRIES)('%s', (_what, entry) => {
   });
 
   test('comes back from the file, shadowed or not', () => {
-    expect(read(picturedEntry(entry, false))).toEqual({ entry, shadowed: false });
-    expect(read(picturedEntry(entry, true))).toEqual({ entry, shadowed: true });
-    expect(() => JSON.parse(picturedEntry(entry, true))).not.toThrow();
+    expect(read(snapshotEntry(entry, false))).toEqual({ entry, shadowed: false });
+    expect(read(snapshotEntry(entry, true))).toEqual({ entry, shadowed: true });
+    expect(() => JSON.parse(snapshotEntry(entry, true))).not.toThrow();
   });
 
   test('is in the file as the management API shows it, and more', () => {
@@ -258,7 +256,7 @@ test("variants of an upstream's object come back as they were spelled, each for 
   ];
   const found = { forward: 'up', upstreamKey: 'a', offers, overrides: {} };
   const entry = render({ ...base, discovered: found });
-  for (const json of [storedEntry(entry), picturedEntry(entry, false)]) {
+  for (const json of [storedEntry(entry), snapshotEntry(entry, false)]) {
     expect(
       entryOf(
         readEntry(

@@ -1,12 +1,10 @@
 import { expect, test } from 'vitest';
-import { applyCatalogues, type FoundCatalogue } from './catalogues.ts';
+import { applyCatalogues, type FoundCatalogue, keptCatalogues } from './catalogs.ts';
 import type { Draft } from './draft.ts';
-import type { Forward } from './entries.ts';
-import { keptCatalogues } from './kept-catalogues.ts';
-import { DEFAULT_NAMESPACE } from './names.ts';
-import { addForward } from './operations/forwards.ts';
+import { DEFAULT_NAMESPACE, type Forward } from './entries.ts';
+import { addForward } from './operations-topology.ts';
 import { Registry } from './registry.ts';
-import { memoryStore } from './store/memory.ts';
+import { memoryStore } from './store/store.ts';
 
 const item = (key: string, era: string) => ({ key, json: `{"key":"${key}","era":"${era}"}` });
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { LayeredMap } from './layered-map.ts';
+import { LayeredMap } from './index.ts';
 
 const KEYS = fc.integer({ min: 0, max: 3_000 }).map(String);
 const CHANGES = fc.array(fc.tuple(KEYS, fc.option(fc.integer(), { nil: undefined })), { maxLength: 2_000 });

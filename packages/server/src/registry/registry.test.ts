@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import { HeldStore, stored } from './fixtures/held-store.ts';
 import { addForward } from './fixtures/upstreams.ts';
-import { createEntry, removeEntry } from './operations/entries.ts';
+import { createEntry, removeEntry } from './operations.ts';
 import { Registry } from './registry.ts';
 import { StoreError } from './store/store.ts';
 

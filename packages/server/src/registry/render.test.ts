@@ -1,8 +1,7 @@
-import { type JsonObject, parseLossless } from '@sluice/json/lossless';
+import { type JsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
-import type { Entry, Kind } from './entries.ts';
-import { DEFAULT_NAMESPACE } from './names.ts';
-import { render } from './render.ts';
+import { DEFAULT_NAMESPACE, type Entry, type Kind } from './entries.ts';
+import { render } from './serialize.ts';
 
 function object(json: string): JsonObject {
   return Object(parseLossless(json));

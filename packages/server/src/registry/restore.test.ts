@@ -1,21 +1,17 @@
 import type { ServiceInput } from '@sluice/contract';
-import { seeded } from '@sluice/json/fixtures/documents';
-import { parseLossless } from '@sluice/json/lossless';
+import { seeded } from '@sluice/protocol/json/fixtures/documents';
+import { parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
-import { applyCatalogues, type FoundCatalogue } from './catalogues.ts';
+import { applyCatalogues, type FoundCatalogue } from './catalogs.ts';
 import type { Draft } from './draft.ts';
-import { type Entry, KINDS } from './entries.ts';
+import { DEFAULT_NAMESPACE, type Entry, KINDS, parseNamespace } from './entries.ts';
 import { HeldStore, stored } from './fixtures/held-store.ts';
 import { pictured, stateOf } from './fixtures/state.ts';
 import { addForward, catalogue } from './fixtures/upstreams.ts';
-import { entryJson } from './json.ts';
-import { DEFAULT_NAMESPACE, parseNamespace } from './names.ts';
-import { copyTools, type ToolCopy } from './operations/copy-tools.ts';
-import { createEntry, removeEntry, updateEntry } from './operations/entries.ts';
-import { registerService, removeServices } from './operations/services.ts';
-import type { Submission } from './operations/submission.ts';
+import { createEntry, type EntryInput, removeEntry, updateEntry } from './operations.ts';
+import { copyTools, registerService, removeServices, type ToolCopy } from './operations-topology.ts';
 import { Registry } from './registry.ts';
-import { serviceMembers } from './service-body.ts';
+import { entryJson, serviceMembers } from './serialize.ts';
 import type { Loaded } from './store/store.ts';
 
 async function restored(loaded: Partial<Loaded>): Promise<{ registry: Registry; problems: string[] }> {
@@ -93,7 +89,7 @@ class Life {
     updateEntry(draft, entry.kind, { name: entry.name, namespace: entry.namespace, uri: entry.key }, changed);
   }
 
-  #submission(): Submission {
+  #submission(): EntryInput {
     return {
       name: this.#word(),
       namespace: this.#namespace(),
@@ -309,7 +305,7 @@ describe('a file written by hand', () => {
       'an entry of resources in registry.json cannot be used: no location for resource "r"',
       'an entry of services in registry.json cannot be used: serviceType is required',
       'an entry of services in registry.json cannot be used: name is required',
-      'an entry of services in registry.json cannot be used: port contradicts address',
+      'an entry of services in registry.json cannot be used: port does not match address',
     ]);
     await registry.commit((draft) => createEntry(draft, 'tool', { name: 'new' }));
     await registry.commit((draft) =>

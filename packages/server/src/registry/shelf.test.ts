@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { type Entry, type KnownCatalogue, type Labels, TEMPLATE_LABEL } from './entries.ts';
+import { DEFAULT_NAMESPACE, type Entry, type KnownCatalogue, type Labels, TEMPLATE_LABEL } from './entries.ts';
 import { catalogue, view } from './fixtures/upstreams.ts';
-import { DEFAULT_NAMESPACE } from './names.ts';
-import { render } from './render.ts';
-import { type CatalogueView, Shelf } from './shelf.ts';
+import { type CatalogueView, EntryIndex } from './index.ts';
+import { render } from './serialize.ts';
 
 interface Made {
   readonly kind?: Entry['kind'];
@@ -22,13 +21,13 @@ function entry(key: string, source: number, made: Made = {}): Entry {
   return render({ ...base, discovered, definition: {} });
 }
 
-function shelf(...entries: readonly Entry[]): Shelf {
-  const draft = new Shelf().copy();
+function shelf(...entries: readonly Entry[]): EntryIndex {
+  const draft = new EntryIndex().copy();
   for (const one of entries) draft.put(one);
   return draft.publish();
 }
 
-function changed(before: Shelf, change: (draft: ReturnType<Shelf['copy']>) => void): Shelf {
+function changed(before: EntryIndex, change: (draft: ReturnType<EntryIndex['copy']>) => void): EntryIndex {
   const draft = before.copy();
   change(draft);
   return draft.publish();

@@ -1,8 +1,91 @@
-import { byOrder, type Entry, type Forward, KINDS, type Kind, type Labels, type UnknownMembers } from './entries.ts';
-import type { Namespace } from './names.ts';
-import { Services } from './services.ts';
-import { Shelf } from './shelf.ts';
+import { serviceKey } from '@sluice/contract';
+import { matchTemplate } from '@sluice/protocol/mcp/uri-template';
+import {
+  byOrder,
+  type Entry,
+  type Forward,
+  isTemplate,
+  KINDS,
+  type Kind,
+  type Labels,
+  type Namespace,
+  type ServiceEntry,
+  type UnknownMembers,
+} from './entries.ts';
+import { EntryIndex } from './index.ts';
 import type { Section } from './store/store.ts';
+
+/**
+ * The registered capability services (decisions 2.8). Found by name, under which there may be several: one per type,
+ * engine and language. Immutable once its snapshot is published.
+ */
+export class Services {
+  readonly #named: ReadonlyMap<string, readonly ServiceEntry[]>;
+  #ordered: readonly ServiceEntry[] | undefined;
+
+  constructor(named: ReadonlyMap<string, readonly ServiceEntry[]> = new Map()) {
+    this.#named = named;
+  }
+
+  /** The entries of this name in order of registration; none where there are none. */
+  named(name: string): readonly ServiceEntry[] {
+    return this.#named.get(name) ?? [];
+  }
+
+  /** Every entry, in order of registration. */
+  get all(): readonly ServiceEntry[] {
+    this.#ordered ??= [...this.#named.values()].flat().sort(byRegistration);
+    return this.#ordered;
+  }
+
+  /** A copy that may be changed until it is published. */
+  copy(): DraftServices {
+    return new DraftServices(new Map(this.#named));
+  }
+}
+
+/** The services under change. Only a draft holds them; {@link DraftServices.publish} ends it. */
+export class DraftServices {
+  readonly #named: Map<string, readonly ServiceEntry[]>;
+
+  constructor(named: Map<string, readonly ServiceEntry[]>) {
+    this.#named = named;
+  }
+
+  named(name: string): readonly ServiceEntry[] {
+    return this.#named.get(name) ?? [];
+  }
+
+  /** Adds an entry, or replaces the one of the same key. */
+  put(entry: ServiceEntry): void {
+    const known = this.named(entry.name);
+    const id = serviceKey(entry);
+    const at = known.findIndex((other) => serviceKey(other) === id);
+    this.set(entry.name, (at === -1 ? [...known, entry] : known.with(at, entry)).toSorted(byRegistration));
+  }
+
+  /** Removes these entries, all of this name. */
+  remove(name: string, gone: ReadonlySet<ServiceEntry>): void {
+    this.set(
+      name,
+      this.named(name).filter((entry) => !gone.has(entry)),
+    );
+  }
+
+  /** Sets what there is under a name: for taking a change back. */
+  set(name: string, entries: readonly ServiceEntry[]): void {
+    if (entries.length === 0) this.#named.delete(name);
+    else this.#named.set(name, entries);
+  }
+
+  publish(): Services {
+    return new Services(this.#named);
+  }
+}
+
+function byRegistration(a: ServiceEntry, b: ServiceEntry): number {
+  return a.source - b.source;
+}
 
 /** A namespace with what it offers. */
 export interface NamespaceState {
@@ -10,7 +93,7 @@ export interface NamespaceState {
   /** Stays the same whatever changes in it; one of the same name that is made anew has another. */
   readonly identity: object;
   readonly labels: Labels;
-  readonly shelves: Readonly<Record<Kind, Shelf>>;
+  readonly shelves: Readonly<Record<Kind, EntryIndex>>;
   readonly unknown?: UnknownMembers | undefined;
 }
 
@@ -105,5 +188,55 @@ export class Snapshot {
 
 /** A namespace without entries. */
 export function emptyNamespace(name: Namespace, labels: Labels = {}): NamespaceState {
-  return { name, identity: {}, labels, shelves: { tool: new Shelf(), resource: new Shelf(), prompt: new Shelf() } };
+  return {
+    name,
+    identity: {},
+    labels,
+    shelves: { tool: new EntryIndex(), resource: new EntryIndex(), prompt: new EntryIndex() },
+  };
+}
+
+/** The entry that serves a uri: the uri exactly, then the templates in order of registration (decisions 4.7). */
+export function findResource(shelf: EntryIndex, uri: string): Entry | undefined {
+  return exactResource(shelf, uri) ?? templateFor(shelf.templates, uri);
+}
+
+/**
+ * Finds the entries of the same uris again and again, as {@link findResource} does. Templates are matched anew only when
+ * others are there: that is what costs.
+ */
+export class ResourceFinder {
+  #templates: readonly Entry[] = [];
+  readonly #matched = new Map<string, Entry | undefined>();
+
+  /** The entry that serves a uri; of a template perhaps an earlier state, of the same key and forward. */
+  find(shelf: EntryIndex, uri: string): Entry | undefined {
+    return exactResource(shelf, uri) ?? this.#matching(shelf.templates, uri);
+  }
+
+  #matching(templates: readonly Entry[], uri: string): Entry | undefined {
+    if (templates !== this.#templates) {
+      if (!sameTemplates(templates, this.#templates)) this.#matched.clear();
+      this.#templates = templates;
+    }
+    if (!this.#matched.has(uri)) this.#matched.set(uri, templateFor(templates, uri));
+    return this.#matched.get(uri);
+  }
+}
+
+function exactResource(shelf: EntryIndex, uri: string): Entry | undefined {
+  const exact = shelf.get(uri);
+  return exact && !isTemplate(exact) ? exact : undefined;
+}
+
+function templateFor(templates: readonly Entry[], uri: string): Entry | undefined {
+  return templates.find((template) => matchTemplate(template.key, uri));
+}
+
+function sameTemplates(some: readonly Entry[], others: readonly Entry[]): boolean {
+  return some.length === others.length && some.every((template, at) => sameTemplate(template, others[at]));
+}
+
+function sameTemplate({ key, discovered }: Entry, other: Entry | undefined): boolean {
+  return key === other?.key && discovered?.forward === other.discovered?.forward;
 }

@@ -1,9 +1,8 @@
 import { serviceType } from '@sluice/contract';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Forward, ServiceEntry } from './entries.ts';
-import { DEFAULT_NAMESPACE } from './names.ts';
-import { render } from './render.ts';
+import { DEFAULT_NAMESPACE, type Forward, type ServiceEntry } from './entries.ts';
+import { render } from './serialize.ts';
 import { readForward, readNamespace, readService, storedForward, storedNamespace, storedService } from './stored.ts';
 
 const FORWARD: Forward = {
@@ -169,15 +168,15 @@ describe('a service written by hand', () => {
 
   test.each([
     ['{"address":"h:1","serviceType":"tool-invoker"}', 'name is required'],
-    ['{"name":"s","serviceType":"tool-invoker"}', 'address is required, or host and port'],
-    ['{"name":"s","host":"h","serviceType":"tool-invoker"}', 'port is required with host'],
+    ['{"name":"s","serviceType":"tool-invoker"}', 'address is required unless host and port are set'],
+    ['{"name":"s","host":"h","serviceType":"tool-invoker"}', 'port is required if host is set'],
     [
       '{"name":"s","address":"h","serviceType":"tool-invoker"}',
       'address must be host:port without http://, with a port from 1 to 65535',
     ],
-    ['{"name":"s","address":"h:1","host":"g","serviceType":"tool-invoker"}', 'host contradicts address'],
+    ['{"name":"s","address":"h:1","host":"g","serviceType":"tool-invoker"}', 'host does not match address'],
     ['{"name":"s","address":"h:1"}', 'serviceType is required'],
-    ['{"name":7,"address":"h:1","serviceType":"tool-invoker"}', 'name expected string, received number'],
+    ['{"name":7,"address":"h:1","serviceType":"tool-invoker"}', 'name must be a string'],
   ])('%s is none: %s', (json, why) => {
     expect(readService(json, () => 9)).toBe(why);
   });

@@ -8,11 +8,11 @@ import { PassThrough, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { createLogSink } from './log-sink.ts';
+import { createLogSink } from './log.ts';
 
 /** A process whose standard error is the sink. Its script has `sink` and reports on standard output. */
 function processWithSink(script: string, stderr: 'pipe' | number = 'pipe') {
-  const module = JSON.stringify(new URL('./log-sink.ts', import.meta.url).href);
+  const module = JSON.stringify(new URL('./log.ts', import.meta.url).href);
   const source = `import { createLogSink } from ${module}; const sink = createLogSink(process.stderr);
     process.once('exit', sink.flush); ${script}`;
   return spawn(process.execPath, ['--input-type=module', '-e', source], { stdio: ['ignore', 'pipe', stderr] });

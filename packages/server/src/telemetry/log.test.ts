@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogThreshold } from '../config/log-targets.ts';
-import { createLogger, type LogFields } from './log.ts';
+import { createLogger, LOG_LEVELS, LOG_TARGETS, type LogFields, type LogFilter, type LogThreshold } from './log.ts';
 
 const NOON = Date.UTC(2026, 0, 2, 12, 0, 0, 7);
 

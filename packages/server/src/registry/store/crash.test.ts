@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { fileStore } from './file.ts';
+import { fileStore } from './file-store.ts';
 import { Ledger, tool, withoutTool } from './fixtures/ledger.ts';
 import { ManualClock } from './fixtures/manual-clock.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
 import { CRASHES, type Fault, VolatileFiles } from './fixtures/volatile-files.ts';
-import type { Processes } from './processes.ts';
+import type { Processes } from './lock.ts';
 import type { Change, Store } from './store.ts';
 
 const FOLDER = '/registry';

@@ -2,16 +2,14 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { fileStore } from './file.ts';
-import type { Files } from './files.ts';
+import { fileStore, Journal } from './file-store.ts';
 import { Ledger, tool, withoutTool } from './fixtures/ledger.ts';
 import { ManualClock } from './fixtures/manual-clock.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
 import { trackedFiles } from './fixtures/tracked-files.ts';
-import { Journal } from './journal.ts';
-import { memoryStore } from './memory.ts';
-import type { Processes } from './processes.ts';
-import { type Loaded, noEntries, type Store } from './store.ts';
+import type { Files } from './journaled-file.ts';
+import type { Processes } from './lock.ts';
+import { type Loaded, memoryStore, noEntries, type Store } from './store.ts';
 
 let parent: string;
 let folder: string;

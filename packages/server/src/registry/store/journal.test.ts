@@ -1,9 +1,9 @@
 import { crc32 } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { Damage } from './damage.ts';
+import { Journal, journalGeneration, journalName, readJournal } from './file-store.ts';
 import { tool, withoutTool } from './fixtures/ledger.ts';
 import { VolatileFiles } from './fixtures/volatile-files.ts';
-import { Journal, journalGeneration, journalName, readJournal } from './journal.ts';
+import { CorruptFileError } from './journaled-file.ts';
 import type { Change } from './store.ts';
 
 const NAME = journalName(1);
@@ -46,7 +46,7 @@ describe('the journal', () => {
     const whole = await written([[tool('a')]], [[tool('b')]], [[tool('c')]]);
     const at = whole.indexOf('"b') + 1;
     whole[at] = 'x'.charCodeAt(0);
-    expect(() => readJournal(NAME, whole)).toThrow(Damage);
+    expect(() => readJournal(NAME, whole)).toThrow(CorruptFileError);
   });
 
   it.each([

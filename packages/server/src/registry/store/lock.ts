@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
-import type { Clock } from './clock.ts';
-import { errorCode, type Files, reason, type StoreFile } from './files.ts';
-import type { Processes } from './processes.ts';
+import { type Clock, errorCode, type Files, reason, type StoreFile } from './journaled-file.ts';
 import { StoreError, type StoreLog } from './store.ts';
 
 /** The folder's lock file: host, process id and start time of its holder, in JSON (decisions 1.5). */
@@ -13,9 +13,9 @@ const RENEW_MS = 5_000;
 /** A lock of another host that was not renewed for this long is taken over. */
 const EXPIRY_MS = 15_000;
 /** The holder looks at its lock before it writes when it did not for this long: a process may have slept meanwhile. */
-const DOUBT_MS = 8_000;
+const RECHECK_AFTER_MS = 8_000;
 /** Left-overs of attempts that died half-way are swept when they are older than this. */
-const DEBRIS_MS = 60_000;
+const STALE_TEMP_MS = 60_000;
 
 /** The folder, held for this process alone. */
 export interface Lock {
@@ -184,7 +184,7 @@ async function sweep({ folder, files }: LockParts, now: number): Promise<void> {
     if (!name.startsWith(`${LOCK_NAME}.`)) continue;
     const path = join(folder, name);
     try {
-      if (now - (await files.modified(path)) > DEBRIS_MS) await files.remove(path);
+      if (now - (await files.modified(path)) > STALE_TEMP_MS) await files.remove(path);
     } catch (error) {
       if (errorCode(error) !== 'ENOENT') throw error;
     }
@@ -215,7 +215,7 @@ class HeldLock implements Lock {
   async check({ now }: { now: boolean } = { now: false }): Promise<void> {
     if (this.#lost) throw this.#lost;
     const age = this.#parts.clock.now() - this.#checked;
-    if (!now && age >= 0 && age < DOUBT_MS) return;
+    if (!now && age >= 0 && age < RECHECK_AFTER_MS) return;
     let found: Awaited<ReturnType<typeof readHolder>>;
     try {
       found = await readHolder(this.#parts.files, this.#path);
@@ -259,5 +259,49 @@ class HeldLock implements Lock {
       if (this.#lost) return;
     }
     if (!this.#released) this.#schedule();
+  }
+}
+
+/** What tells one process from another on this host, and whether it still runs. */
+export interface Processes {
+  readonly host: string;
+  readonly pid: number;
+  /**
+   * When the process began, as a text that a later process of the same number does not share; empty when the platform
+   * does not tell. Undefined when no such process runs.
+   */
+  startOf(pid: number): Promise<string | undefined>;
+}
+
+/** The processes of this host, as far as this process sees them. */
+export function hostProcesses(): Processes {
+  return {
+    host: hostname(),
+    pid: process.pid,
+    async startOf(pid) {
+      if (!runs(pid)) return undefined;
+      try {
+        const stat = await readFile(`/proc/${pid}/stat`, 'latin1');
+        // The second field is the command in brackets and may hold anything; state is field 3, start time field 22.
+        const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+        // Killed, but not yet collected by its parent: it holds nothing any more.
+        if (fields[0] === 'Z' || fields[0] === 'X') return undefined;
+        const boot = await readFile('/proc/sys/kernel/random/boot_id', 'latin1');
+        return `${boot.trim()}/${fields[19]}`;
+      } catch {
+        // No /proc on this platform, or the process ended meanwhile.
+        return runs(pid) ? '' : undefined;
+      }
+    },
+  };
+}
+
+function runs(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // EPERM: it runs, as another user.
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
 }

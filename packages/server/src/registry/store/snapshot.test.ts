@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Damage } from './damage.ts';
-import { readSnapshot, snapshotSlices } from './snapshot.ts';
+import { readSnapshot, snapshotSlices } from './file-store.ts';
+import { CorruptFileError } from './journaled-file.ts';
 import { noEntries, StoreError } from './store.ts';
 
 function read(text: string): ReturnType<typeof readSnapshot> {
@@ -55,7 +55,7 @@ describe('reading registry.json', () => {
     ['a version that never was', '{"version":"1"}'],
     ['a journal that never was', '{"version":1,"journal":-1}'],
   ])('takes %s for damage', (_what, text) => {
-    expect(() => read(text)).toThrow(Damage);
+    expect(() => read(text)).toThrow(CorruptFileError);
   });
 
   it('takes bytes that are not UTF-8 for damage', () => {

@@ -30,7 +30,7 @@ export interface Loaded {
  * Called synchronously when no commit is between its write and its `publish`. What it returns is read later, a slice
  * at a time, and must go on describing the moment of the call: build the iterables over immutable state.
  */
-export type Picture = () => Record<Section, Iterable<string>>;
+export type SnapshotSource = () => Record<Section, Iterable<string>>;
 
 /** Keeps the registry over restarts (decisions 1.5). */
 export interface Store {
@@ -68,4 +68,17 @@ export class StoreError extends Error {
 export interface StoreLog {
   warn(message: string, fields?: Record<string, unknown>): void;
   error(message: string, fields?: Record<string, unknown>): void;
+}
+
+/** The store of `SERVICE_PERSIST_BACKEND=none`: keeps nothing, and every commit is at once as durable as it gets. */
+export function memoryStore(): Store {
+  return {
+    async load(restore) {
+      restore({ entries: noEntries(), journal: [] });
+    },
+    async commit(_changes, publish) {
+      publish();
+    },
+    async close() {},
+  };
 }

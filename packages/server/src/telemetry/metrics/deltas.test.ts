@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Deltas } from './deltas.ts';
-import type { Metric } from './metric.ts';
+import type { Metric } from './instruments.ts';
+import { Deltas } from './otlp-producer.ts';
 
 const counter = (...series: [string, number][]): Metric => ({
   name: 'c',

@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Family } from './family.ts';
-import { Histograms } from './histograms.ts';
-import type { MetricAttributes } from './metric.ts';
+import { Family, Histograms, type MetricAttributes } from './instruments.ts';
 
 const OVERFLOW = { 'otel.metric.overflow': true };
 

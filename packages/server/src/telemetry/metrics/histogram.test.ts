@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Histogram } from './histogram.ts';
+import { Histogram } from './instruments.ts';
 
 const histogram = () => new Histogram({}, Float64Array.of(0.1, 1, 10));
 

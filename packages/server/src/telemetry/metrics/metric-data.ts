@@ -7,8 +7,8 @@ import {
   type MetricData,
   type ScopeMetrics,
 } from '@opentelemetry/sdk-metrics';
-import { VERSION } from '../../config/version.ts';
-import type { Metric, Series } from './metric.ts';
+import { VERSION } from '../version.ts';
+import type { Metric, Series } from './instruments.ts';
 
 /** The time that values are of. */
 export interface Period {

@@ -1,13 +1,11 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { DEFAULT_LOG_FILTER } from '../../config/log-directives.ts';
-import type { OtlpProtocol } from '../../config/open-telemetry.ts';
-import { type OtlpReceiver, type OtlpRequest, startOtlpReceiver } from '../../testing/otlp-receiver.ts';
+import { type OtlpReceiver, type OtlpRequest, startOtlpReceiver } from '../../../testing/otlp-receiver.ts';
+import { DEFAULT_LOG_FILTER, type OtlpProtocol } from '../../app/config/environment.ts';
 import { createLogger } from '../log.ts';
-import { MetricSource } from './metric-source.ts';
-import { exportMetrics, type MetricExport } from './otlp-metrics.ts';
+import { exportMetrics, type MetricExport } from './otlp-export.ts';
 import { quietState } from './quiet-state.fixture.ts';
 import { RequestMetrics } from './request-metrics.ts';
-import type { ServiceState } from './state-metrics.ts';
+import { MetricSource, type ServiceState } from './service-metrics.ts';
 
 interface Exporting {
   readonly requests: RequestMetrics;

@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { histogramsOf, sampleOf, samplesOf } from '../../testing/prometheus-text.ts';
-import { MetricSource } from './metric-source.ts';
+import { histogramsOf, sampleOf, samplesOf } from '../../../testing/prometheus-text.ts';
 import { PrometheusText } from './prometheus.ts';
 import { quietState } from './quiet-state.fixture.ts';
 import { RequestMetrics } from './request-metrics.ts';
-import type { ServiceState } from './state-metrics.ts';
+import { MetricSource, type ServiceState } from './service-metrics.ts';
 
 async function scraped(requests: RequestMetrics, state?: Partial<ServiceState>): Promise<string> {
   const prometheus = new PrometheusText(new MetricSource({ requests, state: quietState(state) }));

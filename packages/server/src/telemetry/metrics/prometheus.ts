@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { PrometheusSerializer } from '@opentelemetry/exporter-prometheus';
 import { telemetryResource } from '../telemetry-resource.ts';
-import type { Metric } from './metric.ts';
+import type { Metric } from './instruments.ts';
 import { metricData, type Period, scopeMetrics } from './metric-data.ts';
-import type { MetricReading, MetricSource } from './metric-source.ts';
+import type { MetricReading, MetricSource } from './service-metrics.ts';
 
 /** How Prometheus spells units, in names too (OpenTelemetry's "Prometheus and OpenMetrics Compatibility"). */
 const UNITS: Readonly<Record<string, string>> = { s: 'seconds', By: 'bytes', '1': 'ratio' };

@@ -1,4 +1,4 @@
-import type { ServiceState } from './state-metrics.ts';
+import type { ServiceState } from './service-metrics.ts';
 
 /** A service in which there is nothing, but for what is given. */
 export function quietState(state: Partial<ServiceState> = {}): ServiceState {

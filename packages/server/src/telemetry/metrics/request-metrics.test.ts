@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Metric, MetricAttributes } from './metric.ts';
+import type { Metric, MetricAttributes } from './instruments.ts';
 import { RequestMetrics } from './request-metrics.ts';
 
 const SECONDS = 0.004;

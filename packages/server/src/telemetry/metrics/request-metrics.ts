@@ -1,21 +1,64 @@
-import { METHODS } from 'node:http';
-import { attributeText, cutName } from './attribute-text.ts';
-import { COMPLETION_SECONDS, HTTP_SECONDS, MCP_SECONDS, TOKENS } from './bounds.ts';
-import { Family } from './family.ts';
-import { Histograms } from './histograms.ts';
-import { countedErrorType } from './mcp-error-types.ts';
-import { MCP_METHODS } from './mcp-methods.ts';
-import type { Metric, MetricAttributes } from './metric.ts';
-import { OTHER } from './other.ts';
-import type {
-  Completion,
-  HttpRequest,
-  McpClientOperation,
-  McpOperation,
-  McpServerOperation,
-  RpcCall,
-} from './requests.ts';
-import { serverAddress } from './server-address.ts';
+import { METHODS, STATUS_CODES } from 'node:http';
+import {
+  INTERNAL_ERROR,
+  INVALID_PARAMS,
+  INVALID_REQUEST,
+  METHOD_NOT_FOUND,
+  MODERN_ERROR_CODES,
+  PARSE_ERROR,
+} from '@sluice/protocol/mcp/constants';
+import { RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED } from '@sluice/protocol/mcp/era';
+import {
+  attributeText,
+  COMPLETION_SECONDS,
+  cutName,
+  Family,
+  Histograms,
+  HTTP_SECONDS,
+  MCP_SECONDS,
+  type Metric,
+  type MetricAttributes,
+  OTHER,
+  serverAddress,
+  TOKENS,
+} from './instruments.ts';
+
+/** What the official SDKs say of a connection that has ended, and of a request that took too long. */
+const CONNECTION_CLOSED = -32000;
+const REQUEST_TIMEOUT = -32001;
+/** The status that logs have for a client that has left; it is in no list of those that are sent. */
+const CLIENT_LEFT = '499';
+
+/** Codes of JSON-RPC errors that are counted each by itself: JSON-RPC's own, those of both eras, the SDKs'. */
+const CODES = [
+  ...[PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR],
+  ...MODERN_ERROR_CODES,
+  ...[RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED, CONNECTION_CLOSED, REQUEST_TIMEOUT],
+];
+const STATUSES = Object.keys(STATUS_CODES).filter((status) => Number(status) >= 400);
+const NUMBERS: ReadonlySet<string> = new Set([...CODES.map(String), ...STATUSES, CLIENT_LEFT]);
+
+/**
+ * How the failure of an MCP message is counted. Words are ours and few; numbers are codes and statuses, of which upstreams
+ * may choose a new one each time: those that nobody has given a meaning are one.
+ */
+export function countedErrorType(errorType: string | undefined): string | undefined {
+  if (errorType === undefined || NUMBERS.has(errorType) || Number.isNaN(Number(errorType))) return errorType;
+  return OTHER;
+}
+
+/** The methods of all protocol versions, requests and notifications, those that servers send to clients too. */
+export const MCP_METHODS: ReadonlySet<string> = new Set([
+  ...['initialize', 'ping', 'server/discover', 'subscriptions/listen', 'logging/setLevel', 'completion/complete'],
+  ...['tools/list', 'tools/call', 'prompts/list', 'prompts/get'],
+  ...['resources/list', 'resources/templates/list', 'resources/read', 'resources/subscribe', 'resources/unsubscribe'],
+  ...['tasks/get', 'tasks/update', 'tasks/list', 'tasks/result', 'tasks/cancel'],
+  ...['sampling/createMessage', 'elicitation/create', 'roots/list'],
+  ...['notifications/initialized', 'notifications/cancelled', 'notifications/progress', 'notifications/message'],
+  ...['notifications/tools/list_changed', 'notifications/prompts/list_changed', 'notifications/roots/list_changed'],
+  ...['notifications/resources/list_changed', 'notifications/resources/updated'],
+  ...['notifications/elicitation/complete', 'notifications/subscriptions/acknowledged', 'notifications/tasks/status'],
+]);
 
 const HTTP_METHODS: ReadonlySet<string> = new Set(METHODS);
 
@@ -179,4 +222,63 @@ function attributesOf({ method, tool, prompt, errorType }: McpOperation): Metric
     ...(prompt !== undefined && { 'gen_ai.prompt.name': attributeText(prompt) }),
     ...(failure !== undefined && { 'error.type': failure }),
   };
+}
+
+/** An HTTP request that a listener has had. */
+export interface HttpRequest {
+  /** Name of the listener; `management` for the management API's. */
+  readonly listener: string;
+  readonly method: string;
+  /** Undefined where none was sent, because the client had left. */
+  readonly status: number | undefined;
+  readonly seconds: number;
+}
+
+/** A message of MCP and how it ended. */
+export interface McpOperation {
+  /** As it came; what is no method of the protocol is counted as `_OTHER`. */
+  readonly method: string;
+  /** Names that are known here: those that nothing answers to are left out, since there is no end of them. */
+  readonly tool?: string | undefined;
+  readonly prompt?: string | undefined;
+  /** A word of few; of numbers those that nobody has given a meaning are counted as `_OTHER`. Undefined where it went well. */
+  readonly errorType?: string | undefined;
+  readonly seconds: number;
+}
+
+/** What a client asked of us. */
+export interface McpServerOperation extends McpOperation {
+  /** One that is there. */
+  readonly namespace?: string | undefined;
+}
+
+/** What we asked of an upstream. */
+export interface McpClientOperation extends McpOperation {
+  /** `host:port`. */
+  readonly server: string;
+}
+
+/** What we asked of a capability service. */
+export interface RpcCall {
+  /** Its full name, `package.Service/Method`. */
+  readonly method: string;
+  /** `host:port`. */
+  readonly server: string;
+  /** A word of few; undefined where it went well. */
+  readonly errorType?: string | undefined;
+  readonly seconds: number;
+}
+
+/** A completion that was passed on. */
+export interface Completion {
+  readonly operation: 'chat';
+  readonly requestModel?: string | undefined;
+  readonly responseModel?: string | undefined;
+  readonly inputTokens?: number | undefined;
+  readonly outputTokens?: number | undefined;
+  /** A word of few; undefined where it went well. */
+  readonly errorType?: string | undefined;
+  readonly seconds: number;
+  /** `host:port`. */
+  readonly server: string;
 }

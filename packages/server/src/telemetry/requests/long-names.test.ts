@@ -2,9 +2,9 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { legacyClient } from '../../../../../test/fixtures/raw-client.ts';
 import { LIST_END, textResultText, toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
-import { type OtlpReceiver, startOtlpReceiver } from '../../testing/otlp-receiver.ts';
-import { samplesOf } from '../../testing/prometheus-text.ts';
-import { startTestService, type TestService } from '../../testing/service.ts';
+import { type OtlpReceiver, startOtlpReceiver } from '../../../testing/otlp-receiver.ts';
+import { samplesOf } from '../../../testing/prometheus-text.ts';
+import { startTestService, type TestService } from '../../../testing/service.ts';
 
 // Names that upstreams and clients choose may be longer than a span can be (2 MiB): none of the places where requests are
 // told of has the whole of them.

@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { startTappedBackend } from '../../../../../test/fixtures/tapped-backend.ts';
-import { sampleOf, samplesOf } from '../../testing/prometheus-text.ts';
-import { startTestService, type TestService } from '../../testing/service.ts';
+import { sampleOf, samplesOf } from '../../../testing/prometheus-text.ts';
+import { startTestService, type TestService } from '../../../testing/service.ts';
 
 // A client may send requests one behind the other, and leave while they wait for the answer to the first: each of them is
 // over then, and told of.

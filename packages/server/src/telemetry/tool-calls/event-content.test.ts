@@ -1,6 +1,6 @@
-import type { JsonValue } from '@sluice/json/lossless';
+import type { JsonValue } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
-import { contentOfResult, contentOfTexts, saysError } from './event-content.ts';
+import { contentOfResult, contentOfTexts, isErrorResult } from './report.ts';
 
 const LIMIT = 16 * 1024;
 
@@ -49,10 +49,14 @@ describe('of an MCP result', () => {
   ];
   test.for(UNUSABLE)('%j has none', (result) => {
     expect(contentOfResult(result)).toEqual({ texts: [], truncated: false });
-    expect(saysError(result)).toBe(false);
+    expect(isErrorResult(result)).toBe(false);
   });
 
   test('isError counts when it is true', () => {
-    expect([saysError({ isError: true }), saysError({ isError: 'true' }), saysError({})]).toEqual([true, false, false]);
+    expect([isErrorResult({ isError: true }), isErrorResult({ isError: 'true' }), isErrorResult({})]).toEqual([
+      true,
+      false,
+      false,
+    ]);
   });
 });

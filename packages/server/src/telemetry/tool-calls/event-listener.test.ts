@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { DEFAULT_LOG_FILTER } from '../../config/log-directives.ts';
+import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { createLogger } from '../log.ts';
+import { ToolCallEvents } from './events.ts';
 import { identity } from './identities.fixture.ts';
-import { ToolCallEvents } from './tool-call-events.ts';
 
 function start() {
   const events = new ToolCallEvents(createLogger(DEFAULT_LOG_FILTER, () => {}));

@@ -1,7 +1,5 @@
-import type { RequestSummary } from './request-summary.ts';
-import type { ToolCallSink } from './tool-call-events.ts';
-import type { ToolCallIdentity } from './tool-call-identity.ts';
-import type { ToolCallReport } from './tool-call-report.ts';
+import type { ToolCallSink } from './events.ts';
+import type { RequestSummary, ToolCallIdentity, ToolCallReporter } from './report.ts';
 
 /** A call of a tool that a capability service carries out, but for what is given. */
 export function identity(given: Partial<ToolCallIdentity> = {}): ToolCallIdentity {
@@ -21,7 +19,7 @@ export function identity(given: Partial<ToolCallIdentity> = {}): ToolCallIdentit
 }
 
 /** The report of such a call that has begun. */
-export function begun(events: ToolCallSink, of: ToolCallIdentity, summary: RequestSummary): ToolCallReport {
+export function begun(events: ToolCallSink, of: ToolCallIdentity, summary: RequestSummary): ToolCallReporter {
   const report = events.of(of);
   report.begin(summary);
   return report;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { codeSummary, toolSummary } from './request-summary.ts';
+import { codeSummary, toolSummary } from './report.ts';
 
 test('of arguments the names are told, but not those of credentials', () => {
   const args = { text: 'S3CRET', service_auth_token: 'S3CRET', service_meta_trace: 'S3CRET', Service_auth_x: 'S3CRET' };

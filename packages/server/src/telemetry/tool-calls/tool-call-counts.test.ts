@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { contentOfTexts } from './event-content.ts';
-import { ToolCallCounts } from './tool-call-counts.ts';
-import type { EventDetails } from './tool-call-record.ts';
+import { type EventDetails, ToolCallCounts } from './events.ts';
+import { contentOfTexts } from './report.ts';
 
 const COMPLETED: EventDetails = { type: 'COMPLETED', durationMs: 1, isError: true, content: contentOfTexts([]) };
 const failed = (category: 'UNKNOWN' | 'EXECUTION_ERROR'): EventDetails => ({

@@ -1,13 +1,9 @@
 import { type ToolCallErrorCategory, toolCallErrorCategory, toolCallEvent } from '@sluice/contract';
 import { describe, expect, test } from 'vitest';
-import type { LogThreshold } from '../../config/log-targets.ts';
-import { createLogger } from '../log.ts';
-import { contentOfTexts } from './event-content.ts';
+import { createLogger, type LogThreshold } from '../log.ts';
+import { eventOf, ToolCallEvents } from './events.ts';
 import { begun, identity } from './identities.fixture.ts';
-import { codeSummary, toolSummary } from './request-summary.ts';
-import { ToolCallEvents } from './tool-call-events.ts';
-import { codeToolName } from './tool-call-identity.ts';
-import { eventOf } from './tool-call-record.ts';
+import { codeSummary, codeToolName, contentOfTexts, toolSummary } from './report.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const COMPLETION = 'conv-1';

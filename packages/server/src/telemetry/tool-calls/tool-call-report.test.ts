@@ -1,10 +1,9 @@
 import { expect, test } from 'vitest';
-import { DEFAULT_LOG_FILTER } from '../../config/log-directives.ts';
+import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { createLogger } from '../log.ts';
-import { contentOfTexts } from './event-content.ts';
+import { ToolCallEvents } from './events.ts';
 import { identity } from './identities.fixture.ts';
-import { codeSummary } from './request-summary.ts';
-import { ToolCallEvents } from './tool-call-events.ts';
+import { codeSummary, contentOfTexts } from './report.ts';
 
 /** What is told of a call that these things are said of; all under one id. */
 function told(...said: ('begin' | 'completed' | 'failed')[]): string[] {

@@ -5,13 +5,13 @@ import { resourceFromAttributes } from '@opentelemetry/resources';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { SpanEncoder } from './span-encoder.ts';
+import { SpanEncoder } from './otlp-span-encoder.ts';
 import { Tracer } from './tracer.ts';
 
 const NO_STATUS = { message: '', code: 0 };
 
 const { 'opentelemetry.proto.collector.trace.v1.TraceService': service } = loadSync('trace.proto', {
-  includeDirs: [`${import.meta.dirname}/../../testing/otlp`],
+  includeDirs: [`${import.meta.dirname}/../../../testing/otlp`],
   longs: String,
   defaults: true,
 });

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 
 /** Where a request stands in a trace, as others have told it (W3C Trace Context). */
 export interface TraceContext {

@@ -1,11 +1,18 @@
 import { ROOT_CONTEXT, SamplingDecision } from '@opentelemetry/api';
 import type { InstrumentationScope } from '@opentelemetry/core';
 import type { Resource } from '@opentelemetry/resources';
-import { RandomIdGenerator, type SpanProcessor, TraceIdRatioBasedSampler } from '@opentelemetry/sdk-trace';
-import type { SamplerSettings } from '../../config/open-telemetry.ts';
-import { VERSION } from '../../config/version.ts';
-import { Span, type SpanOrigin, type SpanStart } from './span.ts';
+import {
+  RandomIdGenerator,
+  type SpanExporter,
+  type SpanProcessor,
+  TraceIdRatioBasedSampler,
+} from '@opentelemetry/sdk-trace';
+import type { SamplerSettings } from '../../app/config/environment.ts';
+import type { TargetLogger } from '../log.ts';
+import { ExportReport } from '../telemetry-resource.ts';
+import { VERSION } from '../version.ts';
 import type { TraceContext } from './trace-context.ts';
+import { Span, type SpanOrigin, type SpanStart } from './tracing.ts';
 
 /** Begins traces, and goes on with those of others. */
 export class Tracer implements SpanOrigin {
@@ -44,4 +51,23 @@ export class Tracer implements SpanOrigin {
     if (this.#ratio === 1) return true;
     return this.#sampler.shouldSample(ROOT_CONTEXT, traceId).decision === SamplingDecision.RECORD_AND_SAMPLED;
   }
+}
+
+/** The exporter, with a line in the log when it begins to fail and when it works again. */
+export function reportingExporter(exporter: SpanExporter, log: TargetLogger): SpanExporter {
+  const report = new ExportReport(
+    log,
+    'traces cannot be exported; they are lost until they can',
+    'traces are exported again',
+  );
+  return {
+    export(spans, done) {
+      exporter.export(spans, (result) => {
+        report.ended(result);
+        done(result);
+      });
+    },
+    shutdown: () => exporter.shutdown(),
+    forceFlush: () => exporter.forceFlush?.() ?? Promise.resolve(),
+  };
 }

@@ -1,9 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { freePort } from '../../../../../test/fixtures/free-port.ts';
-import { DEFAULT_LOG_FILTER } from '../../config/log-directives.ts';
-import { openTelemetrySettings } from '../../config/open-telemetry.ts';
-import { type OtlpProtocol, type OtlpReceiver, startOtlpReceiver } from '../../testing/otlp-receiver.ts';
+import { type OtlpProtocol, type OtlpReceiver, startOtlpReceiver } from '../../../testing/otlp-receiver.ts';
+import { DEFAULT_LOG_FILTER, openTelemetrySettings } from '../../app/config/environment.ts';
 import { createLogger } from '../log.ts';
 import { openTracing, type Tracing } from './tracing.ts';
 

@@ -1,0 +1,50 @@
+import { z } from 'zod';
+import { clearResult, inferenceConfig, inferenceConfigInput, interaction } from '../schemas/inference.ts';
+import { defineOperation } from './operation.ts';
+
+const tag = 'inference';
+const path = '/api/v1/interactions';
+
+/** `/api/v1/interactions` and `/api/v1/config/inference` (specification, "Endpoints"; decisions 4.4). */
+export const inferenceOperations = {
+  interactions: defineOperation({
+    id: 'listInteractions',
+    method: 'GET',
+    path,
+    tag,
+    summary: 'List interactions',
+    description:
+      'Chat completions recorded by the inference listener. The latest are stored in memory (default 1000). When their bodies exceed 256 MiB in total, the oldest bodies are evicted.',
+    query: {
+      conversation_id: { description: 'Filter by conversation id.' },
+      completion_id: { description: 'Filter by completion id.' },
+      limit: {
+        description: 'Maximum number of interactions, the newest. A value that is not a positive integer is ignored.',
+      },
+      bodies: { description: 'Include request and response bodies (default true).', values: ['false'] },
+    },
+    responses: { 200: { description: 'Interactions, oldest first', data: z.array(interaction) } },
+    errors: [],
+  }),
+  clearInteractions: defineOperation({
+    id: 'clearInteractions',
+    method: 'DELETE',
+    path,
+    tag,
+    summary: 'Delete all interactions',
+    responses: { 200: { description: 'Deleted', data: clearResult } },
+    errors: [],
+  }),
+  configure: defineOperation({
+    id: 'configureInference',
+    method: 'POST',
+    path: '/api/v1/config/inference',
+    tag,
+    summary: 'Configure the inference listener',
+    description:
+      'Sets the upstream, the interaction capacity, or both. Applies to new requests and is lost on restart. Unknown members are rejected.',
+    body: { kind: 'inference configuration', schema: inferenceConfigInput },
+    responses: { 200: { description: 'Current configuration', data: inferenceConfig } },
+    errors: [],
+  }),
+};

@@ -1,0 +1,64 @@
+import { z } from 'zod';
+import { jsonObject } from '../schemas/json.ts';
+import { metrics, statistics } from '../schemas/observability.ts';
+import { defineOperation } from './operation.ts';
+
+const tag = 'service';
+
+/** Health checks, statistics, metrics and the OpenAPI document (specification, "Endpoints"; decisions 4.4). */
+export const observabilityOperations = {
+  health: defineOperation({
+    id: 'getHealth',
+    method: 'GET',
+    path: '/healthz',
+    tag,
+    summary: 'Liveness check',
+    responses: { 200: { description: 'Alive', data: z.object({ status: z.literal('ok') }) } },
+    errors: [],
+  }),
+  healthAlias: defineOperation({
+    id: 'getHealthAlias',
+    method: 'GET',
+    path: '/health',
+    tag,
+    summary: 'Liveness check (alias of `/healthz`)',
+    responses: { 200: { description: 'Alive', data: z.object({ status: z.literal('ok') }) } },
+    errors: [],
+  }),
+  readiness: defineOperation({
+    id: 'getReadiness',
+    method: 'GET',
+    path: '/readyz',
+    tag,
+    summary: 'Readiness check',
+    responses: { 200: { description: 'Ready', data: z.object({ status: z.literal('ready') }) } },
+    errors: ['UNAVAILABLE'],
+  }),
+  statistics: defineOperation({
+    id: 'getStatistics',
+    method: 'GET',
+    path: '/api/v1/management/statistics',
+    tag,
+    summary: 'Get statistics',
+    responses: { 200: { description: 'Number of entries in all namespaces', data: statistics } },
+    errors: [],
+  }),
+  metrics: defineOperation({
+    id: 'getMetrics',
+    method: 'GET',
+    path: '/api/v1/metrics',
+    tag,
+    summary: 'Get metrics',
+    responses: { 200: { description: 'Counters since the start of the process', data: metrics } },
+    errors: [],
+  }),
+  document: defineOperation({
+    id: 'getOpenApi',
+    method: 'GET',
+    path: '/openapi.json',
+    tag,
+    summary: 'Get the OpenAPI document',
+    responses: { 200: { description: 'OpenAPI 3.1 document', data: jsonObject, raw: true } },
+    errors: [],
+  }),
+};

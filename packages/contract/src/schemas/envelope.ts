@@ -1,0 +1,56 @@
+import { z } from 'zod';
+import { jsonValue } from './json.ts';
+
+/** Error codes of the management API (decisions 2.1; FORBIDDEN: mcp 6). */
+export const errorCode = z.enum([
+  'BAD_REQUEST',
+  'FORBIDDEN',
+  'NOT_FOUND',
+  'METHOD_NOT_ALLOWED',
+  'CONFLICT',
+  'PAYLOAD_TOO_LARGE',
+  'UNPROCESSABLE',
+  'INTERNAL',
+  'BAD_GATEWAY',
+  'UNAVAILABLE',
+]);
+
+/** One of the codes of {@link errorCode}. */
+export type ErrorCode = z.infer<typeof errorCode>;
+
+/** HTTP status of each code. */
+export const ERROR_STATUS = {
+  BAD_REQUEST: 400,
+  FORBIDDEN: 403,
+  NOT_FOUND: 404,
+  METHOD_NOT_ALLOWED: 405,
+  CONFLICT: 409,
+  PAYLOAD_TOO_LARGE: 413,
+  UNPROCESSABLE: 422,
+  INTERNAL: 500,
+  BAD_GATEWAY: 502,
+  UNAVAILABLE: 503,
+} as const satisfies Record<ErrorCode, number>;
+
+/** Details of a validation error, one item per issue. `path` is dotted and empty for the whole body. */
+export const validationDetails = z.array(z.object({ path: z.string(), message: z.string() }));
+
+/** Error member of the envelope (decisions 2.1). `details` is an object for conflicts, else {@link validationDetails}. */
+export const errorObject = z.object({
+  code: errorCode,
+  message: z.string(),
+  details: z.union([validationDetails, z.record(z.string(), jsonValue)]).optional(),
+});
+
+export type ErrorObject = z.infer<typeof errorObject>;
+
+/** Envelope of an error. */
+export const errorResponse = z.object({ data: z.null(), error: errorObject });
+
+/** Envelope of a payload (specification, "Response envelope"). */
+export function successResponse<T extends z.ZodType>(data: T) {
+  return z.object({ data, error: z.null() });
+}
+
+/** Response of a deletion: the name of the deleted object (decisions 4.1). */
+export const deleteResult = z.object({ removed: z.string() }).meta({ id: 'Removed' });

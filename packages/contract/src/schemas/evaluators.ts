@@ -1,0 +1,183 @@
+import { z } from 'zod';
+import { nameOrEmpty, namespaceName } from './fields.ts';
+import { boundedArray, coerceRawNumber, jsonObject } from './json.ts';
+
+/** Kind of LLM task. */
+const operation = z.enum(['classify', 'filter', 'augment']);
+
+/** Reaction to a failure of the LLM call or the action. */
+const onError = z.enum(['continue', 'block']);
+
+/** An evaluator in responses (specification, "Evaluator"; decisions 2.10). */
+export const evaluator = z
+  .object({
+    name: z.string(),
+    trigger: z.object({
+      method: z.string(),
+      namespace: z.string().nullable().describe('Namespace of matching requests; null matches all namespaces.'),
+    }),
+    llm: z.object({
+      operation,
+      prompt: z.string(),
+      connection: z.string(),
+      result_schema: jsonObject.nullable(),
+    }),
+    processor: z.object({ path: z.string().describe('Path of the action, as submitted.') }),
+    on_error: onError,
+  })
+  .meta({ id: 'Evaluator' });
+
+const llmMembers = {
+  operation: operation.describe('Kind of LLM task.'),
+  prompt: z.string().describe('System prompt.'),
+  connection: z.string().trim().describe('Name of an entry in `llm_connections`.'),
+  result_schema: jsonObject
+    .nullable()
+    .default(null)
+    .describe(
+      'JSON Schema of the LLM output: draft 2020-12, or the draft named by `$schema`. References to other documents are not supported.',
+    ),
+};
+
+/**
+ * An evaluator in requests. Only its shape is validated here; the service checks semantic rules, such as a known
+ * connection, and responds with UNPROCESSABLE (decisions 4.5).
+ */
+export const evaluatorInput = z
+  .object({
+    name: nameOrEmpty.describe('Unique name.'),
+    trigger: z.object({
+      method: z.string().trim().describe('MCP method, such as `tools/call`.'),
+      namespace: z
+        .string()
+        .trim()
+        .nullable()
+        .default(null)
+        .describe('Namespace of matching requests; null matches all namespaces.'),
+    }),
+    llm: z
+      .strictObject(llmMembers, {
+        error: ({ code }) =>
+          code === 'unrecognized_keys'
+            ? `is not a known field; known fields: ${Object.keys(llmMembers).join(', ')} (connection settings come from llm_connections in the service-config file)`
+            : undefined,
+      })
+      .describe(
+        'LLM call. Unknown members are rejected: `model`, `url` and `api_key` are set in `llm_connections` of the service-config file.',
+      ),
+    processor: z.object({
+      path: z
+        .string()
+        .describe("Compiled action on the server. A relative path resolves against the service-config file's folder."),
+    }),
+    on_error: onError
+      .default('continue')
+      .describe('Continue or block the request if the LLM call or the action fails.'),
+  })
+  .meta({ id: 'EvaluatorInput' });
+
+/** Unknown member of a submitted evaluator. */
+export interface UnknownMember {
+  /** Path, such as `['trigger', 'namespce']`. */
+  readonly path: readonly string[];
+  /** Known members at this place. */
+  readonly known: readonly string[];
+}
+
+/**
+ * Returns the unknown members of a submitted evaluator. The API ignores them (decisions 4.1), but in a file they are most
+ * likely misspelled, which would change the policy. Unknown members of `llm` are rejected by the schema.
+ */
+export function findUnknownMembers(submitted: unknown): UnknownMember[] {
+  const { trigger, processor } = evaluatorInput.shape;
+  return [
+    ...findUnknownIn(submitted, evaluatorInput, []),
+    ...findUnknownIn(memberOf(submitted, 'trigger'), trigger, ['trigger']),
+    ...findUnknownIn(memberOf(submitted, 'processor'), processor, ['processor']),
+  ];
+}
+
+function findUnknownIn(submitted: unknown, schema: z.ZodObject, path: readonly string[]): UnknownMember[] {
+  const known = Object.keys(schema.shape);
+  const members = typeof submitted === 'object' && submitted !== null ? Object.keys(submitted) : [];
+  return members.filter((member) => !known.includes(member)).map((member) => ({ path: [...path, member], known }));
+}
+
+function memberOf(submitted: unknown, name: 'trigger' | 'processor'): unknown {
+  return typeof submitted === 'object' && submitted !== null ? Reflect.get(submitted, name) : undefined;
+}
+
+const expectedRevision = coerceRawNumber(z.number().int().nonnegative())
+  .optional()
+  .describe('Expected active revision; CONFLICT if it differs. 0 expects none.');
+
+/** Body of `PUT /api/v1/evaluators` (decisions 4.5): the complete list. */
+export const evaluatorsInput = z
+  .object({
+    evaluators: boundedArray(evaluatorInput).describe('Evaluators in order of execution. An empty list deletes all.'),
+    expected_revision: expectedRevision,
+  })
+  .meta({ id: 'EvaluatorsInput' });
+
+/** Optional body of `POST /api/v1/evaluators/revisions/{id}/activate`. */
+export const activationInput = z.object({ expected_revision: expectedRevision }).meta({ id: 'ActivationInput' });
+
+/** Reason why an evaluator was skipped (decisions 4.5). */
+export const compileWarning = z
+  .object({
+    evaluator: z.string().describe('Name of the evaluator.'),
+    path: z.string().describe('Path of the action, as submitted.'),
+    code: z.literal('WASM_COMPILE_FAILED'),
+    message: z.string(),
+  })
+  .meta({ id: 'CompileWarning' });
+
+/** Revision of the evaluator set (decisions 2.10), without the evaluators. */
+export const evaluatorRevision = z
+  .object({
+    id: z.number().int().positive().describe('Revision number, from 1.'),
+    created_at: z.iso.datetime({ precision: 3 }).describe('UTC'),
+    activated_at: z.iso.datetime({ precision: 3 }).optional().describe('UTC; omitted if never active.'),
+    status: z.enum(['active', 'superseded', 'rejected']),
+    checksum: z
+      .string()
+      .regex(/^[0-9a-f]{16}$/)
+      .describe('Checksum of the evaluators.'),
+    origin: z.enum(['startup', 'api']).describe('Source of the revision: service-config file or API.'),
+    actor: z.string().optional().describe('User reported by the authenticating proxy.'),
+    failure_reason: z.string().optional().describe('Reason for the rejection.'),
+  })
+  .meta({ id: 'EvaluatorRevision' });
+
+/** Revision with its evaluators. */
+export const evaluatorRevisionContent = evaluatorRevision
+  .extend({
+    evaluators: z.array(evaluator).describe('Evaluators as submitted; those of a rejected revision may be invalid.'),
+    skipped: z.array(z.string()).describe('Names of the evaluators that were skipped.'),
+  })
+  .meta({ id: 'EvaluatorRevisionContent' });
+
+/** Body of `PUT /api/v1/evaluators/namespaces/{namespace}` (decisions 2.10). */
+export const bindingInput = z
+  .object({
+    conversation_id: z
+      .string()
+      .refine((id) => id !== '', 'must not be empty')
+      .refine((id) => [...id].length <= 256, 'must have at most 256 characters')
+      .meta({ minLength: 1, maxLength: 256 })
+      .describe('Conversation id for requests of the namespace.'),
+  })
+  .meta({ id: 'BindingInput' });
+
+/** Binding of a namespace to a conversation. */
+export const binding = z.object({ namespace: namespaceName, conversation_id: z.string() }).meta({ id: 'Binding' });
+
+/** Response of unbinding: the namespace, even if it was not bound. */
+export const unbindResult = z.object({ unbound: z.string() }).meta({ id: 'Unbound' });
+
+export type Evaluator = z.infer<typeof evaluator>;
+export type EvaluatorInput = z.input<typeof evaluatorInput>;
+export type CompileWarning = z.infer<typeof compileWarning>;
+export type EvaluatorRevision = z.infer<typeof evaluatorRevision>;
+export type EvaluatorRevisionContent = z.infer<typeof evaluatorRevisionContent>;
+export type Binding = z.infer<typeof binding>;

@@ -1,0 +1,91 @@
+import { z } from 'zod';
+import { CONTROL_CHARACTERS, entryName, labels, namespaceName } from './fields.ts';
+
+/** Characters that a URL must not contain, for use in the character class of a pattern. */
+const INVALID_URL_CHARACTERS = `\\s\\\\${CONTROL_CHARACTERS}`;
+/** Pattern of a URL's host: a name, or an IP address, version 6 in brackets. */
+const HOST = `(?:\\[[0-9A-Fa-f:.]+\\]|[^/?#@:\\[\\]${INVALID_URL_CHARACTERS}]+)`;
+
+/**
+ * URL of an upstream MCP server, trimmed and valid without normalization. Credentials are rejected rather than silently
+ * dropped; use SERVICE_FORWARD_HEADERS to send credentials upstream.
+ */
+const upstreamAddress = z
+  .string()
+  .trim()
+  .max(2_048, 'must have at most 2048 characters')
+  .refine(
+    (text) =>
+      /^https?:\/\/[^/?#]/i.test(text) && !new RegExp(`[${INVALID_URL_CHARACTERS}]`).test(text) && URL.canParse(text),
+    'must be an http or https URL',
+  )
+  .refine((text) => {
+    const url = URL.parse(text);
+    return url === null || (url.username === '' && url.password === '');
+  }, 'must not carry a user name or password')
+  .meta({
+    format: 'uri',
+    pattern: `^[Hh][Tt][Tt][Pp][Ss]?://${HOST}(?::[0-9]*)?(?:[/?#][^${INVALID_URL_CHARACTERS}]*)?$`,
+  });
+
+/** Server information from an upstream (decisions 2.4). `capabilities` and `extensions` are lists of names. */
+export const serverInfo = z.object({
+  serverName: z.string(),
+  version: z.string(),
+  description: z.string().optional(),
+  websiteUrl: z.string().optional(),
+  capabilities: z.array(z.string()).readonly(),
+  extensions: z.array(z.string()).readonly(),
+  instructions: z.string().optional(),
+});
+
+/** A forward in responses (decisions 2.4). `resources_discovered` includes templates. */
+export const forward = z
+  .object({
+    name: z.string(),
+    address: z.string(),
+    namespace: namespaceName,
+    labels,
+    prefix: z.string().optional(),
+    available: z
+      .boolean()
+      .describe('True if the last health check, discovery or connection succeeded. Calls are attempted regardless.'),
+    statusMessage: z.string().optional().describe('Last error, and discovered entries that are not served.'),
+    serverInfo: serverInfo.optional().describe('Server information from the upstream.'),
+    tools_discovered: z.number().int(),
+    resources_discovered: z.number().int(),
+    prompts_discovered: z.number().int(),
+  })
+  .meta({ id: 'Forward' });
+
+/** Body of `POST /api/v1/forwards`. */
+export const forwardInput = z
+  .object({
+    name: entryName,
+    address: upstreamAddress.describe('HTTP or HTTPS URL of the upstream, without user name and password.'),
+    namespace: namespaceName
+      .optional()
+      .describe('Namespace of the discovered entries (default `default`). Created if it does not exist.'),
+    labels: labels.optional().describe('Labels.'),
+    prefix: z
+      .string()
+      .regex(/^[A-Za-z0-9_.-]{1,32}$/, 'must have 1 to 32 characters from A-Z a-z 0-9 _ . -')
+      .optional()
+      .describe('Prefix for the names of discovered tools and prompts.'),
+  })
+  .meta({ id: 'ForwardInput' });
+
+/** Response of `POST /api/v1/forwards/{name}/refreshes` (decisions 4.3). */
+export const refreshResult = z
+  .object({
+    refreshed: z.string(),
+    tools_discovered: z.number().int(),
+    resources_discovered: z.number().int(),
+    prompts_discovered: z.number().int(),
+  })
+  .meta({ id: 'Refreshed' });
+
+export type ServerInfo = z.infer<typeof serverInfo>;
+export type Forward = z.infer<typeof forward>;
+export type ForwardInput = z.infer<typeof forwardInput>;
+export type RefreshResult = z.infer<typeof refreshResult>;

@@ -1,0 +1,32 @@
+import { z } from 'zod';
+import { labels, namespaceName } from './fields.ts';
+import { withAliases } from './json.ts';
+
+const aliases = { path: 'name' };
+
+/** A namespace in responses (decisions 2.3). */
+export const namespace = z.object({ name: namespaceName, labels }).meta({ id: 'Namespace' });
+
+/** Body of `POST /api/v1/namespaces`. */
+export const namespaceInput = withAliases(
+  aliases,
+  z.object({
+    name: namespaceName.describe('Path segment of the MCP endpoint. Alias: `path`.'),
+    labels: labels.optional().describe('Labels.'),
+  }),
+).meta({
+  id: 'NamespaceInput',
+});
+
+/** Body of `PUT /api/v1/namespaces/{name}`: replaces the labels. `name` is validated and ignored. */
+export const namespaceUpdate = withAliases(
+  aliases,
+  z.object({
+    name: namespaceName.optional().describe('Ignored.'),
+    labels: labels.optional().describe('Labels. An update replaces all of them.'),
+  }),
+).meta({ id: 'NamespaceUpdate' });
+
+export type Namespace = z.infer<typeof namespace>;
+export type NamespaceInput = z.infer<typeof namespaceInput>;
+export type NamespaceUpdate = z.infer<typeof namespaceUpdate>;

@@ -1,0 +1,91 @@
+import { z } from 'zod';
+
+const count = z.number().int().nonnegative();
+
+const duration = z
+  .object({
+    count: count.describe('Number of measurements'),
+    total_ms: z.number().nonnegative().describe('Sum of all measurements, in milliseconds'),
+    avg_ms: z.number().nonnegative().describe('`total_ms` divided by `count`; 0 without measurements'),
+  })
+  .meta({ id: 'Duration', description: 'Duration in milliseconds with three decimals' });
+
+const filterMetrics = z
+  .object({
+    requests_continue: count.describe('Requests passed to the next filter'),
+    requests_reject: count.describe('Requests rejected with a JSON-RPC error or an HTTP status of 400 or above'),
+    requests_other: count.describe('Requests answered in any other way: result, stream, batch, HTTP status below 400'),
+    errors: count.describe('Exceptions thrown by the filter'),
+    duration: duration.describe(
+      'Time spent in the filter until it passed on or answered the request, including waiting but not streaming',
+    ),
+  })
+  .meta({
+    id: 'FilterMetrics',
+    description: 'Counters of a filter. Each message of a batch counts as one request',
+  });
+
+const evaluatorMetrics = z
+  .object({
+    decisions: z.object({
+      pass: count,
+      block: count,
+      reject_malformed: count,
+      warn: count,
+      filter_tools: count,
+      set_metadata: count,
+    }),
+    llm: z.object({ calls_success: count, calls_failure: count, empty_results: count, duration }),
+    schema: z.object({
+      validations_pass: count,
+      validations_fail: count,
+      retries_success: count,
+      retries_failure: count,
+    }),
+    wasm: z.object({ executions: count, not_found: count, duration }),
+    pipeline_duration: duration.describe('Duration of the whole evaluation'),
+  })
+  .meta({ id: 'EvaluatorMetrics', description: 'Counters of an evaluator' });
+
+/** Response of `GET /api/v1/metrics` (decisions 4.4, "Metrics"): counters since the start of the process. */
+export const metrics = z
+  .object({
+    filters: z.record(z.string(), filterMetrics).describe('Filter counters by filter name, in chain order'),
+    evaluators: z.record(z.string(), evaluatorMetrics).describe('Evaluator counters by evaluator name'),
+    pipeline: z
+      .object({
+        trigger_matches: count,
+        trigger_misses: count,
+        skipped_no_method: count,
+        skipped_no_state: count,
+        skipped_no_match: count,
+        skipped_no_registry: count,
+        skipped_no_interactions: count,
+      })
+      .describe('Trigger counters; `skipped_*` counts evaluations skipped for lack of that input'),
+    gauges: z
+      .object({ evaluators_loaded: count, wasm_compiled: count, namespace_bindings: count })
+      .describe('Current values'),
+  })
+  .meta({ id: 'Metrics' });
+
+export type Metrics = z.infer<typeof metrics>;
+/** Counters of one filter. */
+export type FilterMetrics = Metrics['filters'][string];
+/** Counters of one evaluator. */
+export type EvaluatorMetrics = Metrics['evaluators'][string];
+/** Count, sum and average of a duration. */
+export type DurationMetrics = FilterMetrics['duration'];
+
+/** Response of `GET /api/v1/management/statistics` (decisions 4.4): totals over all namespaces. */
+export const statistics = z
+  .object({
+    toolsCount: z.number().int(),
+    resourcesCount: z.number().int(),
+    promptsCount: z.number().int(),
+    forwardsCount: z.number().int(),
+    dataStoresCount: z.literal(0),
+  })
+  .meta({ id: 'Statistics' });
+
+export type Statistics = z.infer<typeof statistics>;

@@ -1,0 +1,85 @@
+import { z } from 'zod';
+
+/** Number of stored tool-call events, and maximum backlog of an event-stream client (decisions 6, 8). */
+export const TOOL_CALL_EVENT_CAPACITY = 1000;
+
+/** Maximum number of concurrent event-stream clients. */
+export const MAX_TOOL_CALL_STREAMS = 100;
+
+/** Transport of a tool call: upstream MCP server, capability service (gRPC), or code execution. */
+export const toolCallTransport = z.enum(['mcp', 'grpc', 'code']);
+
+/** Category of a failed tool call (specification, "Events"; decisions 6). */
+export const toolCallErrorCategory = z.enum([
+  'SERVICE_UNAVAILABLE',
+  'TOOL_DEFINITION_ERROR',
+  'INVALID_ARGUMENTS',
+  'EXECUTION_ERROR',
+  'UNKNOWN',
+]);
+
+const eventId = z.uuid().describe('Shared by the STARTED event of a call and its terminal event');
+const timestamp = z.iso.datetime({ precision: 3 }).describe('UTC');
+const duration = z.number().nonnegative().describe('Milliseconds');
+
+/** Members of every event. */
+const identity = {
+  transport: toolCallTransport,
+  namespace: z.string(),
+  toolName: z.string().describe('Tool name; `code-execution/{engine}/{language}` for code'),
+  toolType: z.string(),
+  serviceId: z.string().optional().describe('Name of the capability service'),
+  serviceAddress: z
+    .string()
+    .describe('`host:port` of the capability service, or origin of the upstream; empty if there is none'),
+  conversationId: z.string().optional(),
+  requestId: z.string().optional().describe('Request header `x-request-id` of the call'),
+};
+
+const started = z.object({
+  eventId,
+  eventType: z.literal('STARTED'),
+  timestamp,
+  ...identity,
+  argumentNames: z
+    .array(z.string())
+    .optional()
+    .describe('Argument names, at most 100, without credentials (`service_auth_`); omitted for code'),
+  argumentCount: z.number().int().nonnegative().describe('Number of arguments'),
+  headers: z
+    .record(z.string(), z.literal('[REDACTED]'))
+    .describe('Names of the headers added by the arguments or the request, at most 100'),
+  body: z.literal('[CODE]').optional().describe('Present for code execution'),
+});
+
+const completed = z.object({
+  eventId,
+  eventType: z.literal('COMPLETED'),
+  timestamp,
+  ...identity,
+  isError: z.boolean().describe('The tool reported an error'),
+  content: z.array(z.string()).describe('Text contents of the result, 16 KiB at most'),
+  contentTruncated: z.literal(true).optional().describe('The content was truncated'),
+  duration,
+});
+
+const failed = z.object({
+  eventId,
+  eventType: z.literal('FAILED'),
+  timestamp,
+  ...identity,
+  duration,
+  errorCategory: toolCallErrorCategory,
+  errorMessage: z.string().describe('At most 1000 characters'),
+});
+
+/** Event of a tool call (specification, "Events"; decisions 6). */
+export const toolCallEvent = z.discriminatedUnion('eventType', [started, completed, failed]).meta({
+  id: 'ToolCallEvent',
+  description:
+    'Start, completion or failure of a tool call. A call that fails before it starts has only a FAILED event.',
+});
+
+export type ToolCallTransport = z.infer<typeof toolCallTransport>;
+export type ToolCallErrorCategory = z.infer<typeof toolCallErrorCategory>;
+export type ToolCallEvent = z.infer<typeof toolCallEvent>;

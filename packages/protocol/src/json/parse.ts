@@ -1,0 +1,209 @@
+import {
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  COLON,
+  COMMA,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  skipSpace,
+  skipString,
+} from './scan.ts';
+
+/** Levels of nesting that a document may have: each takes a place on the stack. */
+const DEEPEST = 2_500;
+
+/** How the words of JSON begin. */
+const TRUE = 0x74;
+const FALSE = 0x66;
+const NULL = 0x6e;
+
+const MEMBER = { enumerable: true, configurable: true, writable: true } as const;
+
+/**
+ * True when a key of some object in the text is written with an escape.
+ *
+ * `JSON.parse` of V8 12.8 to (at least) 14.6 takes such a key for another one when an object with that other key was
+ * parsed before: after `{"a":1,"na\\u":2}` it reads `{"a":1,"na\u006de":2}` as having a member `na\u` and none called
+ * `name` (nodejs/node issue 63785). Whoever sends the first document decides how the second is read, so that texts with
+ * such keys are read by {@link readJson}. Expects text that `JSON.parse` accepts.
+ */
+export function hasEscapedKey(text: string): boolean {
+  let backslash = text.indexOf('\\');
+  let at = backslash === -1 ? -1 : text.indexOf('"');
+  while (at !== -1) {
+    const end = skipString(text, at);
+    if (backslash < at) backslash = text.indexOf('\\', at);
+    if (backslash === -1) return false;
+    if (backslash < end && text.charCodeAt(skipSpace(text, end)) === COLON) return true;
+    at = text.indexOf('"', end);
+  }
+  return false;
+}
+
+/**
+ * Reads JSON text that `JSON.parse` accepts, without it where keys are concerned. `numberOf` makes the value of a number
+ * of its text. SyntaxError when it is nested too deeply.
+ */
+export function readJson<N>(text: string, numberOf: (text: string) => N): Json<N> {
+  return new Reader(text, numberOf).value(0);
+}
+
+/** What a reader makes: JSON with numbers of some type. */
+export type Json<N> = string | boolean | null | N | Json<N>[] | { [key: string]: Json<N> };
+
+class Reader<N> {
+  readonly #text: string;
+  readonly #numberOf: (text: string) => N;
+  #at = 0;
+
+  constructor(text: string, numberOf: (text: string) => N) {
+    this.#text = text;
+    this.#numberOf = numberOf;
+  }
+
+  value(depth: number): Json<N> {
+    if (depth > DEEPEST) throw new SyntaxError('nested too deeply');
+    this.#at = skipSpace(this.#text, this.#at);
+    switch (this.#text.charCodeAt(this.#at)) {
+      case OPEN_BRACE:
+        return this.#object(depth);
+      case OPEN_BRACKET:
+        return this.#array(depth);
+      case QUOTE:
+        return this.#string();
+      case TRUE:
+        this.#at += 4;
+        return true;
+      case FALSE:
+        this.#at += 5;
+        return false;
+      case NULL:
+        this.#at += 4;
+        return null;
+      default:
+        return this.#number();
+    }
+  }
+
+  #object(depth: number): Json<N> {
+    const object: { [key: string]: Json<N> } = {};
+    this.#at = skipSpace(this.#text, this.#at + 1);
+    while (this.#text.charCodeAt(this.#at) === QUOTE) {
+      const key = this.#key();
+      this.#at = skipSpace(this.#text, this.#at) + 1;
+      const value = this.value(depth + 1);
+      // Assigned, this one would be no member.
+      if (key === '__proto__') Object.defineProperty(object, key, { ...MEMBER, value });
+      else object[key] = value;
+      this.#next();
+    }
+    this.#at++;
+    return object;
+  }
+
+  #array(depth: number): Json<N> {
+    const elements: Json<N>[] = [];
+    this.#at = skipSpace(this.#text, this.#at + 1);
+    while (this.#text.charCodeAt(this.#at) !== CLOSE_BRACKET) {
+      elements.push(this.value(depth + 1));
+      this.#next();
+    }
+    this.#at++;
+    return elements;
+  }
+
+  /** Goes past the comma, or stays at the closing bracket. */
+  #next(): void {
+    this.#at = skipSpace(this.#text, this.#at);
+    if (this.#text.charCodeAt(this.#at) === COMMA) this.#at = skipSpace(this.#text, this.#at + 1);
+  }
+
+  #key(): string {
+    const end = skipString(this.#text, this.#at);
+    const raw = this.#text.slice(this.#at + 1, end - 1);
+    if (raw.includes('\\')) return this.#string();
+    this.#at = end;
+    return raw;
+  }
+
+  /** Parsed, not cut: what is cut from a text keeps all of it in memory. */
+  #string(): string {
+    const end = skipString(this.#text, this.#at);
+    const text: unknown = JSON.parse(this.#text.slice(this.#at, end));
+    this.#at = end;
+    return String(text);
+  }
+
+  #number(): N {
+    let end = this.#at;
+    for (let code = this.#text.charCodeAt(end); !isEnd(code); code = this.#text.charCodeAt(++end));
+    const number = this.#numberOf(this.#text.slice(this.#at, end));
+    this.#at = end;
+    return number;
+  }
+}
+
+/** True for what follows a number; NaN stands for the end of the text. */
+function isEnd(code: number): boolean {
+  return Number.isNaN(code) || code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || code <= 0x20;
+}
+
+/** A JSON value whose numbers may be `JSON.rawJSON` objects, where a double would not spell them as they came. */
+export type JsonValue = string | number | boolean | null | RawNumber | JsonValue[] | JsonObject;
+/** A parsed JSON object, its members in the order of the text. */
+export type JsonObject = { [key: string]: JsonValue };
+
+/** A number that a double cannot carry exactly, kept as its own text: what `JSON.rawJSON` makes. */
+export interface RawNumber {
+  readonly rawJSON: string;
+}
+
+declare global {
+  // In Node.js since 21; not yet in TypeScript's library.
+  interface JSON {
+    rawJSON(text: string): RawNumber;
+    isRawJSON(value: unknown): value is RawNumber;
+  }
+}
+
+/**
+ * Parses JSON so that `JSON.stringify` spells every number as it came (9223372036854775807 and 1.0 included).
+ *
+ * For places where an object is read, changed and written again; the relay cuts and joins text instead. Throws the
+ * `SyntaxError` of `JSON.parse`, and one of its own for values nested more than 2,500 levels deep: walking over them,
+ * which writing them again does too, takes a place on the stack for each.
+ */
+export function parseLossless(text: string): JsonValue {
+  const value: JsonValue = JSON.parse(text);
+  // In a text there is nothing to keep. A reviver, which is shown how numbers are spelled, takes twice as long or more.
+  return typeof value === 'string' ? value : readJson(text, asSpelled);
+}
+
+function asSpelled(source: string): number | RawNumber {
+  const number = Number(source);
+  return String(number) === source ? number : JSON.rawJSON(source);
+}
+
+/** True for a JSON object (not an array, not a raw number). */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
+}
+
+/**
+ * `JSON.parse`, also right where V8's is not (see {@link hasEscapedKey}). For text from outside whose members decide
+ * something. Throws a SyntaxError; texts without escaped keys cost one look for a backslash more.
+ */
+export function parseJson(text: string): unknown {
+  const value: unknown = JSON.parse(text);
+  return hasEscapedKey(text) ? readJson(text, Number) : value;
+}
+
+/** The same for text that may be anything: undefined when it is not JSON. */
+export function tryParseJson(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,116 @@
+import { parseLossless } from '@sluice/protocol/json/parse';
+import { describe, expect, it } from 'vitest';
+import { answersQuestion, crossedCapabilities, supportsServerRequests } from './capabilities.ts';
+
+describe('crossedCapabilities', () => {
+  it('keeps what the client wrote, numbers and unknown members included', () => {
+    const text =
+      '{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{},"experimental":{"tasks":{"n":1.0}},' +
+      '"vendor":[9223372036854775807],"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["a"]}}}';
+    const capabilities = parseLossless(text);
+    expect(JSON.stringify(crossedCapabilities(Object(capabilities), true))).toBe(text);
+  });
+
+  it('leaves out tasks and the notices of roots', () => {
+    expect(
+      crossedCapabilities(
+        {
+          tasks: { list: {}, requests: { elicitation: { create: {} } } },
+          roots: { listChanged: true, vendor: 1 },
+          extensions: { 'io.modelcontextprotocol/tasks': {}, tasks: {}, 'example.com/tasks2': {} },
+        },
+        true,
+      ),
+    ).toEqual({ roots: { vendor: 1 }, extensions: { 'example.com/tasks2': {} } });
+  });
+
+  it('leaves out what asks when the client cannot be asked', () => {
+    const capabilities = { elicitation: {}, sampling: {}, roots: { listChanged: true }, experimental: { a: {} } };
+    expect(crossedCapabilities(capabilities, false)).toEqual({ experimental: { a: {} } });
+    expect(capabilities).toEqual({
+      elicitation: {},
+      sampling: {},
+      roots: { listChanged: true },
+      experimental: { a: {} },
+    });
+  });
+
+  it('survives members of other types', () => {
+    const capabilities = { roots: true, extensions: null, tasks: 1 };
+    expect(crossedCapabilities(capabilities, true)).toEqual({ roots: true, extensions: null });
+  });
+});
+
+describe('isAskable', () => {
+  it('is true for each capability that lets an upstream ask', () => {
+    expect(supportsServerRequests({ elicitation: {} })).toBe(true);
+    expect(supportsServerRequests({ sampling: {} })).toBe(true);
+    expect(supportsServerRequests({ roots: {} })).toBe(true);
+  });
+
+  it('is false for others, and for members that are null or false', () => {
+    expect(supportsServerRequests({})).toBe(false);
+    expect(supportsServerRequests({ tasks: {}, extensions: { 'a/b': {} } })).toBe(false);
+    expect(supportsServerRequests({ elicitation: null, sampling: false })).toBe(false);
+  });
+});
+
+describe('answersQuestion', () => {
+  it('knows which modes of elicitation a client has', () => {
+    const form = { mode: 'form', message: 'm' };
+    const url = { mode: 'url', message: 'm', url: 'http://a' };
+    const modes = (elicitation: object | null | boolean | undefined) => {
+      const capabilities = Object(elicitation === undefined ? {} : { elicitation });
+      return [form, { message: 'm' }, undefined, url].map((params) =>
+        answersQuestion(capabilities, 'elicitation/create', params),
+      );
+    };
+    expect(modes(undefined)).toEqual([false, false, false, false]);
+    expect(modes(null)).toEqual([false, false, false, false]);
+    expect(modes(false)).toEqual([false, false, false, false]);
+    expect(modes({})).toEqual([true, true, true, false]);
+    expect(modes(true)).toEqual([true, true, true, false]);
+    expect(modes({ form: {} })).toEqual([true, true, true, false]);
+    expect(modes({ url: {} })).toEqual([false, false, false, true]);
+    expect(modes({ form: {}, url: {} })).toEqual([true, true, true, true]);
+    expect(modes({ form: {}, url: false })).toEqual([true, true, true, false]);
+    expect(modes({ form: null, url: null })).toEqual([true, true, true, false]);
+  });
+
+  it('knows no other mode', () => {
+    const capabilities = { elicitation: { form: {}, url: {}, voice: {} } };
+    expect(answersQuestion(capabilities, 'elicitation/create', { mode: 'voice' })).toBe(false);
+    expect(answersQuestion(capabilities, 'elicitation/create', { mode: 1 })).toBe(false);
+  });
+
+  it('lets a client sample, with tools only where it has them', () => {
+    const plain = { messages: [], maxTokens: 1 };
+    expect(answersQuestion({}, 'sampling/createMessage', plain)).toBe(false);
+    expect(answersQuestion({ sampling: {} }, 'sampling/createMessage', plain)).toBe(true);
+    for (const params of [
+      { ...plain, tools: [] },
+      { ...plain, toolChoice: { mode: 'auto' } },
+    ]) {
+      expect(answersQuestion({ sampling: {} }, 'sampling/createMessage', params)).toBe(false);
+      expect(answersQuestion({ sampling: { tools: null } }, 'sampling/createMessage', params)).toBe(false);
+      expect(answersQuestion({ sampling: { tools: {} } }, 'sampling/createMessage', params)).toBe(true);
+    }
+    expect(
+      answersQuestion({ sampling: {} }, 'sampling/createMessage', { ...plain, tools: null, toolChoice: null }),
+    ).toBe(true);
+  });
+
+  it('lets a client be asked for its roots', () => {
+    expect(answersQuestion({ roots: {} }, 'roots/list', undefined)).toBe(true);
+    expect(answersQuestion({ roots: { listChanged: true } }, 'roots/list', {})).toBe(true);
+    expect(answersQuestion({ roots: null }, 'roots/list', {})).toBe(false);
+    expect(answersQuestion({ elicitation: {}, sampling: {} }, 'roots/list', {})).toBe(false);
+  });
+
+  it('has no answer to any other method', () => {
+    const all = { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: {}, ping: {} };
+    for (const method of ['ping', 'tools/list', 'elicitation', 'roots/list ', '']) {
+      expect(answersQuestion(all, method, {})).toBe(false);
+    }
+  });
+});

@@ -1,0 +1,339 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import manifest from '../../../package.json' with { type: 'json' };
+import { ConfigError } from '../../http/address.ts';
+import { type Config, loadConfig } from './config.ts';
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-config-'));
+});
+afterEach(async () => {
+  await rm(folder, { recursive: true });
+});
+
+async function configOf(argv: string[], env: NodeJS.ProcessEnv = {}): Promise<Config> {
+  const invocation = await loadConfig(argv, env, folder);
+  if (invocation.kind !== 'run') throw new Error(`printed ${invocation.text}`);
+  return invocation.config;
+}
+
+/** Configuration of a bootstrap file with this content. */
+async function bootstrapOf(yaml: string | Buffer): Promise<Config> {
+  await writeFile(join(folder, 'b.yaml'), yaml);
+  return configOf(['--service-config', 'b.yaml']);
+}
+
+async function complaint(loading: Promise<unknown>): Promise<string> {
+  const error = await loading.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof ConfigError)) throw new Error(`no ConfigError but ${String(error)}`);
+  return error.message;
+}
+
+const FILE_GRPC = 'bridge: {grpc: {timeout-ms: 1, max-retries: 2, retry-delay-ms: 3}}';
+const ENV_GRPC = { SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '10', SERVICE_BRIDGE_GRPC_MAX_RETRIES: '0' };
+const CRM = { name: 'crm', address: 'http://127.0.0.1:9/mcp', namespace: 'default', labels: {} };
+
+describe('loadConfig', () => {
+  it('runs on defaults alone', async () => {
+    const config = await configOf([]);
+    expect(config).toMatchObject({
+      mgmtListen: { host: '0.0.0.0', port: 8080 },
+      persist: { backend: 'file', path: join(folder, '.service/server'), recover: false },
+      pluginsPath: undefined,
+      bootstrap: {
+        path: undefined,
+        folder,
+        forwards: [],
+        namespaces: [],
+        llmConnections: [],
+        evaluators: undefined,
+        unreadableEvaluators: [],
+        later: {},
+      },
+      warnings: [],
+    });
+    expect(Object.isFrozen(config)).toBe(true);
+  });
+
+  it('makes every path absolute from the working directory', async () => {
+    await mkdir(join(folder, 'actions'));
+    const config = await configOf(['serve', '--plugins-path', 'plugins'], {
+      SERVICE_PERSIST_PATH: 'data',
+      SERVICE_UI_PATH: 'ui',
+      SERVICE_ACTIONS_PATH: 'actions',
+    });
+    expect(config.persist).toEqual({ backend: 'file', path: join(folder, 'data'), recover: false });
+    expect(config.uiPath).toBe(join(folder, 'ui'));
+    expect(config.actionsPath).toBe(join(folder, 'actions'));
+    expect(config.pluginsPath).toBe(join(folder, 'plugins'));
+  });
+
+  it('prints help and version whatever the environment holds', async () => {
+    const broken = { SERVICE_MGMT_LISTEN: 'nonsense' };
+    expect(await loadConfig(['--version'], broken, folder)).toEqual({ kind: 'print', text: `${manifest.version}\n` });
+    expect(await loadConfig(['-h'], broken, folder)).toMatchObject({
+      kind: 'print',
+      text: expect.stringContaining('--service-config'),
+    });
+  });
+
+  it('refuses an actions folder that is missing or a file', async () => {
+    await writeFile(join(folder, 'file'), '');
+    expect(await complaint(configOf([], { SERVICE_ACTIONS_PATH: 'gone' }))).toMatch(
+      /^SERVICE_ACTIONS_PATH: ".*gone" does not exist; accepted: an existing folder$/,
+    );
+    expect(await complaint(configOf([], { SERVICE_ACTIONS_PATH: 'file' }))).toMatch(
+      /^SERVICE_ACTIONS_PATH: ".*file" is not a folder; accepted: an existing folder$/,
+    );
+  });
+
+  it('warns of what is set and changes nothing, once each', async () => {
+    const { warnings } = await configOf(['--plugins-path', 'p'], {
+      SERVICE_UI_PATH: 'ui',
+      SERVICE_CLASSIC_URL: '',
+      SERVICE_MGMT_LISTEN: '127.0.0.1:0',
+      HOME: '/home/op',
+    });
+    expect(warnings).toEqual([
+      'SERVICE_UI_PATH has no effect in this version',
+      '--plugins-path has no effect in this version',
+    ]);
+  });
+
+  it('collects the warnings of environment and file', async () => {
+    await writeFile(join(folder, 'service.yaml'), 'forwards: [{name: crm}]');
+    const { warnings } = await configOf([], { SERVICE_FORWARD_HEADERS: 'host' });
+    expect(warnings).toEqual([
+      expect.stringContaining('SERVICE_FORWARD_HEADERS'),
+      `${join(folder, 'service.yaml')}:1:12: forwards[0] is left out: address is missing`,
+    ]);
+  });
+});
+
+describe('bootstrap file', () => {
+  it('is service.yaml of the working directory unless a flag names another', async () => {
+    await writeFile(join(folder, 'service.yaml'), 'namespaces: [ours]');
+    await writeFile(join(folder, 'other.yaml'), 'namespaces: [theirs]');
+    const found = await configOf([]);
+    expect(found.bootstrap).toMatchObject({ path: join(folder, 'service.yaml'), namespaces: [{ name: 'ours' }] });
+    const named = await configOf(['--service-config', 'other.yaml']);
+    expect(named.bootstrap).toMatchObject({ path: join(folder, 'other.yaml'), namespaces: [{ name: 'theirs' }] });
+  });
+
+  it('gives forwards their defaults and their optional members', async () => {
+    const { bootstrap, warnings } = await bootstrapOf(`
+forwards:
+  - {name: ' crm ', address: 'http://127.0.0.1:9/mcp'}
+  - name: Büro
+    address: HTTPS://office.example/mcp?x=1
+    namespace: finance
+    labels: {team: "7"}
+    prefix: o_
+`);
+    expect(bootstrap.forwards).toEqual([
+      CRM,
+      {
+        name: 'Büro',
+        address: 'HTTPS://office.example/mcp?x=1',
+        namespace: 'finance',
+        labels: { team: '7' },
+        prefix: 'o_',
+      },
+    ]);
+    expect(warnings).toEqual([]);
+  });
+
+  it('takes namespaces as names and as maps', async () => {
+    const { bootstrap } = await bootstrapOf('namespaces: [a, {name: b}, {name: c-1, labels: {x: y}}]');
+    expect(bootstrap.namespaces).toEqual([{ name: 'a' }, { name: 'b' }, { name: 'c-1', labels: { x: 'y' } }]);
+  });
+
+  it('takes JSON, an empty file and empty keys', async () => {
+    expect(
+      (await bootstrapOf('{"forwards": [{"name": "crm", "address": "http://127.0.0.1:9/mcp"}]}')).bootstrap.forwards,
+    ).toEqual([CRM]);
+    for (const yaml of ['', '# nothing yet\n', 'forwards:\nnamespaces:\n', '\ufeffforwards: []']) {
+      expect((await bootstrapOf(yaml)).bootstrap).toMatchObject({ forwards: [], namespaces: [] });
+    }
+  });
+
+  it('keeps the key of a later part as it is, and warns of it once unless it is empty', async () => {
+    const { bootstrap, warnings } = await bootstrapOf('forwards: []\nplugins: [1]');
+    expect(bootstrap.later).toEqual({ plugins: [1] });
+    expect(warnings).toEqual([expect.stringMatching(/b\.yaml:2:1: plugins has no effect in this version$/)]);
+    expect((await bootstrapOf('plugins:')).warnings).toEqual([]);
+  });
+
+  it.each([
+    ['{address: "http://a"}', '5', 'name is missing'],
+    ['{name: 7, address: "http://a"}', '6', 'name is not a string; quote it'],
+    ['{name: " ", address: "http://a"}', '6', 'name must not be empty'],
+    [`{name: "${'x'.repeat(257)}", address: "http://a"}`, '6', 'name must have at most 256 characters'],
+    ['{name: "a\\tb", address: "http://a"}', '6', 'name must not contain control characters'],
+    ['{name: "\\ud800", address: "http://a"}', '6', 'name must be valid Unicode'],
+    ['{name: a}', '5', 'address is missing'],
+    ['{name: a, address: "ftp://a"}', '15', 'address must be an http or https URL'],
+    ['{name: a, address: "http://"}', '15', 'address must be an http or https URL'],
+    ['{name: a, address: "http://a b"}', '15', 'address must be an http or https URL'],
+    ['{name: a, address: "http:///a"}', '15', 'address must be an http or https URL'],
+    ['{name: a, address: "http://user:hunter2@a"}', '15', 'address must not carry a user name or password'],
+    ['{name: a, address: "http://user@a"}', '15', 'address must not carry a user name or password'],
+    ['{name: a, address: "http://a", namespace: Finance}', '36', 'namespace must consist of lowercase letters'],
+    ['{name: a, address: "http://a", namespace: -a}', '36', 'namespace must start and end with a letter or digit'],
+    ['{name: a, address: "http://a", labels: [x]}', '36', 'labels must be an object'],
+    ['{name: a, address: "http://a", labels: {x: 1}}', '45', 'labels.x is not a string; quote it'],
+    ['{name: a, address: "http://a", prefix: "a b"}', '36', 'prefix must have 1 to 32 characters from'],
+    ['{name: a, address: "http://a", prefix: ""}', '36', 'prefix must have 1 to 32 characters from'],
+    ['just-a-name', '5', 'is not a map with name and address'],
+  ])('leaves the forward %s out with a warning and takes the others', async (entry, column, problem) => {
+    const { bootstrap, warnings } = await bootstrapOf(
+      `forwards:\n  - ${entry}\n  - {name: crm, address: "http://127.0.0.1:9/mcp"}\n`,
+    );
+    expect(bootstrap.forwards).toEqual([CRM]);
+    expect(warnings).toEqual([expect.stringContaining(`b.yaml:2:${column}: forwards[0] is left out: ${problem}`)]);
+  });
+
+  it('takes the first of two forwards or namespaces of one name, with a warning', async () => {
+    const { bootstrap, warnings } = await bootstrapOf(
+      'forwards:\n- {name: a, address: "http://1"}\n- {name: a, address: "http://2"}\nnamespaces: [x, {name: x, labels: {a: b}}]',
+    );
+    expect(bootstrap.forwards).toMatchObject([{ address: 'http://1' }]);
+    expect(bootstrap.namespaces).toEqual([{ name: 'x' }]);
+    expect(warnings).toEqual([
+      expect.stringContaining('b.yaml:3:3: forwards[1] is left out: the name "a" is taken'),
+      expect.stringContaining('b.yaml:4:17: namespaces[1] is left out: the name "x" is taken'),
+    ]);
+  });
+
+  it('takes a forward with an unknown member, which it names in a warning', async () => {
+    const { bootstrap, warnings } = await bootstrapOf(
+      'forwards:\n  - name: crm\n    address: http://127.0.0.1:9/mcp\n    perfix: x\n',
+    );
+    expect(bootstrap.forwards).toEqual([CRM]);
+    expect(warnings).toEqual([expect.stringContaining('b.yaml:4:5: unknown member "perfix" is ignored')]);
+  });
+
+  it.each([
+    ['nothing', '', {}, { timeoutMs: 5000, maxRetries: 3, retryDelayMs: 100 }],
+    ['empty keys', 'bridge: {grpc: {timeout-ms: }}', {}, { timeoutMs: 5000, maxRetries: 3, retryDelayMs: 100 }],
+    ['an empty bridge', 'bridge:\n  grpc:', {}, { timeoutMs: 5000, maxRetries: 3, retryDelayMs: 100 }],
+    ['the file', FILE_GRPC, {}, { timeoutMs: 1, maxRetries: 2, retryDelayMs: 3 }],
+    ['file and environment', FILE_GRPC, ENV_GRPC, { timeoutMs: 10, maxRetries: 0, retryDelayMs: 3 }],
+    ['the environment', '', ENV_GRPC, { timeoutMs: 10, maxRetries: 0, retryDelayMs: 100 }],
+  ])('takes the settings of calls to services from %s', async (_what, yaml, env, expected) => {
+    await writeFile(join(folder, 'service.yaml'), yaml);
+    const { bridgeGrpc, warnings } = await configOf([], env);
+    expect(bridgeGrpc).toEqual(expected);
+    expect(warnings).toEqual([]);
+  });
+
+  it('names members of the bridge that mean nothing in a warning', async () => {
+    const { bridgeGrpc, warnings } = await bootstrapOf('bridge:\n  http: 1\n  grpc:\n    timeout_ms: 7\n');
+    expect(bridgeGrpc.timeoutMs).toBe(5000);
+    expect(warnings).toEqual([
+      expect.stringContaining('b.yaml:2:3: unknown member "http" is ignored; known members: grpc'),
+      expect.stringContaining(
+        'b.yaml:4:5: unknown member "timeout_ms" is ignored; known members: timeout-ms, max-retries',
+      ),
+    ]);
+  });
+
+  it('never repeats an address, which may hold a secret', async () => {
+    const { warnings } = await bootstrapOf(
+      'forwards: [{name: a, address: "ftp://u:hunter2@h"}, {name: b, address: "http://u:hunter2@h", x: 1}]',
+    );
+    expect(warnings).toHaveLength(2);
+    expect(warnings.join()).not.toContain('hunter2');
+  });
+
+  it.each<[string, string | Buffer, RegExp]>([
+    ['an unknown key', 'namespaces: []\nforward: []', /b\.yaml:2:1: unknown key "forward"; known keys: forwards, /],
+    ['broken YAML', 'forwards: [', /b\.yaml:1:\d+: /],
+    ['a key given twice', 'forwards: []\nforwards: []', /b\.yaml:2:1: Map keys must be unique/],
+    ['several documents', 'forwards: []\n---\nforwards: []', /b\.yaml:2:1: /],
+    ['an alias to nothing', 'forwards: *gone', /b\.yaml:1:11: has an alias to nothing/],
+    ['a list at the top', '- a', /b\.yaml:1:1: the top level is not a map/],
+    ['a word at the top', 'hello', /b\.yaml:1:1: the top level is not a map/],
+    ['bytes that are no text', Buffer.from([0x66, 0xff, 0xfe]), /b\.yaml is not UTF-8 text/],
+    ['forwards that are no list', 'forwards: {name: a}', /b\.yaml:1:1: forwards: is not a list/],
+    ['namespaces that are no list', 'namespaces: a', /b\.yaml:1:1: namespaces: is not a list/],
+    [
+      'an invalid namespace',
+      'namespaces:\n  - a\n  - B',
+      /b\.yaml:3:5: namespaces\[1\]: name must consist of lowercase letters/,
+    ],
+    ['a nameless namespace', 'namespaces: [{labels: {}}]', /b\.yaml:1:14: namespaces\[0\]: name is missing/],
+    ['a number as namespace', 'namespaces: [7]', /b\.yaml:1:14: namespaces\[0\]: is neither a name nor a map/],
+    ['a bridge that is no map', 'bridge: [1]', /b\.yaml:1:1: bridge: is not a map with grpc/],
+    ['gRPC settings that are no map', 'bridge:\n  grpc: 5', /b\.yaml:2:3: bridge: grpc is not a map with timeout-ms, /],
+    [
+      'a timeout of no length',
+      'bridge:\n  grpc:\n    timeout-ms: 0',
+      /b\.yaml:3:5: bridge: grpc\.timeout-ms is not a whole number from 1 to 2147483647$/,
+    ],
+    [
+      'a text for a number',
+      'bridge: {grpc: {max-retries: "3"}}',
+      /:1:17: bridge: grpc\.max-retries is not a whole .* 100$/,
+    ],
+    [
+      'half a retry',
+      'bridge: {grpc: {max-retries: 2.5}}',
+      /bridge: grpc\.max-retries is not a whole number from 0 to 100$/,
+    ],
+    [
+      'too many retries',
+      'bridge: {grpc: {max-retries: 101}}',
+      /grpc\.max-retries is not a whole number from 0 to 100$/,
+    ],
+    [
+      'a delay below none',
+      'bridge: {grpc: {retry-delay-ms: -1}}',
+      /grpc\.retry-delay-ms is not a whole number from 0 /,
+    ],
+    ['a namespace label', 'namespaces: [{name: a, labels: {x: 1}}]', /b\.yaml:1:33: namespaces\[0\]: labels\.x is not/],
+  ])('stops at %s with one line naming flag, file and place', async (_, yaml, message) => {
+    const line = await complaint(bootstrapOf(yaml));
+    expect(line).toMatch(message);
+    expect(line).toMatch(/^--service-config \//);
+    expect(line).not.toContain('\n');
+  });
+
+  it('stops at a named file that is missing or a folder', async () => {
+    expect(await complaint(configOf(['--service-config', 'gone.yaml']))).toMatch(
+      /^--service-config \/.*gone\.yaml: no such file; /,
+    );
+    await mkdir(join(folder, 'folder'));
+    expect(await complaint(configOf(['--service-config', 'folder']))).toMatch(
+      /^--service-config \/.*folder is a folder; /,
+    );
+  });
+
+  it('stops at a broken service.yaml that nobody named, without naming the flag', async () => {
+    await writeFile(join(folder, 'service.yaml'), 'x: 1');
+    expect(await complaint(configOf([]))).toBe(
+      `${join(folder, 'service.yaml')}:1:1: unknown key "x"; known keys: forwards, namespaces, evaluators, llm_connections, plugins, bridge`,
+    );
+  });
+
+  it.each(['*S3CRET', '!S3CRET', '|S3CRET', '"S3CRET', '"\\qS3CRET"', '@S3CRET'])(
+    'repeats nothing of a file that cannot be read: a key %s without its quotes',
+    async (key) => {
+      const yaml = `llm_connections:\n  - api_key: ${key}\n`;
+      const told = await bootstrapOf(yaml).then(({ warnings }) => warnings.join(), String);
+      expect(told).toMatch(/b\.yaml:[23]:/);
+      expect(told).not.toContain('S3CRET');
+    },
+  );
+
+  it('reports what the YAML parser lets pass as a warning', async () => {
+    const { warnings } = await bootstrapOf('namespaces: !vendor []');
+    expect(warnings).toEqual([expect.stringMatching(/b\.yaml:1:13: Unresolved tag/)]);
+  });
+});

@@ -1,0 +1,75 @@
+import { describe, expect, it } from 'vitest';
+import { InvalidSettingError } from '../../http/address.ts';
+import { LOG_TARGETS, type LogFilter } from '../../telemetry/log.ts';
+import { DEFAULT_LOG_FILTER, logDirectives } from './environment.ts';
+
+/** The filter with one level for all targets but those named, and what belongs to them. */
+function filterOf(all: string, but: Record<string, string> = {}): Record<string, string> {
+  return Object.fromEntries(
+    LOG_TARGETS.map((target) => [target, but[target] ?? but[target.replace('::access', '')] ?? all]),
+  );
+}
+
+describe('directives', () => {
+  it.each<[string, Record<string, string>]>([
+    ['off', filterOf('off')],
+    ['error', filterOf('error')],
+    ['warn', filterOf('warn')],
+    ['info', filterOf('info')],
+    ['DEBUG', filterOf('debug')],
+    ['trace', filterOf('trace')],
+    [',', filterOf('info')],
+    ['warn,debug', filterOf('debug')],
+    ['service::mcp', filterOf('info', { 'service::mcp': 'trace' })],
+    ['service::mcp=debug', filterOf('info', { 'service::mcp': 'debug' })],
+    [' service::mcp = Debug , warn ', filterOf('warn', { 'service::mcp': 'debug' })],
+    ['off,service::forward=info', filterOf('off', { 'service::forward': 'info' })],
+    ['service=debug', filterOf('debug')],
+    ['service::registry=off,service=debug', filterOf('debug', { 'service::registry': 'off' })],
+    ['service=debug,service::registry=off', filterOf('debug', { 'service::registry': 'off' })],
+    ['service::mcp=debug,service::mcp=error', filterOf('info', { 'service::mcp': 'error' })],
+    ['service::m=error', filterOf('info', { 'service::mcp': 'error', 'service::mgmt': 'error' })],
+    [
+      'service::mcp=warn,service::mcp::access=info',
+      filterOf('info', { 'service::mcp': 'warn', 'service::mcp::access': 'info' }),
+    ],
+    ['other::part=trace', filterOf('info')],
+  ])('%j sets the thresholds', (text, filter) => {
+    expect(logDirectives.parse(text)).toEqual({ filter, warnings: [] });
+  });
+
+  it('defaults to info everywhere', () => {
+    expect(DEFAULT_LOG_FILTER).toEqual<LogFilter>(logDirectives.parse('info').filter);
+  });
+
+  it.each([
+    ['[request]', '[request]'],
+    ['service::mcp[request]=trace', 'service::mcp[request]=trace'],
+    ['[request{id=1,user="a"}]=debug', '[request{id=1,user=\\"a\\"}]=debug'],
+  ])('ignores the span filter %j with a warning', (text, shown) => {
+    const { filter, warnings } = logDirectives.parse(`warn,${text},service::bridge=error`);
+    expect(filter).toEqual(filterOf('warn', { 'service::bridge': 'error' }));
+    expect(warnings).toEqual([`span filter "${shown}" is ignored: this log has no spans`]);
+  });
+
+  it('warns of a bare word that is neither level nor target, which is a level mistyped', () => {
+    const { filter, warnings } = logDirectives.parse('inof');
+    expect(filter).toEqual(filterOf('info'));
+    expect(warnings).toEqual([expect.stringContaining('"inof"')]);
+  });
+
+  it.each([
+    '=debug',
+    'service::mcp=',
+    'service::mcp=verbose',
+    'service::mcp=debug=info',
+    '5',
+    'a b',
+    'service::mcp/x',
+    '[request',
+    'request]',
+    '[a{b]=info,debug',
+  ])('refuses %j', (text) => {
+    expect(() => logDirectives.parse(text)).toThrow(InvalidSettingError);
+  });
+});

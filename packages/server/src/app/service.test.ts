@@ -1,0 +1,387 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ENVIRONMENT } from '../../../../test/fixtures/environment.ts';
+import { freePort } from '../../../../test/fixtures/free-port.ts';
+import { type Gateway, startGateway } from '../../../../test/fixtures/gateway.ts';
+import { legacyClient, modernClient, post, reply, send } from '../../../../test/fixtures/raw-client.ts';
+import { textResultText, toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { startTestService } from '../../testing/service.ts';
+import { startStreamer } from '../../testing/streamer.ts';
+
+const MAIN = join(import.meta.dirname, '..', 'main.ts');
+
+let folder: string;
+const closers: (() => unknown)[] = [];
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-service-'));
+});
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+function until<T extends { close(): unknown }>(part: T): T {
+  closers.push(() => part.close());
+  return part;
+}
+
+/** Runs the process in the test's folder until it ends. */
+async function run(env: Record<string, string> = {}, args: readonly string[] = []) {
+  const child: ChildProcess = spawn(process.execPath, [MAIN, ...args], {
+    cwd: folder,
+    env: {
+      ...ENVIRONMENT,
+      HOME: folder,
+      SERVICE_MGMT_LISTEN: '127.0.0.1:0',
+      SERVICE_MCP_LISTEN: '127.0.0.1:0',
+      SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
+      SERVICE_PERSIST_PATH: join(folder, 'registry'),
+      ...env,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  closers.push(() => child.kill('SIGKILL'));
+  let stdout = '';
+  let stderr = '';
+  child.stdout?.on('data', (chunk) => {
+    stdout += chunk;
+  });
+  child.stderr?.on('data', (chunk) => {
+    stderr += chunk;
+  });
+  const [code] = await once(child, 'close');
+  return { code, stdout, stderr };
+}
+
+/** Takes a port, for somebody else to want it. */
+async function occupied(): Promise<{ server: Server; address: string }> {
+  const port = await freePort();
+  const server = createServer();
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  closers.push(() => server.close());
+  return { server, address: `127.0.0.1:${port}` };
+}
+
+describe('a start that fails', () => {
+  const oneLine = (stderr: string, ...parts: string[]) => {
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+    for (const part of parts) expect(stderr).toContain(part);
+  };
+
+  it.each([
+    ['SERVICE_MCP_LISTEN', 'nonsense'],
+    ['SERVICE_SESSION_KEY', 'too short to be a key'],
+  ])('ends with code 1 and one line naming %s', async (name, value) => {
+    const { code, stdout, stderr } = await run({ [name]: value });
+    expect([code, stdout]).toEqual([1, '']);
+    oneLine(stderr, name);
+    if (name === 'SERVICE_SESSION_KEY') expect(stderr).not.toContain(value);
+  });
+
+  it.each([
+    ['an unknown flag', ['--no-such'], '--no-such'],
+    ['a pipeline file', ['--pipeline-config', 'p.yaml'], '--pipeline-config'],
+  ])('for %s names it', async (_what, args, named) => {
+    const { code, stderr } = await run({}, args);
+    expect(code).toBe(1);
+    oneLine(stderr, named);
+  });
+
+  it.each(['SERVICE_MGMT_LISTEN', 'SERVICE_MCP_LISTEN'])('names %s when its port is in use', async (name) => {
+    const { address } = await occupied();
+    const { code, stderr } = await run({ [name]: address });
+    expect(code).toBe(1);
+    oneLine(stderr, name, address, 'EADDRINUSE');
+  });
+
+  it.each(['registry.json', 'evaluator-revisions.json', 'sessions.json', 'session.key'])(
+    'names %s when it is damaged',
+    async (file) => {
+      const service = await startTestService({
+        SERVICE_PERSIST_BACKEND: 'file',
+        SERVICE_PERSIST_PATH: join(folder, 'registry'),
+      });
+      await service.register('namespaces', { name: 'n' });
+      await service.stop();
+      await writeFile(join(folder, 'registry', file), '{"version":1,');
+      const { code, stderr } = await run();
+      expect(code).toBe(1);
+      oneLine(stderr, file);
+    },
+  );
+
+  it('leaves nothing behind that would keep the next one from starting', async () => {
+    const { server, address } = await occupied();
+    const env = { SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: join(folder, 'registry') };
+    for (const name of ['SERVICE_MGMT_LISTEN', 'SERVICE_MCP_LISTEN']) {
+      await expect(startTestService({ ...env, [name]: address })).rejects.toThrow(name);
+    }
+    server.close();
+    const service = await startTestService({ ...env, SERVICE_MCP_LISTEN: address });
+    expect((await post(service.url(), '{"jsonrpc":"2.0","id":1,"method":"ping"}')).status).toBe(200);
+    await service.stop();
+  });
+
+  it('on a folder that another one runs on says so, and disturbs neither', async () => {
+    const env = { SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: join(folder, 'registry') };
+    const first = await startTestService(env);
+    const { code, stderr } = await run();
+    expect(code).toBe(1);
+    oneLine(stderr, join(folder, 'registry'));
+    await first.register('namespaces', { name: 'still-writable' });
+    await first.stop();
+  });
+});
+
+describe('a first start', () => {
+  it('says what to do next, with the addresses it has, and a later one does not', async () => {
+    const env = { ...ENVIRONMENT, SERVICE_PERSIST_PATH: join(folder, 'registry') };
+    const free = '127.0.0.1:0';
+    const listening = { SERVICE_MGMT_LISTEN: free, SERVICE_MCP_LISTEN: free, SERVICE_INFERENCE_LISTEN: free };
+    const child = spawn(process.execPath, [MAIN], { cwd: folder, env: { ...env, ...listening } });
+    closers.push(() => child.kill('SIGKILL'));
+    let text = '';
+    child.stdout.setEncoding('utf8');
+    for await (const chunk of child.stdout) {
+      text += chunk;
+      if (text.split('\n').length > 4) break;
+    }
+    const [, management] = /--host (\S+) --no-auth/.exec(text) ?? [];
+    const [, mcp] = /(http:\S+\/default\/mcp)/.exec(text) ?? [];
+    expect((await post(mcp ?? '', '{"jsonrpc":"2.0","id":1,"method":"ping"}')).status).toBe(200);
+    const added = await send(
+      `${management}/api/v1/forwards`,
+      'POST',
+      {},
+      '{"name":"x","address":"http://127.0.0.1:9/mcp"}',
+    );
+    expect(added.status).toBe(201);
+    child.kill('SIGTERM');
+    expect(await once(child, 'exit')).toEqual([0, null]);
+
+    const again = spawn(process.execPath, [MAIN], { cwd: folder, env: { ...env, ...listening } });
+    closers.push(() => again.kill('SIGKILL'));
+    let silent = '';
+    again.stdout.on('data', (chunk) => {
+      silent += chunk;
+    });
+    await once(again.stderr, 'data');
+    again.kill('SIGTERM');
+    await once(again, 'close');
+    expect(silent).toBe('');
+  });
+
+  it.each(['--help', '--version'])('is none when only %s is asked for', async (flag) => {
+    const { code, stdout, stderr } = await run({ SERVICE_MCP_LISTEN: 'nonsense' }, [flag]);
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout.length).toBeGreaterThan(3);
+    await expect(stat(join(folder, 'registry'))).rejects.toThrow('ENOENT');
+  });
+});
+
+describe('a stop', () => {
+  /** A gateway process with a call in flight. */
+  async function busy() {
+    const upstream = until(await startStreamer());
+    const gateway: Gateway = until(await startGateway());
+    await gateway.forward('up', upstream.url);
+    const arrived = upstream.next();
+    const answer = modernClient(gateway.url()).call('tools/call', '{"name":"work","arguments":{}}');
+    const call = await arrived;
+    call.begin();
+    return { gateway, call, answer };
+  }
+
+  it('lets a call in flight finish, is not ready meanwhile, takes no more, and ends with code 0', async () => {
+    const { gateway, call, answer } = await busy();
+    const { pid } = gateway;
+    const ended = gateway.stop();
+    const ready = async () => (await fetch(`http://${gateway.management()}/readyz`)).status;
+    await expect.poll(ready).toBe(503);
+    expect((await fetch(`http://${gateway.management()}/healthz`)).status).toBe(200);
+    await expect(post(gateway.url(), '{"jsonrpc":"2.0","id":1,"method":"ping"}')).rejects.toThrow('ECONNREFUSED');
+    expect(pid()).toBeUndefined();
+    call.end('in time');
+    expect(reply(await answer)).toContain('in time');
+    expect(await ended).toBe(0);
+    const stored = JSON.parse(await readFile(join(gateway.folder, 'registry.json'), 'utf8'));
+    expect(stored.forwards).toEqual([expect.objectContaining({ name: 'up' })]);
+    await expect(stat(join(gateway.folder, 'registry.lock'))).rejects.toThrow('ENOENT');
+  });
+
+  it.each(['SIGTERM', 'SIGINT'] as const)(
+    'that is asked for again, with %s, ends at once with code 1',
+    async (signal) => {
+      const { gateway, answer } = await busy();
+      const pid = gateway.pid();
+      if (pid === undefined) throw new Error('no process');
+      const lost = expect(answer).rejects.toThrow();
+      const ended = gateway.stop();
+      await expect.poll(() => gateway.logs.some(({ msg }) => msg === 'stopping')).toBe(true);
+      process.kill(pid, signal);
+      expect(await ended).toBe(1);
+      await lost;
+    },
+  );
+
+  it('with nothing in flight is quick, idle connections or not', async () => {
+    const gateway = until(await startGateway());
+    await fetch(gateway.url(), { method: 'POST', body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' }).then((answer) =>
+      answer.text(),
+    );
+    const before = performance.now();
+    expect(await gateway.stop()).toBe(0);
+    expect(performance.now() - before).toBeLessThan(20_000);
+  });
+
+  it('cuts off what does not finish in its time', async () => {
+    const upstream = until(await startStreamer());
+    const service = await startTestService();
+    await service.register('forwards', { name: 'up', address: upstream.url });
+    const arrived = upstream.next();
+    const answer = modernClient(service.url()).call('tools/call', '{"name":"work","arguments":{}}');
+    const lost = expect(answer).rejects.toThrow();
+    const call = await arrived;
+    call.begin();
+    await service.stop(200);
+    await lost;
+    await expect.poll(() => call.left).toBe(true);
+  });
+
+  it('does not wait for ever for a call whose legacy client has left', async () => {
+    const upstream = until(await startStreamer());
+    const service = await startTestService();
+    await service.register('forwards', { name: 'up', address: upstream.url });
+    const arrived = upstream.next();
+    const leave = new AbortController();
+    const answer = fetch(service.url(), {
+      method: 'POST',
+      signal: leave.signal,
+      body: '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"work"}}',
+    });
+    const call = await arrived;
+    leave.abort();
+    await expect(answer).rejects.toThrow();
+    const before = performance.now();
+    await service.stop(200);
+    expect(performance.now() - before).toBeLessThan(20_000);
+    await expect.poll(() => call.left).toBe(true);
+  });
+
+  it('ends the sessions that it opened upstream', async () => {
+    const upstream = until(await startRawUpstream({ eras: ['legacy'], scripts: upstreamScripts('one') }));
+    const service = await startTestService();
+    await service.register('forwards', { name: 'up', address: upstream.url });
+    await (await legacyClient(service.url())).call('tools/call', '{"name":"one"}');
+    expect(upstream.sessions()).toBeGreaterThan(0);
+    await service.stop();
+    expect(upstream.sessions()).toBe(0);
+  });
+});
+
+function upstreamScripts(name: string) {
+  return { 'tools/list': toolList(toolText(name)), 'tools/call': textResultText(name) };
+}
+
+describe('the bootstrap file', () => {
+  let one: RawUpstream;
+  let two: RawUpstream;
+  let env: Record<string, string>;
+  beforeEach(async () => {
+    one = until(await startRawUpstream({ scripts: upstreamScripts('one') }));
+    two = until(await startRawUpstream({ scripts: upstreamScripts('two') }));
+    env = { SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: join(folder, 'registry') };
+  });
+
+  async function start(content: unknown) {
+    const file = join(folder, 'bootstrap.json');
+    await writeFile(file, JSON.stringify(content));
+    const service = await startTestService(env, ['--service-config', file]);
+    let running = true;
+    const stop = async () => {
+      if (running) await service.stop();
+      running = false;
+    };
+    closers.push(stop);
+    return { ...service, stop };
+  }
+
+  it('registers forwards and namespaces, and discovers in the background', async () => {
+    const service = await start({
+      forwards: [
+        { name: 'a', address: one.url, labels: { team: 'x' }, prefix: 'p-' },
+        { name: 'dead', address: 'http://127.0.0.1:9/mcp', namespace: 'finance' },
+        { name: 'broken', address: 'ftp://nowhere' },
+      ],
+      namespaces: ['plain', { name: 'labelled', labels: { k: 'v' } }],
+    });
+    const list = async () => reply(await modernClient(service.url()).call('tools/list'));
+    await expect.poll(list).toContain('"name":"p-one"');
+    const { data } = await service.manage('GET', '/forwards');
+    expect(data).toEqual([
+      expect.objectContaining({ name: 'a', labels: { team: 'x' }, prefix: 'p-', available: true }),
+      expect.objectContaining({ name: 'dead', namespace: 'finance', available: false }),
+    ]);
+    expect(await service.manage('GET', '/namespaces/labelled')).toMatchObject({ data: { labels: { k: 'v' } } });
+    expect((await service.manage('GET', '/namespaces/plain')).status).toBe(200);
+  });
+
+  it('changes nothing about an equal forward, which serves its catalogue though its upstream is down', async () => {
+    const content = { forwards: [{ name: 'a', address: one.url, labels: { b: '1', a: '2' } }] };
+    const first = await start(content);
+    await expect.poll(async () => reply(await modernClient(first.url()).call('tools/list'))).toContain('"name":"one"');
+    const kept = { description: 'Mine.', uri: one.url, toolType: 'mcp-forward', input_schema: { type: 'object' } };
+    expect((await first.manage('PUT', '/tools/one', kept)).status).toBe(200);
+    await first.stop();
+    await one.down();
+    const again = await start({
+      forwards: [{ labels: { a: '2', b: '1' }, address: one.url, name: 'a', namespace: 'default' }],
+    });
+    expect(reply(await modernClient(again.url()).call('tools/list'))).toContain('"description":"Mine."');
+    expect(await again.manage('GET', '/forwards/a')).toMatchObject({ data: { available: false, tools_discovered: 1 } });
+  });
+
+  it.each([
+    ['address', () => ({ address: two.url }), '"name":"two"'],
+    ['prefix', () => ({ prefix: 'p-' }), '"name":"p-one"'],
+    ['labels', () => ({ labels: { a: '1' } }), '"name":"one"'],
+  ])('replaces a forward of another %s', async (_what, change, listed) => {
+    const forward = { name: 'a', address: one.url };
+    const first = await start({ forwards: [forward] });
+    await expect.poll(async () => reply(await modernClient(first.url()).call('tools/list'))).toContain('"name":"one"');
+    await first.stop();
+    const changed = { ...forward, ...change() };
+    const again = await start({ forwards: [changed] });
+    await expect.poll(async () => reply(await modernClient(again.url()).call('tools/list'))).toContain(listed);
+    const { tools } = JSON.parse(reply(await modernClient(again.url()).call('tools/list'))).result;
+    expect(tools).toHaveLength(1);
+    expect(await again.manage('GET', '/forwards/a')).toMatchObject({ data: changed });
+  });
+
+  it('moves a forward to another namespace', async () => {
+    const first = await start({ forwards: [{ name: 'a', address: one.url }] });
+    await expect.poll(async () => reply(await modernClient(first.url()).call('tools/list'))).toContain('"name":"one"');
+    await first.stop();
+    const again = await start({ forwards: [{ name: 'a', address: one.url, namespace: 'moved' }] });
+    const list = async (namespace: string) => reply(await modernClient(again.url(namespace)).call('tools/list'));
+    expect(await list('default')).toContain('"tools":[]');
+    await expect.poll(() => list('moved')).toContain('"name":"one"');
+  });
+
+  it('leaves alone what it does not name', async () => {
+    const first = await start({ namespaces: [{ name: 'n', labels: { k: 'v' } }] });
+    await first.register('forwards', { name: 'by-hand', address: two.url });
+    await first.stop();
+    const again = await start({ namespaces: ['n'], forwards: [{ name: 'a', address: one.url }] });
+    const { data } = await again.manage('GET', '/forwards');
+    expect(data).toEqual([expect.objectContaining({ name: 'by-hand' }), expect.objectContaining({ name: 'a' })]);
+    expect(await again.manage('GET', '/namespaces/n')).toMatchObject({ data: { labels: { k: 'v' } } });
+  });
+});

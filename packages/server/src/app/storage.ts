@@ -1,0 +1,116 @@
+import type { Server } from 'node:http';
+import { TokenSealer } from '@sluice/protocol/seal';
+import type { FastifyInstance } from 'fastify';
+import { addressText, ConfigError, type ListenAddress } from '../http/address.ts';
+import { type Listener, listen } from '../http/server.ts';
+import { fileSessionStore, memorySessionStore, type SessionStore } from '../mcp/sessions/session-store.ts';
+import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
+import { Evaluators, type EvaluatorsParts } from '../policy/evaluator-set.ts';
+import { ActionFiles } from '../policy/load.ts';
+import { revisionsInFolder, revisionsInMemory } from '../policy/revision-store.ts';
+import { bootstrapForward } from '../registry/operations-topology.ts';
+import { picture, Registry } from '../registry/registry.ts';
+import { fileStore } from '../registry/store/file-store.ts';
+import { diskFiles } from '../registry/store/journaled-file.ts';
+import { memoryStore } from '../registry/store/store.ts';
+import type { Logger } from '../telemetry/log.ts';
+import type { Config } from './config/config.ts';
+import type { LoadedListener } from './config/pipeline/pipeline.ts';
+
+/** The registry, as it was kept; its lock decides whether this process may run on the folder at all. */
+export async function openRegistry(config: Config, logger: Logger): Promise<Registry> {
+  const log = logger.target('service::registry');
+  const { persist } = config;
+  const registry: Registry = new Registry(
+    persist.backend === 'none'
+      ? memoryStore()
+      : fileStore({ folder: persist.path, recover: persist.recover, picture: () => picture(registry.current), log }),
+  );
+  for (const problem of await registry.load()) log.warn(problem);
+  return registry;
+}
+
+/** Puts what the service-config file names on top of what is stored (decisions 1.3). */
+export async function bootstrap(config: Config, registry: Registry): Promise<void> {
+  await registry.commit((draft) => {
+    for (const { name, labels } of config.bootstrap.namespaces) {
+      if (labels || !draft.namespaces.has(name)) draft.putNamespace(name, labels);
+    }
+  });
+  for (const { prefix = '', ...entry } of config.bootstrap.forwards) {
+    await registry.commit((draft) => bootstrapForward(draft, { ...entry, prefix }));
+  }
+}
+
+/** The evaluators, those of the service-config file or else as they were kept; what cannot be loaded is left out. */
+export async function openEvaluators(
+  { bootstrap, actionsPath, persist }: Config,
+  logger: Logger,
+  parts: Pick<EvaluatorsParts, 'compiling' | 'schemas' | 'onUse' | 'hasNamespace'>,
+): Promise<Evaluators> {
+  const log = logger.target('service::evaluator');
+  const evaluators = new Evaluators({
+    ...parts,
+    connections: bootstrap.llmConnections,
+    files: new ActionFiles({ baseFolder: bootstrap.folder, actionsPath }),
+    store:
+      persist.backend === 'none'
+        ? revisionsInMemory()
+        : revisionsInFolder({ folder: persist.path, recover: persist.recover, files: diskFiles(), log, now: Date.now }),
+    log,
+  });
+  await evaluators.start(bootstrap.evaluators, bootstrap.unreadableEvaluators);
+  return evaluators;
+}
+
+/** What seals sessions and the state of calls, with the key that was kept or set. */
+export async function openSealer({ persist, sessionKey }: Config): Promise<TokenSealer> {
+  if (sessionKey) return new TokenSealer(sessionKey);
+  return new TokenSealer(persist.backend === 'none' ? newSessionKey() : await sessionKeyIn(persist.path, diskFiles()));
+}
+
+/** What is kept of sessions besides what their ids carry. */
+export async function openKeptSessions({ persist }: Config, logger: Logger): Promise<SessionStore> {
+  if (persist.backend === 'none') return memorySessionStore();
+  return fileSessionStore(persist.path, diskFiles(), logger.target('service::mcp'));
+}
+
+/** A listener that takes requests, by its name. */
+export interface BoundListener {
+  readonly name: string;
+  readonly listener: Listener;
+}
+
+/** Binds all listeners, the management API first, or none. */
+export async function bind(
+  mgmtListen: ListenAddress,
+  management: FastifyInstance,
+  servers: readonly { readonly listener: LoadedListener; readonly server: Server }[],
+): Promise<BoundListener[]> {
+  await management.ready();
+  const bound: BoundListener[] = [];
+  try {
+    bound.push({
+      name: 'management',
+      listener: await bindAs('SERVICE_MGMT_LISTEN', management.server, mgmtListen),
+    });
+    for (const { listener, server } of servers) {
+      const { name, address, addressAt } = listener;
+      bound.push({ name, listener: await bindAs(addressAt, server, address) });
+    }
+    return bound;
+  } catch (error) {
+    await Promise.all(bound.map(({ listener }) => listener.drain(0)));
+    await management.close();
+    throw error;
+  }
+}
+
+async function bindAs(at: string, server: Server, address: ListenAddress): Promise<Listener> {
+  try {
+    return await listen(server, address);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new ConfigError(`${at}: cannot listen on ${addressText(address)}: ${reason}`);
+  }
+}

@@ -1,0 +1,132 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { BodySink } from './client.ts';
+import { listen } from './listening.fixture.ts';
+import { type BodyObserver, incomingBody } from './request-writer.ts';
+
+/** Takes down what is written; says false when the test wants it to. */
+class Sink implements BodySink {
+  readonly log: string[] = [];
+  readonly over: Promise<void>;
+  /** Called for a piece before `write` returns what this says. */
+  onWrite: (piece: Buffer) => boolean = () => true;
+  readonly #over = Promise.withResolvers<void>();
+
+  constructor() {
+    this.over = this.#over.promise;
+  }
+
+  write(piece: Buffer): boolean {
+    this.log.push(String(piece));
+    return this.onWrite(piece);
+  }
+
+  end(): void {
+    this.log.push('end');
+    this.#over.resolve();
+  }
+
+  fail(): void {
+    this.log.push('fail');
+    this.#over.resolve();
+  }
+}
+
+/** A request that a client has begun with these bytes, and the client. */
+async function begun(bytes: string): Promise<{ request: IncomingMessage; client: Socket }> {
+  const server = createServer();
+  const client = connect(await listen(server), '127.0.0.1');
+  onTestFinished(() => void client.destroy());
+  client.on('error', () => undefined).write(bytes);
+  const [request] = await once(server, 'request');
+  return { request, client };
+}
+
+async function body(bytes: string, observe?: BodyObserver) {
+  const { request, client } = await begun(bytes);
+  const made = incomingBody(request, observe);
+  if (made === undefined) throw new Error('the request has no body');
+  return { request, client, body: made };
+}
+
+const PUT = 'PUT / HTTP/1.1\r\nHost: a\r\n';
+
+describe('incomingBody', () => {
+  it.each(['GET', 'PUT'])('is undefined for a request without one (%s)', async (method) => {
+    expect(incomingBody((await begun(`${method} / HTTP/1.1\r\nHost: a\r\n\r\n`)).request)).toBeUndefined();
+  });
+
+  it.each([
+    ['a length', `${PUT}Content-Length: 3\r\n\r\nabc`, 3, 'abc'],
+    ['the length 0', `${PUT}Content-Length: 0\r\n\r\n`, 0, ''],
+    ['chunks', `${PUT}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n`, undefined, 'abc'],
+  ])('passes on a body with %s, and shows it', async (_what, bytes, length, text) => {
+    let seen = '';
+    const { body: made } = await body(bytes, (piece) => {
+      seen += piece;
+    });
+    expect(made.length).toBe(length);
+    const sink = new Sink();
+    made.start(sink);
+    await sink.over;
+    expect(sink.log.pop()).toBe('end');
+    expect(sink.log.join('')).toBe(text);
+    expect(seen).toBe(text);
+  });
+
+  it('writes nothing while it is to wait', async () => {
+    const { body: made, client, request } = await body(`${PUT}Content-Length: 6\r\n\r\nabc`);
+    const sink = new Sink();
+    sink.onWrite = () => false;
+    made.start(sink);
+    while (sink.log.length === 0) await new Promise(setImmediate);
+    client.write('def');
+    while (request.readableLength < 3) await new Promise(setImmediate);
+    expect(sink.log).toEqual(['abc']);
+    made.resume();
+    await sink.over;
+    expect(sink.log).toEqual(['abc', 'def', 'end']);
+  });
+
+  it.each([
+    ['before it is asked for', false],
+    ['while it is passed on', true],
+  ])('fails when the client leaves %s', async (_what, started) => {
+    const { body: made, client, request } = await body(`${PUT}Content-Length: 6\r\n\r\nabc`);
+    const sink = new Sink();
+    if (started) made.start(sink);
+    client.destroy();
+    await new Promise<void>((resolve) => request.on('close', resolve));
+    if (!started) made.start(sink);
+    await sink.over;
+    expect(sink.log.at(-1)).toBe('fail');
+  });
+
+  it.each(['by itself', 'from inside a write'])('reads the rest away when it is stopped %s', async (how) => {
+    let seen = '';
+    const {
+      body: made,
+      client,
+      request,
+    } = await body(`${PUT}Content-Length: 9\r\n\r\nabc`, (piece) => {
+      seen += piece;
+    });
+    const sink = new Sink();
+    sink.onWrite = () => {
+      if (how === 'from inside a write') made.stop();
+      return false;
+    };
+    made.start(sink);
+    while (sink.log.length === 0) await new Promise(setImmediate);
+    if (how === 'by itself') made.stop();
+    const ended = once(request, 'end');
+    client.write('defghi');
+    await ended;
+    client.destroy();
+    expect(sink.log).toEqual(['abc']);
+    // Who looks on sees all of it.
+    expect(seen).toBe('abcdefghi');
+  });
+});

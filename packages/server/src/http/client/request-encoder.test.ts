@@ -1,0 +1,108 @@
+import { describe, expect, it } from 'vitest';
+import { RequestEncoder } from './request-writer.ts';
+import { ScriptedBody } from './scripted-body.fixture.ts';
+
+const encoder = () => new RequestEncoder(new URL('http://user:secret@Example.com:8080/mcp?key=1'));
+const text = (encoded: string | Buffer) => (typeof encoded === 'string' ? encoded : encoded.toString('latin1'));
+
+describe('RequestEncoder', () => {
+  it('writes head and body in one piece', () => {
+    const headers = ['content-type', 'application/json', 'X-Odd-Case', '', 'x-text', 'caf\xe9\t~'];
+    expect(encoder().encode({ method: 'POST', headers, body: '{}' })).toBe(
+      'POST /mcp?key=1 HTTP/1.1\r\nhost: example.com:8080\r\nconnection: keep-alive\r\n' +
+        'content-type: application/json\r\nX-Odd-Case: \r\nx-text: caf\xe9\t~\r\ncontent-length: 2\r\n\r\n{}',
+    );
+  });
+
+  it.each([
+    ['ASCII', 'a', 'a'],
+    ['latin1', 'é', '\xc3\xa9'],
+    ['beyond', '😀', '\xf0\x9f\x98\x80'],
+    ['half of a pair', 'a\ud83d', 'a\xef\xbf\xbd'],
+    ['bytes', Buffer.of(0, 255), '\0\xff'],
+    ['nothing', '', ''],
+  ])('writes a body as its bytes and says how many: %s', (_what, body, bytes) => {
+    const encoded = text(encoder().encode({ method: 'POST', headers: ['x', 'caf\xe9'], body }));
+    expect(encoded).toMatch(/\r\nx: caf\xe9\r\n/);
+    expect(encoded.slice(encoded.indexOf('content-length'))).toBe(`content-length: ${bytes.length}\r\n\r\n${bytes}`);
+  });
+
+  it('announces a length where there is no body only for methods that are to have one', () => {
+    for (const method of ['POST', 'PUT', 'PATCH']) {
+      expect(encoder().encode({ method, headers: [] })).toMatch(/\r\ncontent-length: 0\r\n\r\n$/);
+    }
+    for (const method of ['GET', 'HEAD', 'DELETE', 'OPTIONS']) {
+      expect(encoder().encode({ method, headers: [] })).toMatch(/\r\nconnection: keep-alive\r\n\r\n$/);
+    }
+  });
+
+  it.each(['GET', 'DELETE', 'PROPFIND', 'm-search', 'get', "!#$%&'*+.^_`|~"])('passes on the method %s', (method) => {
+    expect(text(encoder().encode({ method, headers: [] })).split(' ')[0]).toBe(method);
+  });
+
+  it.each(['', 'GET ', 'G\r\nX', 'G/T', 'GÉT', 'CONNECT'])('refuses the method %j', (method) => {
+    expect(() => encoder().encode({ method, headers: [] })).toThrow(/method/);
+  });
+
+  it.each(['/', '/x?y', '//elsewhere/', '/a%2Fb/../c;d?e=%zz&f="<{\\}>"#g'])(
+    'passes on the path %j byte for byte',
+    (path) => {
+      expect(text(encoder().encode({ method: 'DELETE', headers: [], path })).split('\r\n')[0]).toBe(
+        `DELETE ${path} HTTP/1.1`,
+      );
+    },
+  );
+
+  it('writes only the head before a body that is streamed, and how long that is or that it comes in chunks', () => {
+    const body = (length: number | undefined) => new ScriptedBody(length);
+    const head = (length: number | undefined) =>
+      text(encoder().encode({ method: 'DELETE', headers: [], body: body(length) })).split('keep-alive\r\n')[1];
+    expect(head(0)).toBe('content-length: 0\r\n\r\n');
+    expect(head(2 ** 40)).toBe('content-length: 1099511627776\r\n\r\n');
+    expect(head(undefined)).toBe('transfer-encoding: chunked\r\n\r\n');
+    for (const length of [-1, 0.5, Number.NaN, 2 ** 70]) expect(() => head(length)).toThrow(TypeError);
+  });
+
+  it.each([
+    ['CR LF in a value', ['x', 'a\r\nb: c']],
+    ['CR in a value', ['x', 'a\rb']],
+    ['LF in a value', ['x', 'a\nb']],
+    ['NUL in a value', ['x', 'a\0b']],
+    ['a control character in a value', ['x', 'a\x7fb']],
+    ['a value beyond latin1, the low byte of which is LF', ['x', 'a\u010ab']],
+    ['no value', ['x']],
+    ['no name', ['', 'a']],
+    ['a space in a name', ['x y', 'a']],
+    ['a colon in a name', ['x:', 'a']],
+    ['CR LF in a name', ['x: a\r\ny', 'a']],
+    ['a name beyond ASCII', ['x\xe9', 'a']],
+    ['a name beyond latin1', ['x\u010a', 'a']],
+    ...['Host', 'content-length', 'Transfer-Encoding', 'CONNECTION', 'keep-alive', 'upgrade', 'Expect'].map(
+      (name): [string, string[]] => [`header ${name}`, [name, '1']],
+    ),
+  ])('refuses %s, also the second time', (_what, headers) => {
+    const to = encoder();
+    const encode = () => to.encode({ method: 'POST', headers: ['ok', 'ok', ...headers], body: 'x' });
+    expect(encode).toThrow(TypeError);
+    expect(encode).toThrow(TypeError);
+  });
+
+  it.each(['', 'x', '*', 'http://elsewhere/', '/a b', '/a\r\nx: y', '/\0', '/\x7f', '/é', '/\u0120'])(
+    'refuses the path %j',
+    (path) => {
+      expect(() => encoder().encode({ method: 'GET', headers: [], path })).toThrow(TypeError);
+    },
+  );
+
+  it('does not tell the value that cannot be sent', () => {
+    expect(() => encoder().encode({ method: 'GET', headers: ['authorization', 'secret\n'] })).toThrow(
+      /^header authorization has no valid value$/,
+    );
+  });
+
+  it('still takes names when many have been seen', () => {
+    const to = encoder();
+    for (let n = 0; n < 1_000; n++) to.encode({ method: 'GET', headers: [`x-${n}`, ''] });
+    expect(to.encode({ method: 'GET', headers: ['x-new', '1'] })).toContain('x-new: 1');
+  });
+});

@@ -1,0 +1,68 @@
+import type { RawHeaders, ResponseHeaders } from './client.ts';
+import { MalformedResponse } from './errors.ts';
+import { ResponseParser, type ResponseSink } from './response-parser.ts';
+
+/** What came of reading some bytes and then the end of input. */
+export interface Reading {
+  readonly outcome: 'complete' | 'incomplete' | MalformedResponse['kind'];
+  readonly status: number;
+  /** Text behind the status. */
+  readonly phrase: string;
+  readonly headers: ResponseHeaders;
+  /** Names and values, alternating. */
+  readonly raw: RawHeaders;
+  /** The body as latin1. */
+  readonly body: string;
+  readonly persistent: boolean;
+  /** Bytes that belong to the response. */
+  readonly length: number;
+  /** Why it was refused. */
+  readonly reason: string;
+}
+
+class Collector implements ResponseSink {
+  status = 0;
+  phrase = '';
+  headers: ResponseHeaders = {};
+  raw: RawHeaders = [];
+  body = '';
+
+  onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, phrase: string): void {
+    Object.assign(this, { status, headers, raw, phrase });
+  }
+
+  onBody(buffer: Buffer, start: number, end: number): void {
+    this.body += buffer.toString('latin1', start, end);
+  }
+}
+
+/** Reads one response from input that arrives in these pieces and then ends. */
+export function read(...pieces: readonly Buffer[]): Reading {
+  return readAnswer(pieces, false);
+}
+
+/** The same of a response to a request whose method is HEAD when `headOnly` says so. */
+export function readAnswer(pieces: readonly Buffer[], headOnly: boolean): Reading {
+  const sink = new Collector();
+  const parser = new ResponseParser(sink);
+  parser.headOnly = headOnly;
+  let length = 0;
+  let outcome: Reading['outcome'];
+  let reason = '';
+  try {
+    for (const piece of pieces) if (!parser.done) length += parser.execute(piece, 0, piece.length);
+    outcome = parser.done || parser.finish() ? 'complete' : 'incomplete';
+  } catch (error) {
+    if (!(error instanceof MalformedResponse)) throw error;
+    outcome = error.kind;
+    reason = error.message;
+  }
+  const { status, phrase, headers, raw, body } = sink;
+  return { outcome, status, phrase, headers, raw, body, persistent: parser.persistent, length, reason };
+}
+
+/** The same bytes cut in two at every place, and cut into single bytes. */
+export function* cuts(bytes: Buffer): Generator<Buffer[]> {
+  for (let at = 1; at < bytes.length; at++) yield [bytes.subarray(0, at), bytes.subarray(at)];
+  yield Array.from(bytes, (byte) => Buffer.of(byte));
+}

@@ -1,0 +1,301 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTcpServer, type Server, type Socket } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import { createTransport, type RawHeaders, type ResponseHeaders, type UpstreamTransport } from './client.ts';
+import type { UpstreamError } from './errors.ts';
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function listen(server: Server): Promise<number> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket) => sockets.add(socket));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  closers.push(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('not a TCP address');
+  return address.port;
+}
+
+function http(handle: (request: IncomingMessage, response: ServerResponse) => void): Promise<number> {
+  return listen(createServer(handle));
+}
+
+function transport(address: string, options?: Parameters<typeof createTransport>[1]): UpstreamTransport {
+  const made = createTransport(address, options);
+  closers.push(() => made.destroy());
+  return made;
+}
+
+interface Heard {
+  status?: number;
+  headers?: ResponseHeaders;
+  raw?: RawHeaders;
+  body: string;
+  error?: UpstreamError;
+}
+
+/** Sends one request and collects what is called back. */
+function send(to: UpstreamTransport, request: Partial<Parameters<UpstreamTransport['dispatch']>[0]> = {}) {
+  const heard: Heard = { body: '' };
+  const { promise, resolve } = Promise.withResolvers<Heard>();
+  const head = Promise.withResolvers<void>();
+  const call = to.dispatch(
+    { method: 'POST', headers: ['content-type', 'application/json'], body: '{}', ...request },
+    {
+      onHead(status, headers, raw) {
+        Object.assign(heard, { status, headers, raw });
+        head.resolve();
+      },
+      onData(chunk) {
+        heard.body += chunk.toString();
+        return true;
+      },
+      onEnd: () => resolve(heard),
+      onError(error) {
+        heard.error = error;
+        resolve(heard);
+      },
+    },
+  );
+  return { call, done: promise, head: head.promise, heard };
+}
+
+describe('UpstreamTransport', () => {
+  it('sends the request as given and hands back head and body', async () => {
+    let seen: { url: string | undefined; headers: string[]; body: string } | undefined;
+    const port = await http(async (request, response) => {
+      let body = '';
+      for await (const chunk of request) body += chunk;
+      seen = { url: request.url, headers: request.rawHeaders, body };
+      response.writeHead(200, { 'Content-Type': 'application/json', 'Mcp-Session-Id': 's1' }).end('{"ok":true}');
+    });
+    const heard = await send(transport(`http://127.0.0.1:${port}/mcp?key=1`), {
+      headers: ['content-type', 'application/json', 'X-Odd-Case', '1'],
+      body: '{"name":"é"}',
+    }).done;
+    expect(heard).toMatchObject({ status: 200, body: '{"ok":true}' });
+    expect(heard.headers).toMatchObject({ 'content-type': 'application/json', 'mcp-session-id': 's1' });
+    expect(heard.raw?.map(String)).toContain('Mcp-Session-Id');
+    expect(seen?.url).toBe('/mcp?key=1');
+    expect(seen?.body).toBe('{"name":"é"}');
+    expect(seen?.headers).toEqual(
+      expect.arrayContaining(['host', `127.0.0.1:${port}`, 'content-length', '13', 'X-Odd-Case', '1']),
+    );
+  });
+
+  it('opens a connection for each request under way and uses idle ones again', async () => {
+    const held: ServerResponse[] = [];
+    const connections = new Set<number | undefined>();
+    const all = Promise.withResolvers<void>();
+    const port = await http((request, response) => {
+      connections.add(request.socket.remotePort);
+      if (request.url === '/now') response.end();
+      else if (held.push(response) === 40) all.resolve();
+    });
+    const to = transport(`http://127.0.0.1:${port}/`);
+    const calls = Array.from({ length: 40 }, () => send(to));
+    await all.promise;
+    expect(connections.size).toBe(40);
+    for (const response of held) response.end('done');
+    for (const call of calls) expect((await call.done).body).toBe('done');
+    for (let n = 0; n < 10; n++) await send(to, { path: '/now' }).done;
+    expect(connections.size).toBeLessThan(43);
+  });
+
+  it('stops the upstream from sending while the handler wants no more', async () => {
+    let written = 0;
+    let closed = false;
+    const port = await http((_request, response) => {
+      const piece = Buffer.alloc(64 * 1024);
+      const push = () => {
+        while (written < 64 * 1024 * 1024) {
+          written += piece.length;
+          if (!response.write(piece)) {
+            response.once('drain', push);
+            return;
+          }
+        }
+        response.end();
+      };
+      response.on('close', () => {
+        closed = true;
+      });
+      push();
+    });
+    const paused = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    let received = 0;
+    let flowing = false;
+    const call = transport(`http://127.0.0.1:${port}/`).dispatch(
+      { method: 'GET', headers: [] },
+      {
+        onHead: () => undefined,
+        onData(chunk) {
+          received += chunk.length;
+          if (!flowing) paused.resolve();
+          return flowing;
+        },
+        onEnd: () => ended.resolve(),
+        onError: (error) => ended.reject(error),
+      },
+    );
+    await paused.promise;
+    // Wait until the kernel's buffers are full: what was written stops growing.
+    let before = -1;
+    while (before !== written) {
+      before = written;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    expect(written).toBeLessThan(32 * 1024 * 1024);
+    expect(received).toBeLessThan(1024 * 1024);
+    expect(closed).toBe(false);
+    flowing = true;
+    call.resume();
+    await ended.promise;
+    expect(received).toBe(64 * 1024 * 1024);
+  });
+
+  it('abort ends the upstream request and calls nothing back', async () => {
+    const left = Promise.withResolvers<void>();
+    const port = await http((_request, response) => {
+      response.on('close', () => left.resolve());
+      response.write('data: 1\n\n');
+    });
+    const { call, head, heard } = send(transport(`http://127.0.0.1:${port}/`));
+    await head;
+    call.abort();
+    call.abort();
+    await left.promise;
+    expect(heard.error).toBeUndefined();
+  });
+
+  it('abort before the connection stands sends nothing', async () => {
+    let requests = 0;
+    const port = await http((_request, response) => {
+      requests++;
+      response.end('x');
+    });
+    const to = transport(`http://127.0.0.1:${port}/`);
+    const { call, heard } = send(to);
+    call.abort();
+    expect((await send(to).done).body).toBe('x');
+    expect(requests).toBe(1);
+    expect(heard).toEqual({ body: '' });
+  });
+
+  it('does not follow redirects and names where they lead', async () => {
+    let requests = 0;
+    const port = await http((_request, response) => {
+      requests++;
+      response.writeHead(307, { location: 'https://user:secret@elsewhere.example/mcp?token=1' }).end('moved');
+    });
+    const { error } = await send(transport(`http://127.0.0.1:${port}/mcp`)).done;
+    expect(error).toMatchObject({ kind: 'redirect', status: 307 });
+    expect(error?.message).toContain('redirects to https://elsewhere.example (HTTP 307)');
+    expect(error?.message).not.toContain('secret');
+    expect(requests).toBe(1);
+  });
+
+  it('says that the connection was refused, after dispatch has returned, without the credentials', async () => {
+    const { error } = await send(transport('http://user:secret@127.0.0.1:1/mcp?token=secret')).done;
+    expect(error).toMatchObject({
+      kind: 'refused',
+      message: 'upstream http://127.0.0.1:1/mcp refused the connection (ECONNREFUSED)',
+    });
+    expect(error?.cause).toBeInstanceOf(Error);
+  });
+
+  it('gives up connecting when the deadline for it has passed', async () => {
+    // A listener that never speaks TLS: the connection stands, the handshake does not.
+    const port = await listen(createTcpServer());
+    const { error } = await send(transport(`https://127.0.0.1:${port}/`, { connectTimeoutMs: 60 })).done;
+    expect(error).toMatchObject({ kind: 'refused' });
+    expect(error?.message).toContain('accepted no connection within 0.06 s');
+  });
+
+  it.each([
+    ['a connection closed without an answer', '', 'dropped'],
+    ['an answer shorter than announced', 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc', 'dropped'],
+    ['a chunked answer cut off', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n', 'dropped'],
+    ['something that is not HTTP', 'SSH-2.0-OpenSSH_9.6\r\n', 'invalid'],
+    ['a head that is too large', `HTTP/1.1 200 OK\r\nX-Large: ${'x'.repeat(40_000)}\r\n\r\n`, 'too-large'],
+  ])('reports %s', async (_what, answer, kind) => {
+    const port = await listen(createTcpServer((socket) => socket.once('data', () => socket.end(answer))));
+    const { error } = await send(transport(`http://127.0.0.1:${port}/`)).done;
+    expect(error).toMatchObject({ kind });
+    expect(error?.message).toContain(`upstream http://127.0.0.1:${port}/ `);
+  });
+
+  it.each([
+    ['ends', 'end', undefined],
+    ['is reset', 'resetAndDestroy', { kind: 'dropped' }],
+  ] as const)('reads an answer that only the end of its connection ends: it %s', async (_what, how, failed) => {
+    const answered = Promise.withResolvers<Socket>();
+    const port = await listen(
+      createTcpServer((socket) =>
+        socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\n\r\nbody', () => answered.resolve(socket))),
+      ),
+    );
+    const { heard, done } = send(transport(`http://127.0.0.1:${port}/`));
+    const socket = await answered.promise;
+    while (heard.body !== 'body') await new Promise(setImmediate);
+    socket[how]();
+    const { status, body, error } = await done;
+    expect({ status, body }).toEqual({ status: 200, body: 'body' });
+    if (failed === undefined) expect(error).toBeUndefined();
+    else expect(error).toMatchObject(failed);
+  });
+
+  it('reports a header that cannot be sent, after dispatch has returned', async () => {
+    const port = await http((_request, response) => response.end());
+    const { done, heard } = send(transport(`http://127.0.0.1:${port}/`), { headers: ['x-bad', 'a\r\nb: c'] });
+    expect(heard.error).toBeUndefined();
+    expect((await done).error).toMatchObject({ kind: 'invalid' });
+  });
+
+  it('passes over interim answers', async () => {
+    const port = await listen(
+      createTcpServer((socket) =>
+        socket.once('data', () =>
+          socket.end('HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'),
+        ),
+      ),
+    );
+    expect(await send(transport(`http://127.0.0.1:${port}/`)).done).toMatchObject({ status: 200, body: 'ok' });
+  });
+
+  it('close lets requests under way end, destroy ends them', async () => {
+    const responses: ServerResponse[] = [];
+    const port = await http((_request, response) => {
+      responses.push(response);
+      response.write('a');
+    });
+    const closing = transport(`http://127.0.0.1:${port}/`);
+    const first = send(closing);
+    await first.head;
+    const closed = closing.close();
+    expect((await send(closing).done).error).toMatchObject({ kind: 'aborted' });
+    responses[0]?.end('b');
+    expect((await first.done).body).toBe('ab');
+    await closed;
+
+    const destroyed = transport(`http://127.0.0.1:${port}/`);
+    const second = send(destroyed);
+    await second.head;
+    await destroyed.destroy();
+    expect((await second.done).error).toMatchObject({ kind: 'aborted' });
+  });
+
+  it('takes http and https URLs only', () => {
+    expect(() => createTransport('ftp://example.com/')).toThrow(TypeError);
+    expect(() => createTransport('not a url')).toThrow(TypeError);
+  });
+});

@@ -1,0 +1,127 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { send } from '../../../../../test/fixtures/raw-client.ts';
+import { at, pipelineTests } from '../../app/pipeline.fixture.ts';
+
+const { run, runFilters, upstream, finally: atEnd } = pipelineTests();
+
+describe('router', () => {
+  it('takes the longest prefix of the routes that fit by host and headers; of equals the first', async () => {
+    const names = ['short', 'long', 'hosted', 'ported', 'gold', 'second'];
+    const clusters = await Promise.all(
+      names.map(async (name) => `    - { name: ${name}, endpoints: ['${await upstream(name)}'] }`),
+    );
+    const service = await runFilters(
+      `
+- filter: router
+  routes:
+    - { path_prefix: /v1, cluster: short }
+    - { path_prefix: /v1/chat, cluster: long }
+    - { path_prefix: /v1/chat, cluster: second }
+    - { path_prefix: /v1/chat/x, host: models.example, cluster: hosted }
+    - { path_prefix: /v1/chat/x/y, host: 'Models.example:8443', cluster: ported }
+    - { path_prefix: /v1/chat/x/y/z, headers: { X-Tier: gold, X-Team: red }, cluster: gold }
+- filter: load_balancer
+  clusters:
+${clusters.join('\n')}`,
+      '',
+      { SERVICE_ALLOWED_HOSTS: 'models.example,other.example' },
+    );
+    const to = async (path: string, headers: Record<string, string> = {}) => {
+      const answer = await send(at(service, 'l', path), 'GET', headers);
+      return answer.headers['x-upstream'] ?? answer.status;
+    };
+    expect(await to('/v1')).toBe('short');
+    expect(await to('/v1x')).toBe('short');
+    expect(await to('/v1/chat?q')).toBe('long');
+    expect(await to('/v1/chat/x')).toBe('long');
+    expect(await to('/v1/chat/x', { host: 'MODELS.example:1' })).toBe('hosted');
+    expect(await to('/v1/chat/x', { host: 'other.example' })).toBe('long');
+    expect(await to('/v1/chat/x/y', { host: 'models.example' })).toBe('hosted');
+    expect(await to('/v1/chat/x/y', { host: 'models.example:8443' })).toBe('ported');
+    expect(await to('/v1/chat/x/y/z', { 'x-tier': 'gold', 'x-team': 'red' })).toBe('gold');
+    expect(await to('/v1/chat/x/y/z', { 'x-tier': 'gold' })).toBe('long');
+    expect(await to('/v2')).toBe(404);
+    const { headers, text } = await send(at(service, 'l', '/v2'), 'GET');
+    expect([headers['content-type'], JSON.parse(text)]).toEqual([
+      'application/json',
+      { error: { message: 'no route fits this request', type: 'not_found' } },
+    ]);
+  });
+});
+
+describe('load_balancer', () => {
+  it('knows the clusters of the top and of other chains, and shares their turns', async () => {
+    const [a, b] = [await upstream('a'), await upstream('b')];
+    const service = await run(`
+listeners:
+  - { name: one, address: '127.0.0.1:0', filter_chains: [one] }
+  - { name: two, address: '127.0.0.1:0', filter_chains: [two] }
+filter_chains:
+  - name: one
+    filters:
+      - { filter: router, routes: [{ path_prefix: /top, cluster: top }, { path_prefix: /own, cluster: own }] }
+      - { filter: load_balancer, clusters: [{ name: own, endpoints: ['${b}'] }] }
+  - name: two
+    filters:
+      - { filter: router, routes: [{ path_prefix: /top, cluster: top }, { path_prefix: /own, cluster: own }] }
+      - { filter: load_balancer }
+clusters: [{ name: top, endpoints: ['${a}', '${b}'] }]
+`);
+    const to = async (listener: string, path: string) =>
+      (await send(at(service, listener, path), 'GET')).headers['x-upstream'];
+    expect([await to('one', '/own'), await to('two', '/own')]).toEqual(['b', 'b']);
+    expect([
+      await to('one', '/top'),
+      await to('two', '/top'),
+      await to('one', '/top'),
+      await to('two', '/top'),
+    ]).toEqual(['a', 'b', 'a', 'b']);
+  });
+
+  it('spreads turns by weight, evenly rather than in runs', async () => {
+    const [a, b, c] = [await upstream('a'), await upstream('b'), await upstream('c')];
+    const service = await runFilters(`
+- { filter: router, routes: [{ path_prefix: /, cluster: k }] }
+- filter: load_balancer
+  clusters: [{ name: k, endpoints: [{ address: '${a}', weight: 3 }, '${b}', { address: '${c}', weight: 2 }] }]`);
+    const turns: unknown[] = [];
+    for (let turn = 0; turn < 12; turn++) turns.push((await send(at(service, 'l', '/'), 'GET')).headers['x-upstream']);
+    const count = (name: string, among: readonly unknown[]) => among.filter((turn) => turn === name).length;
+    for (const round of [turns.slice(0, 6), turns.slice(6)]) {
+      expect(['a', 'b', 'c'].map((name) => count(name, round))).toEqual([3, 1, 2]);
+    }
+    expect(turns.join('')).not.toContain('aaa');
+  });
+
+  it('passes by what no router has sent anywhere', async () => {
+    const service = await runFilters(`
+- { filter: router, routes: [{ path_prefix: /, cluster: k }], conditions: [{ when: { path: /in } }] }
+- { filter: load_balancer, clusters: [{ name: k, endpoints: ['${await upstream('k')}'] }] }
+- { filter: static_response, status: 418 }`);
+    expect((await send(at(service, 'l', '/in'), 'GET')).status).toBe(200);
+    expect((await send(at(service, 'l', '/out'), 'GET')).status).toBe(418);
+  });
+
+  it('waits for a connection no longer than connection_timeout_ms', async () => {
+    // It takes connections, and never says a word of TLS.
+    const silent = createServer((socket) => atEnd(() => socket.destroy()));
+    silent.listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    atEnd(() => silent.close());
+    const bound = silent.address();
+    const port = typeof bound === 'object' ? bound?.port : 0;
+    const service = await runFilters(`
+- { filter: router, routes: [{ path_prefix: /, cluster: k }] }
+- filter: load_balancer
+  clusters: [{ name: k, endpoints: ['127.0.0.1:${port}'], tls: {}, connection_timeout_ms: 300 }]`);
+    const began = performance.now();
+    const { status } = await send(at(service, 'l', '/'), 'GET');
+    const took = performance.now() - began;
+    expect(status).toBe(502);
+    expect(took).toBeGreaterThan(250);
+    // Far from the 10 s of the default.
+    expect(took).toBeLessThan(5_000);
+  });
+});

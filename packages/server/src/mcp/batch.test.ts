@@ -1,0 +1,474 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { TokenSealer } from '@sluice/protocol/seal';
+import { afterEach, describe, expect, it } from 'vitest';
+import { listen } from '../../../../test/fixtures/http-server.ts';
+import { messages, post, type RawAnswer, send } from '../../../../test/fixtures/raw-client.ts';
+import { textResultText } from '../../../../test/fixtures/raw-upstream/texts.ts';
+import { rpc } from '../../testing/listener.ts';
+import { lastCall, relayTests } from '../../testing/relay.ts';
+import { openCall } from '../../testing/streamer.ts';
+import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
+import { compile, type Filter } from '../http/chain.ts';
+import { createLogger } from '../telemetry/log.ts';
+import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
+import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { observing } from '../telemetry/request-telemetry.ts';
+import { serveRequest } from './listener.ts';
+import { mcp } from './methods/parse.ts';
+import { EventStore } from './sessions/resumable-streams.ts';
+
+const tests = relayTests();
+const url = () => tests.service.url();
+
+const ONLY_JSON = { accept: 'application/json' };
+const NO_BATCH = { code: -32600, message: 'batches are accepted only in 2025-03-26 sessions' };
+const INITIALIZED = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
+
+/** The header of a new session of this version. */
+async function session(version = '2025-03-26', at = url(), capabilities: object = {}): Promise<Record<string, string>> {
+  const params = { protocolVersion: version, capabilities, clientInfo: { name: 'c', version: '1' } };
+  const { headers } = await post(at, rpc('initialize', params));
+  return { 'mcp-session-id': String(headers['mcp-session-id']) };
+}
+
+const batch = (...elements: readonly string[]) => `[${elements.join(',')}]`;
+const answerOf = (text: string) => `{"content":[{"type":"text","text":"${text}"}],"resultType":"complete"}`;
+const result = (id: string, value = '{}') => `{"jsonrpc":"2.0","id":${id},"result":${value}}`;
+const error = (id: string, code: number, message: string) =>
+  `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify({ code, message })}}`;
+const ping = (id: string) => `{"jsonrpc":"2.0","id":${id},"method":"ping"}`;
+const work = (id: string, meta = '') =>
+  `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"work","_meta":{${meta}}}}`;
+
+/** An answer that is refused as a whole. */
+function refusal(answer: RawAnswer): [number, unknown] {
+  const { id, error: reason } = JSON.parse(answer.text);
+  expect(id).toBeNull();
+  return [answer.status, reason];
+}
+
+/** Reads an answer as it comes; the messages of its events so far. */
+async function reading(at: string, body: string, headers: Record<string, string>) {
+  const response = await openCall(at, body, headers);
+  let text = '';
+  response.setEncoding('utf8').on('data', (chunk: string) => {
+    text += chunk;
+  });
+  response.on('error', () => undefined);
+  return {
+    response,
+    text: () => text,
+    sofar: () =>
+      messages({ status: 200, headers: response.headers, text: text.slice(0, text.lastIndexOf('\n\n') + 2) }),
+  };
+}
+
+describe('a batch', () => {
+  it('is answered with one stream of responses, in the order of its requests when nothing waits', async () => {
+    const answer = await post(
+      url(),
+      batch(ping('1'), INITIALIZED, ping('"b"'), rpc('no/such', {}, 3)),
+      await session(),
+    );
+    expect([answer.status, answer.headers['content-type']]).toEqual([200, 'text/event-stream']);
+    expect(messages(answer)).toEqual([result('1'), result('"b"'), error('3', -32601, 'method not found: no/such')]);
+  });
+
+  it('is answered with one array for a client that reads no streams', async () => {
+    const body = `\n [ ${ping('1')} ,\t${INITIALIZED},${ping('2')}\n] `;
+    const answer = await post(url(), body, { ...(await session()), ...ONLY_JSON });
+    expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json']);
+    expect(answer.text).toBe(`[${result('1')},${result('2')}]`);
+  });
+
+  it.each(['1.0', '9223372036854775807', '"\\u0061\\/\\ud83d"', '"[{\\"id\\":2}]"'])(
+    'has the id %s echoed exactly as it is spelled',
+    async (id) => {
+      const answer = await post(
+        url(),
+        batch(ping(id), rpc('no/such').replace('"id":1', `"id":${id}`)),
+        await session(),
+      );
+      expect(messages(answer)).toEqual([result(id), error(id, -32601, 'method not found: no/such')]);
+    },
+  );
+
+  it('carries the CORS headers, and no session or other header of a member', async () => {
+    const headers = { ...(await session()), origin: 'http://localhost:3000' };
+    for (const body of [batch(ping('1')), batch(INITIALIZED), batch('1'), '[]']) {
+      const answer = await post(url(), body, headers);
+      expect(answer.headers['access-control-allow-origin']).toBe('*');
+      expect(answer.headers['mcp-session-id']).toBeUndefined();
+    }
+  });
+
+  it('may hold a hundred messages, and not one more', async () => {
+    const headers = await session();
+    const pings = Array.from({ length: 101 }, (_, i) => ping(String(i)));
+    const most = await post(url(), batch(...pings.slice(0, 100)), headers);
+    expect(messages(most)).toEqual(Array.from({ length: 100 }, (_, i) => result(String(i))));
+    expect(refusal(await post(url(), batch(...pings), headers))).toEqual([
+      400,
+      { code: -32600, message: 'invalid request: 101 messages in a batch, at most 100 are accepted' },
+    ]);
+  });
+
+  it('that is empty is an invalid request', async () => {
+    expect(refusal(await post(url(), ' [ ] ', await session()))).toEqual([
+      400,
+      { code: -32600, message: 'invalid request: an empty batch' },
+    ]);
+  });
+
+  it.each([`[${ping('1')}`, `[${ping('1')},]`, `[${ping('1')}]]`, `${ping('1')},${ping('2')}`])(
+    'that is no JSON is a parse error: %s',
+    async (body) => {
+      const [status, reason] = refusal(await post(url(), body, await session()));
+      expect([status, reason]).toEqual([400, expect.objectContaining({ code: -32700 })]);
+    },
+  );
+});
+
+describe('elements of a batch', () => {
+  it.each([{}, ONLY_JSON])('that are wrong are refused one by one, the others are served (%o)', async (accept) => {
+    const elements = [
+      ping('1'),
+      '{"jsonrpc":"1.0","id":"x","method":"ping"}',
+      '{"jsonrpc":"2.0","id":{},"method":"ping"}',
+      '{"jsonrpc":"2.0","id":4,"method":"ping","method":"tools/list"}',
+      '7',
+      'null',
+      batch(ping('5')),
+      '[]',
+      rpc('tools/call', { name: 'none' }, 6),
+      rpc('tools/call', {}, 7),
+      ping('8'),
+    ];
+    const answer = await post(url(), batch(...elements), { ...(await session()), ...accept });
+    const bad = (id: string, reason: string) => error(id, -32600, `invalid request: ${reason}`);
+    const expected = [
+      result('1'),
+      bad('"x"', 'member "jsonrpc" must be "2.0"'),
+      bad('null', 'member "id" must be a string or an integer'),
+      bad('null', 'duplicate member "method"'),
+      bad('null', 'a message is a JSON object'),
+      bad('null', 'a message is a JSON object'),
+      bad('null', 'a batch in a batch'),
+      bad('null', 'an empty batch'),
+      error('6', -32602, 'tool not found: none'),
+      error('7', -32602, 'missing required parameter: name'),
+      result('8'),
+    ];
+    expect(answer.status).toBe(200);
+    if (accept === ONLY_JSON) expect(answer.text).toBe(batch(...expected));
+    else expect(messages(answer)).toEqual(expected);
+  });
+
+  it('cannot be initialize', async () => {
+    const headers = await session();
+    const opening = rpc('initialize', { protocolVersion: '2025-03-26', capabilities: {}, clientInfo: {} }, 'i');
+    const answer = await post(url(), batch(opening, ping('2')), headers);
+    expect(messages(answer)).toEqual([error('"i"', -32600, 'initialize must not be part of a batch'), result('2')]);
+    expect(answer.headers['mcp-session-id']).toBeUndefined();
+  });
+
+  it('without requests are taken without a word', async () => {
+    const headers = await session();
+    const response = '{"jsonrpc":"2.0","id":5,"result":{}}';
+    for (const body of [batch(INITIALIZED), batch(response), batch(INITIALIZED, response, response)]) {
+      const answer = await post(url(), body, headers);
+      expect([answer.status, answer.text, answer.headers['content-length']]).toEqual([202, '', '0']);
+    }
+  });
+
+  it('without requests, but with something wrong among them, are answered 400 and with what it is', async () => {
+    const answer = await post(url(), batch(INITIALIZED, '7', '{"jsonrpc":"2.0","method":7}'), await session());
+    expect([answer.status, answer.headers['content-type']]).toEqual([400, 'application/json']);
+    expect(answer.text).toBe(
+      batch(
+        error('null', -32600, 'invalid request: a message is a JSON object'),
+        error('null', -32600, 'invalid request: member "method" must be a string'),
+      ),
+    );
+  });
+
+  it('reach the upstream as they were spelled, with the headers of the batch', async () => {
+    const upstream = await tests.upstreamWith({
+      'tools/call': ({ params }) => textResultText(JSON.stringify(params.arguments)),
+    });
+    const at = await tests.register(upstream.url);
+    const headers = await session('2025-03-26', at);
+    const call = (id: string, value: string) =>
+      `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"a","arguments":{"n": ${value}}}}`;
+    const body = batch(call('1', '9223372036854775807'), call('2', '1.0'));
+    const answer = await post(at, body, { ...headers, 'x-service-hops': '3' });
+    expect(
+      messages(answer)
+        .map((one) => JSON.parse(one).id)
+        .sort(),
+    ).toEqual([1, 2]);
+    expect(upstream.count('tools/call')).toBe(2);
+    const texts = upstream.seen.filter(({ method }) => method === 'tools/call').map(({ body }) => body);
+    expect(texts.some((text) => text.includes('{"n": 9223372036854775807}'))).toBe(true);
+    expect(texts.some((text) => text.includes('{"n": 1.0}'))).toBe(true);
+    expect(lastCall(upstream).headers['x-service-hops']).toBe('4');
+    const looping = await post(at, body, { ...headers, 'x-service-hops': '8' });
+    expect(messages(looping)).toEqual([error('1', -32603, 'forwarding loop'), error('2', -32603, 'forwarding loop')]);
+    expect(upstream.count('tools/call')).toBe(2);
+  });
+});
+
+describe('where batches are not accepted', () => {
+  it.each(['2024-11-05', '2025-06-18', '2025-11-25'])('a session of %s is', async (version) => {
+    const headers = await session(version);
+    expect(refusal(await post(url(), batch(ping('1')), headers))).toEqual([400, NO_BATCH]);
+    // What the client says of its version does not change what was negotiated.
+    const claimed = { ...headers, 'mcp-protocol-version': '2025-03-26' };
+    expect(refusal(await post(url(), batch(ping('1')), claimed))).toEqual([400, NO_BATCH]);
+  });
+
+  it('no session and a modern request are', async () => {
+    expect(refusal(await post(url(), batch(ping('1'))))).toEqual([400, NO_BATCH]);
+    const modern = { ...(await session()), 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'ping' };
+    expect(refusal(await post(url(), batch(ping('1')), modern))).toEqual([400, NO_BATCH]);
+  });
+
+  it('nothing of the batch is carried out', async () => {
+    const upstream = await tests.upstreamWith();
+    const at = await tests.register(upstream.url);
+    const call = rpc('tools/call', { name: 'a' });
+    await post(at, batch(call, call), await session('2025-06-18', at));
+    await post(at, batch(call, call));
+    expect(upstream.count('tools/call')).toBe(0);
+  });
+
+  it('a session that is unknown, ended or of another namespace is answered once, with 404', async () => {
+    const headers = await session();
+    const other = await tests.register((await tests.upstreamWith()).url);
+    const gone = [404, { code: -32600, message: 'session not found or ended: initialize again' }];
+    const body = batch(ping('1'), ping('2'), INITIALIZED);
+    expect(refusal(await post(url(), body, { 'mcp-session-id': 'forged' }))).toEqual(gone);
+    expect(refusal(await post(other, body, headers))).toEqual(gone);
+    // Also where it begins anew: only a request of its own can do that.
+    expect(refusal(await post(url(), batch(rpc('initialize')), { 'mcp-session-id': 'forged' }))).toEqual(gone);
+    await send(url(), 'DELETE', headers);
+    expect(refusal(await post(url(), body, headers))).toEqual(gone);
+  });
+
+  it('a path without a namespace is answered once, with 404', async () => {
+    const headers = await session();
+    for (const at of [`${tests.service.mcp}/mcp`, tests.service.url('nowhere')]) {
+      expect(refusal(await post(at, batch(ping('1'), ping('2')), headers))[0]).toBe(404);
+    }
+  });
+});
+
+describe('calls in a batch', () => {
+  it('run at the same time, and share the stream with their progress', async () => {
+    const upstream = await tests.streamer();
+    const at = await tests.register(upstream.url);
+    const headers = await session('2025-03-26', at);
+    const body = batch(work('"a"', '"progressToken":"ta"'), work('2', '"progressToken":7'), ping('3'));
+    const opened = reading(at, body, headers);
+    await expect.poll(() => upstream.calls.length).toBe(2);
+    // On two connections: they need not arrive in the order in which they were sent.
+    const [one, two] = [...upstream.calls].sort((a, b) => Number(a.id) - Number(b.id));
+    if (!one || !two) throw new Error('both have arrived');
+    const { response, sofar, text } = await opened;
+    expect(response.headers['content-type']).toBe('text/event-stream');
+    // The one that needs nobody waits for nobody.
+    await expect.poll(sofar).toEqual([result('3')]);
+
+    expect(one.progressToken).not.toBe(two.progressToken);
+    one.begin();
+    two.begin();
+    const expected = [result('3')];
+    for (const [call, token, value] of [
+      [one, '"ta"', 1],
+      [two, '7', 1],
+      [one, '"ta"', 2],
+      [two, '7', 2],
+    ] as const) {
+      call.progress(value);
+      expected.push(
+        `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${token},"progress":${value}}}`,
+      );
+      await expect.poll(sofar).toEqual(expected);
+    }
+    two.end('second');
+    expected.push(result('2', answerOf('second')));
+    await expect.poll(sofar).toEqual(expected);
+    expect(response.readableEnded).toBe(false);
+    one.end('first');
+    await once(response, 'end');
+    expect(sofar()).toEqual([...expected, result('"a"', answerOf('first'))]);
+    // It cannot be taken up again, and does not look as if it could.
+    expect(text()).not.toMatch(/^id:/m);
+  });
+
+  it('answer in an array as they come, without what they report', async () => {
+    const upstream = await tests.streamer();
+    const at = await tests.register(upstream.url);
+    const headers = { ...(await session('2025-03-26', at)), ...ONLY_JSON };
+    const answered = post(at, batch(work('1', '"progressToken":1'), work('2'), ping('3')), headers);
+    await expect.poll(() => upstream.calls.length).toBe(2);
+    const [one, two] = upstream.calls;
+    one?.begin();
+    one?.progress(1);
+    two?.begin();
+    two?.end('second');
+    await expect.poll(() => two?.response.writableFinished).toBe(true);
+    one?.end('first');
+    const all: { id: unknown }[] = JSON.parse((await answered).text);
+    expect(all.map(({ id }) => id).sort()).toEqual([1, 2, 3]);
+    expect(all[0]?.id).toBe(3);
+  });
+
+  it('can be cancelled by a notification in the same batch', async () => {
+    const upstream = await tests.streamer();
+    const at = await tests.register(upstream.url);
+    const headers = await session('2025-03-26', at);
+    // Its session upstream is there.
+    const first = upstream.next();
+    const called = post(at, work('0'), headers);
+    const call = await first;
+    call.begin();
+    call.end('x');
+    await called;
+    const cancel = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}';
+    const answer = await post(at, batch(work('"a"'), cancel, ping('2')), headers);
+    expect(messages(answer)).toEqual([result('2')]);
+  });
+
+  it('go on when their client leaves', async () => {
+    const upstream = await tests.streamer();
+    const at = await tests.register(upstream.url);
+    const headers = await session('2025-03-26', at);
+    const opened = reading(at, batch(work('1', '"progressToken":1'), work('2', '"progressToken":2')), headers);
+    await expect.poll(() => upstream.calls.length).toBe(2);
+    const [one, two] = upstream.calls;
+    one?.begin();
+    two?.begin();
+    one?.progress(1);
+    const { response } = await opened;
+    response.destroy();
+    await once(response, 'close');
+    // Enough round trips for a departure to have been noticed here.
+    for (let i = 0; i < 5; i++) await post(at, ping('9'), headers);
+    one?.progress(2);
+    one?.end('x');
+    two?.end('x');
+    await expect.poll(() => [one, two].map((call) => call?.response.writableFinished)).toEqual([true, true]);
+    expect([one?.left, two?.left]).toEqual([false, false]);
+    expect(tests.service.log.filter((line) => line.includes('request failed'))).toEqual([]);
+  });
+
+  it('can ask their client, whose answers may come in a batch', async () => {
+    const upstream = await tests.streamer();
+    const at = await tests.register(upstream.url);
+    const headers = await session('2025-03-26', at, { roots: {} });
+    const opened = reading(at, batch(work('1'), work('2')), headers);
+    await expect.poll(() => upstream.calls.length).toBe(2);
+    const [one, two] = upstream.calls;
+    one?.begin();
+    two?.begin();
+    one?.event('{"jsonrpc":"2.0","id":"q1","method":"roots/list"}');
+    two?.event('{"jsonrpc":"2.0","id":"q2","method":"roots/list"}');
+    const { response, sofar } = await opened;
+    await expect.poll(() => sofar().length).toBe(2);
+    const asked: { id: unknown; method: string }[] = sofar().map((text) => JSON.parse(text));
+    expect(asked.map(({ method }) => method)).toEqual(['roots/list', 'roots/list']);
+    const answers = asked.map(({ id }) => result(JSON.stringify(id), '{"roots":[]}'));
+    const taken = await post(at, batch(...answers), headers);
+    expect([taken.status, taken.text]).toEqual([202, '']);
+    const told = upstream.posted.map(({ body }) => body);
+    expect(told).toContain(result('"q1"', '{"roots":[]}'));
+    expect(told).toContain(result('"q2"', '{"roots":[]}'));
+    one?.end('x');
+    two?.end('x');
+    await once(response, 'end');
+  });
+});
+
+describe('every message of a batch', () => {
+  const ends: (() => void)[] = [];
+  afterEach(() => {
+    for (const end of ends.splice(0)) end();
+  });
+
+  /** The address of a listener whose chain accepts every batch and has this as its last filter. */
+  async function listening(last: Filter): Promise<string> {
+    const log = createLogger(DEFAULT_LOG_FILTER, () => undefined);
+    const options = {
+      chain: compile(
+        [
+          { name: 'mcp', filter: mcp({ on_invalid: 'continue', max_body_bytes: 4096 }, () => false) },
+          { name: 'batches', filter: (context) => context.batch },
+          { name: 'last', filter: last },
+        ],
+        new ServiceMetrics(),
+      ),
+      guard: () => undefined,
+      secure: false,
+      mcp: { events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'), maxRequestBytes: 1024 },
+      observe: observing('mcp', 'service::mcp::access', {
+        metrics: new RequestMetrics(),
+        logger: log,
+        tracing: undefined,
+      }),
+      log: log.target('service::mcp'),
+    };
+    const server = createServer((request, response) => serveRequest(options, request, response));
+    ends.push(() => {
+      server.close();
+      server.closeAllConnections();
+    });
+    return `http://127.0.0.1:${await listen(server, 0)}/x/mcp`;
+  }
+
+  it('goes through the chain by itself, as if it had come alone', async () => {
+    const seen: unknown[] = [];
+    const at = await listening(({ method, path, headers, message, metadata, session: opened }) => {
+      seen.push([method, path, headers['x-a'], message?.text, metadata.get('mcp.method'), opened]);
+      metadata.set('mcp.method', 'changed');
+      return { kind: 'result', json: '{}', headers: ['X-B', 'b'] };
+    });
+    const answer = await post(`${at}?q=1`, `[ ${ping('1')} , ${INITIALIZED} ]`, { 'x-a': 'a' });
+    expect(seen).toEqual([
+      ['POST', '/x/mcp', 'a', ping('1'), 'ping', undefined],
+      ['POST', '/x/mcp', 'a', INITIALIZED, 'notifications/initialized', undefined],
+    ]);
+    expect(answer.headers['x-b']).toBeUndefined();
+  });
+
+  it('that fails costs no other its answer', async () => {
+    const at = await listening(({ message }) => {
+      const method = message && 'method' in message ? message.method : '';
+      if (method === 'throw') throw new Error('secret');
+      if (method === 'reject') return Promise.reject(new Error('secret'));
+      const stream = {
+        kind: 'stream',
+        start: () => {
+          throw new Error('secret');
+        },
+      } as const;
+      if (method === 'start') return stream;
+      return method === 'wait'
+        ? Promise.resolve({ kind: 'result', json: '"late"' })
+        : { kind: 'result', json: '"now"' };
+    });
+    const methods = ['throw', 'reject', 'wait', 'start', 'other'];
+    const answer = await post(at, batch(...methods.map((method) => rpc(method, {}, method))));
+    const failed = (id: string) => error(id, -32603, 'internal error');
+    expect([...messages(answer)].sort()).toEqual(
+      [
+        failed('"throw"'),
+        failed('"reject"'),
+        failed('"start"'),
+        result('"wait"', '"late"'),
+        result('"other"', '"now"'),
+      ].sort(),
+    );
+  });
+});

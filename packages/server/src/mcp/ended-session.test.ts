@@ -1,0 +1,64 @@
+import { randomBytes } from 'node:crypto';
+import { TokenSealer } from '@sluice/protocol/seal';
+import { expect, it } from 'vitest';
+import { liveTests } from '../../testing/live.ts';
+import { sessionClient } from '../../testing/session-client.ts';
+import { streamTarget } from './sessions/fixtures/stream-target.ts';
+import { EventStore } from './sessions/resumable-streams.ts';
+
+const { live } = liveTests();
+
+it('a question that an upstream asks after the end of the session is refused, not kept for nobody', async () => {
+  const { upstream, url } = await live();
+  const client = await sessionClient(url, { capabilities: '{"elicitation":{}}' });
+  const reading = client.call('"c"', '"progressToken":"p"');
+  const call = await upstream.calls.next();
+  call.begin();
+  call.progress(1);
+  expect(await client.end()).toBe(204);
+  call.ask('7', 'elicitation/create');
+  await expect.poll(() => upstream.answers()).toEqual([expect.stringMatching(/"id":7,"error":/)]);
+  call.end('done');
+  await reading.over;
+  expect(reading.text).not.toContain('elicitation/create');
+  await expect.poll(() => upstream.sessions.has(call.session)).toBe(false);
+});
+
+it('a call whose upstream has forgotten the session is not sent again once the client has ended its own', async () => {
+  const { upstream, url } = await live();
+  const client = await sessionClient(url);
+  const reading = client.call('"c"');
+  const call = await upstream.calls.next();
+  const opened = upstream.of('initialize').length;
+  upstream.forgetSessions();
+  expect(await client.end()).toBe(204);
+  call.refuse(404);
+  await reading.over;
+  expect(reading.text).toContain('the session has ended');
+  expect(upstream.of('initialize').length).toBe(opened);
+  expect(upstream.sessions.size).toBe(0);
+});
+
+it('the streams that a client had left are forgotten with its session, those of others and those that are read are not', () => {
+  const store = new EventStore(new TokenSealer(randomBytes(32)), 'replica');
+  try {
+    const gone: string[] = [];
+    const opened = (session: string, id: string) => {
+      const stream = store.open(session, id);
+      const target = streamTarget();
+      stream?.attach(target);
+      stream?.prime();
+      if (stream) stream.onGone = () => gone.push(id);
+      return target;
+    };
+    opened('ended', 'left').leave();
+    opened('other', 'of another').leave();
+    const read = opened('ended', 'read');
+    store.dropSession('ended');
+    expect(gone).toEqual(['left']);
+    expect(store.size).toBe(2);
+    expect(read.ended).toBe(false);
+  } finally {
+    store.close();
+  }
+});

@@ -1,0 +1,123 @@
+import { EventEmitter } from 'node:events';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
+import type { ResponseLike } from '../http/context.ts';
+import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
+import { Registry } from '../registry/registry.ts';
+import { memoryStore } from '../registry/store/store.ts';
+import { createLogger } from '../telemetry/log.ts';
+import { ListChangeNotifier } from './list-changes.ts';
+import { ListenStream } from './listen-stream.ts';
+import { OpenStreams } from './long-streams.ts';
+import { ResponseWriter } from './response.ts';
+
+/** A client whose reading the test decides on. */
+class Client extends EventEmitter implements ResponseLike {
+  destroyed = false;
+  writableEnded = false;
+  headersSent = false;
+  reads = true;
+  readonly written: string[] = [];
+
+  writeHead(): this {
+    return this;
+  }
+
+  write(chunk: string | Buffer): boolean {
+    this.written.push(String(chunk));
+    return this.reads;
+  }
+
+  end(chunk?: string | Buffer): this {
+    if (chunk !== undefined) this.written.push(String(chunk));
+    this.writableEnded = true;
+    return this;
+  }
+
+  cork(): void {}
+
+  destroy(): this {
+    this.destroyed = true;
+    return this;
+  }
+
+  /** Methods of the notices that were written from the last time on. */
+  take(): string[] {
+    return this.written.splice(0).map((text) => /notifications\/[a-z/_]+|"result"|^:/.exec(text)?.[0] ?? text);
+  }
+}
+
+describe('a slow reader of a listen stream', () => {
+  const longStreams = new OpenStreams();
+  let client: Client;
+  let stream: ListenStream;
+  beforeEach(() => {
+    vi.useFakeTimers();
+    const registry = new Registry(memoryStore());
+    const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
+    const watching = { registry, forwards: { upstream: () => undefined }, unlisted: () => undefined, log };
+    client = new Client();
+    stream = new ListenStream(
+      { notices: new ListChangeNotifier(registry), longStreams, watching },
+      { toolsListChanged: true, resourcesListChanged: true },
+      { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] },
+      new ResponseWriter(client, [], '1'),
+    );
+    stream.start();
+    expect(client.take()).toEqual(['notifications/subscriptions/acknowledged']);
+    client.reads = false;
+    stream.onChanged(new Set(['tool']));
+    expect(client.take()).toEqual(['notifications/tools/list_changed']);
+  });
+
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  it('is told once of what came often', () => {
+    for (let at = 0; at < 1_000; at++) {
+      stream.onChanged(new Set(['tool', 'prompt', 'resource']));
+      expect(stream.onUpdated(`r://${at % 2}`, `{"params":{"uri":"r://${at % 2}","at":${at}}}`)).toBe(false);
+      stream.keepAlive();
+    }
+    expect(client.written).toEqual([]);
+    client.emit('drain');
+    // It reads one message at a time.
+    expect(client.take()).toEqual(['notifications/tools/list_changed']);
+    client.emit('drain');
+    expect(client.take()).toEqual(['notifications/resources/list_changed']);
+    client.reads = true;
+    client.emit('drain');
+    const updates = client.written.splice(0);
+    expect(updates.map((text) => /"at":(\d+)/.exec(text)?.[1])).toEqual(['998', '999']);
+    client.emit('drain');
+    expect(client.written).toEqual([]);
+    expect(stream.onUpdated('r://0', undefined)).toBe(true);
+    stream.keepAlive();
+    expect(client.take()).toEqual(['notifications/resources/updated', ':']);
+  });
+
+  it('is told everything when the stream ends, and holds nothing open behind it', () => {
+    stream.onChanged(new Set(['resource']));
+    expect(longStreams.size).toBeGreaterThan(0);
+    stream.end();
+    stream.end();
+    expect(client.take()).toEqual(['notifications/resources/list_changed', '"result"']);
+    stream.onChanged(new Set(['resource']));
+    client.emit('drain');
+    expect([client.written, client.writableEnded, client.destroyed]).toEqual([[], true, false]);
+    // It still does not read.
+    vi.advanceTimersByTime(10_000);
+    expect(client.destroyed).toBe(true);
+  });
+
+  it('leaves nothing behind', () => {
+    const before = longStreams.size;
+    client.emit('close');
+    expect(longStreams.size).toBe(before - 1);
+    stream.onChanged(new Set(['resource']));
+    client.emit('drain');
+    stream.end();
+    expect(client.written).toEqual([]);
+  });
+});

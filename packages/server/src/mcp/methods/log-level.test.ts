@@ -1,0 +1,120 @@
+import { describe, expect, it } from 'vitest';
+import { modernClient, send } from '../../../../../test/fixtures/raw-client.ts';
+import { liveTests, movedTo, notification } from '../../../testing/live.ts';
+import { type LiveUpstream, startLiveUpstream } from '../../../testing/live-upstream.ts';
+import { clientOf, type SessionClient, sessionClient } from '../../../testing/session-client.ts';
+
+const tests = liveTests();
+const { live, onEnd } = tests;
+
+const log = (level: string) => notification('message', `{"level":"${level}","data":1.0}`);
+const levels = (upstream: LiveUpstream) =>
+  upstream.of('logging/setLevel').map(({ params, session }) => ({ level: params.level, session }));
+
+/** A call during which the upstream logs; what of it reaches the client. The session that it came in. */
+async function logging(client: SessionClient, upstream: LiveUpstream, said: readonly string[]) {
+  const reading = client.call('"c"');
+  const call = await upstream.calls.next();
+  call.begin();
+  for (const level of said) call.send(log(level));
+  call.end('done');
+  await reading.over;
+  return { session: call.session, heard: reading.messages.slice(0, -1) };
+}
+
+const ALL = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
+
+describe('the log level of a session', () => {
+  it('is everything until it is set, and holds for this session alone', async () => {
+    const { upstream, url } = await live();
+    const [client, other] = [await sessionClient(url), await sessionClient(url)];
+    expect((await logging(client, upstream, ALL)).heard).toEqual(ALL.map(log));
+    for (const [at, level] of ALL.entries()) {
+      expect(await client.ask('logging/setLevel', `{"level":"${level}"}`)).toMatchObject({ result: {} });
+      expect((await logging(client, upstream, ALL)).heard).toEqual(ALL.slice(at).map(log));
+    }
+    expect((await logging(other, upstream, ALL)).heard).toEqual(ALL.map(log));
+  });
+
+  it('reaches the sessions upstream that are open, those opened later, and only upstreams that log', async () => {
+    const { upstream, url } = await live();
+    const namespace = new URL(url).pathname.split('/')[1];
+    const silent = await startLiveUpstream({ tool: 'silent', capabilities: '{"tools":{}}' });
+    onEnd(silent.close);
+    const name = `${namespace}-silent`;
+    await tests.service.register('forwards', { name, address: silent.url, namespace });
+    const [open, later] = [await sessionClient(url), await sessionClient(url)];
+    const { session } = await logging(open, upstream, []);
+    const asked = open.post('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"silent"}}');
+    (await silent.calls.next()).json('x');
+    await asked;
+    expect(levels(upstream)).toEqual([]);
+    await open.ask('logging/setLevel', '{"level":"error"}');
+    expect(levels(upstream)).toEqual([{ level: 'error', session }]);
+    await later.ask('logging/setLevel', '{"level":"info"}');
+    expect(levels(upstream)).toHaveLength(1);
+    const second = await logging(later, upstream, []);
+    expect(levels(upstream).slice(1)).toEqual([{ level: 'info', session: second.session }]);
+    expect(levels(silent)).toEqual([]);
+    expect(silent.sessions.size).toBe(1);
+  });
+
+  it('reaches a session upstream that is being opened', async () => {
+    const { upstream, url } = await live();
+    const client = await sessionClient(url);
+    await client.ask('logging/setLevel', '{"level":"error"}');
+    const taking = Promise.withResolvers<string>();
+    upstream.results['logging/setLevel'] = () => taking.promise;
+    const call = logging(client, upstream, []);
+    await expect.poll(() => levels(upstream)).toHaveLength(1);
+    const setting = client.ask('logging/setLevel', '{"level":"debug"}');
+    // The first has been asked before the second was set; nothing comes before it is answered.
+    await client.ask('ping');
+    taking.resolve('{}');
+    expect(await setting).toMatchObject({ result: {} });
+    await call;
+    expect(levels(upstream).at(-1)?.level).toBe('debug');
+  });
+
+  it('is kept over a restart', async () => {
+    const { service, restart } = await tests.kept();
+    const { upstream, url } = await live({}, service);
+    const client = await sessionClient(url);
+    await client.ask('logging/setLevel', '{"level":"alert"}');
+    const moved = clientOf(movedTo(await restart(), url), client.headers);
+    const { session, heard } = await logging(moved, upstream, ALL);
+    expect(heard).toEqual(['alert', 'emergency'].map(log));
+    expect(levels(upstream)).toEqual([{ level: 'alert', session }]);
+  });
+
+  it('is set though an upstream does not take it, or is down', async () => {
+    const { upstream, url } = await live();
+    const client = await sessionClient(url);
+    upstream.results['logging/setLevel'] = '"error":{"code":-32603,"message":"no"}';
+    await logging(client, upstream, []);
+    expect(await client.ask('logging/setLevel', '{"level":"error"}')).toMatchObject({ result: {} });
+    expect((await logging(client, upstream, ALL)).heard).toEqual(ALL.slice(4).map(log));
+    await upstream.down();
+    expect(await client.ask('logging/setLevel', '{"level":"alert"}')).toMatchObject({ result: {} });
+    await upstream.up();
+    expect((await logging(client, upstream, ALL)).heard).toEqual(ALL.slice(6).map(log));
+  });
+
+  it.each(['{"level":"loud"}', '{"level":1}', '{}', '{"level":"ERROR"}'])('is not %s', async (params) => {
+    const { upstream, url } = await live();
+    const client = await sessionClient(url);
+    expect(await client.ask('logging/setLevel', params)).toMatchObject({ error: { code: -32602 } });
+    expect((await logging(client, upstream, ['debug'])).heard).toEqual([log('debug')]);
+    expect(levels(upstream)).toEqual([]);
+  });
+
+  it('has nothing to hold for where there is no session', async () => {
+    const { upstream, url } = await live();
+    const nobody = clientOf(url, { 'mcp-protocol-version': '2025-11-25' });
+    expect(await nobody.ask('logging/setLevel', '{"level":"error"}')).toMatchObject({ result: {} });
+    expect((await logging(nobody, upstream, ['debug'])).heard).toEqual([log('debug')]);
+    const modern = await modernClient(url).call('logging/setLevel', '{"level":"error"}');
+    expect([modern.status, JSON.parse(modern.text).error.code]).toEqual([404, -32601]);
+    expect((await send(url, 'DELETE', nobody.headers)).status).toBe(405);
+  });
+});

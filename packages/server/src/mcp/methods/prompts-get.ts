@@ -1,0 +1,65 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
+import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { resultText } from '@sluice/protocol/mcp/message';
+import type { Filter } from '../../http/chain.ts';
+import { rpcError } from '../../http/context.ts';
+import type { Entry } from '../../registry/entries.ts';
+import type { CallRouter } from '../../upstreams/mcp/relay/relay.ts';
+
+/**
+ * The result of `prompts/get` for a hand-made prompt, or the required argument that is missing (decisions 2.7).
+ * `{key}` is replaced in one pass, so that what an argument brings in is never expanded again.
+ */
+export function expandPrompt(
+  prompt: Entry,
+  given: JsonValue | undefined,
+): { result: JsonObject } | { missing: string } {
+  const values = isJsonObject(given) ? given : {};
+  for (const argument of asList(prompt.definition.arguments)) {
+    if (!isJsonObject(argument) || argument.required !== true || typeof argument.name !== 'string') continue;
+    if (!Object.hasOwn(values, argument.name)) return { missing: argument.name };
+  }
+  const messages = asList(prompt.members.messages).filter(isJsonObject);
+  const description = prompt.definition.description;
+  return {
+    result: {
+      ...(typeof description === 'string' && description !== '' && { description }),
+      messages: messages.map((message) => ({
+        role: message.role === 'assistant' ? 'assistant' : 'user',
+        content: expandContent(message.content ?? '', values),
+      })),
+    },
+  };
+}
+
+function expandContent(content: JsonValue, values: JsonObject): JsonValue {
+  if (typeof content !== 'string') return content;
+  const text = content.replace(/\{([^{}]+)\}/g, (placeholder, key: string) => {
+    if (!Object.hasOwn(values, key)) return placeholder;
+    const value = values[key];
+    return typeof value === 'string' ? value : JSON.stringify(value);
+  });
+  return { type: 'text', text };
+}
+
+function asList(value: JsonValue | undefined): JsonValue[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** `prompts/get`: relayed to the forward that brought the prompt, or made here from a hand-made one (decisions 2.7). */
+export function servicePromptGet(relay: CallRouter): Filter {
+  return (context) => {
+    const { message, namespace } = context;
+    if (message?.kind !== 'request' || message.method !== 'prompts/get' || !namespace) return undefined;
+    const { name } = message.params;
+    if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
+    const prompt = namespace.shelves.prompt.get(name);
+    if (!prompt) return rpcError(INVALID_PARAMS, `prompt not found: ${name}`);
+    if (context.observation) context.observation.subject = { kind: 'prompt', name: prompt.name };
+    const { discovered } = prompt;
+    if (discovered) return relay.call(context, message, { kind: 'discovered', entry: prompt, discovered });
+    const expanded = expandPrompt(prompt, message.params.arguments);
+    if ('missing' in expanded) return rpcError(INVALID_PARAMS, `missing required argument: ${expanded.missing}`);
+    return { kind: 'result', json: resultText(context.era, expanded.result) };
+  };
+}

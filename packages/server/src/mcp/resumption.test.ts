@@ -1,0 +1,482 @@
+import { once } from 'node:events';
+import { createServer, type Socket } from 'node:net';
+import { describe, expect, it, vi } from 'vitest';
+import { startDualEra } from '../../../../test/fixtures/dual-era.ts';
+import { connect } from '../../../../test/fixtures/sdk-client.ts';
+import { answerTo, liveTests, movedTo, notification } from '../../testing/live.ts';
+import type { LiveCall, LiveUpstream } from '../../testing/live-upstream.ts';
+import { startTestService } from '../../testing/service.ts';
+import { clientOf, type Reading, type SessionClient, sessionClient } from '../../testing/session-client.ts';
+
+const tests = liveTests();
+const { live, onEnd, register } = tests;
+
+const TOKEN = '"progressToken":"p"';
+/** What the client sees of the upstream's progress. */
+const progress = (value: number) => notification('progress', `{"progressToken":"p","progress":${value}}`);
+const answer = (text: string, id = '"c"') =>
+  `{"jsonrpc":"2.0","id":${id},"result":{"content":[{"type":"text","text":"${text}"}]}}`;
+
+interface Calling {
+  readonly upstream: LiveUpstream;
+  readonly url: string;
+  readonly client: SessionClient;
+  readonly reading: Reading;
+  readonly call: LiveCall;
+}
+
+/** A call whose stream has brought so many messages to the client. */
+async function streaming(count: number, version = '2025-11-25'): Promise<Calling> {
+  const { upstream, url } = await live();
+  const client = await sessionClient(url, { version });
+  const reading = client.call('"c"', TOKEN);
+  const call = await upstream.calls.next();
+  call.begin();
+  for (let value = 1; value <= count; value++) call.progress(value);
+  if (count > 0) await reading.message(count - 1);
+  return { upstream, url, client, reading, call };
+}
+
+async function left({ reading }: Calling): Promise<Calling['reading']['events']> {
+  reading.leave();
+  await reading.over;
+  return reading.events;
+}
+
+describe('a call’s stream that broke off', () => {
+  it.each(['2025-11-25', '2025-06-18'])(
+    'goes on where it broke off: what is missing, what comes, the answer (%s)',
+    async (version) => {
+      const calling = await streaming(3, version);
+      const { client, call } = calling;
+      const events = await left(calling);
+      const ids = events.map(({ id }) => id);
+      expect(new Set(ids).size).toBe(3);
+      call.progress(4);
+      const again = client.listen(ids[0]);
+      await again.message(2);
+      expect(again.messages).toEqual([progress(2), progress(3), progress(4)]);
+      expect(again.events.slice(0, 2)).toEqual(events.slice(1));
+      call.progress(5);
+      expect(await again.message(3)).toBe(progress(5));
+      call.end('done');
+      expect(await again.over).toBe(true);
+      expect(again.messages[4]).toBe(answer('done'));
+    },
+  );
+
+  it('keeps the answer that comes while nobody reads', async () => {
+    const calling = await streaming(1);
+    await left(calling);
+    calling.call.end('done');
+    await expect.poll(() => calling.call.response.writableFinished).toBe(true);
+    const again = calling.client.listen(calling.reading.lastId);
+    expect(await again.over).toBe(true);
+    expect(again.messages).toEqual([answer('done')]);
+    // And for one that lost the connection once more.
+    const third = calling.client.listen(calling.reading.lastId);
+    expect(await third.over).toBe(true);
+    expect(third.messages).toEqual([answer('done')]);
+    const last = calling.client.listen(third.lastId);
+    expect([await last.over, (await last.head).statusCode, last.messages]).toEqual([true, 200, []]);
+  });
+
+  it('can be taken up again and again', async () => {
+    const calling = await streaming(1);
+    const { client, call } = calling;
+    let { lastId } = calling.reading;
+    await left(calling);
+    for (let value = 2; value < 6; value++) {
+      const again = client.listen(lastId);
+      expect((await again.head).statusCode).toBe(200);
+      call.progress(value);
+      expect(await again.message(0)).toBe(progress(value));
+      ({ lastId } = again);
+      again.leave();
+      await again.over;
+    }
+    call.end('done');
+    const final = client.listen(lastId);
+    await final.over;
+    expect(final.messages).toEqual([answer('done')]);
+  });
+
+  it('that has not broken off for us is taken over: the old connection ends', async () => {
+    const { client, call, reading } = await streaming(2);
+    const again = client.listen(reading.events[0]?.id);
+    expect(await again.message(0)).toBe(progress(2));
+    expect(await reading.over).toBe(true);
+    call.progress(3);
+    expect(await again.message(1)).toBe(progress(3));
+    call.end('done');
+    await again.over;
+    expect(reading.messages).toEqual([progress(1), progress(2)]);
+  });
+
+  it('that ends because another one stands where it stood does not take that along', async () => {
+    const calling = await streaming(1);
+    const { client, call, reading } = calling;
+    const second = client.listen(reading.lastId);
+    await second.head;
+    await reading.over;
+    call.progress(2);
+    expect(await second.message(0)).toBe(progress(2));
+    second.leave();
+    await second.over;
+    call.end('done');
+    const third = client.listen(second.lastId);
+    await third.over;
+    expect(third.messages).toEqual([answer('done')]);
+  });
+
+  it('that nobody reads is held up by no one: the upstream is, while somebody reads slowly', async () => {
+    const { call, client, reading } = await streaming(1);
+    (await reading.head).pause();
+    const padding = 'x'.repeat(64 * 1024);
+    // Several times what the system's own buffers between the three come to.
+    const total = 1_000;
+    let sent = 0;
+    const flooding = (async () => {
+      for (; sent < total; sent++) {
+        call.send(notification('example.com/n', `{"n":${sent},"padding":"${padding}"}`));
+        if (call.response.writableNeedDrain) await once(call.response, 'drain');
+      }
+    })();
+    // All share one event loop: what could still move would have in so many round trips.
+    for (let quiet = 0; quiet < 20; ) {
+      const before = sent;
+      await client.ask('ping');
+      quiet = sent > 0 && sent === before ? quiet + 1 : 0;
+    }
+    expect(sent).toBeLessThan(total / 2);
+    reading.leave();
+    await flooding;
+    const again = client.listen(reading.lastId);
+    await again.matching(/"n":999/);
+    // Of so much, only the end is kept.
+    expect(again.messages.length).toBeLessThan(total / 4);
+    call.end('done');
+    expect(await again.over).toBe(true);
+    expect(again.messages.at(-1)).toBe(answer('done'));
+  });
+
+  it('brings its open questions, and takes their answers', async () => {
+    const calling = await streaming(1);
+    const { client, call, upstream } = calling;
+    await left(calling);
+    call.ask('1', 'roots/list');
+    const again = client.listen(calling.reading.lastId);
+    await client.post(answerTo(await again.message(0)));
+    expect(upstream.answers()).toEqual(['{"jsonrpc":"2.0","id":1,"result":{}}']);
+    call.end('done');
+    expect(await again.over).toBe(true);
+  });
+
+  it('is one of many: each goes on with its own', async () => {
+    const { upstream, url } = await live();
+    const client = await sessionClient(url);
+    const readings = Array.from({ length: 10 }, (_, at) => client.call(String(at), `"progressToken":${at}`));
+    const calls: LiveCall[] = [];
+    for (const _ of readings) calls.push(await upstream.calls.next());
+    for (const call of calls) {
+      call.begin();
+      call.progress(1);
+    }
+    await Promise.all(readings.map((reading) => reading.message(0)));
+    for (const reading of readings) reading.leave();
+    await Promise.all(readings.map(({ over }) => over));
+    for (const call of calls) call.end('done');
+    for (const [at, reading] of readings.entries()) {
+      const again = client.listen(reading.lastId);
+      await again.over;
+      expect(again.messages).toEqual([answer('done', String(at))]);
+    }
+  });
+});
+
+describe('an event id', () => {
+  it('of another session, or forged, is refused', async () => {
+    const { client, url, reading, call } = await streaming(1);
+    const other = await sessionClient(url);
+    const [id] = reading.events.map((event) => event.id ?? '');
+    const forged = ['x', 'x.1', `${id}x`, id?.slice(1) ?? '', '1'];
+    for (const [from, value] of [[other, id ?? ''] as const, ...forged.map((each) => [client, each] as const)]) {
+      const refused = from.listen(value);
+      expect((await refused.head).statusCode, value).toBe(400);
+      await refused.over;
+      expect(JSON.parse(refused.text).error.code).toBe(-32600);
+    }
+    call.end('done');
+    expect(await reading.over).toBe(true);
+    expect(reading.messages[1]).toBe(answer('done'));
+  });
+
+  it('of a process that is gone has its request answered: nobody knows', async () => {
+    const { service, restart } = await tests.kept();
+    const { upstream, url } = await live({}, service);
+    const client = await sessionClient(url);
+    const lastIds: string[] = [];
+    for (const id of ['"c \\u00e4"', '7']) {
+      const reading = client.call(id, TOKEN);
+      const call = await upstream.calls.next();
+      call.begin();
+      call.progress(1);
+      await reading.message(0);
+      lastIds.push(reading.lastId);
+      reading.leave();
+    }
+    const restarted = await restart();
+    const moved = clientOf(movedTo(restarted, url), client.headers);
+    for (const [at, id] of ['"c \\u00e4"', '7'].entries()) {
+      const again = moved.listen(lastIds[at]);
+      expect(await again.over).toBe(true);
+      expect(again.messages).toEqual([
+        `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"outcome unknown after restart"}}`,
+      ]);
+    }
+    const stranger = await sessionClient(moved.url);
+    expect((await stranger.listen(lastIds[0]).head).statusCode).toBe(400);
+  });
+});
+
+describe('a call that lasts', () => {
+  it('begins a stream to come back to, though its upstream answers with JSON', async () => {
+    const { upstream, url } = await live();
+    const client = await sessionClient(url);
+    const reading = client.call('"c"');
+    const call = await upstream.calls.next();
+    expect(await reading.event(0)).toEqual({ data: '', id: expect.any(String) });
+    reading.leave();
+    await reading.over;
+    call.json('done');
+    const again = client.listen(reading.lastId);
+    await again.over;
+    expect(again.messages).toEqual([answer('done')]);
+  });
+
+  it('has an error of the upstream and a failure on that stream, too', async () => {
+    const { upstream, url } = await live();
+    const client = await sessionClient(url);
+    const readings = [client.call('1'), client.call('2')];
+    const calls = [await upstream.calls.next(), await upstream.calls.next()];
+    for (const reading of readings) await reading.event(0);
+    for (const call of calls) call.refuse(500);
+    for (const reading of readings) {
+      expect(await reading.over).toBe(true);
+      expect(JSON.parse(reading.messages[0] ?? '')).toMatchObject({ error: { code: -32603 } });
+    }
+  });
+
+  it('does not for clients that do not expect it', async () => {
+    const { upstream, url } = await live();
+    const newest = await sessionClient(url);
+    const older = await sessionClient(url, { version: '2025-06-18' });
+    const readings = [
+      newest.call('1', '', { accept: 'application/json' }),
+      older.call('1'),
+      clientOf(url, { 'mcp-protocol-version': '2025-11-25' }).call('1'),
+      // An id that does not fit into event ids: there is nothing to come back with.
+      newest.call(`"${'x'.repeat(200)}"`),
+    ];
+    const calls: LiveCall[] = [];
+    for (const _ of readings) calls.push(await upstream.calls.next());
+    await newest.call('2').event(0);
+    expect(readings.map(({ text }) => text)).toEqual(['', '', '', '']);
+    for (const call of calls) call.json('done');
+    for (const reading of readings) {
+      await reading.over;
+      expect(reading.text).toContain('"text":"done"');
+      expect(reading.events.map(({ id }) => id).filter((id) => id !== undefined)).toEqual([]);
+    }
+  });
+});
+
+describe('an upstream that ends its stream before the answer', () => {
+  /** A call whose upstream has said when to come back, and ended its stream. */
+  async function polling(version: string, retry: number, meta = TOKEN): Promise<Calling & { endedAt: number }> {
+    const { upstream, url } = await live();
+    const client = await sessionClient(url, { version });
+    const reading = client.call('"c"', meta);
+    const call = await upstream.calls.next();
+    call.begin();
+    call.send('', { id: 'e-1', retry });
+    call.response.end();
+    return { upstream, url, client, reading, call, endedAt: performance.now() };
+  }
+
+  it('is asked for the rest when it said so, and the client is sent away as long', async () => {
+    const { upstream, client, reading, call, endedAt } = await polling('2025-11-25', 300);
+    expect(await reading.over).toBe(true);
+    expect(reading.events.at(-1)).toEqual({ data: '', id: expect.any(String), retry: 300 });
+    const again = client.listen(reading.lastId);
+    const resumed = await upstream.resumptions.next();
+    expect(performance.now() - endedAt).toBeGreaterThanOrEqual(295);
+    expect([resumed.headers['last-event-id'], resumed.session, resumed.headers.accept]).toEqual([
+      'e-1',
+      call.session,
+      'text/event-stream',
+    ]);
+    resumed.begin();
+    resumed.send(notification('progress', `{"progressToken":${call.progressToken},"progress":1}`));
+    expect(await again.message(0)).toBe(progress(1));
+    resumed.send(call.answerText('done'));
+    expect(await again.over).toBe(true);
+    expect(again.messages[1]).toBe(answer('done'));
+    expect(reading.messages).toEqual([]);
+  });
+
+  it('keeps the answer for a client that is slower to come back', async () => {
+    const { upstream, client, reading, call } = await polling('2025-11-25', 100);
+    await reading.over;
+    const resumed = await upstream.resumptions.next();
+    resumed.begin();
+    resumed.send(call.answerText('done'));
+    resumed.response.end();
+    await expect.poll(() => resumed.response.writableFinished).toBe(true);
+    const again = client.listen(reading.lastId);
+    await again.over;
+    expect(again.messages).toEqual([answer('done')]);
+  });
+
+  it.each([
+    ['2025-06-18', {}],
+    ['2025-11-25', { accept: 'application/json' }],
+  ])('does not trouble a client that cannot be sent away: %s %o', async (version, headers) => {
+    const { upstream, url } = await live();
+    const client = await sessionClient(url, { version });
+    const reading = client.call('"c"', TOKEN, headers);
+    const call = await upstream.calls.next();
+    call.begin();
+    call.send('', { id: 'e-1', retry: 100 });
+    call.response.end();
+    const resumed = await upstream.resumptions.next();
+    resumed.begin();
+    resumed.send(call.answerText('done'));
+    await reading.over;
+    expect(reading.messages).toEqual([answer('done')]);
+  });
+
+  it('may do so many times', async () => {
+    const { upstream, client, reading, call } = await polling('2025-11-25', 0);
+    await reading.over;
+    for (let number = 2; number <= 9; number++) {
+      const resumed = await upstream.resumptions.next();
+      expect(resumed.headers['last-event-id']).toBe(`e-${number - 1}`);
+      resumed.begin();
+      resumed.send('', { id: `e-${number}` });
+      resumed.response.end();
+    }
+    const last = await upstream.resumptions.next();
+    last.begin();
+    last.send(call.answerText('done'));
+    const again = client.listen(reading.lastId);
+    await again.over;
+    expect(again.messages).toEqual([answer('done')]);
+  });
+
+  it.each([400, 404, 405])('and does not take it up again (%i) fails the call', async (status) => {
+    const { upstream, client, reading } = await polling('2025-11-25', 100);
+    await reading.over;
+    (await upstream.resumptions.next()).refuse(status);
+    const again = client.listen(reading.lastId);
+    await again.over;
+    expect(JSON.parse(again.messages[0] ?? '')).toEqual({
+      jsonrpc: '2.0',
+      id: 'c',
+      error: {
+        code: -32603,
+        message: expect.stringMatching(
+          `^forwarded tool call failed: upstream \\S+ did not take its event stream up again \\(HTTP ${status}\\)$`,
+        ),
+      },
+    });
+    expect(upstream.resumptions.all).toHaveLength(1);
+  });
+
+  it('may be busy, or break off again, before it goes on', async () => {
+    const { upstream, reading, call } = await polling('2025-06-18', 100);
+    (await upstream.resumptions.next()).refuse(503);
+    (await upstream.resumptions.next()).response.destroy();
+    const third = await upstream.resumptions.next();
+    third.begin();
+    third.send(notification('progress', `{"progressToken":${call.progressToken},"progress":1}`), { id: 'e-2' });
+    await reading.message(0);
+    third.response.destroy();
+    const last = await upstream.resumptions.next();
+    expect(last.headers['last-event-id']).toBe('e-2');
+    last.begin();
+    last.send(call.answerText('done'));
+    await reading.over;
+    expect(reading.messages).toEqual([progress(1), answer('done')]);
+  });
+
+  it('may be down for a while', async () => {
+    const { upstream, reading, call } = await polling('2025-06-18', 100);
+    await expect.poll(() => call.response.writableFinished).toBe(true);
+    await upstream.down(true);
+    const attempts: Socket[] = [];
+    const nobody = createServer((socket) => attempts.push(socket.on('error', () => undefined).resetAndDestroy()));
+    await once(nobody.listen(Number(new URL(upstream.url).port), '127.0.0.1'), 'listening');
+    await expect.poll(() => attempts.length).toBeGreaterThan(1);
+    nobody.close();
+    await once(nobody, 'close');
+    await upstream.up();
+    const resumed = await upstream.resumptions.next();
+    resumed.begin();
+    resumed.send(call.answerText('done'));
+    await reading.over;
+    expect(reading.messages).toEqual([answer('done')]);
+  });
+
+  it('without saying where to go on fails the call', async () => {
+    for (const id of [undefined, '']) {
+      const { upstream, url } = await live();
+      const reading = (await sessionClient(url)).call('"c"', TOKEN);
+      const call = await upstream.calls.next();
+      call.begin();
+      if (id !== undefined) call.send('', { id: 'e-1' });
+      call.send(notification('x'), id === undefined ? {} : { id });
+      call.response.end();
+      expect(await reading.over).toBe(true);
+      expect(reading.messages[1]).toContain('ended the event stream before the answer');
+      expect(upstream.resumptions.all).toEqual([]);
+    }
+  });
+
+  it('and stays silent is given up after the time that silence may last', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+    const hasty = await startTestService({ SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: '600' });
+    onEnd(() => hasty.stop(0));
+    onEnd(async () => void vi.useRealTimers());
+    const { upstream, url } = await live({}, hasty);
+    const client = await sessionClient(url, { version: '2025-06-18' });
+    const reading = client.call('"c"', TOKEN);
+    const call = await upstream.calls.next();
+    call.begin();
+    call.send('', { id: 'e-1', retry: 100 });
+    call.response.end();
+    let over = false;
+    const again = async () => {
+      while (!over) {
+        const resumed = await upstream.resumptions.next();
+        resumed.begin();
+        resumed.response.end(': nothing\n\n');
+        vi.advanceTimersByTime(300);
+      }
+    };
+    void again();
+    await reading.over;
+    over = true;
+    expect(reading.text).toContain('sent nothing for 0.6 s');
+    expect(upstream.resumptions.all.length).toBeGreaterThan(1);
+  });
+});
+
+it('the official client comes back for its answer, and the official server is asked for it', async () => {
+  const upstream = await startDualEra();
+  onEnd(upstream.close);
+  const { callText, close, sent } = await connect(await register(upstream.url), 'legacy');
+  onEnd(close);
+  expect(await callText('test_reconnection')).toBe('answered after the stream was closed');
+  expect(sent.filter((method) => method === 'GET').length).toBeGreaterThan(1);
+});

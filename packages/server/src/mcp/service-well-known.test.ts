@@ -1,0 +1,159 @@
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { listen } from '../../../../test/fixtures/http-server.ts';
+import { post, send } from '../../../../test/fixtures/raw-client.ts';
+import { startTestService, type TestService } from '../../testing/service.ts';
+
+const ISSUER = 'https://id.example/realms/r';
+const MEGABYTE = 1024 * 1024;
+const FORWARDED = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'mcp.example' };
+
+let service: TestService;
+let provider: {
+  url: string;
+  seen: { url: string | undefined; headers: IncomingHttpHeaders; body: string }[];
+  /** What it does with a request. */
+  answer: (response: ServerResponse) => unknown;
+};
+const ends: (() => unknown)[] = [];
+
+beforeEach(async () => {
+  const seen: typeof provider.seen = [];
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    seen.push({ url: request.url, headers: request.headers, body: Buffer.concat(chunks).toString() });
+    provider.answer(response);
+  });
+  provider = {
+    url: `http://127.0.0.1:${await listen(server, 0)}/inside`,
+    seen,
+    answer: (response) =>
+      response.writeHead(400, { 'Content-Type': 'application/json' }).end('{"error":"invalid_grant"}'),
+  };
+  service = await startTestService({ SERVICE_AUTH_ISSUER: `${ISSUER}/`, SERVICE_AUTH_UPSTREAM_ISSUER: provider.url });
+  ends.push(
+    () => service.stop(0),
+    () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  );
+});
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end();
+});
+
+const ask = (path: string, headers = {}) => send(`${service.mcp}${path}`, 'GET', headers);
+
+describe('the document of a protected resource', () => {
+  it('names the namespace’s endpoint and us, where the client has found us', async () => {
+    const path = '/.well-known/oauth-protected-resource/default/mcp';
+    const { status, text, headers } = await ask(path, FORWARDED);
+    expect([status, headers['content-type']]).toEqual([200, 'application/json']);
+    expect(JSON.parse(text)).toEqual({
+      resource: 'https://mcp.example/default/mcp',
+      authorization_servers: ['https://mcp.example'],
+      bearer_methods_supported: ['header'],
+    });
+    expect(JSON.parse((await ask(path)).text).resource).toBe(service.url());
+  });
+
+  it('is not there for a namespace that is not', async () => {
+    expect((await ask('/.well-known/oauth-protected-resource/none/mcp')).status).toBe(404);
+    expect((await ask('/.well-known/oauth-protected-resource/default')).status).toBe(404);
+  });
+});
+
+it.each(['/.well-known/openid-configuration', '/.well-known/oauth-authorization-server'])(
+  '%s leads to the provider by way of us',
+  async (path) => {
+    const document = JSON.parse((await ask(path, FORWARDED)).text);
+    expect(document).toEqual({
+      issuer: 'https://mcp.example',
+      authorization_endpoint: 'https://mcp.example/authorize',
+      token_endpoint: 'https://mcp.example/token',
+      registration_endpoint: 'https://mcp.example/register',
+      jwks_uri: `${ISSUER}/protocol/openid-connect/certs`,
+      userinfo_endpoint: `${ISSUER}/protocol/openid-connect/userinfo`,
+      response_types_supported: ['code'],
+      grant_types_supported: ['authorization_code', 'refresh_token'],
+      code_challenge_methods_supported: ['S256'],
+      subject_types_supported: ['public'],
+      id_token_signing_alg_values_supported: ['RS256'],
+      token_endpoint_auth_methods_supported: ['none', 'client_secret_basic', 'client_secret_post'],
+    });
+    expect((await post(`${service.mcp}${path}`, '{}')).headers.allow).toBe('GET, HEAD');
+  },
+);
+
+it.each([
+  ['GET', '/authorize?a=%20b&c', 302, `${ISSUER}/protocol/openid-connect/auth?a=%20b&c`],
+  ['GET', '/register', 302, `${ISSUER}/clients-registrations/openid-connect`],
+  ['POST', '/register?x=1', 307, `${ISSUER}/clients-registrations/openid-connect?x=1`],
+])('%s %s is sent on to the provider', async (method, path, status, location) => {
+  const answer = await send(`${service.mcp}${path}`, method, {}, method === 'POST' ? 'a=b' : undefined);
+  expect([answer.status, answer.headers.location]).toEqual([status, location]);
+});
+
+describe('a request for a token', () => {
+  const FORM = { 'content-type': 'application/x-www-form-urlencoded', authorization: 'Basic eDp5', cookie: 'no' };
+
+  it('is answered by the provider, with its status', async () => {
+    const answer = await send(`${service.mcp}/token`, 'POST', FORM, 'grant_type=code&x=%20');
+    expect([answer.status, answer.text]).toEqual([400, '{"error":"invalid_grant"}']);
+    expect(answer.headers['cache-control']).toBe('no-store');
+    const [seen] = provider.seen;
+    expect(seen).toMatchObject({ url: '/inside/protocol/openid-connect/token', body: 'grant_type=code&x=%20' });
+    expect(seen?.headers).toMatchObject({ 'content-type': FORM['content-type'], authorization: 'Basic eDp5' });
+    expect(seen?.headers).not.toHaveProperty('cookie');
+  });
+
+  it('is told to come back when the provider is not there', async () => {
+    await ends.pop()?.();
+    const answer = await send(`${service.mcp}/token`, 'POST', FORM, 'a=b');
+    expect([answer.status, JSON.parse(answer.text)]).toEqual([503, { error: 'temporarily_unavailable' }]);
+    expect(service.log.join('')).not.toContain('eDp5');
+  });
+
+  it('takes an answer of 1 MiB, as it is, and none with a byte more', async () => {
+    // Two bytes a character: it is bytes that count.
+    const most = 'é'.repeat(512 * 1024);
+    provider.answer = (response) => response.end(most);
+    expect(await send(`${service.mcp}/token`, 'POST', FORM, 'a=b')).toMatchObject({ status: 200, text: most });
+    provider.answer = (response) => response.end(`${most}.`);
+    expect((await send(`${service.mcp}/token`, 'POST', FORM, 'a=b')).status).toBe(503);
+  });
+
+  it('reads no more of an answer than it takes', async () => {
+    const piece = Buffer.alloc(MEGABYTE, 'x');
+    const cutAfter = Promise.withResolvers<number>();
+    provider.answer = async (response) => {
+      let written = 0;
+      response.on('close', () => cutAfter.resolve(written));
+      while (written < 64 * MEGABYTE && !response.destroyed) {
+        written += piece.length;
+        if (!response.write(piece)) await Promise.race([once(response, 'drain'), once(response, 'close')]);
+      }
+      response.end();
+    };
+    expect((await send(`${service.mcp}/token`, 'POST', FORM, 'a=b')).status).toBe(503);
+    // What the system's buffers hold is on its way all the same.
+    expect(await cutAfter.promise).toBeLessThan(32 * MEGABYTE);
+    expect(service.log.join('')).toContain('the answer has more than the 1048576 bytes');
+  });
+
+  it('is a POST', async () => {
+    expect((await ask('/token')).status).toBe(405);
+  });
+});
+
+it('without a provider all of these are no paths', async () => {
+  const plain = await startTestService();
+  ends.push(() => plain.stop(0));
+  for (const path of ['/authorize', '/token', '/register', '/.well-known/openid-configuration']) {
+    expect((await send(`${plain.mcp}${path}`, 'GET')).status).toBe(404);
+  }
+  expect((await send(`${plain.mcp}/.well-known/oauth-protected-resource/default/mcp`, 'GET')).status).toBe(404);
+});

@@ -1,0 +1,256 @@
+import { randomBytes } from 'node:crypto';
+import { TokenSealer } from '@sluice/protocol/seal';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { streamTarget } from './fixtures/stream-target.ts';
+import { type ClientStream, EventStore } from './resumable-streams.ts';
+
+const key = randomBytes(32);
+let store: EventStore;
+beforeEach(() => {
+  store = new EventStore(new TokenSealer(key), 'replica-a');
+});
+afterEach(() => store.close());
+
+/** A new stream that answers a request. */
+function opened(session: string, idText: string): ClientStream {
+  const stream = store.open(session, idText);
+  if (!stream) throw new Error('the id does not fit');
+  return stream;
+}
+
+/** The stream that an event id leads back to. */
+function resumed(session: string, eventId: string) {
+  const found = store.find(session, eventId);
+  if (found.kind !== 'stream') throw new Error(`found ${found.kind}`);
+  return found;
+}
+
+describe('a stream', () => {
+  it('sends each message with an id of its own, and what came after an id again on another connection', () => {
+    const stream = opened('s', '7');
+    const first = streamTarget();
+    stream.attach(first);
+    for (const text of ['one', 'two', 'three']) stream.send(text);
+    expect(first.events().map(({ data }) => data)).toEqual(['one', 'two', 'three']);
+    const [one, two] = first.events();
+    first.leave();
+    stream.send('four');
+
+    const second = streamTarget();
+    const found = resumed('s', one?.id ?? '');
+    found.stream.attach(second, found.after);
+    expect(second.events().map(({ data }) => data)).toEqual(['two', 'three', 'four']);
+    expect(second.events()[0]?.id).toBe(two?.id);
+    stream.end('five');
+    expect(second.events().at(-1)?.data).toBe('five');
+    expect(second.ended).toBe(true);
+  });
+
+  it('that ended while nobody read it is read to its end later', () => {
+    const stream = opened('s', '7');
+    const first = streamTarget();
+    stream.attach(first);
+    stream.prime();
+    const [prime] = first.events();
+    expect(prime?.data).toBe('');
+    first.leave();
+    stream.end('answer');
+    const second = streamTarget();
+    const { after } = resumed('s', prime?.id ?? '');
+    stream.attach(second, after);
+    expect(second.events().map(({ data }) => data)).toEqual(['answer']);
+    expect(second.ended).toBe(true);
+  });
+
+  it('gives up a connection that is not read at once when it goes on elsewhere, and lets another one end', () => {
+    const stream = opened('s', '7');
+    const [first, second, third] = [streamTarget(), streamTarget(), streamTarget()];
+    stream.attach(first);
+    stream.send('one');
+    stream.attach(second);
+    expect([first.ended, first.destroyed]).toEqual([true, false]);
+    second.full = true;
+    stream.send('two');
+    stream.attach(third);
+    expect([second.ended, second.destroyed]).toEqual([false, true]);
+  });
+
+  it('sends a client away with the time to come back in', () => {
+    const stream = opened('s', '7');
+    const target = streamTarget();
+    stream.attach(target);
+    stream.poll(250);
+    expect(target.events()).toEqual([{ data: '', id: expect.any(String), retry: 250 }]);
+    expect(target.ended).toBe(true);
+    expect(stream.ended).toBe(false);
+    stream.send('later');
+    const second = streamTarget();
+    const found = resumed('s', target.events()[0]?.id ?? '');
+    found.stream.attach(second, found.after);
+    expect(second.events().map(({ data }) => data)).toEqual(['later']);
+  });
+
+  it('that nobody reads keeps the latest messages only, and never holds its sender up', () => {
+    const stream = opened('s', '7');
+    const first = streamTarget();
+    stream.attach(first);
+    stream.prime();
+    first.leave();
+    for (let number = 0; number < 2_000; number++) expect(stream.send(`${number} ${'x'.repeat(1_000)}`)).toBe(true);
+    const second = streamTarget();
+    stream.attach(second, 0);
+    const numbers = second.events().map(({ data }) => Number(data.split(' ', 1)[0]));
+    expect(numbers.at(-1)).toBe(1_999);
+    expect(numbers.length).toBeGreaterThan(100);
+    expect(numbers.length).toBeLessThan(300);
+    expect(numbers).toEqual([...numbers].sort((a, b) => a - b));
+  });
+
+  it('that is taken over, or closed, does not keep a connection that nobody reads', () => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] });
+    try {
+      const stream = opened('s', '7');
+      const [first, second] = [streamTarget(), streamTarget()];
+      const cut = [first, second].map((target) => vi.spyOn(target, 'destroy'));
+      stream.attach(first);
+      stream.prime();
+      stream.attach(second);
+      stream.close();
+      expect([first.ended, second.ended]).toEqual([true, true]);
+      for (const destroyed of cut) expect(destroyed).not.toHaveBeenCalled();
+      vi.advanceTimersByTime(2_000);
+      for (const destroyed of cut) expect(destroyed).toHaveBeenCalledOnce();
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('tells a sender who waits for a slow reader to go on when it drains, and when the reader is gone', () => {
+    const stream = opened('s', '7');
+    const target = streamTarget();
+    stream.attach(target);
+    target.full = true;
+    let drained = 0;
+    expect(stream.send('one')).toBe(false);
+    stream.onDrain(() => drained++);
+    target.drain();
+    expect(drained).toBe(1);
+    expect(stream.send('two')).toBe(false);
+    stream.onDrain(() => drained++);
+    target.leave();
+    expect(drained).toBe(2);
+  });
+});
+
+describe('an event id', () => {
+  function idOf(session: string, idText: string): string {
+    const target = streamTarget();
+    const stream = opened(session, idText);
+    stream.attach(target);
+    stream.prime();
+    return target.events()[0]?.id ?? '';
+  }
+
+  it('is good in its session only, and nothing else is one', () => {
+    const id = idOf('s', '7');
+    expect(store.find('s', id).kind).toBe('stream');
+    expect(store.find('t', id)).toEqual({ kind: 'foreign' });
+    for (const forged of [
+      '',
+      '.',
+      '.1',
+      'abc.1',
+      id.replace(/^./, (c) => (c === 'A' ? 'B' : 'A')),
+      `${id}x`,
+      id.slice(0, -2),
+    ]) {
+      expect(store.find('s', forged), forged).toEqual({ kind: 'foreign' });
+    }
+  });
+
+  it('of a process that is gone still names the request that is without an answer', () => {
+    const id = idOf('s', '"r-1"');
+    const notifications = streamTarget();
+    const stream = store.open('s');
+    stream.attach(notifications);
+    stream.prime();
+    store.close();
+    store = new EventStore(new TokenSealer(key), 'replica-b');
+    expect(store.find('s', id)).toEqual({ kind: 'lost', idText: '"r-1"', restarted: true });
+    expect(store.find('s', notifications.events()[0]?.id ?? '')).toEqual({
+      kind: 'lost',
+      idText: undefined,
+      restarted: true,
+    });
+    expect(store.find('t', id)).toEqual({ kind: 'foreign' });
+  });
+
+  it('of a stream that is not kept any more says that it was here', () => {
+    const id = idOf('s', '7');
+    store.dropSession('s');
+    const found = store.find('s', id);
+    expect(found.kind === 'stream' ? 'still attached' : found).toBe('still attached');
+    store.sweep(performance.now());
+    const left = opened('s', '8');
+    const target = streamTarget();
+    left.attach(target);
+    left.prime();
+    target.leave();
+    store.dropSession('s');
+    expect(store.find('s', target.events()[0]?.id ?? '')).toEqual({ kind: 'lost', idText: '8', restarted: false });
+    // Whoever makes it may not know, and sends it to its end: it is not kept for that.
+    left.end('answer');
+    expect(store.find('s', target.events()[0]?.id ?? '').kind).toBe('lost');
+  });
+
+  it('is not given out for a request whose id would not fit', () => {
+    expect(store.open('s', `"${'x'.repeat(200)}"`)).toBeUndefined();
+  });
+});
+
+describe('the store', () => {
+  it('forgets a stream that was read to its end soon, and one that nobody came back to later', () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const read = opened('s', '1');
+    read.attach(streamTarget());
+    read.end('answer');
+    const left = opened('s', '2');
+    const target = streamTarget();
+    left.attach(target);
+    left.prime();
+    target.leave();
+    const open = opened('s', '3');
+    open.attach(streamTarget());
+    const gone: string[] = [];
+    left.onGone = () => gone.push('left');
+    const now = performance.now();
+    store.sweep(now + 9_000);
+    expect(store.size).toBe(3);
+    store.sweep(now + 11_000);
+    expect(store.size).toBe(2);
+    expect(gone).toEqual([]);
+    store.sweep(now + 5 * 60_000 + 1_000);
+    expect(store.size).toBe(1);
+    expect(gone).toEqual(['left']);
+  });
+
+  it('keeps so much and no more, over all streams: what was left first gives way', () => {
+    const text = 'x'.repeat(200 * 1024);
+    const ids: string[] = [];
+    for (let number = 0; number < 500; number++) {
+      const stream = opened('s', String(number));
+      const target = streamTarget();
+      stream.attach(target);
+      stream.prime();
+      target.leave();
+      stream.end(text);
+      ids.push(target.events()[0]?.id ?? '');
+    }
+    // 500 answers are 100 MB; 64 MB is the bound.
+    expect(store.size).toBeLessThan(330);
+    expect(store.size).toBeGreaterThan(150);
+    expect(store.find('s', ids[0] ?? '')).toEqual({ kind: 'lost', idText: '0', restarted: false });
+    expect(store.find('s', ids.at(-1) ?? '').kind).toBe('stream');
+  });
+});

@@ -1,0 +1,285 @@
+import { describe, expect, it } from 'vitest';
+import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
+import { type Fault, VolatileFiles } from '../../registry/store/fixtures/volatile-files.ts';
+import { folderWith } from './fixtures/folder-with.ts';
+import { FileSessionStore, fileSessionStore, type SessionState, type SessionStore } from './session-store.ts';
+
+const FOLDER = '/kept';
+const FOREVER = 8e15;
+
+/** Counts operations by name of operation and file. */
+function counting(): { fault: Fault; count: (operation: string, name?: string) => number } {
+  const counts = new Map<string, number>();
+  const count = (operation: string, name = ''): number =>
+    [...counts].reduce((sum, [key, n]) => (key.startsWith(`${operation} ${name}`) ? sum + n : sum), 0);
+  const fault: Fault = (operation, name) => {
+    const key = `${operation} ${name}`;
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+    return undefined;
+  };
+  return { fault, count };
+}
+
+function open(files: VolatileFiles, log = new RecordedLog()): Promise<SessionStore> {
+  return fileSessionStore(FOLDER, files, log);
+}
+
+function level(logLevel: string) {
+  return (before: SessionState): SessionState => ({ ...before, logLevel });
+}
+
+function subscribe(uri: string) {
+  return (before: SessionState): SessionState => ({
+    ...before,
+    subscriptions: [...before.subscriptions, { uri, forward: 'f' }],
+  });
+}
+
+function journalBytes(files: VolatileFiles): number {
+  return Object.entries(files.dump()).reduce(
+    (sum, [name, text]) => (name.includes('journal') ? sum + text.length : sum),
+    0,
+  );
+}
+
+describe('the cost of a change', () => {
+  it('is one write and one sync for all that come together', async () => {
+    const { fault, count } = counting();
+    const kept = await open(new VolatileFiles(undefined, fault));
+    await Promise.all(Array.from({ length: 200 }, (_, i) => kept.change(`s${i}`, FOREVER, level('info'))));
+    expect([count('write'), count('datasync')]).toEqual([1, 1]);
+    await Promise.all(Array.from({ length: 200 }, (_, i) => kept.end(`s${i}`, FOREVER)));
+    expect([count('write'), count('datasync')]).toEqual([2, 2]);
+  });
+
+  it('is shared by those who come while a write is under way', async () => {
+    const { fault, count } = counting();
+    const kept = await open(new VolatileFiles(undefined, fault));
+    const first = kept.end('first', FOREVER);
+    for (let turn = 0; turn < 3; turn++) await Promise.resolve();
+    expect(count('write')).toBe(1);
+    await Promise.all([first, ...Array.from({ length: 50 }, (_, i) => kept.end(`s${i}`, FOREVER))]);
+    expect(count('write')).toBe(2);
+  });
+
+  it('does not grow with the sessions that are kept, nor with what the session has', async () => {
+    const files = new VolatileFiles();
+    const kept = await open(files);
+    const costs: number[] = [];
+    for (let round = 0; round < 3; round++) {
+      const before = journalBytes(files);
+      await kept.change('a', FOREVER, subscribe(`uri ${round}`));
+      costs.push(journalBytes(files) - before);
+      await Promise.all(Array.from({ length: 500 }, (_, i) => kept.end(`s${round}-${i}`, FOREVER)));
+      await kept.change('a', FOREVER, (state) =>
+        Array.from({ length: 200 }, (_, i) => subscribe(`u${round}-${i}`)).reduce((s, next) => next(s), state),
+      );
+    }
+    expect(new Set(costs).size).toBe(1);
+  });
+
+  it('is nothing where nothing differs', async () => {
+    const { fault, count } = counting();
+    const kept = await open(new VolatileFiles(undefined, fault));
+    await kept.change('a', FOREVER, subscribe('u'));
+    await kept.change('a', FOREVER, subscribe('u'));
+    await kept.change('a', FOREVER, (before) => before);
+    await kept.change('b', FOREVER, (before) => before);
+    expect(count('write')).toBe(1);
+  });
+
+  it('is not a new snapshot: a thousand changes make none, ten thousand a few', async () => {
+    const { fault, count } = counting();
+    const files = new VolatileFiles(undefined, fault);
+    const kept = await open(files);
+    for (let i = 0; i < 1_000; i++) await kept.change(`s${i}`, FOREVER, level('info'));
+    expect(count('rename')).toBe(0);
+    for (let i = 1_000; i < 10_000; i += 100) {
+      await Promise.all(Array.from({ length: 100 }, (_, j) => kept.change(`s${i + j}`, FOREVER, level('info'))));
+    }
+    expect(count('rename')).toBeGreaterThan(0);
+    expect(count('rename')).toBeLessThan(6);
+    // Room, too, is in proportion to what is alive: the same session again and again does not fill the disk.
+    for (let i = 0; i < 300; i++) {
+      await Promise.all(Array.from({ length: 100 }, (_, j) => kept.change('s0', FOREVER, level(`${i} ${j}`))));
+    }
+    const { 'sessions.json': snapshot = '' } = files.dump();
+    expect(journalBytes(files)).toBeLessThan(2 * snapshot.length);
+    expect((await open(files.after('lost'))).state('s0')?.logLevel).toBe('299 99');
+  });
+});
+
+describe('what a folder may hold', () => {
+  it('is a file from before there were changes', async () => {
+    const kept = await open(
+      await folderWith({ 'sessions.json': '{\n  "version": 1,\n  "ended": {"a": 8000000000000000}\n}\n' }),
+    );
+    expect([kept.ended('a'), kept.ended('b'), kept.state('a')]).toEqual([true, false, undefined]);
+  });
+
+  it('is a journal whose last line was not finished, which nobody was told of', async () => {
+    const files = new VolatileFiles();
+    const first = await open(files);
+    await first.change('a', FOREVER, subscribe('u'));
+    const whole = (await files.read(`${FOLDER}/sessions.journal.1`)).length;
+    await first.end('a', FOREVER);
+    const bytes = await files.read(`${FOLDER}/sessions.journal.1`);
+    for (let length = whole; length <= bytes.length; length++) {
+      const log = new RecordedLog();
+      const left = await folderWith({ 'sessions.journal.1': bytes.subarray(0, length) });
+      const again = await open(left, log);
+      const finished = length === bytes.length;
+      expect([again.ended('a'), again.state('a')?.subscriptions.length]).toEqual(
+        finished ? [true, undefined] : [false, 1],
+      );
+      const torn = 'warn an unfinished write at the end of sessions.journal.1 was dropped';
+      expect(log.lines).toEqual(finished || length === whole ? [] : [torn]);
+      // The start has folded it: the torn line can never come to lie before others.
+      expect(Object.keys(left.dump())).toEqual(['sessions.json']);
+    }
+  });
+
+  it('is not a journal that is broken before its end', async () => {
+    const files = new VolatileFiles();
+    const first = await open(files);
+    await first.end('a', FOREVER);
+    await first.end('b', FOREVER);
+    const bytes = await files.read(`${FOLDER}/sessions.journal.1`);
+    bytes[bytes.indexOf('"a"') + 1] = 'x'.charCodeAt(0);
+    await expect(open(await folderWith({ 'sessions.journal.1': bytes }))).rejects.toMatchObject({
+      name: 'StoreError',
+      message: expect.stringMatching(
+        /^\/kept\/sessions\.journal\.1 is damaged: it is broken at byte 0.*; repair it, or remove it/,
+      ),
+    });
+  });
+
+  it.each([
+    ['{"version":1,"ended":{', /is damaged: it is not valid JSON/],
+    ['[]', /is damaged: it is not a JSON object with a version/],
+    ['{"version":"1"}', /is damaged: it is not a JSON object with a version/],
+    ['{"version":0}', /is damaged: it has an unknown version: 0/],
+    ['{"version":1,"ended":{"a":"soon"}}', /is damaged: it is not what it should be: ended\.a/],
+    ['{"version":1,"changed":{"a":{"expires":1,"subscriptions":[{"uri":1}]}}}', /changed\.a\.subscriptions\.0\.uri/],
+    ['{"version":1,"journal":0}', /is not what it should be: journal/],
+    ['{"version":2}', /sessions\.json has version 2 and this service reads version 1/],
+  ])('is not a sessions.json of %s', async (content, message) => {
+    const opening = open(await folderWith({ 'sessions.json': content }));
+    await expect(opening).rejects.toMatchObject({ name: 'StoreError', message: expect.stringMatching(message) });
+    await expect(opening).rejects.toThrow(/^[^\n]*sessions\.json[^\n]*$/);
+  });
+
+  it('lets what is left be read once a damaged file was removed, as the message says', async () => {
+    const files = new VolatileFiles();
+    const first = await open(files);
+    await first.end('a', FOREVER);
+    const { 'sessions.journal.1': journal = '' } = files.dump();
+    const again = await open(await folderWith({ 'sessions.journal.7': journal }));
+    expect(again.ended('a')).toBe(true);
+    await again.end('b', FOREVER);
+    await again.close();
+  });
+});
+
+describe('a disk that refuses', () => {
+  it('leaves everything as it was, and is asked again', async () => {
+    let full = false;
+    const files = new VolatileFiles(undefined, (operation) => (full && operation === 'write' ? 'ENOSPC' : undefined));
+    const kept = await open(files);
+    await kept.change('a', FOREVER, level('info'));
+    full = true;
+    const refused = [
+      kept.change('a', FOREVER, level('debug')),
+      kept.change('a', FOREVER, subscribe('u')),
+      kept.end('b', FOREVER),
+    ];
+    for (const { status, reason } of (await Promise.allSettled(refused)).map((r) => ({ reason: '', ...r }))) {
+      expect(status).toBe('rejected');
+      expect(reason).toMatchObject({
+        name: 'StoreError',
+        message: expect.stringMatching(/^\/kept\/sessions\.journal\.1 could not be written: ENOSPC/),
+      });
+    }
+    expect([kept.state('a'), kept.ended('b')]).toEqual([{ logLevel: 'info', subscriptions: [] }, false]);
+    full = false;
+    await kept.change('a', FOREVER, subscribe('v'));
+    const again = await open(files.after('lost'));
+    expect(again.state('a')).toEqual({ logLevel: 'info', subscriptions: [{ uri: 'v', forward: 'f' }] });
+    expect(again.ended('b')).toBe(false);
+  });
+
+  it('keeps nobody from ending sessions while only the fold fails, and loses nothing', async () => {
+    let full = true;
+    const files = new VolatileFiles(undefined, (operation, name) =>
+      full && operation === 'open' && name === 'sessions.json.tmp' ? 'ENOSPC' : undefined,
+    );
+    const first = await open(files);
+    await first.end('a', FOREVER);
+    const log = new RecordedLog();
+    const second = await open(files, log);
+    expect(log.lines).toEqual(['error /kept/sessions.json could not be written; changes stay in the journal']);
+    await second.end('b', FOREVER);
+    await expect(second.close()).rejects.toThrow('/kept/sessions.json could not be written: ENOSPC');
+    full = false;
+    const third = await open(files);
+    expect([third.ended('a'), third.ended('b')]).toEqual([true, true]);
+    expect(Object.keys(files.dump())).toEqual(['sessions.json']);
+  });
+
+  it('cleans up at the end what it could not take back before', async () => {
+    let broken = false;
+    const files = new VolatileFiles(undefined, (operation) =>
+      broken && ['datasync', 'truncate'].includes(operation) ? 'EIO' : undefined,
+    );
+    const kept = await open(files);
+    broken = true;
+    await expect(kept.end('refused', FOREVER)).rejects.toThrow('EIO');
+    expect(files.dump()['sessions.journal.1']).toContain('refused');
+    broken = false;
+    await kept.close();
+    expect(JSON.stringify(files.dump())).not.toContain('refused');
+    expect((await open(files)).ended('refused')).toBe(false);
+  });
+
+  it('folds no journal that a refused change lies in', async () => {
+    const held: (() => void)[] = [];
+    class HeldFiles extends VolatileFiles {
+      override async rename(from: string, to: string): Promise<void> {
+        await new Promise<void>((resolve) => held.push(resolve));
+        await super.rename(from, to);
+      }
+    }
+    let broken = false;
+    const files = new HeldFiles(undefined, (operation) =>
+      broken && ['datasync', 'truncate'].includes(operation) ? 'EIO' : undefined,
+    );
+    const log = new RecordedLog();
+    const kept = await FileSessionStore.open({ folder: FOLDER, files, log, now: () => 0, foldFromBytes: 300 });
+    // The second generation is as long as it takes while the first is still being folded.
+    for (let i = 0; i < 20; i++) await kept.change('a', FOREVER, level(`level ${i}`));
+    expect(held.length).toBe(1);
+    held[0]?.();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(Object.keys(files.dump()).sort()).toEqual(['sessions.journal.2', 'sessions.json']);
+    broken = true;
+    await expect(kept.end('refused', FOREVER)).rejects.toThrow('EIO');
+    broken = false;
+    await kept.end('b', FOREVER);
+    const again = await open(files.after('killed'));
+    expect([again.ended('refused'), again.ended('b'), again.state('a')?.logLevel]).toEqual([false, true, 'level 19']);
+  });
+
+  it('shows nothing that a power cut could still take, also when it cannot fold at the start', async () => {
+    let written: VolatileFiles | undefined;
+    const files: VolatileFiles = new VolatileFiles(() => {
+      if (files.dump()['sessions.journal.1']) written ??= files.after('killed', undefined, noFold);
+    });
+    const noFold: Fault = (operation, name) => (operation === 'open' && name.endsWith('.tmp') ? 'ENOSPC' : undefined);
+    await (await open(files)).end('a', FOREVER);
+    if (!written) throw new Error('nothing was written');
+    // Killed between write and sync: the end may have happened or not, but once it is shown it has.
+    expect((await open(written.after('lost'))).ended('a')).toBe(false);
+    expect((await open(written)).ended('a')).toBe(true);
+    expect((await open(written.after('lost'))).ended('a')).toBe(true);
+  });
+});

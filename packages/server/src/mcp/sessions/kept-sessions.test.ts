@@ -1,0 +1,227 @@
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
+import { trackedFiles } from '../../registry/store/fixtures/tracked-files.ts';
+import {
+  fileSessionStore,
+  memorySessionStore,
+  type SessionState,
+  type SessionStore,
+  STATE_LIMITS,
+} from './session-store.ts';
+
+let folder: string;
+let files: ReturnType<typeof trackedFiles>;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-kept-'));
+  files = trackedFiles();
+});
+afterEach(async () => {
+  await files.closeAll().catch(() => undefined);
+  await rm(folder, { recursive: true });
+});
+
+const FOREVER = 8e15;
+
+function subscribe(uri: string, forward = 'f') {
+  return (before: SessionState): SessionState => ({
+    ...before,
+    subscriptions: [...before.subscriptions, { uri, forward }],
+  });
+}
+
+function level(logLevel: string | undefined) {
+  return (before: SessionState): SessionState => ({ ...before, logLevel });
+}
+
+function inFolder(now?: () => number): Promise<SessionStore> {
+  return fileSessionStore(folder, files, new RecordedLog(), now);
+}
+
+function uris(kept: SessionStore, id: string): string[] | undefined {
+  return kept
+    .state(id)
+    ?.subscriptions.map(({ uri }) => uri)
+    .sort();
+}
+
+describe.each([
+  ['in memory', async (now?: () => number) => memorySessionStore(now)],
+  ['in a folder', inFolder],
+])('sessions kept %s', (_where, make) => {
+  it('have nothing changed and are not ended until it happens', async () => {
+    const kept = await make();
+    expect([kept.ended('a'), kept.state('a')]).toEqual([false, undefined]);
+    await kept.change('a', FOREVER, level('debug'));
+    await kept.change('a', FOREVER, subscribe('file:///one', 'files'));
+    expect(kept.state('a')).toEqual({
+      logLevel: 'debug',
+      subscriptions: [{ uri: 'file:///one', forward: 'files' }],
+    });
+    expect([kept.ended('a'), kept.state('b')]).toEqual([false, undefined]);
+    await kept.close();
+  });
+
+  it('apply the changes of a session in the order of the calls, each on the one before', async () => {
+    const kept = await make();
+    const seen: (string | undefined)[] = [];
+    await Promise.all(
+      Array.from({ length: 20 }, (_, i) =>
+        kept.change('a', FOREVER, (before) => {
+          seen.push(before.logLevel);
+          return { ...before, logLevel: `l${i}` };
+        }),
+      ),
+    );
+    expect(seen).toEqual([undefined, ...Array.from({ length: 19 }, (_, i) => `l${i}`)]);
+    expect(kept.state('a')?.logLevel).toBe('l19');
+    await kept.close();
+  });
+
+  it('have each uri once, at the forward that it was last subscribed at', async () => {
+    const kept = await make();
+    await kept.change('a', FOREVER, subscribe('u', 'one'));
+    await kept.change('a', FOREVER, subscribe('u', 'two'));
+    expect(kept.state('a')?.subscriptions).toEqual([{ uri: 'u', forward: 'two' }]);
+    await kept.close();
+  });
+
+  it('keep nothing of a session that is again as it began', async () => {
+    const kept = await make();
+    await kept.change('a', FOREVER, subscribe('u'));
+    await kept.change('a', FOREVER, level('info'));
+    await kept.change('a', FOREVER, () => ({ subscriptions: [] }));
+    expect(kept.state('a')).toBeUndefined();
+    await kept.close();
+  });
+
+  it('drop the state of a session that ends, and change it no more', async () => {
+    const kept = await make();
+    await kept.change('a', FOREVER, level('info'));
+    const [ended, late] = await Promise.allSettled([kept.end('a', FOREVER), kept.change('a', FOREVER, level('debug'))]);
+    expect(ended.status).toBe('fulfilled');
+    expect(late).toMatchObject({ reason: { name: 'SessionStateError', refusal: 'ended' } });
+    await kept.end('a', FOREVER);
+    expect([kept.ended('a'), kept.state('a')]).toEqual([true, undefined]);
+    await kept.close();
+  });
+
+  it('take so many subscriptions and not one more', async () => {
+    const kept = await make();
+    const all = Array.from({ length: STATE_LIMITS.subscriptions }, (_, i) => ({ uri: `u${i}`, forward: 'f' }));
+    await kept.change('a', FOREVER, () => ({ subscriptions: all }));
+    await expect(kept.change('a', FOREVER, subscribe('one more'))).rejects.toMatchObject({
+      name: 'SessionStateError',
+      refusal: 'too_many_subscriptions',
+    });
+    await kept.change('a', FOREVER, subscribe('u0', 'another'));
+    expect(kept.state('a')?.subscriptions).toHaveLength(STATE_LIMITS.subscriptions);
+    await kept.close();
+  });
+
+  it('take no state that is larger than it may be, however it came to be so', async () => {
+    const kept = await make();
+    await kept.change('a', FOREVER, subscribe('u'));
+    const huge = '\u0001'.repeat(STATE_LIMITS.bytes / 6);
+    for (const change of [subscribe(huge), subscribe('v', huge), level(huge)]) {
+      await expect(kept.change('a', FOREVER, change)).rejects.toMatchObject({ refusal: 'too_large' });
+    }
+    expect(kept.state('a')).toEqual({ subscriptions: [{ uri: 'u', forward: 'f' }] });
+    await kept.close();
+  });
+
+  it('pass on what a change throws, and carry out those beside it', async () => {
+    const kept = await make();
+    const failed = kept.change('a', FOREVER, () => {
+      throw new Error('not so');
+    });
+    const others = [kept.change('a', FOREVER, subscribe('u')), kept.change('b', FOREVER, subscribe('v'))];
+    await expect(failed).rejects.toThrow('not so');
+    await Promise.all(others);
+    expect([uris(kept, 'a'), uris(kept, 'b')]).toEqual([['u'], ['v']]);
+    await kept.close();
+  });
+});
+
+describe('sessions kept in a folder', () => {
+  it('are there after a restart, also after one that nobody prepared', async () => {
+    const first = await inFolder();
+    await first.end('gone', FOREVER);
+    await first.change('a', FOREVER, subscribe('☕\n"\ud800'));
+    await first.change('a', FOREVER, subscribe('v', 'g'));
+    await first.change('a', FOREVER, level('warning'));
+    await first.change('b', FOREVER, subscribe('w'));
+    // Not closed: killed.
+    for (let restart = 0; restart < 3; restart++) {
+      const again = await inFolder();
+      expect(again.ended('gone')).toBe(true);
+      expect(again.state('a')?.logLevel).toBe('warning');
+      expect([uris(again, 'a'), uris(again, 'b')]).toEqual([['v', '☕\n"\ud800'], ['w']]);
+      if (restart > 0) await again.close();
+    }
+    const third = await inFolder();
+    await third.change('a', FOREVER, (before) => ({ subscriptions: before.subscriptions.slice(0, 1) }));
+    await third.end('b', FOREVER);
+    const fourth = await inFolder();
+    expect(fourth.state('a')).toEqual(third.state('a'));
+    expect(fourth.ended('b')).toBe(true);
+    await fourth.close();
+  });
+
+  it('lie in one readable file once it is closed, for the owner alone', async () => {
+    const kept = await inFolder();
+    await kept.end('a', 5e15);
+    await kept.change('b', 6e15, (before) => level('info')(subscribe('u', 'g')(before)));
+    await kept.close();
+    expect(JSON.parse(await readFile(join(folder, 'sessions.json'), 'utf8'))).toEqual({
+      version: 1,
+      ended: { a: 5e15 },
+      changed: { b: { expires: 6e15, logLevel: 'info', subscriptions: [{ uri: 'u', forward: 'g' }] } },
+      journal: 2,
+    });
+    expect((await stat(join(folder, 'sessions.json'))).mode & 0o777).toBe(0o600);
+    expect(await files.list(folder)).toEqual(['sessions.json']);
+    await expect(kept.end('c', FOREVER)).rejects.toThrow('not kept any more');
+  });
+
+  it('wait for what is under way when they are closed', async () => {
+    const kept = await inFolder();
+    const ends = Array.from({ length: 30 }, (_, i) => kept.end(`s${i}`, FOREVER));
+    await kept.close();
+    await Promise.all(ends);
+    const again = await inFolder();
+    for (let i = 0; i < 30; i++) expect(again.ended(`s${i}`)).toBe(true);
+    await again.close();
+  });
+});
+
+describe('a session that has expired', () => {
+  it('is forgotten with the next fold, on disk and in memory', async () => {
+    let now = 1_000;
+    const first = await inFolder(() => now);
+    await first.end('old end', 2_000);
+    await first.change('old change', 2_000, level('info'));
+    await first.end('new end', 9_000);
+    await first.change('new change', 9_000, level('info'));
+    await first.close();
+    now = 2_000;
+    const second = await inFolder(() => now);
+    expect([second.ended('old end'), second.state('old change')]).toEqual([false, undefined]);
+    expect([second.ended('new end'), second.state('new change')?.logLevel]).toEqual([true, 'info']);
+    await second.end('another', 9_000);
+    await second.close();
+    expect(await readFile(join(folder, 'sessions.json'), 'utf8')).not.toContain('old');
+  });
+
+  it('is forgotten also by a process that keeps nothing', async () => {
+    let now = 1_000;
+    const kept = memorySessionStore(() => now);
+    await kept.end('old', 2_000);
+    await kept.change('old change', 2_000, level('info'));
+    now = 3_000;
+    for (let i = 0; i < 3; i++) await kept.end(`new ${i}`, 9_000);
+    expect([kept.ended('old'), kept.state('old change'), kept.ended('new 0')]).toEqual([false, undefined, true]);
+  });
+});

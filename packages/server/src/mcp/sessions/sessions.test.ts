@@ -1,0 +1,141 @@
+import { randomBytes } from 'node:crypto';
+import { TokenSealer } from '@sluice/protocol/seal';
+import { expect, it } from 'vitest';
+import { parseNamespace } from '../../registry/entries.ts';
+import { Registry } from '../../registry/registry.ts';
+import { memoryStore } from '../../registry/store/store.ts';
+import { ClientProfiles } from '../client-profile.ts';
+import { memorySessionStore } from './session-store.ts';
+import { ClientSessions, type SessionOpening } from './sessions.ts';
+
+const DAY_MS = 24 * 3600 * 1000;
+const START = 1_700_000_000_000;
+const KEY = randomBytes(32);
+
+function namespaceOf(name: string) {
+  const namespace = parseNamespace(name);
+  if (namespace === undefined) throw new Error(name);
+  return namespace;
+}
+const DEFAULT = namespaceOf('default');
+const FINANCE = namespaceOf('finance');
+
+/** Sessions with a clock that the test turns. */
+function setUp(key = KEY) {
+  const clock = { now: START };
+  const profiles = new ClientProfiles(new Registry(memoryStore()), { name: 'n', title: 't', version: '1' });
+  const now = () => clock.now;
+  const sealer = new TokenSealer(key);
+  return { clock, sealer, sessions: new ClientSessions(sealer, profiles, memorySessionStore(now), now) };
+}
+
+function opening(more: Partial<SessionOpening> = {}): SessionOpening {
+  return {
+    namespace: DEFAULT,
+    protocolVersion: '2025-06-18',
+    clientInfo: { name: 'client', version: '1', title: 'T' },
+    capabilities: { sampling: {} },
+    user: undefined,
+    ...more,
+  };
+}
+
+function created(sessions: ClientSessions, more: Partial<SessionOpening> = {}): string {
+  const token = sessions.create(opening(more));
+  if (token === undefined) throw new Error('no session');
+  return token;
+}
+
+it('the id carries everything, so that another process with the key opens it', () => {
+  const token = created(setUp().sessions, { user: 'ann' });
+  const session = setUp().sessions.open(token, DEFAULT, 'ann');
+  expect(session).toMatchObject({
+    namespace: 'default',
+    protocolVersion: '2025-06-18',
+    clientInfo: { name: 'client', version: '1', title: 'T' },
+    user: 'ann',
+    expires: START + 7 * DAY_MS,
+    profile: { era: 'legacy', capabilities: { sampling: {} } },
+  });
+  expect(setUp(randomBytes(32)).sessions.open(token, DEFAULT, 'ann')).toBeUndefined();
+});
+
+it('two clients that say the same of themselves have sessions of their own', () => {
+  const { sessions } = setUp();
+  const [one, two] = [created(sessions), created(sessions)];
+  expect(sessions.open(one, DEFAULT, undefined)?.id).not.toBe(sessions.open(two, DEFAULT, undefined)?.id);
+});
+
+it('a session is told by its namespace and user, also once it was opened', () => {
+  const { sessions } = setUp();
+  const token = created(sessions, { user: 'ann' });
+  for (let round = 0; round < 2; round++) {
+    expect(sessions.open(token, FINANCE, 'ann')).toBeUndefined();
+    expect(sessions.open(token, DEFAULT, 'bob')).toBeUndefined();
+    expect(sessions.open(token, DEFAULT, undefined)).toBeUndefined();
+    expect(sessions.open(token, DEFAULT, '')).toBeUndefined();
+    expect(sessions.open(token, DEFAULT, 'ann')).toBeDefined();
+  }
+});
+
+it('a session ends after seven days, whether it was in use or not', () => {
+  const { sessions, clock } = setUp();
+  const used = created(sessions);
+  const unused = created(sessions);
+  clock.now = START + 7 * DAY_MS - 1;
+  expect(sessions.open(used, DEFAULT, undefined)).toBeDefined();
+  clock.now = START + 7 * DAY_MS;
+  expect(sessions.open(used, DEFAULT, undefined)).toBeUndefined();
+  expect(sessions.open(unused, DEFAULT, undefined)).toBeUndefined();
+});
+
+it('a session that was ended stays so, and takes no other with it', async () => {
+  const { sessions } = setUp();
+  const [one, two] = [created(sessions), created(sessions)];
+  const session = sessions.open(one, DEFAULT, undefined);
+  if (!session) throw new Error('not opened');
+  await sessions.end(session);
+  expect(sessions.open(one, DEFAULT, undefined)).toBeUndefined();
+  expect(sessions.open(two, DEFAULT, undefined)).toBeDefined();
+});
+
+it('a client that says more than an id can carry gets none', () => {
+  const { sessions } = setUp();
+  expect(sessions.create(opening({ clientInfo: { name: 'x'.repeat(4096) } }))).toBeUndefined();
+  // Around the limit, what is given out can be used, and is never longer than a header may be.
+  for (let length = 2500; length < 3100; length += 7) {
+    const token = sessions.create(opening({ clientInfo: { name: 'x'.repeat(length) } }));
+    if (token === undefined) continue;
+    expect(token.length).toBeLessThanOrEqual(4096);
+    expect(sessions.open(token, DEFAULT, undefined)).toBeDefined();
+  }
+});
+
+it.each(['', 'x', 'null', 'A'.repeat(100_000)])('%j, which was never given out, opens nothing', (token) => {
+  expect(setUp().sessions.open(token.slice(0, 5000), DEFAULT, undefined)).toBeUndefined();
+});
+
+it.each([
+  'null',
+  '[]',
+  '{}',
+  '{"id":1,"ns":"default","v":"2025-06-18","info":{},"caps":{},"iat":1700000000000}',
+  '{"id":"a","ns":"default","v":"2025-06-18","info":{},"caps":[],"iat":1700000000000}',
+])('%s opens nothing although it was sealed here', (text) => {
+  const { sessions, sealer } = setUp();
+  expect(sessions.open(sealer.seal('session', text), DEFAULT, undefined)).toBeUndefined();
+});
+
+it('what was sealed for another purpose opens nothing', () => {
+  const { sessions, sealer } = setUp();
+  const text = '{"id":"a","ns":"default","v":"2025-06-18","info":{},"caps":{},"iat":1700000000000}';
+  expect(sessions.open(sealer.seal('session', text), DEFAULT, undefined)).toBeDefined();
+  expect(sessions.open(sealer.seal('requestState', text), DEFAULT, undefined)).toBeUndefined();
+});
+
+it('more sessions than are remembered all stay open', () => {
+  const { sessions } = setUp();
+  const tokens = Array.from({ length: 10_050 }, () => created(sessions));
+  for (const token of tokens) expect(sessions.open(token, DEFAULT, undefined)).toBeDefined();
+  expect(sessions.open(tokens[0] ?? '', DEFAULT, undefined)).toBeDefined();
+});

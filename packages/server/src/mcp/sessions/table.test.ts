@@ -1,0 +1,23 @@
+import { expect, it } from 'vitest';
+import { type Kept, SessionTable } from './session-store.ts';
+
+const subscribed = (characters: number): Kept => ({
+  kind: 'changed',
+  expires: 1_000,
+  state: { subscriptions: [{ uri: 'x'.repeat(characters - 1), forward: 'f' }] },
+});
+
+it('there is room for so much over all sessions, and again when one has ended or expired', () => {
+  const table = new SessionTable(new Map([['old', subscribed(40)]]), 100);
+  table.checkRoom(undefined, subscribed(60));
+  table.set('a', subscribed(60));
+  expect(() => table.checkRoom(undefined, subscribed(1))).toThrow('try again later');
+  // What does not grow is always taken.
+  table.checkRoom(subscribed(60), subscribed(60));
+  table.checkRoom(subscribed(60), undefined);
+  table.set('a', { kind: 'ended', expires: 2_000 });
+  table.checkRoom(undefined, subscribed(60));
+  expect(() => table.checkRoom(undefined, subscribed(61))).toThrow('try again later');
+  table.forgetExpired(1_500);
+  table.checkRoom(undefined, subscribed(100));
+});

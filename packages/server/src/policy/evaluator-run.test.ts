@@ -1,0 +1,94 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type ChatCompletions, startChatCompletions } from '../../testing/chat-completions.ts';
+import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
+import { RequestContext } from '../http/context.ts';
+import { InteractionStore } from '../inference/interaction-store.ts';
+import { Registry } from '../registry/registry.ts';
+import { memoryStore } from '../registry/store/store.ts';
+import { createLogger } from '../telemetry/log.ts';
+import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { EvaluatorRun } from './engine.ts';
+import { LlmClient } from './llm/client.ts';
+import { Conversations } from './llm/history.ts';
+import { PromptTools } from './llm/prompt.ts';
+import { ToolTexts } from './registry-view.ts';
+import { ActionFailure } from './sandbox/action.ts';
+
+let llm: ChatCompletions;
+let client: LlmClient;
+beforeEach(async () => {
+  llm = await startChatCompletions();
+  client = new LlmClient();
+});
+afterEach(async () => {
+  await client.close();
+  await llm.close();
+});
+
+/** The line of a run that decides, or fails, after the LLM has answered so; `{}` fits. */
+async function lineOf(answers: readonly string[], failure?: Error): Promise<Record<string, unknown>> {
+  const lines: string[] = [];
+  const registry = new Registry(memoryStore());
+  await registry.load();
+  const interactions = new InteractionStore(1);
+  const evaluator = {
+    definition: {
+      name: 'gate',
+      trigger: { method: 'tools/call', namespace: null },
+      llm: { operation: 'classify' as const, prompt: 'Judge.', connection: 'judge', result_schema: {} },
+      processor: { path: 'gate.wasm' },
+      on_error: 'block' as const,
+    },
+    connection: { name: 'judge', model: 'm', url: llm.url },
+    action: { checksum: '', glue: '', modules: [] },
+    schema: { text: '{}', validate: async (text: string) => (text === '{}' ? undefined : 'wrong') },
+  };
+  const run = new EvaluatorRun(
+    evaluator,
+    { method: 'tools/call', namespace: 'default', toolName: 't', arguments: [], conversationId: undefined },
+    new RequestContext('POST', '/default/mcp', {}, Buffer.alloc(0)),
+    {
+      llm: client,
+      actions: {
+        async run() {
+          if (failure) throw failure;
+          return { response: { kind: 'pass' }, ignoredResponses: 0, durationMs: 1 };
+        },
+        close: async () => {},
+      },
+      registry,
+      interactions,
+      metrics: new ServiceMetrics(),
+      log: createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::evaluator'),
+      texts: new ToolTexts(),
+      promptTools: new PromptTools(),
+      conversations: new Conversations(interactions),
+    },
+    new AbortController().signal,
+  );
+  llm.script(...answers);
+  await run.judge();
+  const [line, ...others] = lines.map((text): Record<string, unknown> => JSON.parse(text));
+  expect(others).toEqual([]);
+  return line ?? {};
+}
+
+test.each([
+  [['{}'], undefined, undefined],
+  [['no', '{}'], 2, 'corrected'],
+  [['no', 'still no'], 2, 'failed'],
+])('the line of a decision says what became of answers that do not fit: %j', async (answers, llm_calls, validation) => {
+  const line = await lineOf(answers);
+  expect(line).toMatchObject({ msg: 'evaluator decided', decision: 'pass', tool: 't' });
+  expect([line.llm_calls, line.validation]).toEqual([llm_calls, validation]);
+  expect(JSON.stringify(line)).not.toMatch(/"(still )?no"|wrong/);
+});
+
+test('so does the line of a failure', async () => {
+  expect(await lineOf(['no', 'still no'], new ActionFailure('trap', 'it has trapped'))).toMatchObject({
+    msg: 'evaluator failed',
+    decision: 'action_failure',
+    llm_calls: 2,
+    validation: 'failed',
+  });
+});

@@ -1,0 +1,465 @@
+import { getEventListeners } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { ResultSchemaError, ResultSchemas } from './result-schema.ts';
+
+const opened: ResultSchemas[] = [];
+afterAll(async () => {
+  for (const schemas of opened) await schemas.close();
+});
+
+/** Where the deadline is not what is tested, a busy machine is to have time. */
+function resultSchemas(deadlineMs = 30_000): ResultSchemas {
+  const schemas = new ResultSchemas(deadlineMs);
+  opened.push(schemas);
+  return schemas;
+}
+
+/** Most tests need no thread of their own. */
+const shared = resultSchemas();
+
+const DRAFT_4 = 'http://json-schema.org/draft-04/schema#';
+const VERDICT = {
+  type: 'object',
+  properties: { verdict: { enum: ['yes', 'no'] }, score: { type: 'number', minimum: 0 } },
+  required: ['verdict'],
+  additionalProperties: false,
+};
+/** Takes longer than anybody waits for many `a` and something else. */
+const ENDLESS = { type: 'string', pattern: '^(a+)+$' };
+const BAD_FOR_IT = JSON.stringify(`${'a'.repeat(60)}!`);
+/** What is said of a text before which too many wait. */
+const FULL = 'validation failed: too many texts wait to be judged by this schema';
+
+describe('a text', () => {
+  test.each([
+    ['that fits', '{"verdict":"yes","score":1.5}', undefined],
+    ['with blanks around it', ' \n{"verdict":"no"}\n', undefined],
+    ['in a fence', '```json\n{"verdict":"no"}\n```', undefined],
+    ['in a fence with blanks around it', '\n  ```\n{"verdict":"no"}\n```  \n', undefined],
+    ['in a longer fence', '~~~~ json\r\n{"verdict":"no"}\r\n~~~~', undefined],
+    ['in two fences', '````\n```\n{"verdict":"no"}\n```\n````', 'the text is not JSON'],
+    ['in a fence that does not end', '```json\n{"verdict":"no"}', 'the text is not JSON'],
+    ['in a fence with words around it', 'Here:\n```json\n{"verdict":"no"}\n```', 'the text is not JSON'],
+    ['that is nothing but a fence', '```\n```', 'the text is not JSON'],
+    ['that is empty', '', 'the text is not JSON'],
+    ['that is prose', 'yes', 'the text is not JSON'],
+    ['of another type', '[]', '/ must be object'],
+    ['without what is required', '{}', "/ must have required property 'verdict'"],
+    [
+      'with several errors',
+      '{"verdict":"sk-secret","score":-1,"x":1}',
+      '/ must NOT have additional properties; /verdict must be equal to one of the allowed values: "yes","no"; ' +
+        '/score must be >= 0',
+    ],
+    ['whose keys are written with escapes', '{"verdict\\u0020":1}', /required property/],
+  ])('%s', async (_what, text, problem) => {
+    const { validate } = await shared.compile(VERDICT);
+    const found = await validate(text);
+    if (problem instanceof RegExp) expect(found).toMatch(problem);
+    else expect(found).toBe(problem);
+  });
+
+  test('has ten errors at most, of 300 characters each', async () => {
+    const { validate } = await shared.compile({ additionalProperties: { type: 'number' } });
+    const text = Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`${at}${'😀'.repeat(400)}`, 'x']));
+    const errors = (await validate(JSON.stringify(text)))?.split('; ') ?? [];
+    expect(errors).toHaveLength(10);
+    for (const error of errors) {
+      expect(error).toHaveLength(300);
+      expect(error.isWellFormed()).toBe(true);
+    }
+  });
+
+  test('has as many allowed values named as 300 characters hold', async () => {
+    const { validate } = await shared.compile({ enum: Array.from({ length: 200 }, (_, at) => `value ${at}`) });
+    const problem = await validate('"x"');
+    expect(problem).toMatch(/^\/ must be equal to one of the allowed values: "value 0","value 1",.*…$/);
+    expect(problem).toHaveLength(300);
+  });
+
+  test('that is nested too deeply for a schema that follows it does not fit', async () => {
+    const { validate } = await shared.compile({ items: { $ref: '#' } });
+    expect(await validate('['.repeat(100_000) + ']'.repeat(100_000))).toBe('the text is nested too deeply');
+    expect(await validate('[[1]]')).toBeUndefined();
+  });
+});
+
+describe('drafts', () => {
+  test.each([
+    ['2020-12 by default', { prefixItems: [{ type: 'string' }] }],
+    ['2020-12', { $schema: 'https://json-schema.org/draft/2020-12/schema', prefixItems: [{ type: 'string' }] }],
+    ['2019-09', { $schema: 'https://json-schema.org/draft/2019-09/schema', items: [{ type: 'string' }] }],
+    ['07', { $schema: 'http://json-schema.org/draft-07/schema#', items: [{ type: 'string' }] }],
+    ['06', { $schema: 'http://json-schema.org/draft-06/schema', items: [{ type: 'string' }] }],
+    ['04', { $schema: 'https://json-schema.org/draft-04/schema#', items: [{ type: 'string' }] }],
+    ['formats', { items: { format: 'email' } }],
+    ['unknown keywords and formats', { 'x-own': 1, format: 'own', items: { type: 'string', format: 'email' } }],
+  ])('%s', async (_draft, schema) => {
+    const { validate } = await shared.compile(schema);
+    expect(await validate('["a@b.example"]')).toBeUndefined();
+    expect(await validate('[1]')).toBe(JSON.stringify(schema).includes('"string"') ? '/0 must be string' : undefined);
+  });
+
+  test('keywords of one mean nothing, or something else, in another', async () => {
+    const four = await shared.compile({
+      $schema: 'http://json-schema.org/draft-04/schema#',
+      minimum: 1,
+      exclusiveMinimum: true,
+    });
+    expect(await four.validate('1')).toBe('/ must be > 1');
+    const conditional = { if: true, ...Object.fromEntries([['then', false]]) };
+    const six = await shared.compile({ $schema: 'http://json-schema.org/draft-06/schema#', ...conditional });
+    expect(await six.validate('1')).toBeUndefined();
+    const seven = await shared.compile({ $schema: 'http://json-schema.org/draft-07/schema#', ...conditional });
+    expect(await seven.validate('1')).toBe('/ boolean schema is false; / must match "then" schema');
+  });
+
+  test.each(['2020-12', '2019-09'])('%s, where only what a text says is a member', async (draft) => {
+    const $schema = `https://json-schema.org/draft/${draft}/schema`;
+    const typed = await shared.compile({ $schema, properties: { constructor: { type: 'string' } } });
+    expect(await typed.validate('{}')).toBeUndefined();
+    expect(await typed.validate('{"constructor":1}')).toBe('/constructor must be string');
+    const required = await shared.compile({ $schema, required: ['toString'] });
+    expect(await required.validate('{}')).toBe("/ must have required property 'toString'");
+  });
+
+  test('a boolean', async () => {
+    expect(await (await shared.compile(true)).validate('1')).toBeUndefined();
+    expect(await (await shared.compile(false)).validate('1')).toBe('/ boolean schema is false');
+  });
+});
+
+describe('refused is', () => {
+  test.each<[string, unknown, string | RegExp]>([
+    ['what is no schema', [], 'the schema is neither an object nor a boolean'],
+    ['nothing', null, 'the schema is neither an object nor a boolean'],
+    ['a text', 'object', 'the schema is neither an object nor a boolean'],
+    [
+      'an unknown type',
+      { type: 'objekt' },
+      /2020-12\/schema\): \/type must be equal to one of the allowed values: "array","boolean",.*; \/type must be array/,
+    ],
+    [
+      'a keyword with a wrong value',
+      { required: 'a' },
+      /^the schema is no JSON Schema \(.*\): \/required must be array$/,
+    ],
+    ['an expression that is none', { pattern: '(' }, /^the schema .*(regular expression|format "regex")/i],
+    ['an unknown draft', { $schema: 'https://example.com/own' }, /unknown draft in "\$schema" \(https:\/\/example.com/],
+    ['the end of a known draft', { $schema: 'schema' }, /unknown draft/],
+    ['a draft that is no text', { $schema: 7 }, 'the schema has a "$schema" that is no text'],
+    ['a reference to nothing', { $ref: '#/$defs/a' }, /^the schema can't resolve reference #\/\$defs\/a/],
+    ['an asynchronous one', { $async: true, type: 'string' }, /"\$async"/],
+    ['one that is nested too deeply', nested(100_000), 'the schema is nested too deeply'],
+    [
+      'a reference to itself',
+      { $ref: '#' },
+      /^the schema comes to no end when it judges a value: let no \$ref lead back/,
+    ],
+    [
+      'one for texts alone',
+      { if: { type: 'string' }, else: true, ...Object.fromEntries([['then', { $ref: '#' }]]) },
+      /no end/,
+    ],
+    [
+      'a reference to a dynamic anchor of a part',
+      { $dynamicRef: '#node', $defs: { n: { $dynamicAnchor: 'node', type: 'object' } } },
+      /no end .* write \$ref with the place of a definition/,
+    ],
+  ])('%s', async (_what, schema, message) => {
+    const refusal = shared.compile(schema);
+    await expect(refusal).rejects.toThrow(ResultSchemaError);
+    await expect(refusal).rejects.toThrow(message);
+  });
+
+  test.each([
+    [{ $ref: 'https://example.com/other.json' }],
+    [{ $ref: 'https://example.com/other.json#/$defs/a' }],
+    [{ $ref: 'other.json' }],
+    [{ $id: 'https://example.com/own.json', properties: { a: { $ref: 'other.json' } } }],
+    [{ $defs: { unused: { $ref: 'file:///etc/passwd' } } }],
+    [{ $dynamicRef: 'https://example.com/other.json#a' }],
+    [{ $ref: 'https://json-schema.org/draft/2020-12/schema' }],
+    [{ $schema: 'https://json-schema.org/draft/2019-09/schema', $recursiveRef: 'https://example.com/other.json' }],
+    [{ $ref: 'http://[' }],
+  ])('a remote reference: %j', async (schema) => {
+    await expect(shared.compile(schema)).rejects.toThrow(/^the schema refers to another document \(/);
+  });
+});
+
+test('what is said of a schema that is refused has 1000 characters at most', async () => {
+  const refusal = shared.compile({ $ref: `https://example.com/${'x'.repeat(2_000)}` });
+  await expect(refusal).rejects.toThrow(/^the schema .{999}…$/);
+});
+
+describe('references', () => {
+  test.each([
+    [{ $ref: '#/$defs/n', $defs: { n: { type: 'number' } } }],
+    [{ $id: 'https://example.com/own.json', $ref: 'own.json#/$defs/n', $defs: { n: { type: 'number' } } }],
+    [{ $ref: 'n.json', $defs: { n: { $id: 'n.json', type: 'number' } } }],
+    [{ $ref: '#n', $defs: { n: { $anchor: 'n', type: 'number' } } }],
+    [{ $ref: 'urn:x:n', $defs: { n: { $id: 'urn:x:n', type: 'number' } } }],
+    [{ $schema: DRAFT_4, $ref: 'urn:x:n', definitions: { n: { id: 'urn:x:n', type: 'number' } } }],
+    [{ type: 'number', enum: [1, { $ref: 'https://example.com/' }], default: { $ref: 'https://example.com/' } }],
+    [{ type: 'number', const: 1, examples: [{ $ref: 'https://example.com/' }] }],
+  ])('within the schema are followed: %j', async (schema) => {
+    const { validate } = await shared.compile(schema);
+    expect(await validate('1')).toBeUndefined();
+    expect(await validate('"1"')).toMatch(/must be number/);
+  });
+
+  test.each([
+    [{ type: ['array', 'number'], items: { $ref: '#' } }],
+    [{ anyOf: [{ type: 'number' }, { type: 'array', items: { $ref: '#' } }] }],
+    [{ $dynamicAnchor: 'node', type: ['array', 'number'], items: { $dynamicRef: '#node' } }],
+    [
+      {
+        $schema: 'https://json-schema.org/draft/2019-09/schema',
+        $recursiveAnchor: true,
+        type: ['array', 'number'],
+        items: { $recursiveRef: '#' },
+      },
+    ],
+  ])('back into the schema are followed: %j', async (schema) => {
+    const { validate } = await shared.compile(schema);
+    expect(await validate('[[1],2]')).toBeUndefined();
+    expect(await validate('[["1"],2]')).toMatch(/(^|; )\/0\/0 must be (array,)?number/);
+  });
+
+  test('do not meet those of another schema', async () => {
+    const $id = 'https://example.com/own.json';
+    const [one, other] = await Promise.all([
+      shared.compile({ $id, type: 'number' }),
+      shared.compile({ $id, type: 'string' }),
+    ]);
+    expect(await Promise.all([one.validate('1'), other.validate('1')])).toEqual([undefined, '/ must be string']);
+    await expect(shared.compile({ $ref: $id })).rejects.toThrow(/another document/);
+  });
+});
+
+describe('many at once', () => {
+  test('each gets its own answer', async () => {
+    const schemas = resultSchemas();
+    const compiled = await Promise.all(Array.from({ length: 20 }, (_, at) => schemas.compile({ const: at })));
+    const found = await Promise.all(
+      compiled.flatMap(({ validate }) => Array.from({ length: 20 }, (_, at) => validate(String(at)))),
+    );
+    const expected = compiled.flatMap((_, of) =>
+      Array.from({ length: 20 }, (_, at) => (of === at ? undefined : '/ must be equal to constant')),
+    );
+    expect(found).toEqual(expected);
+  });
+
+  test('more schemas than are kept compiled are all usable', async () => {
+    const schemas = resultSchemas();
+    const compiled = await Promise.all(Array.from({ length: 230 }, (_, at) => schemas.compile({ const: at })));
+    for (const at of [0, 29, 30, 229]) {
+      expect(await compiled[at]?.validate(String(at))).toBeUndefined();
+      expect(await compiled[at]?.validate('-1')).toBe('/ must be equal to constant');
+    }
+  });
+});
+
+describe('what takes too long', () => {
+  test('does not fit, and the next text is judged by a new thread', async () => {
+    // As it is in the service.
+    const schemas = new ResultSchemas();
+    opened.push(schemas);
+    const { validate } = await schemas.compile(ENDLESS);
+    expect(await validate(BAD_FOR_IT)).toBe('validation took longer than 1 s');
+    expect(await validate('"aaa"')).toBeUndefined();
+    expect(await validate('"b"')).toBe('/ must match pattern "^(a+)+$"');
+  });
+
+  test('holds up no event loop', async () => {
+    const schemas = new ResultSchemas(600_000);
+    const { validate } = await schemas.compile({ type: 'array', uniqueItems: true });
+    const items = Array.from({ length: 30_000 }, (_, at) => ({ a: { b: at } }));
+    const judged = validate(JSON.stringify(items));
+    for (let turn = 0; turn < 5; turn++) await delay(1);
+    await schemas.close();
+    expect(await judged).toBe('validation was ended: the service stops');
+  });
+
+  test('lets others have their turn between two of its own', async () => {
+    const schemas = resultSchemas(1_000);
+    const [endless, quick] = await Promise.all([schemas.compile(ENDLESS), schemas.compile({ type: 'number' })]);
+    const order: string[] = [];
+    const first = endless.validate(BAD_FOR_IT).then(() => order.push('endless'));
+    const second = endless.validate(BAD_FOR_IT).then(() => order.push('endless'));
+    const third = quick.validate('1').then((problem) => order.push(`quick ${problem}`));
+    await Promise.all([first, second, third]);
+    expect(order).toEqual(['endless', 'quick undefined', 'endless']);
+  });
+
+  test('is a schema that cannot be used, when it is compiling', async () => {
+    const schemas = resultSchemas(1);
+    const wide = { properties: Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`p${at}`, VERDICT])) };
+    await expect(schemas.compile(wide)).rejects.toThrow(
+      'the schema cannot be used: compiling it took longer than 0.001 s',
+    );
+  });
+});
+
+describe('memory', () => {
+  test('that an answer takes too much of ends the thread alone', async () => {
+    const wide = Array.from({ length: 200 }, () => ({ type: 'string' }));
+    const { validate } = await resultSchemas().compile({ items: { allOf: wide } });
+    const problem = await validate(`[${'1,'.repeat(100_000)}1]`);
+    expect(problem).toBe('validation took too much memory');
+    expect(await validate('["a"]')).toBeUndefined();
+  });
+});
+
+describe('a text that nobody waits for any more', () => {
+  const reason = new Error('nobody waits');
+  const refusal = { status: 'rejected', reason };
+
+  test('leaves the queue at once', async () => {
+    const schemas = new ResultSchemas(600_000);
+    const { validate } = await schemas.compile(ENDLESS);
+    const endless = validate(BAD_FOR_IT);
+    const leaving = new AbortController();
+    const left = Promise.allSettled(Array.from({ length: 1_000 }, (_, at) => validate(`${at}`, leaving.signal)));
+    expect(await validate('"a"')).toBe(FULL);
+    leaving.abort(reason);
+    expect(await left).toEqual(Array.from({ length: 1_000 }, () => refusal));
+    // There is room again.
+    const waits = validate('"a"');
+    await schemas.close();
+    const stopped = 'validation was ended: the service stops';
+    expect(await Promise.all([endless, waits])).toEqual([stopped, stopped]);
+  });
+
+  test('is not waited for while it is judged, nor is it when it comes too late', async () => {
+    const schemas = new ResultSchemas(600_000);
+    const { validate } = await schemas.compile(ENDLESS);
+    const leaving = new AbortController();
+    const left = validate(BAD_FOR_IT, leaving.signal);
+    leaving.abort(reason);
+    await expect(left).rejects.toBe(reason);
+    await expect(validate('"b"', leaving.signal)).rejects.toBe(reason);
+    await schemas.close();
+  });
+
+  test('has no verdict that is remembered', async () => {
+    const { validate } = await shared.compile(VERDICT);
+    const leaving = new AbortController();
+    const left = validate('{"never":1}', leaving.signal);
+    leaving.abort(reason);
+    await expect(left).rejects.toBe(reason);
+    expect(await validate('{"never":1}')).toContain('additional properties');
+  });
+
+  test('leaves nothing behind in the signal, nor does one that was judged', async () => {
+    const { validate } = await shared.compile(true);
+    const leaving = new AbortController();
+    const { signal } = leaving;
+    await validate('1', signal);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+    const left = validate('2', signal);
+    leaving.abort(reason);
+    await expect(left).rejects.toBe(reason);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+  });
+});
+
+describe('too much', () => {
+  test('is a text of more than 1 MiB, which does not wait for the thread', async () => {
+    const schemas = new ResultSchemas(600_000);
+    const [endless, any] = await Promise.all([schemas.compile(ENDLESS), schemas.compile(true)]);
+    const longest = JSON.stringify('x'.repeat(1024 * 1024 - 2));
+    expect(await any.validate(longest)).toBeUndefined();
+    const endlessly = endless.validate(BAD_FOR_IT);
+    expect(await any.validate(`${longest} `)).toBe('the text is longer than 1048576 characters');
+    await schemas.close();
+    await endlessly;
+  });
+
+  test('are 1000 texts that wait for one schema; others have room, and what was refused may come again', async () => {
+    const schemas = resultSchemas();
+    const [one, other] = await Promise.all([schemas.compile({ type: 'number' }), schemas.compile({ type: 'string' })]);
+    const judged = Array.from({ length: 1_001 }, (_, at) => one.validate(`${at}`));
+    expect(await one.validate('"x"')).toBe(FULL);
+    expect(await other.validate('"x"')).toBeUndefined();
+    expect(new Set(await Promise.all(judged))).toEqual(new Set([undefined]));
+    expect(await one.validate('"x"')).toBe('/ must be number');
+  });
+
+  test('are 50 of them after one that took too long, until one is judged in time', async () => {
+    const { validate } = await resultSchemas(1_000).compile(ENDLESS);
+    const leaving = new AbortController();
+    const left = validate(BAD_FOR_IT, leaving.signal);
+    leaving.abort();
+    await expect(left).rejects.toThrow();
+    // Behind the one that nobody waits for, which is under way still.
+    expect(await validate(`${BAD_FOR_IT} `)).toBe('validation took longer than 1 s');
+    const texts = (count: number) => Array.from({ length: count }, (_, at) => validate(`"${'a'.repeat(at + 1)}"`));
+    const few = texts(51);
+    expect(await validate('"c"')).toBe(FULL);
+    expect(new Set(await Promise.all(few))).toEqual(new Set([undefined]));
+    expect(new Set(await Promise.all(texts(200)))).toEqual(new Set([undefined]));
+  });
+});
+
+describe('the end', () => {
+  test('comes at once, whatever is under way, and nothing is judged after it', async () => {
+    const schemas = new ResultSchemas(600_000);
+    const { validate } = await schemas.compile(ENDLESS);
+    const running = [validate(BAD_FOR_IT), validate(BAD_FOR_IT)];
+    await schemas.close();
+    const ended = 'validation was ended: the service stops';
+    expect(await Promise.all([...running, validate('"a"')])).toEqual([ended, ended, ended]);
+    await expect(schemas.compile(true)).rejects.toThrow('compiling it was ended: the service stops');
+  });
+
+  test('of what never had anything to do', async () => {
+    await new ResultSchemas().close();
+  });
+});
+
+function nested(levels: number): unknown {
+  let schema: unknown = true;
+  for (let level = 0; level < levels; level++) schema = { not: schema };
+  return schema;
+}
+
+test('a verdict is remembered, so that who asks again does not wait for the thread', async () => {
+  const schemas = resultSchemas();
+  const { validate } = await schemas.compile(VERDICT);
+  expect(await validate('{}')).toBeDefined();
+  const first = await validate('{}');
+  await schemas.close();
+  // Nothing can be judged any more.
+  expect(await validate('{}')).toBe(first);
+  expect(await validate('{"a":1}')).toContain('stops');
+});
+
+test('a schema remembers its latest 64 verdicts, of texts of up to 32 KiB', async () => {
+  const schemas = resultSchemas();
+  const { validate } = await schemas.compile({ type: 'string' });
+  const long = JSON.stringify('x'.repeat(32 * 1024 - 2));
+  for (const text of [...Array.from({ length: 64 }, (_, at) => `${at}`), long, `${long} `]) await validate(text);
+  await schemas.close();
+  expect([await validate('1'), await validate('63'), await validate(long)]).toEqual([
+    '/ must be string',
+    '/ must be string',
+    undefined,
+  ]);
+  for (const text of ['0', `${long} `]) expect(await validate(text)).toContain('stops');
+});
+
+test('that a text took too long is remembered for five seconds: it may have been the machine', async () => {
+  const schemas = resultSchemas(1_000);
+  const { validate } = await schemas.compile(ENDLESS);
+  expect(await validate(BAD_FOR_IT)).toBe('validation took longer than 1 s');
+  const judgedAt = performance.now();
+  await schemas.close();
+  const now = vi.spyOn(performance, 'now');
+  onTestFinished(() => now.mockRestore());
+  now.mockReturnValue(judgedAt + 4_000);
+  expect(await validate(BAD_FOR_IT)).toBe('validation took longer than 1 s');
+  now.mockReturnValue(judgedAt + 5_000);
+  expect(await validate(BAD_FOR_IT)).toContain('stops');
+});

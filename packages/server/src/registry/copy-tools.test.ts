@@ -1,0 +1,336 @@
+import { describe, expect, test } from 'vitest';
+import { applyCatalogues, type FoundCatalogue, keptCatalogues } from './catalogs.ts';
+import { DEFAULT_NAMESPACE, type Forward, type Namespace, parseNamespace } from './entries.ts';
+import { HeldStore, stored } from './fixtures/held-store.ts';
+import { pictured, stateOf } from './fixtures/state.ts';
+import { addForward, catalogue, items } from './fixtures/upstreams.ts';
+import { createEntry, removeEntry, updateEntry } from './operations.ts';
+import { type CopyOutcome, copyTools, createNamespace, removeForward, removeNamespace } from './operations-topology.ts';
+import { Registry } from './registry.ts';
+import { entryJson } from './serialize.ts';
+
+const TOOL = { description: 'd', uri: 'u', toolType: 'custom', input_schema: {} };
+const FOUND = { description: '', uri: 'http://up.test/mcp', toolType: 'mcp-forward', input_schema: {} };
+
+function ns(name: string): Namespace {
+  const namespace = parseNamespace(name);
+  if (!namespace) throw new Error(`no namespace: ${name}`);
+  return namespace;
+}
+
+/** A registry with the forward `up`, which has found the tools `a` and `b`. */
+async function withForward(more: Partial<Forward> = {}) {
+  const store = new HeldStore();
+  const registry = new Registry(store);
+  await registry.load();
+  await registry.commit((draft) => addForward(draft, 'up', more));
+  const discover = (...found: Partial<FoundCatalogue>[]): Promise<void> =>
+    registry.commit((draft) => {
+      const forward = draft.forwards.get('up');
+      if (forward) applyCatalogues(draft, forward, found.map(catalogue));
+    });
+  await discover({ tools: items('name', ['a', 'b']) });
+  const held = (namespace: string, name: string) => registry.current.namespace(namespace)?.shelves.tool.get(name);
+  /** Copies the tool that holds this name in a namespace (`default`). */
+  const copy = async (name: string, target: string, from = 'default'): Promise<CopyOutcome | undefined> => {
+    const tool = held(from, name);
+    if (!tool) throw new Error(`no tool ${name} in ${from}`);
+    const [outcome] = await registry.commit((draft) => copyTools(draft, [{ tool, targetNamespace: ns(target) }]));
+    return outcome;
+  };
+  const names = (namespace?: string) => registry.current.entries('tool', { namespace }).map(({ key }) => key);
+  return { registry, store, discover, held, copy, names };
+}
+
+/** The same registry after a restart: from `registry.json`, and from the journal. */
+async function restarts(registry: Registry, store: HeldStore): Promise<Registry[]> {
+  const loaded = [{ entries: pictured(registry.current) }, { journal: structuredClone(store.journal) }];
+  return Promise.all(
+    loaded.map(async (from) => {
+      const again = new Registry(new HeldStore(from));
+      expect(await again.load()).toEqual([]);
+      return again;
+    }),
+  );
+}
+
+describe('a copy of a discovered tool', () => {
+  test('is offered in a namespace made for it, as what it was copied from, which stays', async () => {
+    const { registry, held, copy, names } = await withForward({ prefix: 'crm.' });
+    expect(await copy('crm.a', 'finance')).toBe('copied');
+    expect(names()).toEqual(['crm.a', 'crm.b', 'crm.a']);
+    expect([names('default'), names('finance')]).toEqual([['crm.a', 'crm.b'], ['crm.a']]);
+    const made = held('finance', 'crm.a');
+    expect(made?.served).toEqual(held('default', 'crm.a')?.served);
+    expect(made && JSON.parse(entryJson(made))).toEqual({
+      name: 'crm.a',
+      namespace: 'finance',
+      forward: 'up',
+      upstreamName: 'a',
+      uri: 'http://up.test/mcp',
+      toolType: 'mcp-forward',
+      labels: {},
+      description: '',
+      input_schema: {},
+      n: 1,
+    });
+    expect(registry.current.counts('up').tool).toBe(2);
+  });
+
+  test('takes along what an operator changed, and keeps that while discovery renews what lies below', async () => {
+    const { registry, discover, held, copy } = await withForward();
+    await registry.commit((draft) =>
+      updateEntry(draft, 'tool', { name: 'a' }, { ...FOUND, name: 'z', title: 'Ours', labels: { l: '1' }, n: 1 }),
+    );
+    await copy('z', 'finance');
+    await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'z', namespace: 'default' }));
+    await discover({ tools: [{ key: 'a', json: '{"name":"a","n":2.0,"more":true}' }, ...items('name', ['b'])] });
+    const made = held('finance', 'z');
+    expect(made?.served).toEqual([{ json: '{"name":"z","n":2.0,"more":true,"title":"Ours"}', catalogues: undefined }]);
+    expect(made?.labels).toEqual({ l: '1' });
+    expect(held('default', 'a')?.served[0]?.json).toBe('{"name":"a","n":2.0,"more":true}');
+  });
+
+  test('is not written anew while its tool is what it was, wherever the upstream lists it', async () => {
+    const { discover, store, copy } = await withForward();
+    await copy('b', 'finance');
+    store.journal.length = 0;
+    await discover({ tools: items('name', ['a', 'b']) });
+    expect(store.journal).toEqual([]);
+    await discover({ tools: items('name', ['0', 'a', 'b']) });
+    const put = store.journal.flat().map((change) => change.op === 'put' && JSON.parse(change.json).namespace);
+    expect(put).toEqual(['default', 'default', 'default']);
+  });
+
+  test('goes when the upstream does not offer the tool, and does not come back by itself', async () => {
+    const { discover, held, copy, names } = await withForward();
+    await copy('a', 'finance');
+    await copy('b', 'finance');
+    await discover({ tools: items('name', ['b']) });
+    expect(names('finance')).toEqual(['b']);
+    await discover({ tools: items('name', ['a', 'b']) });
+    expect([names('default'), names('finance')]).toEqual([['a', 'b'], ['b']]);
+    await copy('a', 'finance');
+    expect(held('finance', 'a')).toBeDefined();
+  });
+
+  test('goes with its forward, and with its own namespace', async () => {
+    const { registry, copy, names } = await withForward({ namespace: ns('crm') });
+    await copy('a', 'finance', 'crm');
+    await copy('a', 'other', 'finance');
+    await registry.commit((draft) => removeNamespace(draft, 'finance', true));
+    expect(names()).toEqual(['a', 'b', 'a']);
+    await registry.commit((draft) => removeForward(draft, 'up'));
+    expect(names()).toEqual([]);
+  });
+
+  test('stays without the original, and may be copied on', async () => {
+    const { registry, held, copy } = await withForward();
+    await copy('a', 'finance');
+    await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'a', namespace: 'default' }));
+    await copy('a', 'ops', 'finance');
+    expect(held('ops', 'a')?.discovered).toMatchObject({ forward: 'up', upstreamKey: 'a', copied: true });
+    expect(held('default', 'a')).toBeUndefined();
+  });
+
+  test('that an operator renamed, moved or changed is renewed as it is; one that was removed stays away', async () => {
+    const { registry, discover, held, copy, names } = await withForward();
+    await copy('a', 'finance');
+    await copy('b', 'finance');
+    await registry.commit((draft) => {
+      const selector = { name: 'a', namespace: 'finance' };
+      updateEntry(draft, 'tool', selector, { ...FOUND, name: 'pay', namespace: 'ops', title: 'Pay', n: 1 });
+      removeEntry(draft, 'tool', { name: 'b', namespace: 'finance' });
+    });
+    await discover({ tools: [{ key: 'a', json: '{"name":"a","new":1}' }, ...items('name', ['b'])] });
+    expect([names('default'), names('finance'), names('ops')]).toEqual([['a', 'b'], [], ['pay']]);
+    expect(held('ops', 'pay')?.served[0]?.json).toBe('{"name":"pay","new":1,"title":"Pay"}');
+    expect(await copy('b', 'finance')).toBe('copied');
+    // The name is free again, and a second copy of the same tool is its own.
+    expect(await copy('a', 'ops')).toBe('copied');
+    expect(names('ops')).toEqual(['pay', 'a']);
+    await discover({});
+    expect(names()).toEqual([]);
+  });
+
+  test('is offered to the clients that the upstream offers the tool to', async () => {
+    const { discover, held, copy } = await withForward();
+    const rich = { key: 'a', json: '{"name":"a","for":"rich"}' };
+    const both = [{ tools: items('name', ['b']) }, { key: 'legacy:rich', tools: [rich, ...items('name', ['b'])] }];
+    await discover(...both);
+    await copy('a', 'finance');
+    expect(held('finance', 'a')?.served).toEqual([{ json: rich.json, catalogues: ['legacy:rich'] }]);
+    await discover({ tools: [rich] });
+    expect(held('finance', 'a')?.served).toEqual([{ json: rich.json, catalogues: undefined }]);
+  });
+
+  test('is no second find where the lists of an era are put together from what is there', async () => {
+    const { registry, copy } = await withForward();
+    await copy('a', 'finance');
+    const kept = await registry.commit((draft) => {
+      const forward = draft.forwards.get('up');
+      return forward && keptCatalogues(draft, forward, new Set(['legacy'] as const));
+    });
+    expect(kept?.map(({ tools }) => tools)).toEqual([items('name', ['a', 'b'])]);
+  });
+});
+
+test('a copy of a hand-made tool is a hand-made tool of its own', async () => {
+  const { registry, discover, held, copy } = await withForward();
+  const more = { labels: { l: '1' }, id: 'i', title: 'T', extra: 1 };
+  await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name: 'mine', ...more }));
+  await copy('mine', 'finance');
+  await registry.commit((draft) => updateEntry(draft, 'tool', { name: 'mine' }, { ...TOOL, title: 'Other' }));
+  await discover({});
+  await registry.commit((draft) => removeForward(draft, 'up'));
+  const made = held('finance', 'mine');
+  const shown = { ...TOOL, ...more, name: 'mine', namespace: 'finance' };
+  expect(made && JSON.parse(entryJson(made))).toEqual(shown);
+  await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'mine', namespace: 'default' }));
+  expect(held('finance', 'mine')).toBe(made);
+});
+
+describe('a name that is held', () => {
+  test('keeps its tool, which counts as found, and nothing is written', async () => {
+    const { registry, store, held, copy } = await withForward();
+    await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name: 'a', namespace: 'finance' }));
+    await copy('b', 'finance');
+    const before = [held('finance', 'a'), held('finance', 'b'), held('default', 'b')];
+    store.journal.length = 0;
+    expect([await copy('a', 'finance'), await copy('b', 'finance'), await copy('b', 'default')]).toEqual([
+      'held',
+      'held',
+      'held',
+    ]);
+    expect([held('finance', 'a'), held('finance', 'b'), held('default', 'b')]).toEqual(before);
+    expect(store.journal).toEqual([]);
+  });
+
+  test("by a copy stays the copy's when a forward comes to offer it, until the copy goes", async () => {
+    const { registry, discover, held, copy, names } = await withForward();
+    await copy('a', 'finance');
+    await registry.commit((draft) => {
+      const late = addForward(draft, 'late', { namespace: ns('finance') });
+      applyCatalogues(draft, late, [catalogue({ tools: items('name', ['a'], ',"late":1') })]);
+    });
+    expect(held('finance', 'a')?.discovered?.forward).toBe('up');
+    expect(registry.current.shadowed('late').map(({ key }) => key)).toEqual(['a']);
+    await discover({ tools: items('name', ['b']) });
+    expect(held('finance', 'a')?.discovered?.forward).toBe('late');
+    expect(names('finance')).toEqual(['a']);
+  });
+
+  test("by a copy in its forward's own namespace stays the copy's too when the tool comes back there", async () => {
+    const { registry, store, discover, held, copy } = await withForward();
+    const selector = { name: 'a', namespace: 'default' };
+    await registry.commit((draft) => updateEntry(draft, 'tool', selector, { ...FOUND, namespace: 'ops', n: 1 }));
+    await copy('a', 'default', 'ops');
+    await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'a', namespace: 'ops' }));
+    await discover({ tools: items('name', ['a', 'b'], ',"v":2') });
+    expect(held('default', 'a')?.discovered?.copied).toBe(true);
+    expect(held('default', 'a')?.served[0]?.json).toContain('"v":2');
+    expect(registry.current.shadowed('up').map(({ key }) => key)).toEqual(['a']);
+    for (const again of await restarts(registry, store)) {
+      expect(stateOf(again.current)).toEqual(stateOf(registry.current));
+    }
+    await registry.commit((draft) => removeEntry(draft, 'tool', selector));
+    // The journal says which of the two went.
+    const id = JSON.stringify(['default', 'a', 'up', 'a', 'copied']);
+    expect(store.journal.at(-1)).toEqual([{ op: 'remove', section: 'tools', id }]);
+    expect(held('default', 'a')?.discovered).not.toHaveProperty('copied');
+    for (const again of await restarts(registry, store)) {
+      expect(stateOf(again.current)).toEqual(stateOf(registry.current));
+    }
+  });
+});
+
+test('many copies are one commit; what has gone meanwhile is left out, and no namespace is made for it', async () => {
+  const { registry, store, held, names } = await withForward();
+  await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name: 'mine' }));
+  const [a, b, mine] = ['a', 'b', 'mine'].map((name) => held('default', name));
+  if (!a || !b || !mine) throw new Error('no tools');
+  await registry.commit((draft) => {
+    removeEntry(draft, 'tool', { name: 'a' });
+    removeEntry(draft, 'tool', { name: 'mine' });
+    // Another one of its name is not what was found.
+    createEntry(draft, 'tool', { ...TOOL, name: 'a' });
+  });
+  store.journal.length = 0;
+  const outcomes = await registry.commit((draft) =>
+    copyTools(draft, [
+      { tool: a, targetNamespace: ns('one') },
+      { tool: b, targetNamespace: ns('two') },
+      { tool: mine, targetNamespace: ns('three') },
+      { tool: b, targetNamespace: ns('two') },
+      { tool: b, targetNamespace: DEFAULT_NAMESPACE },
+      { tool: b, targetNamespace: ns('four') },
+    ]),
+  );
+  expect(outcomes).toEqual(['gone', 'copied', 'gone', 'held', 'held', 'copied']);
+  expect(store.journal).toHaveLength(1);
+  expect([...registry.current.namespaces.keys()]).toEqual(['default', 'two', 'four']);
+  expect(names()).toEqual(['b', 'a', 'b', 'b']);
+});
+
+describe('copies after a restart', () => {
+  test('are what they were, also once they are renewed', async () => {
+    const { registry, store, discover, copy } = await withForward();
+    await registry.commit((draft) => {
+      createNamespace(draft, 'ops', {});
+      createEntry(draft, 'tool', { ...TOOL, name: 'mine' });
+    });
+    await copy('b', 'ops');
+    await copy('mine', 'ops');
+    await copy('a', 'ops');
+    await registry.commit((draft) =>
+      updateEntry(draft, 'tool', { name: 'b', namespace: 'ops' }, { ...FOUND, name: 'z', title: 'Ours', n: 1 }),
+    );
+    const found = { tools: items('name', ['b'], ',"v":2') };
+    const again = await restarts(registry, store);
+    for (const other of again) {
+      expect(stateOf(other.current)).toEqual(stateOf(registry.current));
+      await other.commit((draft) => {
+        const forward = draft.forwards.get('up');
+        if (forward) applyCatalogues(draft, forward, [catalogue(found)]);
+      });
+    }
+    await discover(found);
+    expect(registry.current.entries('tool', { namespace: 'ops' }).map(({ key }) => key)).toEqual(['z', 'mine']);
+    for (const other of again) expect(stateOf(other.current)).toEqual(stateOf(registry.current));
+  });
+
+  test("are told from an upstream's own member of the name, in new files and in old ones", async () => {
+    const own = { key: 'a', json: '{"name":"a","copied":true}' };
+    const { registry, store, discover, held, copy } = await withForward();
+    await discover({ tools: [own] });
+    await copy('a', 'ops');
+    for (const again of await restarts(registry, store)) {
+      const copied = (namespace: string) => {
+        const tool = again.current.namespace(namespace)?.shelves.tool.get('a');
+        return [tool?.discovered?.copied, tool?.served[0]?.json];
+      };
+      expect([copied('default'), copied('ops')]).toEqual([
+        [undefined, own.json],
+        [true, own.json],
+      ]);
+    }
+    expect(held('ops', 'a') && JSON.parse(entryJson(held('ops', 'a') ?? never()))).toMatchObject({ copied: true });
+
+    const source = registry.current.forwards.get('up')?.source;
+    const upstream = { name: 'a', copied: true };
+    const old = new Registry(
+      new HeldStore({
+        entries: stored({
+          forwards: [{ name: 'up', address: 'http://up.test/mcp', source }],
+          tools: [{ name: 'a', forward: 'up', copied: true, upstream, overrides: {}, position: 0, source }],
+        }),
+      }),
+    );
+    expect(await old.load()).toEqual([]);
+    expect(old.current.entries('tool')[0]?.discovered?.copied).toBeUndefined();
+  });
+});
+
+function never(): never {
+  throw new Error('it was there a moment ago');
+}

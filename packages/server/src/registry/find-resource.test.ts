@@ -1,0 +1,87 @@
+import { describe, expect, it } from 'vitest';
+import { applyCatalogues } from './catalogs.ts';
+import { DEFAULT_NAMESPACE, type Entry } from './entries.ts';
+import { addForward, catalogue, items } from './fixtures/upstreams.ts';
+import { EntryIndex, LayeredMap } from './index.ts';
+import { Registry } from './registry.ts';
+import { findResource, ResourceFinder } from './snapshot.ts';
+import { memoryStore } from './store/store.ts';
+
+/** A registry whose forwards offer what the test says. */
+async function offering() {
+  const registry = new Registry(memoryStore());
+  await registry.load();
+  return async (forward: string, uris: readonly string[], templates: readonly string[]): Promise<EntryIndex> => {
+    await registry.commit((draft) => {
+      const found = catalogue({ resources: items('uri', uris), templates: items('uriTemplate', templates) });
+      applyCatalogues(draft, draft.forwards.get(forward) ?? addForward(draft, forward), [found]);
+    });
+    return registry.current.namespace(DEFAULT_NAMESPACE)?.shelves.resource ?? new EntryIndex();
+  };
+}
+
+const found = (entry: Entry | undefined) => entry && [entry.discovered?.forward, entry.key];
+
+describe('the entry that serves a uri', () => {
+  it('is the one of that very uri, then the first template that matches; found again as things change', async () => {
+    const offer = await offering();
+    const finder = new ResourceFinder();
+    const uris = ['r://a', 't://1', 't://x/y', 'gone://1'];
+    const both = (shelf: EntryIndex) =>
+      uris.map((uri) => {
+        expect(found(finder.find(shelf, uri))).toEqual(found(findResource(shelf, uri)));
+        return found(findResource(shelf, uri));
+      });
+    expect(both(await offer('one', ['r://a'], ['t://{id}']))).toEqual([
+      ['one', 'r://a'],
+      ['one', 't://{id}'],
+      undefined,
+      undefined,
+    ]);
+    expect(both(await offer('two', ['t://1'], ['t://x/{id}']))[1]).toEqual(['two', 't://1']);
+    expect(both(await offer('two', [], ['t://x/{id}']))).toEqual([
+      ['one', 'r://a'],
+      ['one', 't://{id}'],
+      ['two', 't://x/{id}'],
+      undefined,
+    ]);
+    expect(both(await offer('one', [], ['gone://{id}']))).toEqual([
+      undefined,
+      undefined,
+      ['two', 't://x/{id}'],
+      ['one', 'gone://{id}'],
+    ]);
+  });
+
+  it('is not looked for among the same templates again', async () => {
+    const offer = await offering();
+    const templates = Array.from({ length: 10 }, (_, n) => `t${n}://{id}`);
+    const { templates: entries } = await offer('one', [], templates);
+    let read = 0;
+    const reading = (key: string) => {
+      read++;
+      return key;
+    };
+    /** The same templates, as another change of the registry would have them. */
+    const shelf = () =>
+      new EntryIndex(
+        new LayeredMap(
+          new Map(
+            entries.map((entry) => {
+              const counted = Object.defineProperty({ ...entry }, 'key', { get: () => reading(entry.key) });
+              return [entry.key, [counted]];
+            }),
+          ),
+        ),
+      );
+    const finder = new ResourceFinder();
+    const look = (within: EntryIndex) => {
+      for (let n = 0; n < 100; n++) finder.find(within, `none://${n}`);
+    };
+    look(shelf());
+    expect(read).toBeGreaterThanOrEqual(1_000);
+    read = 0;
+    look(shelf());
+    expect(read).toBeLessThan(100);
+  });
+});

@@ -1,0 +1,114 @@
+import { expect, test } from 'vitest';
+import { applyCatalogues, type FoundCatalogue } from './catalogs.ts';
+import { DEFAULT_NAMESPACE, type Forward } from './entries.ts';
+import { createEntry, removeEntry, updateEntry } from './operations.ts';
+import { createNamespace, labelNamespace, removeNamespace } from './operations-topology.ts';
+import { picture, Registry } from './registry.ts';
+import { entryJson } from './serialize.ts';
+import { type Change, noEntries, type Store } from './store/store.ts';
+
+const TOOL = { name: 't', description: '', uri: 'u', toolType: 'custom', input_schema: {} };
+const UP: Forward = {
+  name: 'up',
+  address: 'http://up/mcp',
+  namespace: DEFAULT_NAMESPACE,
+  labels: {},
+  prefix: '',
+  source: 1,
+  catalogues: [],
+};
+const FOUND: FoundCatalogue = {
+  key: 'legacy:',
+  era: 'legacy',
+  capabilities: {},
+  identity: '{}',
+  cache: {},
+  tools: ['a', 'b', 'c'].map((key) => ({ key, json: `{"name":"${key}","inputSchema":{},"n":1.0}` })),
+  resources: [{ key: 'x:1', json: '{"uri":"x:1","name":"r"}' }],
+  templates: [],
+  prompts: [],
+};
+
+/** A store that keeps commits in memory, so that another registry can be loaded from them. */
+function rememberingStore(journal: Change[][]): Store {
+  return {
+    async load(restore) {
+      restore({ entries: noEntries(), journal });
+    },
+    async commit(changes, publish) {
+      journal.push([...changes]);
+      publish();
+    },
+    async close() {},
+  };
+}
+
+/** Everything that the API could show, in order. */
+function shown(registry: Registry): unknown {
+  const { current } = registry;
+  return {
+    namespaces: [...current.namespaces.values()].map(({ name, labels }) => ({ name, labels })),
+    forwards: [...current.forwards.keys()],
+    entries: (['tool', 'resource', 'prompt'] as const).map((kind) =>
+      current.entries(kind, { shadowed: true }).map((entry) => [entryJson(entry), entry.served]),
+    ),
+  };
+}
+
+test('what the operations made is there after a restart, from the journal and from the snapshot', async () => {
+  const journal: Change[][] = [];
+  const registry = new Registry(rememberingStore(journal));
+  await registry.load();
+  await registry.commit((draft) => draft.putForward({ ...UP, source: draft.nextSource() }));
+  await registry.commit((draft) => applyCatalogues(draft, UP, [FOUND]));
+  await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, source: 'mine', upstream: [1], kept: true }));
+  await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name: 'gone' }));
+  await registry.commit((draft) => createEntry(draft, 'prompt', { name: 'p', messages: [], namespace: 'ops' }));
+  await registry.commit((draft) => {
+    const change = { ...TOOL, uri: UP.address, toolType: 'mcp-forward', labels: { l: '1' } };
+    updateEntry(draft, 'tool', { name: 'b' }, { ...change, name: 'z', namespace: 'moved', title: 'Ours' });
+  });
+  await registry.commit((draft) => {
+    updateEntry(draft, 'resource', { name: 'r' }, { name: 'renamed', location: 'x:1', type: 'mcp-forward' });
+  });
+  await registry.commit((draft) => {
+    removeEntry(draft, 'tool', { name: 'gone' });
+    removeEntry(draft, 'tool', { name: 'c' });
+  });
+  await registry.commit((draft) => createNamespace(draft, 'empty', {}));
+  await registry.commit((draft) => createNamespace(draft, 'left', {}));
+  await registry.commit((draft) => labelNamespace(draft, 'left', { a: '1' }));
+  await registry.commit((draft) => removeNamespace(draft, 'empty', false));
+
+  const replayed = new Registry(rememberingStore(structuredClone(journal)));
+  expect(await replayed.load()).toEqual([]);
+  expect(shown(replayed)).toEqual(shown(registry));
+
+  const snapshot = picture(registry.current);
+  const entries = noEntries();
+  for (const section of ['namespaces', 'forwards', 'tools', 'resources', 'prompts'] as const) {
+    entries[section] = [...snapshot[section]];
+  }
+  const restored = new Registry({
+    ...rememberingStore([]),
+    async load(restore) {
+      restore({ entries, journal: [] });
+    },
+  });
+  expect(await restored.load()).toEqual([]);
+  expect(shown(restored)).toEqual(shown(registry));
+});
+
+test('an operation that is refused changes nothing, also among others that wait with it', async () => {
+  const journal: Change[][] = [];
+  const registry = new Registry(rememberingStore(journal));
+  await registry.load();
+  const results = await Promise.allSettled([
+    registry.commit((draft) => createEntry(draft, 'tool', TOOL)),
+    registry.commit((draft) => createEntry(draft, 'tool', TOOL)),
+    registry.commit((draft) => updateEntry(draft, 'tool', { name: 't' }, { ...TOOL, name: 'renamed' })),
+    registry.commit((draft) => removeNamespace(draft, 'default', true)),
+  ]);
+  expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'rejected']);
+  expect(registry.current.entries('tool').map(({ name }) => name)).toEqual(['renamed']);
+});

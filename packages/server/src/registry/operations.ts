@@ -1,0 +1,364 @@
+import { suggestUriMember } from '@sluice/contract';
+import { equal } from '@sluice/protocol/json/equal';
+import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
+import { members } from '@sluice/protocol/json/scan';
+import { resourceName } from './catalogs.ts';
+import type { Draft } from './draft.ts';
+import {
+  DEFAULT_NAMESPACE,
+  type Discovered,
+  type Entry,
+  FORWARD_HEADERS_LABEL,
+  type Kind,
+  type Labels,
+  type Namespace,
+  parseNamespace,
+} from './entries.ts';
+import { mcpName, registryMembers, render, restName, UPSTREAM } from './serialize.ts';
+import type { Snapshot } from './snapshot.ts';
+
+/** Why an operation on the registry was refused; the management API's codes of the same names (decisions 2.1, 7). */
+export type RegistryErrorCode = 'BAD_REQUEST' | 'NOT_FOUND' | 'CONFLICT';
+
+/** What the caller may want to know beyond the message: counts, or the candidates of an ambiguous name. */
+export type RegistryErrorDetails = Readonly<Record<string, number | string | readonly string[]>>;
+
+/** A refused operation. It changed nothing, and its message is fit to be answered. */
+export class RegistryError extends Error {
+  override readonly name = 'RegistryError';
+  readonly code: RegistryErrorCode;
+  readonly details: RegistryErrorDetails | undefined;
+
+  constructor(code: RegistryErrorCode, message: string, details?: RegistryErrorDetails) {
+    super(message);
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** How a request names an entry: by name, narrowed by `?namespace=` and, for resources, `?uri=`. Any text will do. */
+export interface Selector {
+  readonly name: string;
+  readonly namespace?: string | undefined;
+  readonly uri?: string | undefined;
+}
+
+/** The entries that can be found by name: those that hold their key. */
+interface Holders {
+  readonly namespaces: Iterable<Namespace>;
+  holder(kind: Kind, namespace: Namespace, key: string): Entry | undefined;
+  named(kind: Kind, namespace: Namespace, name: string): Iterable<Entry>;
+}
+
+/** The entry of a committed state that the selector means. Throws as {@link findInDraft}. */
+export function findInSnapshot(snapshot: Snapshot, kind: Kind, selector: Selector): Entry {
+  return find(kind, selector, {
+    namespaces: snapshot.namespaces.keys(),
+    holder: (of, namespace, key) => snapshot.namespaces.get(namespace)?.shelves[of].get(key),
+    named: (of, namespace, name) =>
+      (snapshot.namespaces.get(namespace)?.shelves[of].entries ?? []).filter((entry) => entry.name === name),
+  });
+}
+
+/**
+ * The entry that the selector means (decisions 2.2): in the namespace it names; without one, in `default`, else in the
+ * only namespace that has it. RegistryError NOT_FOUND; CONFLICT with `namespaces` or `uris` when several are meant.
+ */
+export function findInDraft(draft: Draft, kind: Kind, selector: Selector): Entry {
+  return find(kind, selector, holdersIn(draft));
+}
+
+/** Whether an entry's name and namespace mean others too: resources may share a name. */
+export function sharesName(draft: Draft, { kind, name, namespace }: Entry): boolean {
+  return named(kind, { name }, namespace, holdersIn(draft)).length > 1;
+}
+
+function holdersIn(draft: Draft): Holders {
+  return {
+    namespaces: draft.namespaces.keys(),
+    holder: (kind, namespace, key) => draft.get(kind, namespace, key),
+    *named(kind, namespace, name) {
+      for (const entry of draft.entries(kind, namespace)) {
+        if (entry.name === name && draft.get(kind, namespace, entry.key) === entry) yield entry;
+      }
+    },
+  };
+}
+
+function find(kind: Kind, selector: Selector, holders: Holders): Entry {
+  const { name } = selector;
+  if (selector.namespace !== undefined) {
+    const namespace = parseNamespace(selector.namespace);
+    return only(kind, name, namespace ? named(kind, selector, namespace, holders) : []);
+  }
+  const inDefault = named(kind, selector, DEFAULT_NAMESPACE, holders);
+  if (inDefault.length > 0) return only(kind, name, inDefault);
+  const candidates = [...holders.namespaces]
+    .map((namespace) => ({ namespace, found: named(kind, selector, namespace, holders) }))
+    .filter(({ found }) => found.length > 0);
+  if (candidates.length > 1) {
+    throw new RegistryError('CONFLICT', `${kind} ${name} is in several namespaces; choose one with ?namespace=`, {
+      namespaces: candidates.map(({ namespace }) => namespace),
+    });
+  }
+  return only(kind, name, candidates[0]?.found ?? []);
+}
+
+function named(kind: Kind, { name, uri }: Selector, namespace: Namespace, holders: Holders): Entry[] {
+  if (kind === 'resource') {
+    return [...holders.named(kind, namespace, name)].filter((entry) => uri === undefined || entry.key === uri);
+  }
+  const entry = holders.holder(kind, namespace, name);
+  return entry ? [entry] : [];
+}
+
+function only(kind: Kind, name: string, found: readonly Entry[]): Entry {
+  const [entry] = found;
+  if (!entry) throw new RegistryError('NOT_FOUND', `${kind} not found: ${name}`);
+  if (found.length > 1) {
+    throw new RegistryError(
+      'CONFLICT',
+      `several resources of namespace ${entry.namespace} are named ${name}; choose one with ?uri=`,
+      {
+        uris: found.map(({ key }) => key),
+      },
+    );
+  }
+  return entry;
+}
+
+/**
+ * Values that stand for "not given" over REST, where these members are always shown: sending them for a member that the
+ * upstream has not got changes nothing, and sending an empty text takes the upstream's away (decisions 2.5, 2.6).
+ */
+const ABSENT: Readonly<Record<Kind, JsonObject>> = {
+  tool: { description: '', inputSchema: {} },
+  resource: { description: '', mimeType: '' },
+  prompt: { description: '', arguments: [] },
+};
+
+/**
+ * What an operator's full description of a discovered entry changes on the upstream's object: members that differ or
+ * are new with their value, members left out with null (decisions 2.5). Members that REST shows from the registry
+ * (labels, uri and the like) are not the upstream's and never overridden. `definition` is in MCP's spelling.
+ */
+export function overridesOf(kind: Kind, discovered: Discovered, definition: JsonObject): JsonObject {
+  const parsed = parseLossless(discovered.offers[0]?.json ?? '{}');
+  const upstream = new Map(Object.entries(isJsonObject(parsed) ? parsed : {}));
+  const wanted = new Map(Object.entries(definition));
+  const own = new Set([...registryMembers(kind), UPSTREAM]);
+  if (kind === 'resource') own.add('uri').add('uriTemplate');
+  const overrides: [string, JsonValue][] = [];
+  for (const member of new Set([...upstream.keys(), ...wanted.keys()])) {
+    // The schemas of bodies drop `__proto__`, so that its absence says nothing.
+    if (own.has(restName(kind, member)) || member === '__proto__') continue;
+    const theirs = given(kind, member, upstream.get(member));
+    let ours = given(kind, member, wanted.get(member));
+    // An empty schema or list is a value of its own where the upstream has one.
+    if (ours === undefined && theirs !== undefined && wanted.get(member) !== '') ours = wanted.get(member);
+    if (ours === undefined ? theirs !== undefined : theirs === undefined || !equal(ours, theirs)) {
+      overrides.push([member, ours ?? null]);
+    }
+  }
+  return Object.fromEntries(overrides);
+}
+
+function given(kind: Kind, member: string, value: JsonValue | undefined): JsonValue | undefined {
+  const absent = Object.hasOwn(ABSENT[kind], member) ? ABSENT[kind][member] : undefined;
+  return value !== undefined && absent !== undefined && equal(value, absent) ? undefined : value;
+}
+
+/** A tool, resource or prompt as a request describes it: checked by the contract, under canonical names. */
+export interface EntryInput {
+  readonly name?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly labels?: Labels | undefined;
+  /** Everything else; numbers keep their spelling. */
+  readonly [member: string]: JsonValue | undefined;
+}
+
+/** A submission taken apart into what an entry keeps apart. Undefined: not given. */
+export interface Submitted {
+  readonly name: string | undefined;
+  /** Resources only. */
+  readonly location: string | undefined;
+  readonly namespace: Namespace | undefined;
+  readonly labels: Labels;
+  /** The registry's own members. */
+  readonly members: JsonObject;
+  /** Members of the MCP object, in MCP's spelling; without what it is addressed by. */
+  readonly definition: JsonObject;
+}
+
+/** Members that an entry keeps in a place of its own, or that only the service sets. */
+const SEPARATE = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
+/** A resource is addressed by its location alone, whatever MCP calls it. */
+const SEPARATE_IN_RESOURCES = [...SEPARATE, 'location', 'uri', 'uriTemplate'];
+
+/** Takes a submission apart. Read-only members are ignored (decisions 2.5). RegistryError on a bad namespace name. */
+export function parseEntryInput(kind: Kind, submission: EntryInput): Submitted {
+  const separate = new Set(kind === 'resource' ? SEPARATE_IN_RESOURCES : SEPARATE);
+  const own = new Set(registryMembers(kind));
+  const members: [string, JsonValue][] = [];
+  const definition: [string, JsonValue][] = [];
+  for (const [member, value] of Object.entries(submission)) {
+    if (value === undefined || separate.has(member)) continue;
+    if (own.has(member)) members.push([member, value]);
+    else definition.push([mcpName(kind, member), value]);
+  }
+  return {
+    name: submission.name,
+    location: kind === 'resource' && typeof submission.location === 'string' ? submission.location : undefined,
+    namespace: submission.namespace === undefined ? undefined : namespaceOf(submission.namespace),
+    labels: submission.labels ?? {},
+    members: Object.fromEntries(members),
+    definition: Object.fromEntries(definition),
+  };
+}
+
+/** The text as a namespace; RegistryError BAD_REQUEST when it cannot be one. */
+export function namespaceOf(name: string): Namespace {
+  const namespace = parseNamespace(name);
+  if (!namespace) throw new RegistryError('BAD_REQUEST', `invalid namespace name: ${name}`);
+  return namespace;
+}
+
+/** Members of the registry's own that discovery sets and that nobody else may change (decisions 2.5 to 2.7). */
+const SET_BY_DISCOVERY: Readonly<Record<Kind, readonly string[]>> = {
+  tool: ['uri', 'toolType'],
+  resource: ['type'],
+  prompt: ['configurationURI'],
+};
+
+/**
+ * Registers a hand-made tool, resource or prompt, in `default` unless it names a namespace; a missing one is created
+ * (decisions 2.2). RegistryError CONFLICT when its key is held.
+ */
+export function createEntry(draft: Draft, kind: Kind, submission: EntryInput): Entry {
+  const { name, location, namespace = DEFAULT_NAMESPACE, ...rest } = parseEntryInput(kind, submission);
+  const key = kind === 'resource' ? location : name;
+  if (name === undefined || key === undefined) {
+    throw new RegistryError('BAD_REQUEST', `a ${kind} needs a ${name === undefined ? 'name' : 'location'}`);
+  }
+  refuseMisspelt(kind, rest.definition, []);
+  refuseHeld(draft.get(kind, namespace, key));
+  const base = { kind, namespace, key, name, ...rest, discovered: undefined };
+  const entry = render({ ...base, source: draft.nextSource(), position: 0 });
+  draft.put(entry);
+  return entry;
+}
+
+/**
+ * Replaces what an operator may change on the entry that the selector means: another name renames it, another
+ * namespace moves it, and on a discovered one the members that differ from the upstream's become overrides (decisions
+ * 2.5). Without `namespace` it stays where it is. RegistryError as {@link findInDraft}; CONFLICT also when the new key
+ * is held, or when a member that discovery sets would change.
+ */
+export function updateEntry(draft: Draft, kind: Kind, selector: Selector, submission: EntryInput): Entry {
+  const entry = findInDraft(draft, kind, selector);
+  const submitted = parseEntryInput(kind, submission);
+  refuseMisspelt(kind, submitted.definition, membersOf(entry));
+  const next = entry.discovered
+    ? changeDiscovered(entry, entry.discovered, submitted)
+    : changeHandMade(entry, submitted);
+  const moved = next.key !== entry.key || next.namespace !== entry.namespace;
+  if (moved) {
+    refuseHeld(draft.get(kind, next.namespace, next.key));
+    draft.remove(entry);
+  }
+  draft.put(next);
+  return next;
+}
+
+/** Removes the entry that the selector means and returns it. RegistryError as {@link findInDraft}. */
+export function removeEntry(draft: Draft, kind: Kind, selector: Selector): Entry {
+  const entry = findInDraft(draft, kind, selector);
+  draft.remove(entry);
+  return entry;
+}
+
+function changeHandMade(entry: Entry, submitted: Submitted): Entry {
+  const { name = entry.name, location = entry.key, namespace = entry.namespace, ...rest } = submitted;
+  const key = entry.kind === 'resource' ? location : name;
+  return render({ ...entry, ...rest, name, namespace, key });
+}
+
+function changeDiscovered(entry: Entry, discovered: Discovered, submitted: Submitted): Entry {
+  const { kind } = entry;
+  const { name = entry.name, namespace = entry.namespace, definition } = submitted;
+  const members: JsonObject = { ...submitted.members };
+  for (const member of SET_BY_DISCOVERY[kind]) {
+    const fixed = entry.members[member];
+    if (fixed === undefined) continue;
+    const wanted = members[member];
+    if (wanted !== undefined && !equal(wanted, fixed)) throw fixedMember(entry, discovered, member);
+    members[member] = fixed;
+  }
+  if (submitted.location !== undefined && submitted.location !== entry.key) {
+    throw fixedMember(entry, discovered, 'location');
+  }
+  // A discovered prompt is always asked of its upstream: messages of its own would never be served.
+  const { messages, ...kept } = members;
+  if (messages !== undefined && !equal(messages, [])) throw fixedMember(entry, discovered, 'messages');
+  const overrides = overridesOf(kind, discovered, definition);
+  return render({
+    ...entry,
+    name,
+    namespace,
+    key: kind === 'resource' ? entry.key : name,
+    labels: discoveredLabels(entry.labels, submitted.labels),
+    members: kept,
+    discovered: { ...discovered, overrides: kind === 'resource' ? withName(discovered, name, overrides) : overrides },
+  });
+}
+
+/** A resource's name is no address on MCP, so that renaming it is an override like any other. */
+function withName(discovered: Discovered, name: string, overrides: JsonObject): JsonObject {
+  return name === resourceName(discovered.upstreamKey, discovered.offers) ? overrides : { ...overrides, name };
+}
+
+/**
+ * Labels of the service's own on a discovered entry stay as they are, whatever a PUT says of them, except the one that
+ * is the operator's (decisions 2.6).
+ */
+function discoveredLabels(current: Labels, wanted: Labels): Labels {
+  const ofService = (label: string): boolean => label.startsWith('service.') && label !== FORWARD_HEADERS_LABEL;
+  return Object.fromEntries([
+    ...Object.entries(wanted).filter(([label]) => !ofService(label)),
+    ...Object.entries(current).filter(([label]) => ofService(label)),
+  ]);
+}
+
+function fixedMember({ kind, name }: Entry, { forward }: Discovered, member: string): RegistryError {
+  return new RegistryError(
+    'CONFLICT',
+    `${member} of ${kind} ${name} is set by its forward ${forward} and cannot change`,
+  );
+}
+
+/**
+ * Refuses members that are meant to say where configuration and secrets are, but do not. What is there already may be:
+ * an upstream's tools have what members they like, and have to be put back with them.
+ */
+function refuseMisspelt(kind: Kind, definition: JsonObject, there: readonly string[]): void {
+  if (kind === 'prompt') return;
+  for (const member of Object.keys(definition)) {
+    const meant = there.includes(member) ? undefined : suggestUriMember(member);
+    if (meant === undefined) continue;
+    throw new RegistryError('BAD_REQUEST', `invalid ${kind}: ${member} has no effect; it is spelled ${meant}`);
+  }
+}
+
+/** The members that MCP clients see of an entry, whichever of its offers they get. */
+function membersOf({ served }: Entry): string[] {
+  return served.flatMap(({ json }) => [...members(json)].map(({ key }) => key));
+}
+
+function refuseHeld(holder: Entry | undefined): void {
+  if (!holder) return;
+  const { kind, key, namespace, discovered } = holder;
+  const owner = discovered ? ` (from forward ${discovered.forward})` : '';
+  throw new RegistryError('CONFLICT', `${kind} already exists in namespace ${namespace}: ${key}${owner}`, {
+    namespaces: [namespace],
+  });
+}

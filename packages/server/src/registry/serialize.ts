@@ -1,0 +1,220 @@
+import { type Service, type ServiceHealth, serviceAddress } from '@sluice/contract';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
+import { members } from '@sluice/protocol/json/scan';
+import { type Entry, FORWARD_TYPE, isTemplate, type Kind, type Offer, type ServiceEntry } from './entries.ts';
+
+/**
+ * Entries as JSON text, as the management API shows them (decisions 2.5 to 2.7). Works on text, so that what an upstream
+ * or an operator spelled stays spelled so, and 100,000 entries cost no parsing.
+ */
+
+/** How the members of one kind's MCP object and of its registry entry are called over REST. */
+interface Spelling {
+  /** Members of the registry's own, besides name, namespace, labels, forward, upstreamName and shadowed. */
+  readonly registry: readonly string[];
+  /** MCP name to REST name, where they differ. */
+  readonly rename: Readonly<Record<string, string>>;
+  /** REST members that are always there, with the text of their default. */
+  readonly defaults: Readonly<Record<string, string>>;
+}
+
+const SPELLING: Readonly<Record<Kind, Spelling>> = {
+  tool: {
+    registry: ['uri', 'toolType', 'configurationURI', 'secretsURI', 'id'],
+    rename: { inputSchema: 'input_schema', outputSchema: 'output_schema' },
+    defaults: { description: '""', input_schema: '{}' },
+  },
+  resource: {
+    registry: ['location', 'type', 'params', 'configurationURI', 'secretsURI', 'id'],
+    rename: {},
+    defaults: { description: '""', mimeType: '""' },
+  },
+  prompt: {
+    registry: ['configurationURI', 'id', 'messages'],
+    rename: {},
+    defaults: { description: '""', arguments: '[]', messages: '[]' },
+  },
+};
+
+/** The read-only member that shows a discovered entry's upstream ({@link Shown}). Nobody can override it. */
+export const UPSTREAM = 'upstream';
+
+const COMMON = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
+/** Members that REST shows from the registry, whatever the MCP object says. */
+const NOT_UPSTREAMS: Readonly<Record<Kind, ReadonlySet<string>>> = {
+  tool: new Set(registryMembers('tool')),
+  // The upstream addresses a resource by `uri` or `uriTemplate`; over REST both are `location`.
+  resource: new Set([...registryMembers('resource'), 'uri', 'uriTemplate']),
+  prompt: new Set(registryMembers('prompt')),
+};
+
+/** REST's own names of one kind's registry members: what an upstream's members of these names give way to. */
+export function registryMembers(kind: Kind): readonly string[] {
+  return [...COMMON, ...SPELLING[kind].registry];
+}
+
+/** REST's name of an MCP member. */
+export function restName(kind: Kind, member: string): string {
+  const { rename } = SPELLING[kind];
+  return (Object.hasOwn(rename, member) ? rename[member] : undefined) ?? member;
+}
+
+/** MCP's name of a REST member. */
+export function mcpName(kind: Kind, member: string): string {
+  for (const [mcp, rest] of Object.entries(SPELLING[kind].rename)) if (rest === member) return mcp;
+  return member;
+}
+
+/** What is shown of an entry only when it is asked for. */
+export interface Shown {
+  /** Marks it as shadowed. */
+  readonly shadowed?: boolean;
+  /** Adds `upstream`, what a discovered entry's upstream says itself: the values that overrides stand in front of. */
+  readonly upstream?: boolean;
+}
+
+/** The entry as the management API shows it: JSON text of one object. */
+export function entryJson(entry: Entry, { shadowed = false, upstream = false }: Shown = {}): string {
+  const shown = withDefaults(entry.kind, restMembers(entry));
+  if (shadowed) shown.set('shadowed', 'true');
+  if (upstream && entry.discovered) {
+    const own = new Map<string, string>();
+    addObject(own, entry.kind, entry.discovered.offers[0]?.json ?? '{}');
+    shown.set(UPSTREAM, joined(withDefaults(entry.kind, own)));
+  }
+  return joined(shown);
+}
+
+function withDefaults(kind: Kind, shown: Map<string, string>): Map<string, string> {
+  for (const [key, text] of Object.entries(SPELLING[kind].defaults)) if (!shown.has(key)) shown.set(key, text);
+  return shown;
+}
+
+/** An object of these members, which are JSON text; `lines` puts each on a line of its own. */
+export function joined(shown: ReadonlyMap<string, string>, lines = false): string {
+  const parts: string[] = [];
+  for (const [key, text] of shown)
+    parts.push(lines ? `  ${JSON.stringify(key)}: ${text}` : `${JSON.stringify(key)}:${text}`);
+  return lines ? `{\n${parts.join(',\n')}\n}` : `{${parts.join(',')}}`;
+}
+
+/** The text of each member of the management API's view that the entry has; those that are always shown may be missing. */
+export function restMembers(entry: Entry): Map<string, string> {
+  const { kind } = entry;
+  const shown = new Map<string, string>([
+    ['name', JSON.stringify(entry.name)],
+    ['namespace', JSON.stringify(entry.namespace)],
+  ]);
+  addDefinition(shown, entry);
+  for (const [key, value] of Object.entries(entry.members)) shown.set(key, JSON.stringify(value));
+  if (kind === 'resource') shown.set('location', JSON.stringify(entry.key));
+  shown.set('labels', JSON.stringify(entry.labels));
+  if (entry.discovered) {
+    shown.set('forward', JSON.stringify(entry.discovered.forward));
+    if (kind !== 'resource' && entry.discovered.upstreamKey !== entry.key) {
+      shown.set('upstreamName', JSON.stringify(entry.discovered.upstreamKey));
+    }
+  }
+  return shown;
+}
+
+/** Adds the members of the served MCP object as text; a hand-made entry keeps empty ones too. */
+function addDefinition(shown: Map<string, string>, { kind, discovered, served, definition }: Entry): void {
+  if (discovered) return addObject(shown, kind, served[0]?.json ?? '{}');
+  for (const [key, value] of Object.entries(definition)) {
+    const name = restName(kind, key);
+    if (!NOT_UPSTREAMS[kind].has(name)) shown.set(name, JSON.stringify(value));
+  }
+}
+
+/** Adds the members of an MCP object under REST's names, but those that REST shows from the registry. */
+function addObject(shown: Map<string, string>, kind: Kind, json: string): void {
+  for (const { key, start, end } of members(json)) {
+    const name = restName(kind, key);
+    if (!NOT_UPSTREAMS[kind].has(name)) shown.set(name, json.slice(start, end));
+  }
+}
+
+/** Registry members of a discovered entry: its upstream's address and the type of what forwards bring. */
+export function discoveredMembers(kind: Kind, address: string): JsonObject {
+  if (kind === 'tool') return { uri: address, toolType: FORWARD_TYPE };
+  if (kind === 'resource') return { type: FORWARD_TYPE };
+  return { configurationURI: address };
+}
+
+/**
+ * What MCP serves for an entry. A discovered one is the upstream's own text, untouched unless its name or an override
+ * differs; a hand-made one is written from its definition (decisions 2.5 to 2.7).
+ */
+export function render(entry: Omit<Entry, 'served'>): Entry {
+  const served = entry.discovered
+    ? entry.discovered.offers.map((offer) => renderOffer(entry, offer, entry.discovered?.overrides ?? {}))
+    : [{ json: JSON.stringify(handMade(entry)), catalogues: undefined }];
+  return { ...entry, served };
+}
+
+function renderOffer(entry: Omit<Entry, 'served'>, offer: Offer, overrides: JsonObject): Offer {
+  const renamed = entry.kind !== 'resource' && entry.key !== entry.discovered?.upstreamKey;
+  const changes: JsonObject = renamed ? { ...overrides, name: entry.key } : overrides;
+  return Object.keys(changes).length === 0 ? offer : { ...offer, json: withMembers(offer.json, changes) };
+}
+
+/** The object's text with these members set or, where null, taken away; all others keep their text and place. */
+function withMembers(json: string, changes: JsonObject): string {
+  const left = new Map(Object.entries(changes));
+  const parts: string[] = [];
+  for (const { key, start, end } of members(json)) {
+    const change = left.get(key);
+    left.delete(key);
+    if (!Object.hasOwn(changes, key)) parts.push(`${JSON.stringify(key)}:${json.slice(start, end)}`);
+    else if (change !== null && change !== undefined) parts.push(`${JSON.stringify(key)}:${JSON.stringify(change)}`);
+  }
+  for (const [key, value] of left) if (value !== null) parts.push(`${JSON.stringify(key)}:${JSON.stringify(value)}`);
+  return `{${parts.join(',')}}`;
+}
+
+function handMade(entry: Omit<Entry, 'served'>): JsonObject {
+  if (entry.kind === 'tool') {
+    const tool: JsonObject = { name: entry.key, ...entry.definition };
+    // A file written by hand may leave the schema out, and clients refuse a whole list for one tool without.
+    const { inputSchema = {} } = tool;
+    // The protocol demands the type, and clients refuse a whole list in which one schema lacks it.
+    if (!isJsonObject(inputSchema) || inputSchema.type !== undefined) return tool;
+    return { ...tool, inputSchema: { type: 'object', ...inputSchema } };
+  }
+  if (entry.kind === 'prompt') {
+    return { name: entry.key, ...withoutEmpty(entry.definition, ['description', 'arguments']) };
+  }
+  const uri = isTemplate(entry) ? 'uriTemplate' : 'uri';
+  return { [uri]: entry.key, name: entry.name, ...withoutEmpty(entry.definition, ['description', 'mimeType']) };
+}
+
+/** Empty texts and lists mean "not given" on REST (decisions 2.6, 2.7) and are no member on MCP. */
+function withoutEmpty(definition: JsonObject, keys: readonly string[]): JsonObject {
+  const empty = (value: JsonValue): boolean => value === '' || (Array.isArray(value) && value.length === 0);
+  return Object.fromEntries(Object.entries(definition).filter(([key, value]) => !(keys.includes(key) && empty(value))));
+}
+
+/**
+ * A service entry as the management API answers it (decisions 2.8). `health` is what the last probe said, which is
+ * known to the running process alone (decisions 3).
+ */
+export function serviceBody(entry: ServiceEntry, health: ServiceHealth): Service {
+  return { ...serviceMembers(entry), health };
+}
+
+/** What the management API and `registry.json` both show of an entry, in this order. */
+export function serviceMembers(entry: ServiceEntry): Omit<Service, 'health'> {
+  const { name, host, port, serviceType, serviceSubType, languageName, labels, id } = entry;
+  return {
+    name,
+    host,
+    port,
+    address: serviceAddress(entry),
+    serviceType,
+    ...(serviceSubType !== undefined && { serviceSubType }),
+    ...(languageName !== undefined && { languageName }),
+    labels,
+    ...(id !== undefined && { id }),
+  };
+}

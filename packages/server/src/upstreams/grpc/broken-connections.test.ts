@@ -1,0 +1,123 @@
+import { describe, expect, it } from 'vitest';
+import { type Behind, leadingTo, NOBODY, openDoor, saying } from '../../../testing/door.ts';
+import type { TestService } from '../../../testing/service.ts';
+import { BEGUN_AND_COMPLETED, begunAndFailed, workTests } from './fixtures/work-tests.ts';
+import { startWorkingService, type WorkingServiceOptions } from './fixtures/working-service.ts';
+
+const tests = workTests();
+const { address, registered, onEnd, serviceWith, work, told } = tests;
+
+/** A service that is registered at a door in front of it. */
+async function behindDoor(options?: WorkingServiceOptions, behind?: Behind, on?: TestService) {
+  const service = await startWorkingService(options);
+  onEnd(async () => service.close());
+  const door = await openDoor(behind ?? leadingTo(service.port));
+  onEnd(async () => door.close());
+  await address('worker', door.port, {}, on);
+  return { service, door };
+}
+
+const SAID: readonly [what: string, bytes: string | Uint8Array][] = [
+  ['HTTP/1.1', 'HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n'],
+  ['HTTP/1.1 that asks for patience', 'HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\r\n'],
+  ['what nobody understands', Uint8Array.from({ length: 4096 }, (_, index) => (index * 89) % 251)],
+  ['one byte', '\0'],
+  ['nothing, and hangs up', ''],
+];
+
+it('what says something else at the port is not available, and the service that comes in its place is', async () => {
+  // At the same time, since each of them waits for its attempts.
+  const calls = SAID.map(async ([what, bytes]) => {
+    const on = await serviceWith({});
+    const { service, door } = await behindDoor({}, saying(bytes), on);
+    const [isError, text] = await work(on);
+    expect([isError, text], what).toEqual([
+      true,
+      expect.stringMatching(`^service worker at 127.0.0.1:${door.port} is not available: `),
+    ]);
+    expect(await told(on), what).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
+    door.lead(leadingTo(service.port));
+    // How long the library waits before it looks again, it draws by lot.
+    await expect.poll(() => work(on), { message: what }).toEqual([false, 'done']);
+    expect(await told(on), what).toMatchObject(BEGUN_AND_COMPLETED);
+  });
+  await Promise.all(calls);
+});
+
+it('a port that accepts connections and never says a word did not answer in time; it is well once it speaks', async () => {
+  const on = await serviceWith({ SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '200' });
+  const service = await registered('elsewhere');
+  const door = await openDoor(NOBODY);
+  onEnd(async () => door.close());
+  await address('worker', door.port, {}, on);
+  const [isError, text] = await work(on);
+  expect([isError, text]).toEqual([
+    true,
+    expect.stringMatching(`^service worker at 127.0.0.1:${door.port} did not answer in time: `),
+  ]);
+  expect(await told(on)).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
+  door.lead(leadingTo(service.port));
+  door.cut();
+  // A call has 200 ms for the new connection too.
+  await expect.poll(() => work(on)).toEqual([false, 'done']);
+  expect(door.accepted).toBe(2);
+});
+
+describe('a connection that breaks', () => {
+  it.each(['cut', 'reset'] as const)('is %s with a call on it: the call goes over a new one', async (how) => {
+    const arrived = Promise.withResolvers<void>();
+    const { service, door } = await behindDoor({
+      tool: (call) => (service.tools.length === 1 ? arrived.resolve() : call.reply()),
+    });
+    const answer = work();
+    await arrived.promise;
+    door[how]();
+    expect(await answer).toEqual([false, 'done']);
+    expect(await told()).toMatchObject(BEGUN_AND_COMPLETED);
+    expect([service.tools.length, door.accepted]).toEqual([2, 2]);
+  });
+
+  it('is cut each time: the call fails after its attempts, and the next one is well', async () => {
+    let well = false;
+    const { service, door } = await behindDoor({ tool: (call) => (well ? call.reply() : door.cut()) });
+    const [isError, text] = await work();
+    expect([isError, text]).toEqual([true, expect.stringContaining(' is not available: ')]);
+    expect(await told()).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
+    expect(service.tools).toHaveLength(4);
+    well = true;
+    expect(await work()).toEqual([false, 'done']);
+  });
+
+  it('is cut between two calls: the second one does not notice', async () => {
+    const { door } = await behindDoor();
+    expect(await work()).toEqual([false, 'done']);
+    door.cut();
+    expect(await work()).toEqual([false, 'done']);
+    expect(door.accepted).toBe(2);
+  });
+});
+
+it('a service that says goodbye finishes what is under way, and later calls go to the one that comes after it', async () => {
+  const arrived = Promise.withResolvers<() => void>();
+  const first = await registered('worker', { tool: (call) => arrived.resolve(() => call.reply(['late'])) });
+  const early = work();
+  const answer = await arrived.promise;
+  const finished = first.finish();
+  const second = await startWorkingService({ port: first.port, tool: (call) => call.reply(['new']) });
+  onEnd(async () => second.close());
+  expect(await work()).toEqual([false, 'new']);
+  answer();
+  expect(await early).toEqual([false, 'late']);
+  await finished;
+  expect([first.tools.length, second.tools.length]).toEqual([1, 1]);
+});
+
+it('a service that closes connections which nobody uses is called over new ones', async () => {
+  const { door } = await behindDoor({ options: { 'grpc.max_connection_idle_ms': 50 } });
+  for (let call = 0; call < 3; call++) {
+    const before = door.accepted;
+    expect(await work()).toEqual([false, 'done']);
+    expect(door.accepted).toBeGreaterThan(before);
+    await expect.poll(() => door.open).toBe(0);
+  }
+});

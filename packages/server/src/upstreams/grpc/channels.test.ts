@@ -1,0 +1,137 @@
+import { connectivityState, status } from '@grpc/grpc-js';
+import type { ServiceInput } from '@sluice/contract';
+import { expect, it, vi } from 'vitest';
+import { leadingTo, NOBODY, openDoor } from '../../../testing/door.ts';
+import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
+import { registerService, removeServices } from '../../registry/operations-topology.ts';
+import { Registry } from '../../registry/registry.ts';
+import { memoryStore } from '../../registry/store/store.ts';
+import { Channels, loadProtocols } from './channel.ts';
+import { startWorkingService } from './fixtures/working-service.ts';
+import { callUnary } from './unary.ts';
+
+/** Services of these names and ports, and the channels to them. */
+async function channelsTo(services: Readonly<Record<string, number>>, restAfterMs?: number) {
+  const registry = new Registry(memoryStore());
+  await registry.load();
+  const put = (name: string, port: number) => {
+    const input: ServiceInput = { name, host: '127.0.0.1', port, serviceType: 'tool-invoker', labels: {} };
+    return registry.commit((draft) => registerService(draft, input));
+  };
+  for (const [name, port] of Object.entries(services)) await put(name, port);
+  const remove = (name: string) => registry.commit((draft) => removeServices(draft, name));
+  return { registry, channels: new Channels(registry, undefined, restAfterMs), put, remove };
+}
+
+const target = (port: number) => `127.0.0.1:${port}`;
+const SETTINGS = { timeoutMs: 5_000, maxRetries: 3, retryDelayMs: 100 };
+const { toolInvoker } = loadProtocols();
+
+it('there is one channel per target, whoever asks for it', async () => {
+  const { channels } = await channelsTo({ a: 1, b: 1, c: 2 });
+  expect(channels.to(target(1))).toBe(channels.to(target(1)));
+  expect(channels.to(target(2))).not.toBe(channels.to(target(1)));
+  expect(channels.targets).toEqual([target(1), target(2)]);
+  channels.close();
+});
+
+it.each(['unix:1', 'dns:1', '[::1]:1', 'weather.example:1'])(
+  '%s is a host and a port, whatever the host is called',
+  async (address) => {
+    const { channels } = await channelsTo({});
+    const channel = channels.to(address).getChannel();
+    expect(channel.getTarget()).toBe(`dns:${address}`);
+    channels.close();
+  },
+);
+
+it('a channel is there for as long as a registered service has the address', async () => {
+  const { channels, put, remove } = await channelsTo({ a: 1, b: 1, c: 2 });
+  const first = channels.to(target(1));
+  channels.to(target(2));
+  await remove('a');
+  expect(channels.targets).toEqual([target(1), target(2)]);
+  await put('b', 3);
+  expect(channels.targets).toEqual([target(2)]);
+  await put('a', 1);
+  expect(channels.to(target(1))).not.toBe(first);
+  channels.close();
+});
+
+it('changes to other things touch no channel', async () => {
+  const { channels, registry } = await channelsTo({});
+  channels.to(target(1));
+  await registry.commit((draft) => draft.putNamespace(DEFAULT_NAMESPACE, { changed: 'yes' }));
+  expect(channels.targets).toEqual([target(1)]);
+  channels.close();
+});
+
+it('a call under way on a channel that is closed is finished, and later calls go over a new one', async (context) => {
+  const arrived = Promise.withResolvers<() => void>();
+  const service = await startWorkingService({
+    tool: (call) => (service.tools.length === 1 ? arrived.resolve(() => call.reply(['late'])) : call.reply()),
+  });
+  context.onTestFinished(() => service.close());
+  const { channels, put, remove } = await channelsTo({ a: service.port });
+  context.onTestFinished(() => channels.close());
+  const call = () =>
+    callUnary(channels.to(target(service.port)), toolInvoker.InvokeTool, {}, { requestId: 'r' }, SETTINGS);
+
+  const early = call();
+  const answer = await arrived.promise;
+  await remove('a');
+  await put('a', service.port);
+  expect((await call()).content).toEqual(['done']);
+  answer();
+  expect((await early).content).toEqual(['late']);
+});
+
+it('a channel that no call uses rests: a service that is gone is not dialled without end', async (context) => {
+  const door = await openDoor((near) => near.destroy());
+  context.onTestFinished(() => door.close());
+  const { channels } = await channelsTo({ a: door.port }, 1_000);
+  context.onTestFinished(() => channels.close());
+  const client = channels.to(target(door.port));
+  const call = (maxRetries: number) =>
+    callUnary(client, toolInvoker.InvokeTool, {}, { requestId: 'r' }, { ...SETTINGS, maxRetries });
+  await expect(call(0)).rejects.toMatchObject({ code: status.UNAVAILABLE });
+  const state = () => client.getChannel().getConnectivityState(false);
+  expect(state()).not.toBe(connectivityState.IDLE);
+  await expect.poll(state).toBe(connectivityState.IDLE);
+  // Back at its address, it is found within the retries of a call.
+  const service = await startWorkingService();
+  context.onTestFinished(() => service.close());
+  door.lead(leadingTo(service.port));
+  expect((await call(3)).content).toEqual(['done']);
+});
+
+it('no proxy that the environment names is asked', async (context) => {
+  const proxy = await openDoor(NOBODY);
+  context.onTestFinished(() => proxy.close());
+  for (const name of ['grpc_proxy', 'https_proxy', 'http_proxy']) vi.stubEnv(name, `http://127.0.0.1:${proxy.port}`);
+  for (const name of ['no_grpc_proxy', 'no_proxy']) vi.stubEnv(name, '');
+  context.onTestFinished(() => void vi.unstubAllEnvs());
+  const service = await startWorkingService();
+  context.onTestFinished(() => service.close());
+  const { channels } = await channelsTo({ a: service.port });
+  context.onTestFinished(() => channels.close());
+  const call = { requestId: 'r' };
+  const reply = await callUnary(channels.to(target(service.port)), toolInvoker.InvokeTool, {}, call, SETTINGS);
+  expect([reply.content, proxy.accepted]).toEqual([['done'], 0]);
+});
+
+it('once closed, there is no channel, and the registry is listened to no more', async () => {
+  const { registry } = await channelsTo({ a: 1 });
+  let listeners = 0;
+  const channels = new Channels({
+    current: registry.current,
+    onChange: () => {
+      listeners++;
+      return () => void listeners--;
+    },
+  });
+  channels.to(target(1));
+  expect(listeners).toBe(1);
+  channels.close();
+  expect([listeners, channels.targets]).toEqual([0, []]);
+});

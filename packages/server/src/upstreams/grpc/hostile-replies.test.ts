@@ -1,0 +1,149 @@
+import type { ServerHttp2Stream } from 'node:http2';
+import { gzipSync } from 'node:zlib';
+import { describe, expect, it, vi } from 'vitest';
+import { loadProtocols } from './channel.ts';
+import { framed, HEAD, sends, startRawService } from './fixtures/raw-service.ts';
+import { begunAndFailed, workTests } from './fixtures/work-tests.ts';
+import type { WorkingServiceOptions } from './fixtures/working-service.ts';
+
+const tests = workTests();
+const { address, registered, onEnd, serviceWith, work, read, told } = tests;
+const { InvokeTool } = loadProtocols().toolInvoker;
+
+const OK = { 'grpc-status': '0' };
+const DONE = InvokeTool.responseSerialize({ content: ['done'] });
+
+/** A service that answers its first call like this, and later ones well. */
+async function answering(first: (stream: ServerHttp2Stream) => void, on = tests.service): Promise<void> {
+  let calls = 0;
+  const raw = await startRawService((stream) => (calls++ === 0 ? first(stream) : sends(framed(DONE), OK)(stream)));
+  onEnd(async () => raw.close());
+  await address('worker', raw.port, {}, on);
+}
+
+/** The field `content` with these bytes, which need not be UTF-8. */
+function content(bytes: readonly number[]): Buffer {
+  return Buffer.from([0x12, bytes.length, ...bytes]);
+}
+
+describe('a reply that is none fails the call, and the next one is well', () => {
+  it.each<[string, (stream: ServerHttp2Stream) => void, string]>([
+    ['a message that is no protobuf', sends(framed(Buffer.from([0xff, 0xff, 0xff])), OK), 'parsing error'],
+    ['a frame that is cut short', sends(framed(DONE).subarray(0, -1), OK), ''],
+    ['a frame of 2 GiB that never comes', sends(Buffer.from([0, 0x7f, 0xff, 0xff, 0xff]), OK), 'larger than max'],
+    ['no message at all', sends(Buffer.alloc(0), OK), ''],
+    ['a page of HTML', sends(Buffer.from('<html>'), undefined, { 'content-type': 'text/html' }), ''],
+    [
+      'compression that nobody knows',
+      sends(framed(DONE, true), OK, { 'grpc-encoding': 'x' }),
+      'sent a reply that cannot be read',
+    ],
+    [
+      '16 MiB in 16 KiB of gzip',
+      sends(framed(gzipSync(Buffer.alloc(16 * 1024 * 1024)), true), OK, { 'grpc-encoding': 'gzip' }),
+      'Received message that decompresses to a size larger than 4194304',
+    ],
+    [
+      'gzip that is none',
+      sends(framed(DONE, true), OK, { 'grpc-encoding': 'gzip' }),
+      'Failed to decompress gzip-encoded message',
+    ],
+    ['a status that is no number', sends(Buffer.alloc(0), { 'grpc-status': 'well' }), ''],
+    ['a status that nobody knows', sends(Buffer.alloc(0), { 'grpc-status': '99' }), ''],
+    ['the end of the stream at once', (stream) => stream.close(), ''],
+  ])('%s', async (_what, first, says) => {
+    await answering(first);
+    const [isError, text] = await work();
+    expect([isError, text]).toEqual([true, expect.stringContaining(says)]);
+    expect(text).not.toBe('');
+    expect(await told()).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
+    expect(await work()).toEqual([false, 'done']);
+  });
+});
+
+it.each<[string, (stream: ServerHttp2Stream) => void]>([
+  [
+    'a reply that trickles in without an end',
+    (stream) => {
+      stream.respond(HEAD);
+      const trickle = setInterval(() => stream.write('\0'), 5);
+      stream.once('close', () => clearInterval(trickle));
+      stream.write(Buffer.from([0, 0, 0x10, 0, 0]));
+    },
+  ],
+  ['two replies where there is one', sends(Buffer.concat([framed(DONE), framed(DONE)]), OK)],
+])('%s is given up at the deadline', async (_what, first) => {
+  const on = await serviceWith({});
+  const arrived = Promise.withResolvers<void>();
+  await answering((stream) => {
+    first(stream);
+    arrived.resolve();
+  }, on);
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onEnd(async () => vi.useRealTimers());
+  const given = work(on);
+  await arrived.promise;
+  vi.advanceTimersByTime(5_000);
+  expect(await given).toEqual([true, expect.stringContaining(' did not answer in time: ')]);
+  expect(await work(on)).toEqual([false, 'done']);
+});
+
+it('a header that no library takes is written nowhere, with what is in it', async () => {
+  const written = vi.spyOn(console, 'error');
+  onEnd(async () => written.mockRestore());
+  await answering(sends(framed(DONE), OK, { 'x-cafe': 'caf\u00e9 S3CRET' }));
+  expect(await work()).toEqual([false, 'done']);
+  expect(written).not.toHaveBeenCalled();
+});
+
+it('texts that are no UTF-8 are answered as what JSON has for them', async () => {
+  await answering(sends(framed(content([0x61, 0xff, 0xed, 0xa0, 0x80, 0x62])), OK));
+  const [isError, text] = await work();
+  expect(isError).toBe(false);
+  expect(text).toMatch(/^a\ufffd+b$/);
+});
+
+it('NUL, controls and line separators come as they are', async () => {
+  const odd = '\0\u0001\u001b[31m\r\n\u2028\u2029"\\';
+  await registered('worker', { tool: (call) => call.reply([odd]) });
+  expect(await work()).toEqual([false, odd]);
+});
+
+/** Whoever runs this may be slow. */
+const PATIENT = { SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '60000' };
+
+it('a reply that an answer cannot hold fails the call, and the read', async () => {
+  const on = await serviceWith(PATIENT);
+  const many = Array.from({ length: 1_100_000 }, () => '');
+  const options: WorkingServiceOptions = {
+    tool: (call) => call.reply(service.tools.length === 1 ? many : ['small']),
+    resource: (call) => call.reply(many.slice(0, 1_040_000)),
+  };
+  const service = await registered('worker', options, on);
+  const message = expect.stringMatching(
+    /^service worker at 127\.0\.0\.1:\d+ sent a reply that makes more than 67108864 bytes of JSON/,
+  );
+  expect(await work(on)).toEqual([true, message]);
+  expect(await told(on)).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', message));
+  expect(await read(on)).toEqual({ code: -32603, message });
+  expect(await work(on)).toEqual([false, 'small']);
+});
+
+it('what stands beside each text of a resource counts too: its uri, and its type', async () => {
+  await registered('worker', { resource: (call) => call.reply(Array.from({ length: 100_000 }, () => '')) });
+  await tests.service.manage('PUT', '/resources/page', {
+    name: 'page',
+    location: 'page://1',
+    type: 'worker',
+    mimeType: `text/${'x'.repeat(1000)}`,
+  });
+  expect(await read()).toMatchObject({ message: expect.stringContaining('sent a reply that makes more than') });
+});
+
+it('a reply of 400,000 texts without a character is answered', async () => {
+  const on = await serviceWith(PATIENT);
+  await registered('worker', { tool: (call) => call.reply(Array.from({ length: 400_000 }, () => '')) }, on);
+  const [isError, text] = await work(on);
+  expect([isError, text.length]).toEqual([false, 399_999]);
+  expect(await told(on)).toMatchObject([{}, { eventType: 'COMPLETED', contentTruncated: true }]);
+});

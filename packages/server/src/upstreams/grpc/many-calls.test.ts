@@ -1,0 +1,71 @@
+import { isDeepStrictEqual } from 'node:util';
+import { toolCallEvent } from '@sluice/contract';
+import { describe, expect, it, test } from 'vitest';
+import { post } from '../../../../../test/fixtures/raw-client.ts';
+import type { ReportedExecution } from '../../../testing/code-service.ts';
+import { leadingTo, openDoor } from '../../../testing/door.ts';
+import { callOfRun, result, setUp } from './fixtures/code-tests.ts';
+import { workTests } from './fixtures/work-tests.ts';
+import { startWorkingService } from './fixtures/working-service.ts';
+
+const tests = workTests();
+const { address, onEnd, serviceWith, work } = tests;
+
+/** Where the number alone is not the point. */
+const MANY = 300;
+
+describe('calls at a time to one service', () => {
+  it.each([
+    [1_000, 'without a limit', 1_000, {}],
+    [MANY, 'that takes 100 at a time', 100, { 'grpc.max_concurrent_streams': 100 }],
+  ])(
+    '%i %s are carried out over one connection, each with its own answer',
+    async (calls, _what, together, options) => {
+      const waiting: (() => void)[] = [];
+      let most = 0;
+      const service = await startWorkingService({
+        options,
+        tool: (call) => {
+          waiting.push(() => call.reply([call.request.arguments.n ?? '']));
+          most = Math.max(most, waiting.length);
+          // None is answered before so many are there.
+          if (waiting.length === together) for (const answer of waiting.splice(0)) answer();
+        },
+      });
+      onEnd(async () => service.close());
+      const door = await openDoor(leadingTo(service.port));
+      onEnd(async () => door.close());
+      // Whoever runs this may be slow.
+      const on = await serviceWith({ SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '60000' });
+      await address('worker', door.port, {}, on);
+      const answers = await Promise.all(Array.from({ length: calls }, (_, n) => work(on, `{"n":${n}}`)));
+      const wrong = answers.filter(([isError, text], n) => isError || text !== String(n));
+      expect(wrong.slice(0, 3)).toEqual([]);
+      expect([most, service.tools.length, door.accepted]).toEqual([together, calls, 1]);
+    },
+    60_000,
+  );
+});
+
+test(`${MANY} streams at a time of one engine come over one connection, each with its own output`, async () => {
+  const { engine, service, url } = await setUp();
+  const calls = Array.from({ length: MANY }, (_, n) => post(url, callOfRun({ args: `{"code":"${n}"}` })));
+  const executions: ReportedExecution[] = [];
+  // All of them are open before the first one says anything.
+  while (executions.length < MANY) executions.push(await engine.next());
+  for (const part of ['a', 'b']) {
+    for (const execution of executions) {
+      const content = [`${part}${execution.request.code}`];
+      execution.reply({ outputType: 'STDOUT', status: 'RUNNING', content });
+    }
+  }
+  for (const execution of executions) execution.end();
+  const answers = (await Promise.all(calls)).map(({ text }) => JSON.parse(text).result);
+  expect(answers.filter((answer, n) => !isDeepStrictEqual(answer, result(`a${n}`, `b${n}`))).slice(0, 3)).toEqual([]);
+  expect(engine.door.accepted).toBe(1);
+  // The last events are the ends of all of them, one each.
+  const { data } = await service.manage('GET', `/tool-calls?limit=${MANY}`);
+  const ends = toolCallEvent.array().parse(data);
+  expect(ends.filter(({ eventType }) => eventType !== 'COMPLETED')).toEqual([]);
+  expect(new Set(ends.map(({ eventId }) => eventId)).size).toBe(MANY);
+}, 60_000);

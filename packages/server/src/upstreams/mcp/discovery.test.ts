@@ -1,0 +1,332 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { FULL_CAPABILITIES, NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
+import type { Era } from '@sluice/protocol/mcp/constants';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { type DualEra, startDualEra } from '../../../../../test/fixtures/dual-era.ts';
+import { type Everything, startEverything } from '../../../../../test/fixtures/everything.ts';
+import { pagedTools, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
+import { type RawUpstreamOptions, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
+import { createTransport } from '../../http/client/client.ts';
+import type { ClientOptions } from './client.ts';
+import { discover } from './discovery.ts';
+import { probeEras } from './era-detection.ts';
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  vi.useRealTimers();
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+function optionsFor(url: string, more: Partial<ClientOptions> = {}): ClientOptions {
+  const transport = createTransport(url);
+  closers.push(() => transport.destroy());
+  return {
+    transport,
+    clientInfo: { name: 'sluice', version: '1.2.3' },
+    capabilities: NO_CAPABILITIES,
+    timeoutMs: 5_000,
+    ...more,
+  };
+}
+
+async function raw(options: RawUpstreamOptions) {
+  const upstream = await startRawUpstream(options);
+  closers.push(() => upstream.close());
+  return upstream;
+}
+
+const eras: readonly Era[] = ['legacy', 'modern'];
+const keys = (items: readonly { key: string }[]) => items.map(({ key }) => key);
+const HINTS = '"resultType":"complete","ttlMs":0,"cacheScope":"private"';
+
+describe('discover with real servers', () => {
+  let everything: Everything;
+  let dual: DualEra;
+  beforeAll(async () => {
+    [everything, dual] = await Promise.all([startEverything(), startDualEra()]);
+  });
+  afterAll(() => Promise.all([everything.close(), dual.close()]));
+
+  it('reads what the reference server offers, which depends on what the client can do', async () => {
+    const none = await discover(optionsFor(everything.url), 'legacy');
+    const full = await discover(optionsFor(everything.url, { capabilities: FULL_CAPABILITIES }), 'legacy');
+    expect(full.tools.length).toBeGreaterThan(none.tools.length);
+    expect(keys(full.tools)).toEqual(expect.arrayContaining(keys(none.tools)));
+    expect(none.resources.length).toBeGreaterThan(0);
+    expect(none.templates.length).toBeGreaterThan(0);
+    expect(none.prompts.length).toBeGreaterThan(0);
+    expect(none.notes).toEqual([]);
+    expect(none.key).not.toBe(full.key);
+    expect(none.cache).toEqual({});
+    expect(JSON.parse(none.identity)).toMatchObject({ protocolVersion: '2025-11-25' });
+  });
+
+  it.each(eras)('finds what the official client finds, on the %s era', async (era) => {
+    const found = await discover(optionsFor(dual.url), era);
+    const client = new Client(
+      { name: 'test', version: '1' },
+      { versionNegotiation: { mode: era === 'modern' ? { pin: '2026-07-28' } : 'legacy' } },
+    );
+    await client.connect(new StreamableHTTPClientTransport(new URL(dual.url)));
+    closers.push(() => client.close());
+    const lists = await Promise.all([
+      client.listTools(),
+      client.listResources(),
+      client.listResourceTemplates(),
+      client.listPrompts(),
+    ]);
+    expect(keys(found.tools)).toEqual(lists[0].tools.map(({ name }) => name));
+    expect(keys(found.resources)).toEqual(lists[1].resources.map(({ uri }) => uri));
+    expect(keys(found.templates)).toEqual(lists[2].resourceTemplates.map(({ uriTemplate }) => uriTemplate));
+    expect(keys(found.prompts)).toEqual(lists[3].prompts.map(({ name }) => name));
+    if (era === 'modern') expect(found.cache['tools/list']).toEqual({ ttlMs: 60_000, cacheScope: 'public' });
+  });
+
+  it('goes on with the session that the probe opened, and ends it', async () => {
+    const before = dual.sessions();
+    const options = optionsFor(dual.url);
+    const { legacy } = await probeEras(options);
+    expect(dual.sessions()).toBe(before + 1);
+    expect((await discover(options, 'legacy', legacy)).tools.length).toBeGreaterThan(0);
+    await expect.poll(dual.sessions).toBe(before);
+  });
+});
+
+describe('discover', () => {
+  it.each(eras)('keeps the exact text of every item, on the %s era', async (era) => {
+    const tool =
+      '{ "name" : "a\\u00e9", "inputSchema":{"type":"object","maximum":9223372036854775807},"x":[1.0, 1e2],"_meta":{"k":"]}"}}';
+    const upstream = await raw({
+      form: era === 'legacy' ? 'stream' : 'json',
+      scripts: {
+        'tools/list': `{"tools":[],"tools": [${tool} ,${toolText('b')}],${HINTS}}`,
+        'resources/list': `{"resources":[{"uri":"x://1","name":"n"}],${HINTS}}`,
+        'resources/templates/list': `{"resourceTemplates":[{"uriTemplate":"x://{id}","name":"n"}],${HINTS}}`,
+        'prompts/list': `{"prompts":[{"name":"p","icons":[]}],${HINTS}}`,
+      },
+    });
+    const found = await discover(optionsFor(upstream.url), era);
+    expect(found.tools).toEqual([
+      { key: 'aé', json: tool },
+      { key: 'b', json: toolText('b') },
+    ]);
+    expect(found.resources).toEqual([{ key: 'x://1', json: '{"uri":"x://1","name":"n"}' }]);
+    expect(found.templates).toEqual([{ key: 'x://{id}', json: '{"uriTemplate":"x://{id}","name":"n"}' }]);
+    expect(found.prompts).toEqual([{ key: 'p', json: '{"name":"p","icons":[]}' }]);
+    expect(found).toMatchObject({ era, notes: [] });
+    for (const { headers } of upstream.seen) expect(headers['x-service-hops']).toBe('1');
+  });
+
+  it.each(eras)('reads 10,000 tools over 200 pages in order, on the %s era', async (era) => {
+    const upstream = await raw({ scripts: { 'tools/list': pagedTools(10_000, 50) } });
+    const found = await discover(optionsFor(upstream.url), era);
+    expect(upstream.count('tools/list')).toBe(200);
+    expect(found.tools).toHaveLength(10_000);
+    expect(found.tools[9_999]?.key).toBe('tool-9999');
+    expect(found.tools[0]?.key).toBe('tool-0');
+    expect(found.notes).toEqual([]);
+  });
+
+  it('stops at a cursor that came before and says so', async () => {
+    let page = 0;
+    const upstream = await raw({
+      scripts: {
+        'tools/list': ({ params }) => {
+          page++;
+          const next = params.cursor === 'b' ? 'a' : params.cursor === 'a' ? 'b' : 'a';
+          return `{"tools":[${toolText(`t${page}`)}],"nextCursor":"${next}",${HINTS}}`;
+        },
+      },
+    });
+    const found = await discover(optionsFor(upstream.url), 'legacy');
+    expect(keys(found.tools)).toEqual(['t1', 't2', 't3']);
+    expect(found.notes).toEqual(['tools/list: stopped after 3 pages at a cursor that had come before']);
+  });
+
+  it('follows an empty cursor and ends at null', async () => {
+    const upstream = await raw({
+      scripts: {
+        'tools/list': ({ params }) =>
+          params.cursor === ''
+            ? `{"tools":[${toolText('b')}],"nextCursor":null,${HINTS}}`
+            : `{"tools":[${toolText('a')}],"nextCursor":"",${HINTS}}`,
+      },
+    });
+    expect(keys((await discover(optionsFor(upstream.url), 'modern')).tools)).toEqual(['a', 'b']);
+  });
+
+  it('skips items without a key and repeated keys across pages, and counts them', async () => {
+    const upstream = await raw({
+      scripts: {
+        'tools/list': ({ params }) =>
+          params.cursor === undefined
+            ? `{"tools":[${toolText('a')},{"description":"nameless"},{"name":""},{"name":7},null,"x"],"nextCursor":"2",${HINTS}}`
+            : `{"tools":[${toolText('a', ',"title":"again"')},${toolText('b')}],${HINTS}}`,
+        'resources/list': `{"resources":[{"name":"n"}],${HINTS}}`,
+      },
+    });
+    const found = await discover(optionsFor(upstream.url), 'modern');
+    expect(found.tools).toEqual([
+      { key: 'a', json: toolText('a') },
+      { key: 'b', json: toolText('b') },
+    ]);
+    expect(found.notes).toEqual([
+      'tools/list: 5 entries without name skipped',
+      'tools/list: 1 entry with a repeated name skipped',
+      'resources/list: 1 entry without uri skipped',
+    ]);
+  });
+
+  it('leaves tools with invalid header declarations out on the modern era only, and counts them', async () => {
+    const bad =
+      '{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"number","x-mcp-header":"A"}}}}';
+    const good =
+      '{"name":"good","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}}';
+    const upstream = await raw({ scripts: { 'tools/list': `{"tools":[${bad},${good}],${HINTS}}` } });
+    const modern = await discover(optionsFor(upstream.url), 'modern');
+    expect(keys(modern.tools)).toEqual(['good']);
+    expect(modern.notes).toEqual([
+      'tools/list: 1 entry left out, first bad: x-mcp-header is on a property that is no string, integer or boolean',
+    ]);
+    expect(keys((await discover(optionsFor(upstream.url), 'legacy')).tools)).toEqual(['bad', 'good']);
+  });
+
+  it('takes the least ttlMs and the strictest cacheScope of the pages', async () => {
+    const hints = [
+      '"ttlMs":9000,"cacheScope":"public"',
+      '"ttlMs":500,"cacheScope":"private"',
+      '"ttlMs":800,"cacheScope":"public"',
+    ];
+    const upstream = await raw({
+      scripts: {
+        'tools/list': ({ params }) => {
+          const page = Number(params.cursor ?? 0);
+          return `{"tools":[],${page < 2 ? `"nextCursor":"${page + 1}",` : ''}${hints[page]}}`;
+        },
+        'prompts/list': '{"prompts":[],"ttlMs":-5}',
+      },
+    });
+    const { cache } = await discover(optionsFor(upstream.url), 'modern');
+    expect(cache['tools/list']).toEqual({ ttlMs: 500, cacheScope: 'private' });
+    expect(cache['prompts/list']).toEqual({ ttlMs: 0, cacheScope: 'private' });
+  });
+
+  it('takes -32601 as none and asks for nothing that is not declared', async () => {
+    const none = { kind: 'error', text: '{"code":-32601,"message":"Method not found"}' } as const;
+    const initialize =
+      '{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"x","version":"1"}}';
+    const upstream = await raw({ scripts: { initialize, 'resources/templates/list': none, 'resources/list': none } });
+    const found = await discover(optionsFor(upstream.url), 'legacy');
+    expect(found).toMatchObject({ tools: [], resources: [], templates: [], prompts: [], notes: [] });
+    expect(found.protocolVersion).toBe('2025-06-18');
+    expect(upstream.count('prompts/list')).toBe(0);
+    expect(upstream.seen.find(({ method }) => method === 'tools/list')?.headers['mcp-protocol-version']).toBe(
+      '2025-06-18',
+    );
+  });
+
+  it.each<[string, RawUpstreamOptions['scripts'], object]>([
+    [
+      'another JSON-RPC error',
+      { 'prompts/list': { kind: 'error', text: '{"code":-32603,"message":"out\\nof order"}' } },
+      {
+        kind: 'rpc',
+        code: -32603,
+        message: expect.stringContaining('answered prompts/list with error -32603: out of order'),
+      },
+    ],
+    ['a result that is no list', { 'tools/list': '{"tools":{}}' }, { kind: 'invalid' }],
+    ['a result that is no object', { 'tools/list': '[]' }, { kind: 'invalid' }],
+    ['HTTP 503', { 'tools/list': { kind: 'http', status: 503, type: 'text/plain', body: '' } }, { kind: 'http' }],
+    [
+      'invalid JSON',
+      { 'tools/list': { kind: 'http', status: 200, type: 'application/json', body: '{' } },
+      { kind: 'invalid' },
+    ],
+    ['a broken stream', { 'tools/list': { kind: 'broken stream', bytes: 'data: {"json' } }, { kind: 'dropped' }],
+  ])('fails as a whole on %s', async (_what, scripts, expected) => {
+    for (const era of eras) {
+      const upstream = await raw({ scripts: { ...scripts } });
+      await expect(discover(optionsFor(upstream.url), era)).rejects.toMatchObject(expected);
+      await expect.poll(upstream.sessions).toBe(0);
+    }
+  });
+
+  it.each(eras)('fails as a whole on silence, on the %s era', async (era) => {
+    const upstream = await raw({ scripts: { 'tools/list': { kind: 'silence' } } });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const failed = expect(discover(optionsFor(upstream.url), era)).rejects.toMatchObject({ kind: 'timeout' });
+    await expect.poll(() => upstream.count('tools/list')).toBe(1);
+    vi.advanceTimersByTime(5_000);
+    await failed;
+    await expect.poll(upstream.sessions).toBe(0);
+  });
+
+  it('begins again once with a new session when the upstream has forgotten it', async () => {
+    const upstream = await raw({ eras: ['legacy'] });
+    let forgotten = 0;
+    const list = pagedTools(6, 2);
+    upstream.scripts['tools/list'] = (seen) => {
+      if (forgotten === 0 && seen.params.cursor === '2') {
+        forgotten++;
+        upstream.forgetSessions();
+      }
+      return list(seen);
+    };
+    const found = await discover(optionsFor(upstream.url), 'legacy');
+    expect(keys(found.tools)).toEqual(['tool-0', 'tool-1', 'tool-2', 'tool-3', 'tool-4', 'tool-5']);
+    expect(upstream.count('initialize')).toBe(2);
+
+    upstream.scripts['tools/list'] = (seen) => {
+      upstream.forgetSessions();
+      return list(seen);
+    };
+    await expect(discover(optionsFor(upstream.url), 'legacy')).rejects.toMatchObject({ kind: 'session-lost' });
+    expect(upstream.count('initialize')).toBe(4);
+  });
+
+  it('ends when the caller gives up', async () => {
+    const caller = new AbortController();
+    let page = 0;
+    const upstream = await raw({
+      scripts: {
+        'tools/list': () => {
+          if (++page === 20) caller.abort();
+          return `{"tools":[],"nextCursor":"${page}",${HINTS}}`;
+        },
+      },
+    });
+    await expect(discover(optionsFor(upstream.url, { signal: caller.signal }), 'modern')).rejects.toMatchObject({
+      kind: 'aborted',
+    });
+  });
+});
+
+describe('an upstream without measure', () => {
+  it('is refused when what it says of itself would burden every client', async () => {
+    const identity = JSON.stringify({
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      serverInfo: { name: 'n', version: '1' },
+      instructions: 'x'.repeat(300_000),
+    });
+    const upstream = await raw({ scripts: { initialize: identity } });
+    await expect(discover(optionsFor(upstream.url), 'legacy')).rejects.toMatchObject({ kind: 'too-large' });
+  });
+
+  it('is not read on when the run is over, however many pages it has', async () => {
+    const ended = new AbortController();
+    let page = 0;
+    const upstream = await raw({
+      scripts: {
+        'tools/list': () => {
+          if (++page === 3) ended.abort();
+          return `{"tools":[${toolText(`t${page}`)}],"nextCursor":"${page}"}`;
+        },
+      },
+    });
+    const reading = discover(optionsFor(upstream.url, { signal: ended.signal }), 'legacy');
+    await expect(reading).rejects.toMatchObject({ kind: 'aborted' });
+    expect(page).toBe(3);
+  });
+});

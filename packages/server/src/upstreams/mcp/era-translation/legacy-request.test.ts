@@ -1,0 +1,96 @@
+import { applyEdits } from '@sluice/protocol/json/edit';
+import { parseMessage } from '@sluice/protocol/mcp/message';
+import { describe, expect, it } from 'vitest';
+import { AskableClient, lastMessage } from '../../../../testing/askable-client.ts';
+import { lastCall, relayTests } from '../../../../testing/relay.ts';
+import { ModernAnswer, withoutEnvelope } from './messages.ts';
+
+const { register, upstreamWith } = relayTests();
+
+const KEY = 'io.modelcontextprotocol/';
+const ENVELOPE = [
+  `"${KEY}protocolVersion":"2026-07-28"`,
+  `"${KEY}clientCapabilities":{"x":[1,{"y":"}"}]}`,
+  `"${KEY}clientInfo":{"name":"c","version":"1"}`,
+  `"${KEY}logLevel":"debug"`,
+];
+
+/** The params of a request as they go to a legacy upstream. */
+function sent(params: string): string {
+  const message = parseMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`));
+  if (message.kind !== 'request') throw new Error(`a ${message.kind}`);
+  const result = applyEdits(message.text, withoutEnvelope(message));
+  expect(() => JSON.parse(result)).not.toThrow();
+  return result.slice(result.indexOf('"params":') + 9, -1);
+}
+
+describe('a modern request', () => {
+  it.each([
+    [`{"_meta":{${ENVELOPE}}}`, '{"_meta":{}}'],
+    [`{"_meta":{ ${ENVELOPE.join(' , ')} },"name":"a"}`, '{"_meta":{ },"name":"a"}'],
+    [
+      `{"name":"a","_meta":{"a":1.0,${ENVELOPE},"b":9223372036854775807}}`,
+      '{"name":"a","_meta":{"a":1.0,"b":9223372036854775807}}',
+    ],
+    [
+      `{"_meta":{${ENVELOPE[0]}, "progressToken":"t" ,${ENVELOPE[1]}},"n":1.0}`,
+      '{"_meta":{ "progressToken":"t"},"n":1.0}',
+    ],
+    [`{"_meta":{"${KEY}other":1,${ENVELOPE[1]}}}`, `{"_meta":{"${KEY}other":1}}`],
+    [
+      `{"arguments":{"_meta":{${ENVELOPE[0]}},"requestState":1}}`,
+      `{"arguments":{"_meta":{${ENVELOPE[0]}},"requestState":1}}`,
+    ],
+    ['{"inputResponses":{"k":{}},"requestState":"s"}', '{}'],
+    ['{"requestState":"s","name":"a","inputResponses":{"k":{}},"n":1e2}', '{"name":"a","n":1e2}'],
+    ['{"name":"a" , "requestState":"s"}', '{"name":"a"}'],
+    [`{"inputResponses":{},"_meta":{${ENVELOPE}},"requestState":"s"}`, '{"_meta":{}}'],
+    ['{"name":"a","_meta":1}', '{"name":"a","_meta":1}'],
+  ])('loses what only its era knows, and nothing else: %s', (params, expected) => {
+    expect(sent(params)).toBe(expected);
+  });
+
+  it('reaches a legacy upstream without answers that it was not asked for', async () => {
+    const upstream = await upstreamWith({}, { eras: ['legacy'] });
+    const client = new AskableClient(await register(upstream.url));
+    const more = '"inputResponses":{"k":{"action":"accept"}}';
+    const answer = await lastMessage(client.send({ params: '"name":"a","x":1.0', more, meta: '"mine":1.0' }));
+    expect(JSON.parse(answer).result.resultType).toBe('complete');
+    expect(lastCall(upstream).body).toContain('"params":{"name":"a","x":1.0,"_meta":{"mine":1.0}}');
+    expect(lastCall(upstream).headers['mcp-method']).toBeUndefined();
+    expect(lastCall(upstream).headers['mcp-protocol-version']).toBe('2025-11-25');
+  });
+});
+
+describe('the answer of a legacy upstream', () => {
+  const answered = (method: string, text: string) =>
+    new ModernAnswer(method, {}, () => '').rewrite(text, JSON.parse(text))?.text ?? text;
+  const complete = '"resultType":"complete"';
+
+  it.each([
+    ['tools/call', '{"id":1,"result":{}}', `{"id":1,"result":{${complete}}}`],
+    ['tools/call', '{"id":1,"result":{ "n":1.0 }}', `{"id":1,"result":{${complete}, "n":1.0 }}`],
+    ['tools/call', `{"result":{"n":1e2,${complete}},"id":1}`, `{"result":{"n":1e2,${complete}},"id":1}`],
+    // A type that the upstream's own era does not have is none.
+    [
+      'tools/call',
+      '{"id":1,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}}',
+      `{"id":1,"result":{${complete},"inputRequests":{"a":{"method":"roots/list"}}}}`,
+    ],
+    ['prompts/get', '{"id":1,"result":{"messages":[]}}', `{"id":1,"result":{${complete},"messages":[]}}`],
+    [
+      'resources/read',
+      '{"id":1,"result":{"contents":[]}}',
+      `{"id":1,"result":{${complete},"ttlMs":0,"cacheScope":"private","contents":[]}}`,
+    ],
+    [
+      'resources/read',
+      '{"id":1,"result":{"ttlMs":5.0,"contents":[]}}',
+      `{"id":1,"result":{${complete},"cacheScope":"private","ttlMs":5.0,"contents":[]}}`,
+    ],
+    ['tools/call', '{"id":1,"result":[1.0]}', '{"id":1,"result":[1.0]}'],
+    ['resources/read', '{"id":1,"error":{"code":-1,"message":"m"}}', '{"id":1,"error":{"code":-1,"message":"m"}}'],
+  ])('to %s gets the members that it lacks: %s', (method, text, expected) => {
+    expect(answered(method, text)).toBe(expected);
+  });
+});

@@ -1,0 +1,159 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type DualEra, startDualEra } from '../../../../../test/fixtures/dual-era.ts';
+import { type Everything, startEverything } from '../../../../../test/fixtures/everything.ts';
+import { type RawUpstreamOptions, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
+import { createTransport } from '../../http/client/client.ts';
+import type { ClientOptions } from './client.ts';
+import { probeEras } from './era-detection.ts';
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+function optionsFor(url: string): ClientOptions {
+  const transport = createTransport(url);
+  closers.push(() => transport.destroy());
+  return { transport, clientInfo: { name: 'sluice', version: '1.2.3' }, capabilities: {}, timeoutMs: 5_000 };
+}
+
+async function raw(options: RawUpstreamOptions) {
+  const upstream = await startRawUpstream(options);
+  closers.push(() => upstream.close());
+  return upstream;
+}
+
+const error = (status: number, code: number, data = '{}') =>
+  ({ kind: 'error', status, text: `{"code":${code},"message":"as told","data":${data}}` }) as const;
+
+describe('probeEras with real servers', () => {
+  let everything: Everything;
+  let dual: DualEra;
+  beforeAll(async () => {
+    [everything, dual] = await Promise.all([startEverything(), startDualEra()]);
+  });
+  afterAll(() => Promise.all([everything.close(), dual.close()]));
+
+  it('finds the legacy era alone', async () => {
+    const { legacy, modern, undecided } = await probeEras(optionsFor(everything.url));
+    expect(legacy?.protocolVersion).toBe('2025-11-25');
+    expect(JSON.parse(legacy?.identity ?? '')).toHaveProperty('serverInfo');
+    expect(undecided).toEqual([]);
+    expect(modern).toBeUndefined();
+    await legacy?.close();
+  });
+
+  it('finds both eras, and its session can be used and ended', async () => {
+    const { legacy, modern } = await probeEras(optionsFor(dual.url));
+    expect(legacy?.protocolVersion).toBe('2025-11-25');
+    expect(modern?.supportedVersions).toContain('2026-07-28');
+    expect(JSON.parse(modern?.identity ?? '')).toHaveProperty('capabilities');
+    expect(modern?.protocolVersion).toBe('2026-07-28');
+    expect(dual.sessions()).toBe(1);
+    expect(await legacy?.request('ping')).toMatchObject({ kind: 'result' });
+    await legacy?.close();
+    expect(dual.sessions()).toBe(0);
+  });
+});
+
+describe('probeEras', () => {
+  it('finds the modern era alone', async () => {
+    const upstream = await raw({ eras: ['modern'] });
+    const { legacy, modern, undecided } = await probeEras(optionsFor(upstream.url));
+    expect(modern?.supportedVersions).toEqual(['2026-07-28']);
+    expect(undecided).toEqual([]);
+    expect(legacy).toBeUndefined();
+    for (const { headers } of upstream.seen) expect(headers['x-service-hops']).toBe('1');
+  });
+
+  it.each([-32020, -32021])('takes %i as proof of a modern server that cannot be asked', async (code) => {
+    const upstream = await raw({ eras: ['modern'], scripts: { 'server/discover': error(400, code) } });
+    await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject({
+      kind: 'invalid',
+      message: expect.stringContaining(`speaks the modern era of MCP but cannot be asked: it answered server/discover`),
+    });
+  });
+
+  it('takes -32022 as proof, and names the versions when none of them is known', async () => {
+    const told = error(400, -32022, '{"supported":["2099-01-01","2098-01-01"]}');
+    const upstream = await raw({ eras: ['modern'], scripts: { 'server/discover': told } });
+    await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject({
+      kind: 'invalid',
+      message: expect.stringContaining('speaks only versions of MCP that are not known here: 2099-01-01, 2098-01-01'),
+    });
+  });
+
+  it.each([
+    [200, -32601],
+    [404, -32601],
+    [400, -32602],
+    [400, -32000],
+  ])('never takes HTTP %i with %i as proof of the modern era', async (status, code) => {
+    const upstream = await raw({ scripts: { 'server/discover': error(status, code) } });
+    const { legacy, modern, undecided } = await probeEras(optionsFor(upstream.url));
+    expect(legacy).toBeDefined();
+    expect(modern).toBeUndefined();
+    expect(undecided).toEqual([]);
+  });
+
+  it.each([401, 403, 429, 500, 503])('leaves an era undecided that is answered with HTTP %i', async (status) => {
+    const upstream = await raw({ scripts: { 'server/discover': error(status, -32022) } });
+    const { legacy, modern, undecided } = await probeEras(optionsFor(upstream.url));
+    expect(legacy).toBeDefined();
+    expect(modern).toBeUndefined();
+    expect(undecided).toMatchObject([{ era: 'modern', error: { kind: 'http', status } }]);
+  });
+
+  it.each([
+    [{ kind: 'http', status: 401, type: 'text/plain', body: '' } as const, { kind: 'http', status: 401 }],
+    [{ kind: 'http', status: 502, type: 'text/html', body: '<html>' } as const, { kind: 'http', status: 502 }],
+    [{ kind: 'cut' } as const, { kind: 'dropped' }],
+    [
+      { kind: 'http', status: 200, type: 'text/html', body: '<html>' } as const,
+      { kind: 'invalid', message: expect.stringContaining('speaks neither era of MCP') },
+    ],
+    [
+      { kind: 'http', status: 404, type: 'text/plain', body: '' } as const,
+      { kind: 'invalid', message: expect.stringMatching(/speaks neither era of MCP: it answered with HTTP 404/) },
+    ],
+  ])('gives no verdict when everything is answered with %j', async (fault, expected) => {
+    const upstream = await raw({});
+    upstream.fault = fault;
+    await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject(expected);
+  });
+
+  it('gives no verdict when nothing listens', async () => {
+    await expect(probeEras(optionsFor('http://127.0.0.1:9/mcp'))).rejects.toMatchObject({ kind: 'refused' });
+  });
+
+  it('does not wait long for an era that stays silent when the other has answered', async () => {
+    const upstream = await raw({ scripts: { 'server/discover': { kind: 'silence' } } });
+    const { legacy, undecided } = await probeEras(optionsFor(upstream.url), true, 50);
+    expect(undecided).toMatchObject([{ era: 'modern', error: { kind: 'timeout' } }]);
+    expect(await legacy?.request('ping')).toMatchObject({ kind: 'result' });
+  });
+
+  it('refuses a protocol version that it does not know', async () => {
+    const initialize = '{"protocolVersion":"2042-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}';
+    const upstream = await raw({ eras: ['legacy'], scripts: { initialize } });
+    await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject({
+      kind: 'invalid',
+      message: expect.stringContaining('protocol version 2042-01-01'),
+    });
+  });
+});
+
+describe('while no legacy client is there', () => {
+  it('a modern upstream is spared the legacy era', async () => {
+    const upstream = await raw({});
+    const { legacy, modern, askedLegacy } = await probeEras(optionsFor(upstream.url), false);
+    expect([legacy, modern?.era, askedLegacy]).toEqual([undefined, 'modern', false]);
+    expect(upstream.count('initialize')).toBe(0);
+  });
+
+  it('one that does not prove to be modern is asked for it all the same', async () => {
+    const upstream = await raw({ eras: ['legacy'] });
+    const { legacy, askedLegacy } = await probeEras(optionsFor(upstream.url), false);
+    expect([legacy?.era, askedLegacy]).toEqual(['legacy', true]);
+  });
+});

@@ -1,0 +1,200 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { createTransport } from '../../http/client/client.ts';
+import { UpstreamError } from '../../http/client/errors.ts';
+import { type ExchangeRequest, exchange } from './rpc-request.ts';
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  vi.useRealTimers();
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+type Handle = (response: ServerResponse, request: IncomingMessage, body: string) => void;
+
+/** Sends one request to a server that answers as told. */
+async function ask(handle: Handle, request: Partial<ExchangeRequest> = {}, maxBytes?: number) {
+  const server = createServer(async (incoming, response) => {
+    let body = '';
+    for await (const chunk of incoming) body += chunk;
+    handle(response, incoming, body);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  const transport = createTransport(`http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/mcp`);
+  closers.push(
+    () => transport.destroy(),
+    () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  );
+  const message = '{"jsonrpc":"2.0","id":7,"method":"tools/list"}';
+  return exchange(transport, { message, id: 7, headers: [], timeoutMs: 5_000, ...request }, maxBytes);
+}
+
+function json(body: string, status = 200): Handle {
+  return (response) => response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+}
+
+function stream(...parts: string[]): Handle {
+  return (response) => {
+    response.writeHead(200, { 'Content-Type': 'Text/Event-Stream; charset=utf-8' });
+    for (const part of parts) response.write(part);
+    response.end();
+  };
+}
+
+describe('exchange', () => {
+  it('resolves with the exact text of a JSON answer, its session and its parsed form', async () => {
+    const text = '{ "id":7, "result":{"n":1.0,"big":9223372036854775807,"t":"\\u00e9"},"jsonrpc":"2.0"}';
+    let seen: IncomingMessage | undefined;
+    const answer = await ask(
+      (response, request, body) => {
+        seen = request;
+        expect(body).toBe('{"jsonrpc":"2.0","id":7,"method":"tools/list"}');
+        response.writeHead(200, { 'content-type': 'application/json', 'Mcp-Session-Id': 's-1' }).end(text);
+      },
+      { headers: ['x-extra', '1'] },
+    );
+    expect(answer).toMatchObject({ status: 200, sessionId: 's-1', response: text });
+    expect(answer.outcome).toMatchObject({ kind: 'result', result: { t: 'é' } });
+    expect(seen?.headers).toMatchObject({
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'x-extra': '1',
+    });
+  });
+
+  it('picks the answer out of an event stream, past notifications and requests', async () => {
+    const answer = await ask(
+      stream(
+        'id: prime\ndata:\n\n',
+        ': ping\n\nevent: message\ndata: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1.0}}\n\n',
+        'data: {"jsonrpc":"2.0","id":7,"method":"roots/list"}\n\n',
+        'data: {"jsonrpc":"2.0","id":"7","result":{}}\n\ndata: {"jsonrpc":"2.0","id":8,"result":{}}\n\n',
+        'data: {"jsonrpc":"2.0","id":7,"resu',
+        'lt":{"ok":1.0}}\n\ndata: late and not JSON\n\n',
+      ),
+    );
+    expect(answer.response).toBe('{"jsonrpc":"2.0","id":7,"result":{"ok":1.0}}');
+  });
+
+  it('finds the answer in an array, as version 2025-03-26 may send', async () => {
+    const answer = await ask(
+      stream('data: [{"jsonrpc":"2.0","method":"notifications/x"}, {"jsonrpc":"2.0","id":7,"result":{"a":1.0}} ]\n\n'),
+    );
+    expect(answer.response).toBe('{"jsonrpc":"2.0","id":7,"result":{"a":1.0}}');
+  });
+
+  it('does not wait for a stream to end after the answer, and ends it', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const left = Promise.withResolvers<void>();
+    const answer = await ask((response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.on('close', () => left.resolve());
+      response.write('data: {"jsonrpc":"2.0","id":7,"result":{}}\n\n');
+    });
+    expect(answer.outcome?.kind).toBe('result');
+    vi.advanceTimersByTime(1_000);
+    await left.promise;
+  });
+
+  it('takes any success status as the answer to a notification', async () => {
+    const answer = await ask((response) => response.writeHead(202).end(), {
+      message: '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+      id: undefined,
+    });
+    expect(answer).toMatchObject({ status: 202 });
+    expect(answer.response).toBeUndefined();
+  });
+
+  it.each([
+    ['with the id', 404, '{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no","data":{"a":1}}}', -32601],
+    ['without an id', 400, '{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"no"}}', -32020],
+    ['in a success', 200, '{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no"}}', -32602],
+  ])('resolves with the JSON-RPC error of an answer %s', async (_what, status, body, code) => {
+    const answer = await ask(json(body, status));
+    expect(answer).toMatchObject({ status, response: body, outcome: { kind: 'error', code } });
+  });
+
+  const rpcError = '{"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"busy\\nnow"}}';
+  it.each<[string, Handle, string, string]>([
+    ['401 with a JSON-RPC error', json(rpcError, 401), 'http', 'answered with HTTP 401: busy now'],
+    ['403', json('', 403), 'http', 'answered with HTTP 403'],
+    ['429', json(rpcError, 429), 'http', 'HTTP 429'],
+    ['503', json(rpcError, 503), 'http', 'HTTP 503'],
+    ['404 without JSON-RPC', json('not found', 404), 'http', 'HTTP 404'],
+    ['an endless error page', json('x'.repeat(1_000_000), 500), 'http', 'HTTP 500'],
+    ['text that is not JSON', json('{"jsonrpc"'), 'invalid', 'not JSON'],
+    ['the answer to another request', json('{"jsonrpc":"2.0","id":8,"result":{}}'), 'invalid', 'not the JSON-RPC'],
+    ['no answer', (response) => response.writeHead(202).end(), 'invalid', 'without answering it (HTTP 202)'],
+    [
+      'a web page',
+      (response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<html>'),
+      'invalid',
+      'answered with text/html',
+    ],
+    ['an event that is not JSON', stream('data: {"jsonrpc"\n\n'), 'invalid', 'an event that is not JSON'],
+    ['a stream without the answer', stream(': hi\n\n'), 'dropped', 'ended the event stream before the answer'],
+    ['half an event', stream('data: {"jsonrpc":"2.0","id":7,"result":{}}\n'), 'dropped', 'ended the event stream'],
+    [
+      'a stream cut off',
+      (response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        response.write('data: {"jsonrpc":"2.0"', () => response.destroy());
+      },
+      'dropped',
+      'closed the connection',
+    ],
+  ])('rejects %s', async (_what, handle, kind, message) => {
+    const error: unknown = await ask(handle).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(UpstreamError);
+    expect(error).toMatchObject({ kind, message: expect.stringContaining(message) });
+  });
+
+  it.each([
+    ['a body', json(`{"jsonrpc":"2.0","id":7,"result":{"x":"${'x'.repeat(2000)}"}}`)],
+    ['an event', stream(`data: ${'x'.repeat(2000)}`)],
+    ['a stream of small events', stream(...Array.from({ length: 100 }, () => 'data: {"method":"n"}\n\n'))],
+  ])('rejects %s over the limit', async (_what, handle) => {
+    await expect(ask(handle, {}, 1000)).rejects.toMatchObject({ kind: 'too-large' });
+  });
+
+  it('ends the upstream request when the time is up', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const arrived = Promise.withResolvers<void>();
+    const left = Promise.withResolvers<void>();
+    const asked = ask(
+      (response) => {
+        response.on('close', () => left.resolve());
+        arrived.resolve();
+      },
+      { timeoutMs: 400 },
+    );
+    await arrived.promise;
+    vi.advanceTimersByTime(400);
+    await expect(asked).rejects.toMatchObject({
+      kind: 'timeout',
+      message: expect.stringContaining('did not answer within 0.4 s'),
+    });
+    await left.promise;
+  });
+
+  it('ends the upstream request when the caller gives up, before and while it runs', async () => {
+    const left = Promise.withResolvers<void>();
+    const caller = new AbortController();
+    const asked = ask(
+      (response) => {
+        response.on('close', () => left.resolve());
+        caller.abort(new Error('stopping'));
+      },
+      { signal: caller.signal },
+    );
+    await expect(asked).rejects.toMatchObject({ kind: 'aborted', cause: { message: 'stopping' } });
+    await left.promise;
+    await expect(ask(() => expect.unreachable(), { signal: caller.signal })).rejects.toMatchObject({ kind: 'aborted' });
+  });
+});

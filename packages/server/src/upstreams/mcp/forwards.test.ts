@@ -1,0 +1,115 @@
+import { afterEach, expect, it } from 'vitest';
+import { toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
+import { startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
+import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
+import { ClientProfiles } from '../../mcp/client-profile.ts';
+import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
+import { addForward } from '../../registry/operations-topology.ts';
+import { Registry } from '../../registry/registry.ts';
+import { memoryStore } from '../../registry/store/store.ts';
+import { createLogger } from '../../telemetry/log.ts';
+import { Forwards } from './forwards.ts';
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function start() {
+  const registry = new Registry(memoryStore());
+  await registry.load();
+  const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
+  const clientInfo = { name: 'sluice', title: 'Sluice', version: '9.9' };
+  const forwards = new Forwards({ registry, log, clientInfo, healthCheckIntervalMs: 0 });
+  closers.push(
+    () => registry.close(),
+    () => forwards.close(),
+  );
+  return { registry, forwards };
+}
+
+function input(name: string, address: string) {
+  return { name, address, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
+}
+
+it('a forward’s state is pending before the first run of a start', async () => {
+  const { registry, forwards } = await start();
+  await registry.commit((draft) => addForward(draft, input('a', 'http://127.0.0.1:9/mcp')));
+  expect(forwards.status('a')).toEqual({ available: false, statusMessage: 'discovery pending' });
+  await forwards.add(input('b', 'http://127.0.0.1:9/mcp'));
+  expect(forwards.status('b')).toEqual({ available: false, statusMessage: expect.stringContaining('refused') });
+});
+
+it('discovery tells upstreams of both eras who we are', async () => {
+  const upstream = await startRawUpstream();
+  closers.push(() => upstream.close());
+  const { forwards } = await start();
+  forwards.legacySeen();
+  await forwards.add(input('a', upstream.url));
+  const clientInfo = { name: 'sluice', title: 'Sluice', version: '9.9' };
+  expect(upstream.seen.find(({ method }) => method === 'initialize')?.params).toMatchObject({ clientInfo });
+  expect(upstream.seen.find(({ method }) => method === 'server/discover')?.params).toMatchObject({
+    _meta: { 'io.modelcontextprotocol/clientInfo': clientInfo },
+  });
+});
+
+it('an upstream of both eras is asked for the legacy one when the first legacy client is there, who waits for it', async () => {
+  const upstream = await startRawUpstream();
+  upstream.scripts['tools/list'] = toolList(toolText('a'));
+  closers.push(() => upstream.close());
+  const { registry, forwards } = await start();
+  const eras = () => registry.current.forwards.get('a')?.catalogues.map(({ era }) => era);
+  const profiles = new ClientProfiles(registry, { name: 'sluice', title: 'Sluice', version: '9.9' });
+  await forwards.add(input('a', upstream.url));
+  expect(forwards.admit(profiles.of('modern', {}))).toBeUndefined();
+  expect([upstream.count('initialize'), eras()]).toEqual([0, ['modern', 'modern']]);
+  forwards.legacySeen();
+  await forwards.admit(profiles.of('legacy', {}));
+  expect(eras()).toEqual(expect.arrayContaining(['legacy', 'modern']));
+  expect(forwards.upstream('a')?.eras).toEqual(new Set(['legacy', 'modern']));
+  const asked = upstream.count('initialize');
+  forwards.legacySeen();
+  expect(forwards.admit(profiles.of('legacy', {}))).toBeUndefined();
+  expect(upstream.count('initialize')).toBe(asked);
+});
+
+it('two clients that declare the same new capabilities at once both get the list for them', async () => {
+  const gate = Promise.withResolvers<void>();
+  const upstream = await startRawUpstream({ eras: ['legacy'] });
+  const askers = new Set<string>();
+  upstream.scripts.initialize = async ({ params }) => {
+    if (JSON.stringify(params.capabilities) === '{"sampling":{}}') {
+      askers.add('sampling');
+      await gate.promise;
+    }
+    return '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}';
+  };
+  upstream.scripts['tools/list'] = toolList(toolText('a'));
+  closers.push(() => upstream.close());
+  const { registry, forwards } = await start();
+  await forwards.add(input('a', upstream.url));
+  const profiles = new ClientProfiles(registry, { name: 'sluice', title: 'Sluice', version: '9.9' });
+  const one = forwards.admit(profiles.of('legacy', { sampling: {} }));
+  const other = forwards.admit(profiles.of('legacy', { sampling: {} }));
+  gate.resolve();
+  for (const snapshot of await Promise.all([one, other])) {
+    const known = snapshot?.forwards.get('a')?.catalogues.map(({ key }) => key);
+    expect(known).toContain('legacy:{"sampling":{}}');
+  }
+  expect(askers.size).toBe(1);
+  expect(forwards.admit(profiles.of('legacy', { sampling: {} }))).toBeUndefined();
+});
+
+it('an address that a tool names is that of the first forward there, and has connections of its own when there is none', async () => {
+  const { forwards } = await start();
+  const address = 'http://127.0.0.1:9/mcp';
+  const own = forwards.upstreamAt(address);
+  expect(forwards.upstreamAt(address)).toBe(own);
+  await forwards.add(input('a', address));
+  await forwards.add(input('b', address));
+  expect(forwards.upstreamAt(address)).toBe(forwards.upstream('a'));
+  await forwards.remove('a');
+  expect(forwards.upstreamAt(address)).toBe(forwards.upstream('b'));
+  await forwards.remove('b');
+  expect(forwards.upstreamAt(address)).toBe(own);
+});

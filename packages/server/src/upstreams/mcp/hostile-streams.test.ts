@@ -1,0 +1,39 @@
+import { expect, it } from 'vitest';
+import { post, reply } from '../../../../../test/fixtures/raw-client.ts';
+import { errorOf, relayTests } from '../../../testing/relay.ts';
+
+const { register, upstreamWith } = relayTests();
+
+const RESULT = '{"content":[{"type":"text","text":"done"}]}';
+const ask = (id: number) => `{"jsonrpc":"2.0","id":"s${id}","method":"roots/list"}`;
+
+const CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}';
+
+/** A call without a session: its client cannot be asked. */
+async function callWith(before: readonly string[]) {
+  const upstream = await upstreamWith({ 'tools/call': { kind: 'result', text: RESULT, before } }, { eras: ['legacy'] });
+  return { upstream, answer: await post(await register(upstream.url), CALL) };
+}
+
+it('messages in an array are taken one by one, arrays in it are no messages, however deep', async () => {
+  const { answer } = await callWith(['[{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info"}}]']);
+  expect(reply(answer)).toContain('"text":"done"');
+
+  const deep = '['.repeat(4_000) + ']'.repeat(4_000);
+  const began = performance.now();
+  expect(errorOf((await callWith([deep])).answer)).toMatchObject({
+    code: -32603,
+    message: expect.stringContaining('no JSON-RPC message'),
+  });
+  expect(performance.now() - began).toBeLessThan(5_000);
+});
+
+it('an upstream that goes on asking a client that cannot be asked loses the call', async () => {
+  const few = await callWith([ask(1), ask(2)]);
+  expect(reply(few.answer)).toContain('"text":"done"');
+  await expect.poll(() => few.upstream.seen.filter(({ body }) => body.includes('-32601')).length).toBe(2);
+
+  const { upstream, answer } = await callWith(Array.from({ length: 100 }, (_, index) => ask(index)));
+  expect(errorOf(answer).message).toContain('goes on asking');
+  expect(upstream.seen.filter(({ body }) => body.includes('-32601')).length).toBeLessThanOrEqual(16);
+});

@@ -1,0 +1,180 @@
+import { describe, expect, it } from 'vitest';
+import { freePort } from '../../../../../../test/fixtures/free-port.ts';
+import { messages, modernClient, post, reply } from '../../../../../../test/fixtures/raw-client.ts';
+import type { Seen } from '../../../../../../test/fixtures/raw-upstream/message.ts';
+import { LIST_END } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
+import { client, eras, errorOf, lastCall, relayTests } from '../../../../testing/relay.ts';
+import { callHeaders, callText } from '../../../../testing/streamer.ts';
+
+const relay = relayTests();
+const { register, streamer, upstreamWith } = relay;
+
+/** Members of the `_meta` that a request arrived with. */
+function metaOf(seen: Seen): Record<string, unknown> {
+  const meta = seen.params._meta;
+  return typeof meta === 'object' && meta !== null ? { ...meta } : {};
+}
+
+describe.each(eras)('the name of what a %s client calls', (era) => {
+  it('has the forward’s prefix here and not upstream, wherever else the same text stands', async () => {
+    const upstream = await upstreamWith({
+      'prompts/list': `{"prompts":[{"name":"p"}],${LIST_END}`,
+      'prompts/get': '{"messages":[],"resultType":"complete"}',
+    });
+    const caller = await client(era, await register(upstream.url, { prefix: 'crm.' }));
+    expect(reply(await caller.call('tools/list'))).toContain('"name":"crm.a"');
+
+    const params =
+      '{ "arguments" : {"name":"crm.a", "n" : 1.0, "name":"twice"} , "n\\u0061me"\t: "crm.a" , "x":[9223372036854775807]}';
+    expect(reply(await caller.call('tools/call', params, { 'mcp-name': 'crm.a' }))).toContain('"text":"done"');
+    expect(lastCall(upstream).params.name).toBe('a');
+    expect(lastCall(upstream).body).toContain('{"name":"crm.a", "n" : 1.0, "name":"twice"}');
+    expect(lastCall(upstream).body).toContain('"n\\u0061me"\t: "a" , "x":[9223372036854775807]');
+
+    await caller.call('tools/call', '{"name":"crm.grüße"}');
+    expect(lastCall(upstream).params.name).toBe('grüße');
+    expect(reply(await caller.call('prompts/get', '{"name":"crm.p"}'))).toContain('"messages":[]');
+    expect(lastCall(upstream, 'prompts/get').params.name).toBe('p');
+    expect(errorOf(await caller.call('tools/call', '{"name":"a"}'))).toEqual({
+      code: -32602,
+      message: 'tool not found: a',
+    });
+  });
+
+  it('is the operator’s here and the upstream’s there', async () => {
+    const upstream = await upstreamWith();
+    const url = await register(upstream.url);
+    const namespace = new URL(url).pathname.split('/')[1];
+    const renamed = await relay.service.manage('PUT', `/tools/a?namespace=${namespace}`, {
+      name: 'überweisen "jetzt"',
+      description: 'd',
+      uri: upstream.url,
+      toolType: 'mcp-forward',
+      input_schema: { type: 'object' },
+    });
+    expect(renamed.status).toBe(200);
+    const caller = await client(era, url);
+    expect(reply(await caller.call('tools/call', '{"name":"überweisen \\"jetzt\\"","arguments":{}}'))).toContain(
+      'done',
+    );
+    expect(lastCall(upstream).params).toMatchObject({ name: 'a', arguments: {} });
+  });
+});
+
+describe.each(eras)('what a %s client sends besides', (era) => {
+  it('reaches the upstream, known or not, but for id and progress token', async () => {
+    const upstream = await upstreamWith();
+    const url = await register(upstream.url);
+    const meta = '"progressToken":"mine","example.com/x":{"n":1e400},"traceparent":"00-1"';
+    const caller = await client(era, url, meta);
+    const params =
+      era === 'legacy' ? `{"name":"a","_meta":{${meta}},"task":{"ttl":1}}` : '{"name":"a","task":{"ttl":1}}';
+    await caller.call('tools/call', params);
+    const call = lastCall(upstream);
+    expect(call.era).toBe(era);
+    expect(call.body).toContain('"example.com/x":{"n":1e400},"traceparent":"00-1"');
+    expect(call.params.task).toEqual({ ttl: 1 });
+    expect(metaOf(call).progressToken).toBe(Number(call.id));
+  });
+
+  it('has ids and tokens of its own upstream, however alike they are here', async () => {
+    const upstream = await streamer();
+    const url = await register(upstream.url);
+    const texts = ['"same"', '"same"', '7', '7.0'].map((token) => callText(era, `"progressToken":${token}`));
+    const answers = texts.map((text) => post(url, text, callHeaders(era)));
+    await expect.poll(() => upstream.calls.length).toBe(4);
+    expect(new Set(upstream.calls.map(({ id }) => id)).size).toBe(4);
+    expect(new Set(upstream.calls.map(({ progressToken }) => progressToken)).size).toBe(4);
+    for (const call of upstream.calls) {
+      call.begin();
+      call.progress(1);
+      call.end('x');
+    }
+    const tokens = (await Promise.all(answers)).map((answer) => {
+      expect(messages(answer)).toHaveLength(2);
+      expect(JSON.parse(reply(answer)).id).toBe('c');
+      return /"progressToken":([^,]*),/.exec(messages(answer)[0] ?? '')?.[1];
+    });
+    expect(tokens).toEqual(['"same"', '"same"', '7', '7.0']);
+  });
+
+  it('brings progress to the call whose token it carries, on whichever stream it comes', async () => {
+    const upstream = await streamer();
+    const url = await register(upstream.url);
+    const begin = async (token: number) => {
+      const arrived = upstream.next();
+      const answered = post(url, callText(era, `"progressToken":${token}`), callHeaders(era));
+      const call = await arrived;
+      call.begin();
+      return { call, answered };
+    };
+    const one = await begin(1);
+    const two = await begin(2);
+    const params = `{"progressToken":${two.call.progressToken},"progress":1.0}`;
+    one.call.event(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
+    one.call.end('x');
+    expect(messages(await one.answered)).toHaveLength(1);
+    two.call.progress(2);
+    two.call.end('x');
+    const seen = messages(await two.answered).map((text) => JSON.parse(text).params?.progress);
+    expect(seen.filter((progress) => progress !== undefined)).toEqual([1, 2]);
+  });
+
+  it('brings no progress that was not asked for', async () => {
+    const upstream = await streamer();
+    const url = await register(upstream.url);
+    const arrived = upstream.next();
+    const answer = post(url, callText(era), callHeaders(era));
+    const call = await arrived;
+    call.begin();
+    for (const token of ['"other"', call.id]) {
+      call.event(
+        `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${token},"progress":1}}`,
+      );
+    }
+    call.end('x');
+    expect(messages(await answer)).toEqual([expect.stringContaining('"result"')]);
+  });
+});
+
+describe('an upstream that is out of reach', () => {
+  it.each([
+    ['tools/call', '{"name":"a"}', 'forwarded tool call failed'],
+    ['prompts/get', '{"name":"p"}', 'forwarded prompt get failed'],
+    ['resources/read', '{"uri":"test://r"}', 'forwarded resource read failed'],
+  ])('fails %s in the words of the method, with its address', async (method, params, words) => {
+    const upstream = await upstreamWith(
+      {
+        'prompts/list': `{"prompts":[{"name":"p"}],${LIST_END}`,
+        'resources/list': `{"resources":[{"uri":"test://r","name":"r"}],${LIST_END}`,
+      },
+      { port: await freePort() },
+    );
+    const url = await register(upstream.url);
+    await upstream.down();
+    const answer = await modernClient(url).call(method, params);
+    expect([answer.status, errorOf(answer)]).toEqual([
+      200,
+      { code: -32603, message: expect.stringContaining(`${words}: upstream ${upstream.url} refused the connection`) },
+    ]);
+  });
+
+  it('is named without the credentials in its address', async () => {
+    const port = await freePort();
+    const namespace = 'hidden';
+    await relay.service.register('tools', {
+      name: 'hidden',
+      namespace,
+      description: '',
+      uri: `http://user:secret@127.0.0.1:${port}/mcp?key=secret`,
+      toolType: 'x',
+      input_schema: {},
+    });
+    const { message } = errorOf(
+      await modernClient(relay.service.url(namespace)).call('tools/call', '{"name":"hidden"}'),
+    );
+    expect(message).toContain(`http://127.0.0.1:${port}/mcp refused`);
+    expect(message).not.toContain('secret');
+    expect(relay.service.log.join('')).not.toContain('secret');
+  });
+});

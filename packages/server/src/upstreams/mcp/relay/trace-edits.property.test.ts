@@ -1,0 +1,168 @@
+import { applyEdits } from '@sluice/protocol/json/edit';
+import { members } from '@sluice/protocol/json/scan';
+import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type TraceContext, traceParent } from '../../../telemetry/tracing/trace-context.ts';
+import { ENVELOPE, modernEnvelope, RETRY, withoutEnvelope } from '../era-translation/messages.ts';
+import { requestEdits, traceEdits, withTrace } from './request-rewrite.ts';
+
+// Whatever a client has in its `_meta`: the trace is put in once, and nothing else changes by a byte.
+
+const TRACED = ['traceparent', 'tracestate'];
+const space = fc.constantFrom('', ' ', '\n\t', '\r\n ');
+const value = fc.oneof(
+  fc.json({ maxDepth: 2 }),
+  fc.constantFrom('12345678901234567890', '1.0', '{ }', '[ 1 ,2]', '"}"', '"\\u0022,\\u007d"', '{"traceparent":1}'),
+);
+/** JSON text of an object of these members, with blanks wherever some may be. */
+const objectOf = (given: fc.Arbitrary<readonly (readonly [string, string])[]>) =>
+  fc
+    .tuple(given, fc.array(space, { minLength: 4, maxLength: 4 }))
+    .map(([pairs, [a = '', b = '', c = '', d = '']]) =>
+      pairs.length === 0 ? `{${a}}` : `{${pairs.map(([key, text]) => `${a}${key}${b}:${c}${text}${d}`).join(',')}}`,
+    );
+const key = fc.oneof(
+  { weight: 4, arbitrary: fc.constantFrom('"traceparent"', '"tracestate"', '"tracepare\\u006et"', '"progressToken"') },
+  { weight: 1, arbitrary: fc.constantFrom('"baggage"', '"__proto__"', '""', ...ENVELOPE.map((each) => `"${each}"`)) },
+  { weight: 1, arbitrary: fc.string().map((text) => JSON.stringify(text)) },
+);
+const meta = fc.oneof(
+  { weight: 4, arbitrary: objectOf(fc.array(fc.tuple(key, value), { maxLength: 6 })) },
+  { weight: 1, arbitrary: fc.constantFrom('null', '5', '[]', '"{}"') },
+);
+/** Params of a call, in any order, with what else there may be among them. */
+const params = objectOf(
+  fc
+    .record(
+      {
+        '"arguments"': value,
+        '"_meta"': meta,
+        '"requestState"': fc.constant('"s"'),
+        '"traceparent"': value,
+        '"x"': value,
+      },
+      { requiredKeys: [] },
+    )
+    .map((given) => [['"name"', '"tool"'], ...Object.entries(given)] as [string, string][])
+    .chain((pairs) => fc.shuffledSubarray(pairs, { minLength: pairs.length })),
+);
+const context: fc.Arbitrary<TraceContext> = fc.record({
+  traceId: fc.constant('0af7651916cd43dd8448eb211c80319c'),
+  spanId: fc.constant('b7ad6b7169203331'),
+  sampled: fc.boolean(),
+  state: fc.option(fc.constantFrom('a=1', 'a="\\"'), { nil: undefined }),
+});
+
+/** A request with these params; `undefined`: without any. */
+function requestOf(text: string | undefined): RequestMessage {
+  const whole = `{ "jsonrpc":"2.0","id":1,"method":"tools/call"${text === undefined ? '' : `,"params":${text}`} }`;
+  const message = parseMessage(Buffer.from(whole));
+  if (message.kind !== 'request') throw new Error(`a ${message.kind}`);
+  return message;
+}
+
+type Pairs = readonly (readonly [string, string])[];
+/** Names and texts of the members of an object. */
+const pairsOf = (text: string): Pairs =>
+  [...members(text)].map(({ key: name, start, end }) => [name, text.slice(start, end)]);
+const without = (pairs: Pairs, names: readonly string[]): Pairs => pairs.filter(([name]) => !names.includes(name));
+const textOf = (pairs: Pairs, name: string): string => pairs.findLast(([each]) => each === name)?.[1] ?? '';
+
+/** The params, of which is known that they are valid JSON, and that nothing but they has changed in the message. */
+function paramsOf(message: RequestMessage, edited: string): Pairs {
+  JSON.parse(edited);
+  expect(without(pairsOf(edited), ['params'])).toEqual(without(pairsOf(message.text), ['params']));
+  return pairsOf(textOf(pairsOf(edited), 'params'));
+}
+
+/** What the trace is said to be, as members of `_meta`. */
+function said(trace: TraceContext): Pairs {
+  const parent = ['traceparent', JSON.stringify(traceParent(trace))] as const;
+  return trace.state === undefined ? [parent] : [parent, ['tracestate', JSON.stringify(trace.state)]];
+}
+
+/** What stays of the client's own. */
+function kept({ text }: RequestMessage, names: readonly string[]): Pairs {
+  const own = textOf(pairsOf(textOf(pairsOf(text), 'params')), '_meta');
+  return own.startsWith('{') ? without(pairsOf(own), names) : [];
+}
+
+describe('the trace of a call', () => {
+  it('is put into its _meta, in the place of the one that was there', () => {
+    fc.assert(
+      fc.property(params, context, fc.boolean(), (given, trace, renamed) => {
+        const message = requestOf(given);
+        const { edits, progressToken } = requestEdits(message, renamed ? 'renamed "tool"' : 'tool');
+        const token = progressToken ? [{ ...progressToken, text: '7' }] : [];
+        const sent = paramsOf(message, applyEdits(message.text, [...edits, ...token, ...traceEdits(message, trace)]));
+        const before = pairsOf(given);
+        expect(without(sent, ['_meta', 'name'])).toEqual(without(before, ['_meta', 'name']));
+        expect(sent.filter(([name]) => name === 'name')).toEqual([
+          ['name', renamed ? '"renamed \\"tool\\""' : '"tool"'],
+        ]);
+        expect(sent.filter(([name]) => name === '_meta')).toHaveLength(1);
+        const metadata = pairsOf(textOf(sent, '_meta'));
+        // Of two tokens it is the last one that counts.
+        const ours = kept(message, TRACED).map(([name, text], index, all) => {
+          const counts = index === all.findLastIndex(([each]) => each === 'progressToken');
+          return [name, counts && progressToken ? '7' : text];
+        });
+        expect(metadata).toEqual([...said(trace), ...ours]);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('goes with the call to an upstream of the other era', () => {
+    const facts = { clientInfo: { name: 'c' }, capabilities: {}, logLevel: undefined };
+    fc.assert(
+      fc.property(params, context, (given, trace) => {
+        const message = requestOf(given);
+        const removed = [...TRACED, ...ENVELOPE];
+        const before = without(pairsOf(given), ['_meta', ...RETRY]);
+
+        const legacy = paramsOf(message, applyEdits(message.text, withoutEnvelope(message, trace)));
+        expect(without(legacy, ['_meta'])).toEqual(before);
+        expect(legacy).toHaveLength(before.length + 1);
+        expect(pairsOf(textOf(legacy, '_meta'))).toEqual([...said(trace), ...kept(message, removed)]);
+
+        const modern = paramsOf(message, applyEdits(message.text, modernEnvelope(message, { ...facts, trace })));
+        expect(without(modern, ['_meta'])).toEqual(before);
+        expect(modern).toHaveLength(before.length + 1);
+        const metadata = pairsOf(textOf(modern, '_meta'));
+        expect(without(metadata, ENVELOPE)).toEqual([...said(trace), ...kept(message, removed)]);
+        expect(new Set(metadata.slice(0, 3).map(([name]) => name))).toEqual(new Set(ENVELOPE.slice(0, 3)));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('is put into a call without params', () => {
+    const message = requestOf(undefined);
+    const trace = {
+      traceId: '0af7651916cd43dd8448eb211c80319c',
+      spanId: 'b7ad6b7169203331',
+      sampled: true,
+      state: 'a=1',
+    };
+    for (const edits of [traceEdits(message, trace), withoutEnvelope(message, trace)]) {
+      expect(JSON.parse(applyEdits(message.text, edits)).params).toEqual({
+        _meta: { traceparent: traceParent(trace), tracestate: 'a=1' },
+      });
+    }
+    expect(withoutEnvelope(message)).toEqual([]);
+  });
+
+  it('takes the place of the headers that its client has sent', () => {
+    const trace = {
+      traceId: '0af7651916cd43dd8448eb211c80319c',
+      spanId: 'b7ad6b7169203331',
+      sampled: false,
+      state: undefined,
+    };
+    const own = ['x-a', 'traceparent', 'traceparent', 'a', 'tracestate', 'b', 'baggage', 'c'];
+    const headers = ['x-a', 'traceparent', 'baggage', 'c', 'traceparent', traceParent(trace)];
+    expect(withTrace(own, trace)).toEqual(headers);
+  });
+});

@@ -1,0 +1,98 @@
+import { expect, it } from 'vitest';
+import { startDualEra } from '../../../../../test/fixtures/dual-era.ts';
+import { modernClient, reply } from '../../../../../test/fixtures/raw-client.ts';
+import { LIST_END, textResultText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
+import type { RawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
+import { AskableClient, resultText } from '../../../testing/askable-client.ts';
+import { declaring } from '../../../testing/declaring.ts';
+import { liveTests } from '../../../testing/live.ts';
+import { sessionClient } from '../../../testing/session-client.ts';
+
+const { onEnd, register, upstreamWith } = liveTests();
+
+const LEVELS = ['error', 'info', 'debug'];
+const wanting = (level: string) => `"io.modelcontextprotocol/logLevel":"${level}"`;
+
+/** A legacy upstream that logs and has a resource to subscribe to. */
+function logging(scripts: RawUpstream['scripts'] = {}): Promise<RawUpstream> {
+  return upstreamWith(
+    {
+      ...declaring('{"tools":{},"resources":{"subscribe":true},"logging":{}}'),
+      'resources/list': `{"resources":[{"uri":"test://a","name":"a"}],${LIST_END}`,
+      'resources/subscribe': '{}',
+      'resources/unsubscribe': '{}',
+      ...scripts,
+    },
+    { eras: ['legacy'] },
+  );
+}
+
+/** The ids of the requests that a legacy upstream was sent in each session, and the methods. */
+function bySession({ seen }: RawUpstream): { readonly ids: readonly unknown[]; readonly methods: readonly string[] }[] {
+  const sessions = new Map<string, { ids: unknown[]; methods: string[] }>();
+  for (const { session, id, method } of seen) {
+    if (session === undefined || id === undefined || method === undefined) continue;
+    const requests = sessions.get(session) ?? { ids: [], methods: [] };
+    sessions.set(session, requests);
+    requests.ids.push(id);
+    requests.methods.push(method);
+  }
+  return [...sessions.values()];
+}
+
+function expectNoIdTwice(upstream: RawUpstream): void {
+  for (const { ids } of bySession(upstream)) expect(ids).toEqual([...new Set(ids)]);
+}
+
+it('a slow call, and another one with a log level in the same session, are both answered by a server of the SDK', async () => {
+  const upstream = await startDualEra({ eras: 'legacy' });
+  onEnd(upstream.close);
+  const url = await register(upstream.url);
+  const counted = async (level: string) => {
+    const answer = await modernClient(url, '{}', wanting(level)).call('tools/call', '{"name":"session_counter"}');
+    return JSON.parse(reply(answer)).result.content[0].text;
+  };
+  expect(await counted('error')).toBe('1');
+  const caller = modernClient(url);
+  const slow = caller.call('tools/call', '{"name":"slow","arguments":{"ms":700}}');
+  // By the time that this is answered, the slow call has been sent.
+  await caller.call('tools/list');
+  // It is the same session: it counts on.
+  expect(await counted('debug')).toBe('2');
+  expect(reply(await slow)).toContain('"waited 700 ms"');
+});
+
+it('no id comes twice in the session of a legacy client, whatever is sent in it', async () => {
+  const upstream = await logging({ GET: { kind: 'http', status: 404, type: 'text/plain', body: '' } });
+  const client = await sessionClient(await register(upstream.url));
+  const called = () => client.ask('tools/call', '{"name":"a"}');
+  const uri = '{"uri":"test://a"}';
+  for (let round = 1; round <= 3; round++) {
+    expect(await client.ask('resources/subscribe', uri)).toMatchObject({ result: {} });
+    expect(await called()).toMatchObject({ result: {} });
+    expect(await client.ask('logging/setLevel', `{"level":"${LEVELS[round - 1]}"}`)).toBeDefined();
+    await client.ask('resources/unsubscribe', uri);
+  }
+  // The upstream has no stream, and is asked whether it has the session.
+  client.listen();
+  await expect.poll(() => upstream.count('ping')).toBeGreaterThan(0);
+  expect(await called()).toMatchObject({ result: {} });
+  expectNoIdTwice(upstream);
+  const methods = ['resources/subscribe', 'tools/call', 'logging/setLevel', 'resources/unsubscribe', 'ping'];
+  const own = bySession(upstream).filter((session) => methods.every((method) => session.methods.includes(method)));
+  expect(own).toHaveLength(1);
+});
+
+it.each([
+  ['that is shared', '{}'],
+  ['of calls that can ask', undefined],
+])('no id comes twice in a session %s, when its calls ask for log levels', async (_whose, capabilities) => {
+  const upstream = await logging({ 'tools/call': textResultText('done') });
+  const client = new AskableClient(await register(upstream.url), capabilities);
+  const call = (level: string) => resultText(client.send({ params: '"name":"a"', meta: wanting(level) }));
+  for (const level of LEVELS) expect(await call(level)).toBe('done');
+  expect(await Promise.all(LEVELS.map(call))).toEqual(['done', 'done', 'done']);
+  expectNoIdTwice(upstream);
+  const own = bySession(upstream).filter(({ methods }) => methods.includes('logging/setLevel'));
+  expect(own[0]?.methods.filter((method) => method === 'logging/setLevel')).toHaveLength(3);
+});

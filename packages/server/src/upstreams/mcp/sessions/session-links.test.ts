@@ -1,0 +1,254 @@
+import { createServer } from 'node:http';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { listen, readBody } from '../../../../../../test/fixtures/http-server.ts';
+import { liveTests, notification } from '../../../../testing/live.ts';
+import type { LiveUpstream } from '../../../../testing/live-upstream.ts';
+import { type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
+
+const { live, onEnd, register } = liveTests();
+
+const subscribe = (client: SessionClient, uri: string) => client.ask('resources/subscribe', JSON.stringify({ uri }));
+const unsubscribe = (client: SessionClient, uri: string) =>
+  client.ask('resources/unsubscribe', JSON.stringify({ uri }));
+const updated = (uri: string) => notification('resources/updated', `{"uri":"${uri}"}`);
+const list = (count: number) => Array.from({ length: count }, (_, n) => `a://${n}`);
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Calls the upstream's tool, and answers. */
+async function call(client: SessionClient, upstream: LiveUpstream): Promise<string> {
+  const reading = client.call('"x"');
+  const arrived = await upstream.calls.next();
+  arrived.json('x');
+  await reading.over;
+  return arrived.session;
+}
+
+/** What a method was called with in the sessions of clients, one after the other. */
+function asked(upstream: LiveUpstream, method: string, param: string): unknown[] {
+  return upstream.of(method).map(({ params }) => params[param]);
+}
+
+interface Streamless {
+  readonly url: string;
+  /** Sessions that were opened for clients, with when. */
+  readonly opened: { readonly session: string; readonly at: number }[];
+  readonly deleted: string[];
+  /** Requests in the sessions of clients, by method; `GET` for streams. */
+  count(method: string): number;
+}
+
+/** An upstream that says 404 for the notification stream; `forgets`: for `ping` too. */
+async function streamless(kind: 'with sessions' | 'without sessions' | 'forgets'): Promise<Streamless> {
+  const opened: Streamless['opened'] = [];
+  const deleted: string[] = [];
+  const seen: (string | undefined)[] = [];
+  const results: Record<string, string> = {
+    initialize:
+      '{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{"subscribe":true}},"serverInfo":{"name":"s","version":"1"}}',
+    ping: '{}',
+    'tools/list': '{"tools":[{"name":"work","inputSchema":{"type":"object"}}]}',
+    'tools/call': '{"content":[]}',
+    'resources/list': '{"resources":[{"uri":"a://0","name":"a"}]}',
+    'resources/templates/list': '{"resourceTemplates":[]}',
+    'resources/subscribe': '{}',
+  };
+  const server = createServer(async (request, response) => {
+    const body = await readBody(request);
+    const { id, method = request.method, params } = body === '' ? {} : JSON.parse(body);
+    const session = String(request.headers['mcp-session-id']);
+    const mine = opened.some((each) => each.session === session) || kind === 'without sessions';
+    if (mine) seen.push(method);
+    if (method === 'DELETE' && mine) deleted.push(session);
+    if (method === 'GET' || (kind === 'forgets' && mine && method === 'ping'))
+      return void response.writeHead(404).end();
+    if (id === undefined) return void response.writeHead(202).end();
+    const result = results[method];
+    const answer = result === undefined ? '"error":{"code":-32601,"message":"no"}' : `"result":${result}`;
+    const name = method === 'initialize' ? `s-${opened.length}-${Math.random()}` : undefined;
+    if (name !== undefined && params.clientInfo.name === 'raw') opened.push({ session: name, at: performance.now() });
+    response.writeHead(200, {
+      'content-type': 'application/json',
+      ...(name !== undefined && kind !== 'without sessions' && { 'mcp-session-id': name }),
+    });
+    response.end(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},${answer}}`);
+  });
+  const port = await listen(server, 0);
+  onEnd(async () => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const count = (method: string) => seen.filter((each) => each === method).length;
+  return { url: `http://127.0.0.1:${port}/mcp`, opened, deleted, count };
+}
+
+describe('an upstream that says 404 for the notification stream', () => {
+  it.each(['with sessions', 'without sessions'] as const)('keeps the client’s session (%s)', async (kind) => {
+    const upstream = await streamless(kind);
+    const client = await sessionClient(await register(upstream.url));
+    const listening = client.listen();
+    await listening.event(0);
+    expect(await subscribe(client, 'a://0')).toMatchObject({ result: {} });
+    await expect.poll(() => upstream.count('ping')).toBeGreaterThan(0);
+    for (const id of ['1', '2', '3']) expect(await client.call(id).over).toBe(true);
+    expect([upstream.opened.length, upstream.count('GET'), upstream.deleted]).toEqual([1, 1, []]);
+    listening.leave();
+  });
+
+  it('and forgets every session is tried ever more patiently, and left with none of them', async () => {
+    const upstream = await streamless('forgets');
+    const client = await sessionClient(await register(upstream.url));
+    const listening = client.listen();
+    await listening.event(0);
+    await subscribe(client, 'a://0');
+    await expect.poll(() => upstream.opened.length, { timeout: 10_000 }).toBeGreaterThan(2);
+    const [first, second, third] = upstream.opened;
+    const pauses = [(second?.at ?? 0) - (first?.at ?? 0), (third?.at ?? 0) - (second?.at ?? 0)];
+    for (const pause of pauses) expect(pause).toBeGreaterThan(240);
+    await expect.poll(() => upstream.deleted).toEqual(expect.arrayContaining([first?.session, second?.session]));
+    await client.end();
+    await listening.over;
+  });
+});
+
+describe('a session that is opened anew upstream', () => {
+  it('has its subscriptions made a few at a time, while calls go on', async () => {
+    const { upstream, url } = await live({ uris: list(20) });
+    const client = await sessionClient(url);
+    const listening = client.listen();
+    await listening.event(0);
+    for (const uri of list(20)) await subscribe(client, uri);
+    await upstream.streams.next();
+    upstream.forgetSessions();
+    const held = Promise.withResolvers<string>();
+    upstream.results['resources/subscribe'] = () => held.promise;
+    const session = await call(client, upstream);
+    const again = () => upstream.of('resources/subscribe').filter((each) => each.session === session);
+    await expect.poll(() => again().length).toBe(8);
+    // One that is being made, and one that is still to be made.
+    await Promise.all([unsubscribe(client, 'a://0'), unsubscribe(client, 'a://19')]);
+    expect(listening.messages).toEqual([]);
+    held.resolve('{}');
+    await listening.message(17);
+    // Eight at a time: they need not arrive in the order in which they were sent.
+    expect(
+      again()
+        .map(({ params }) => params.uri)
+        .sort(),
+    ).toEqual(list(19).sort());
+    const ended = asked(upstream, 'resources/unsubscribe', 'uri');
+    expect([...ended].sort()).toEqual(['a://0', 'a://0', 'a://19']);
+    expect(listening.messages).toEqual(list(19).slice(1).map(updated));
+    listening.leave();
+  });
+
+  it('does not wait for long for the log level, and has the latest one told last', async () => {
+    const { upstream, url } = await live();
+    const client = await sessionClient(url);
+    await client.ask('logging/setLevel', '{"level":"debug"}');
+    const held = Promise.withResolvers<string>();
+    upstream.results['logging/setLevel'] = () => held.promise;
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const calling = call(client, upstream);
+    const levels = () => asked(upstream, 'logging/setLevel', 'level');
+    await vi.waitUntil(() => levels().length === 1, { timeout: 10_000 });
+    vi.advanceTimersByTime(5_000);
+    await calling;
+    vi.useRealTimers();
+    upstream.results['logging/setLevel'] = '{}';
+    await client.ask('logging/setLevel', '{"level":"error"}');
+    expect(levels()).toEqual(['debug', 'error']);
+    held.resolve('{}');
+    await expect.poll(levels).toEqual(['debug', 'error', 'error']);
+  });
+});
+
+describe('a client that listens again without saying from where', () => {
+  it('is told of what it is subscribed to, when its upstream was not listened to meanwhile', async () => {
+    const { upstream, url } = await live({ uris: ['a://0'] });
+    // A version whose streams cannot be taken up again before anything has come.
+    const client = await sessionClient(url, { version: '2025-06-18' });
+    const first = client.listen();
+    await subscribe(client, 'a://0');
+    const stream = await upstream.streams.next();
+    first.leave();
+    await expect.poll(() => stream.left).toBe(true);
+    const second = client.listen();
+    expect(await second.message(0)).toBe(updated('a://0'));
+    await upstream.streams.next();
+    expect(upstream.sessions.size).toBe(1);
+    second.leave();
+  });
+
+  it('is told of everything, when news went to the stream that it does not take up', async () => {
+    const { upstream, url } = await live({ uris: list(2) });
+    const client = await sessionClient(url);
+    const first = client.listen();
+    await first.event(0);
+    for (const uri of list(2)) await subscribe(client, uri);
+    const stream = await upstream.streams.next();
+    first.leave();
+    await first.over;
+    // Nothing has come meanwhile: there is nothing to tell.
+    const second = client.listen();
+    await second.event(0);
+    await client.ask('ping');
+    expect(second.messages).toEqual([]);
+    second.leave();
+    await second.over;
+    const told = async () => {
+      // Sent until it comes when nobody reads.
+      stream.send(updated('a://0'));
+      const again = client.listen();
+      await again.event(0);
+      await client.ask('ping');
+      again.leave();
+      await again.over;
+      return again.messages;
+    };
+    const lists = ['tools', 'resources', 'prompts'].map((list) => expect.stringContaining(`/${list}/list_changed`));
+    await expect.poll(told, { timeout: 10_000 }).toEqual(expect.arrayContaining([...lists, updated('a://1')]));
+  });
+});
+
+describe('an upstream that asks the client on its notification stream', () => {
+  it('is held back while the client reads slowly', async () => {
+    const { upstream, url } = await live();
+    const client = await sessionClient(url);
+    const listening = client.listen();
+    await call(client, upstream);
+    const stream = await upstream.streams.next();
+    (await listening.head).pause();
+    const padding = 'x'.repeat(512 * 1024);
+    let sent = 0;
+    let quiet = 0;
+    while (quiet < 20 && sent < 200) {
+      const before = sent;
+      if (!stream.response.writableNeedDrain) {
+        const params = `{"padding":"${padding}"}`;
+        stream.send(`{"jsonrpc":"2.0","id":${++sent},"method":"sampling/createMessage","params":${params}}`);
+      }
+      await client.ask('ping');
+      quiet = sent === before ? quiet + 1 : 0;
+    }
+    expect(sent).toBeLessThan(100);
+    await client.end();
+  });
+
+  it('is refused a few questions at once when the client has too many open already', async () => {
+    const { upstream, url } = await live();
+    const client = await sessionClient(url);
+    const listening = client.listen();
+    await call(client, upstream);
+    const stream = await upstream.streams.next();
+    upstream.acceptStatus = 0;
+    for (let id = 1; id <= 32 + 40; id++) stream.send(`{"jsonrpc":"2.0","id":${id},"method":"roots/list"}`);
+    stream.send(notification('example.com/last'));
+    expect(await listening.message(32)).toBe(notification('example.com/last'));
+    await expect.poll(() => upstream.answers().length).toBe(16);
+    upstream.acceptStatus = 202;
+    await client.end();
+  });
+});

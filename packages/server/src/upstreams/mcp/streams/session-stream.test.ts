@@ -1,0 +1,268 @@
+import { HEADER_SESSION_ID } from '@sluice/protocol/mcp/constants';
+import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
+import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
+import { createTransport, type UpstreamTransport } from '../../../http/client/client.ts';
+import { openLegacy } from '../client.ts';
+import { MESSAGE_HEADERS } from '../rpc-request.ts';
+import { SessionStream, type SessionStreamOptions } from './notification-stream.ts';
+
+const WAIT = { timeout: 10_000, interval: 5 };
+const NOTICE = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
+
+let upstream: RawUpstream;
+let transport: UpstreamTransport;
+let stream: SessionStream | undefined;
+let heard: string[];
+beforeEach(async () => {
+  upstream = await startRawUpstream({ eras: ['legacy'] });
+  transport = createTransport(upstream.url);
+  heard = [];
+});
+afterEach(async () => {
+  stream?.close();
+  await transport.destroy();
+  await upstream.close();
+});
+
+/** Opens a session and its stream; what the stream says is written down in `heard`. `take` answers `onMessage`. */
+async function open(options: SessionStreamOptions = {}, take: (text: string) => boolean = () => true) {
+  const { sessionId = '' } = await openLegacy({ transport, capabilities: {}, clientInfo: {} });
+  const headers = [...MESSAGE_HEADERS, HEADER_SESSION_ID, sessionId, 'x-tenant', 'a'];
+  stream = new SessionStream(
+    transport,
+    headers,
+    {
+      onMessage: (text) => {
+        heard.push(text);
+        return take(text);
+      },
+      onOpen: (gap) => heard.push(gap ? 'open with a gap' : 'open'),
+      onSessionLost: () => heard.push('lost'),
+      onUnavailable: () => heard.push('unavailable'),
+    },
+    { firstMs: 10, ...options },
+  );
+  return { stream, sessionId };
+}
+
+async function hears(...expected: string[]): Promise<void> {
+  await expect.poll(() => heard, WAIT).toEqual(expected);
+}
+
+const gets = () => upstream.seen.filter(({ http }) => http === 'GET');
+
+it('messages of the upstream come as it spelled them, arrays taken apart', async () => {
+  const { sessionId } = await open();
+  await hears('open');
+  const [get] = gets();
+  expect(get?.headers).toMatchObject({ accept: 'text/event-stream', 'mcp-session-id': sessionId, 'x-tenant': 'a' });
+  expect(get?.headers['content-type']).toBeUndefined();
+  upstream.push('{"method":"a",  "params":{"big":9223372036854775807}}');
+  upstream.push('[{"method":"b"}, 7,{"id":1.0}]');
+  upstream.push('not JSON');
+  await hears('open', '{"method":"a",  "params":{"big":9223372036854775807}}', '{"method":"b"}', '{"id":1.0}');
+});
+
+it('a stream that ends is opened again after the time that the upstream asked for, from where it ended', async () => {
+  await open({ firstMs: 600_000, random: () => 0 });
+  await hears('open');
+  upstream.push(NOTICE, { id: 'e-7', retry: 120 });
+  await hears('open', NOTICE);
+  const endedAt = performance.now();
+  upstream.endStreams();
+  await hears('open', NOTICE, 'open');
+  expect(performance.now() - endedAt).toBeGreaterThanOrEqual(119);
+  expect(gets()[1]?.headers['last-event-id']).toBe('e-7');
+});
+
+it('a stream without event ids has a gap when it is opened again', async () => {
+  await open();
+  await hears('open');
+  upstream.endStreams();
+  await hears('open', 'open with a gap');
+  upstream.push(NOTICE, { id: 'e-1' });
+  upstream.push(NOTICE, { id: '' });
+  await hears('open', 'open with a gap', NOTICE, NOTICE);
+  upstream.endStreams();
+  await hears('open', 'open with a gap', NOTICE, NOTICE, 'open with a gap');
+  expect(gets()[2]?.headers['last-event-id']).toBeUndefined();
+});
+
+it('an event id that the upstream no longer takes, or that is no header, is given up', async () => {
+  upstream.scripts.GET = ({ headers }) =>
+    headers['last-event-id'] === undefined
+      ? { kind: 'broken stream', bytes: 'id: e-1\ndata: {"method":"a"}\n\n' }
+      : { kind: 'error', status: 400, text: '{"code":-32000,"message":"Invalid event ID format"}' };
+  await open();
+  await expect
+    .poll(() => heard.slice(0, 4), WAIT)
+    .toEqual(['open', '{"method":"a"}', 'open with a gap', '{"method":"a"}']);
+  stream?.close();
+  upstream.scripts.GET = { kind: 'broken stream', bytes: 'id: naïve ☃\ndata: {"method":"a"}\n\n' };
+  heard = [];
+  await open();
+  await expect.poll(() => heard.slice(0, 3), WAIT).toEqual(['open', '{"method":"a"}', 'open with a gap']);
+});
+
+it.each([405, 501, 200])('an upstream that answers %i offers no stream and is left in peace', async (status) => {
+  upstream.scripts.GET = { kind: 'http', status, type: 'text/plain', body: 'no' };
+  await open({ firstMs: 1 });
+  await hears('unavailable');
+  await transport.close();
+  expect(gets()).toHaveLength(1);
+});
+
+it.each([503, 429, 409, 408, 401, 403])(
+  'an upstream that answers %i is asked again, and a stream later is one with a gap',
+  async (status) => {
+    upstream.scripts.GET = { kind: 'http', status, type: 'text/plain', body: 'later' };
+    await open();
+    await expect.poll(() => gets().length, WAIT).toBeGreaterThan(2);
+    delete upstream.scripts.GET;
+    await hears('open with a gap');
+  },
+);
+
+it('an upstream that asks for patience is asked again from the same event', async () => {
+  const refusals = [403, 429, 503];
+  upstream.scripts.GET = ({ headers }) => {
+    if (headers['last-event-id'] === undefined)
+      return { kind: 'broken stream', bytes: 'id: e-1\ndata: {"method":"a"}\n\n' };
+    const status = refusals.shift();
+    if (status === undefined) return { kind: 'http', status: 405, type: 'text/plain', body: 'no' };
+    return { kind: 'http', status, type: 'text/plain', body: 'later' };
+  };
+  await open();
+  await expect.poll(() => gets().length, WAIT).toBeGreaterThan(4);
+  const ids = gets().map(({ headers }) => headers['last-event-id']);
+  expect(ids.slice(0, 5)).toEqual([undefined, 'e-1', 'e-1', 'e-1', 'e-1']);
+});
+
+it('a block without data tells where to resume and when all the same', async () => {
+  upstream.scripts.GET = ({ headers }) =>
+    headers['last-event-id'] === undefined
+      ? { kind: 'broken stream', bytes: 'id: e-9\nretry: 60\n\n' }
+      : { kind: 'http', status: 405, type: 'text/plain', body: 'no' };
+  await open({ firstMs: 600_000 });
+  await expect.poll(() => gets().length, WAIT).toBeGreaterThan(1);
+  expect(gets()[1]?.headers['last-event-id']).toBe('e-9');
+});
+
+it('an upstream that was down is found again, and has forgotten the session', async () => {
+  await open();
+  await hears('open');
+  await upstream.down();
+  await expect(openLegacy({ transport, capabilities: {}, clientInfo: {} })).rejects.toMatchObject({ kind: 'refused' });
+  await upstream.up();
+  await hears('open', 'lost');
+});
+
+it('a lost session is known by the reference server’s 400 too', async () => {
+  const text = '{"code":-32000,"message":"Bad Request: No valid session ID provided"}';
+  upstream.scripts.GET = { kind: 'error', status: 400, text };
+  await open();
+  await hears('lost');
+});
+
+it('nothing more is sent to a slow reader, and nothing lost', async () => {
+  const { stream } = await open({}, () => false);
+  await hears('open');
+  const large = `{"method":"${'x'.repeat(256 * 1024)}"}`;
+  const count = 64;
+  for (let pushed = 0; pushed < count; pushed++) upstream.push(large);
+  await expect.poll(() => heard.length, WAIT).toBe(2);
+  // What the sockets hold in between is a small part of it.
+  expect(upstream.unread()).toBeGreaterThan(large.length);
+  const resuming = setInterval(() => stream.resume(), 1);
+  onTestFinished(() => clearInterval(resuming));
+  await expect.poll(() => heard.length, WAIT).toBe(1 + count);
+  expect(upstream.unread()).toBe(0);
+});
+
+it('a stream that ends under a slow reader is opened again only when the reader goes on', async () => {
+  const body = `id: 1\ndata: ${NOTICE}\n\ndata: ${'x'.repeat(2_000)}\n\n`;
+  upstream.scripts.GET = { kind: 'http', status: 200, type: 'text/event-stream', body };
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  try {
+    // Asked for when the delay is chosen.
+    const random = vi.fn(() => 0);
+    const { stream } = await open({ maxEventBytes: 1_000, firstMs: 60_000, random }, () => false);
+    await vi.waitFor(() => expect(random).toHaveBeenCalled(), WAIT);
+    delete upstream.scripts.GET;
+    vi.advanceTimersByTime(60_000);
+    await openLegacy({ transport, capabilities: {}, clientInfo: {} });
+    expect(gets()).toHaveLength(1);
+    stream.resume();
+    await vi.waitFor(() => expect(heard).toEqual(['open', NOTICE, 'open with a gap']), WAIT);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+it('a reader that goes on while it is being called is not held up', async () => {
+  await open({}, () => {
+    stream?.resume();
+    return false;
+  });
+  await hears('open');
+  upstream.push(NOTICE);
+  await hears('open', NOTICE);
+  upstream.push(NOTICE);
+  await hears('open', NOTICE, NOTICE);
+});
+
+it('an event over the bound ends the connection and is not asked for again', async () => {
+  await open({ maxEventBytes: 1_000 });
+  await hears('open');
+  upstream.push(NOTICE, { id: 'e-1' });
+  upstream.push(`{"method":"${'x'.repeat(2_000)}"}`, { id: 'e-2' });
+  await hears('open', NOTICE, 'open with a gap');
+});
+
+it('closing ends the request and calls nothing back', async () => {
+  const { stream } = await open();
+  await hears('open');
+  stream.close();
+  await expect.poll(() => upstream.streams(), WAIT).toBe(0);
+  expect(gets()[0]?.left).toBe(true);
+  expect(heard).toEqual(['open']);
+});
+
+it('closing while it waits to reconnect leaves no timer', async () => {
+  upstream.scripts.GET = { kind: 'cut' };
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  try {
+    // Asked for when the delay is chosen.
+    const random = vi.fn(() => 0);
+    const { stream } = await open({ random, firstMs: 60_000 });
+    await vi.waitFor(() => expect(random).toHaveBeenCalled(), WAIT);
+    const before = vi.getTimerCount();
+    stream.close();
+    expect(vi.getTimerCount()).toBe(before - 1);
+  } finally {
+    vi.useRealTimers();
+  }
+  expect(heard).toEqual([]);
+});
+
+it('a stream that ends as soon as it is there, with nothing said, is asked less and less often', async () => {
+  const asked: number[] = [];
+  upstream.scripts.GET = () => {
+    asked.push(performance.now());
+    return { kind: 'http', status: 200, type: 'text/event-stream', body: ': bye\n\n' };
+  };
+  await open({ random: () => 0, firstMs: 2 });
+  await expect.poll(() => asked.length, WAIT).toBeGreaterThan(8);
+  // 2 ms doubled seven times, less half of it for jitter.
+  expect((asked[8] ?? 0) - (asked[7] ?? 0)).toBeGreaterThan(100);
+});
+
+it('one that has brought something is asked again at once', async () => {
+  const asked: number[] = [];
+  upstream.scripts.GET = () => {
+    asked.push(performance.now());
+    return { kind: 'http', status: 200, type: 'text/event-stream', body: `data: ${NOTICE}\n\n` };
+  };
+  await open({ random: () => 0 });
+  await expect.poll(() => asked.length, WAIT).toBeGreaterThan(20);
+});

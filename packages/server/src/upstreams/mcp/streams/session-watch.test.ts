@@ -1,0 +1,511 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { startDualEra } from '../../../../../../test/fixtures/dual-era.ts';
+import { freePort } from '../../../../../../test/fixtures/free-port.ts';
+import { connect } from '../../../../../../test/fixtures/sdk-client.ts';
+import { liveTests, movedTo, notification } from '../../../../testing/live.ts';
+import { clientOf, type Reading, type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
+import {
+  startWatchedUpstream,
+  type WatchedStream,
+  type WatchedUpstream,
+} from '../../../../testing/watched-upstream.ts';
+
+const tests = liveTests();
+const { onEnd, register } = tests;
+
+const subscribe = (client: SessionClient, uri: string) => client.ask('resources/subscribe', JSON.stringify({ uri }));
+const unsubscribe = (client: SessionClient, uri: string) =>
+  client.ask('resources/unsubscribe', JSON.stringify({ uri }));
+const updated = (uri: string) => notification('resources/updated', `{"uri":"${uri}"}`);
+const OK = { result: {} };
+const WAIT = { timeout: 10_000, interval: 5 };
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+async function watched(...uris: readonly string[]): Promise<WatchedUpstream> {
+  const upstream = await startWatchedUpstream(uris);
+  onEnd(upstream.close);
+  return upstream;
+}
+
+/** Waits for an upstream's next stream. */
+async function stream(upstream: WatchedUpstream, at: number): Promise<WatchedStream> {
+  await expect.poll(() => upstream.streams[at], WAIT).toBeDefined();
+  const found = upstream.streams[at];
+  if (!found) throw new Error('no stream');
+  return found;
+}
+
+/** The same, with the milliseconds that pass until it is there. */
+async function later(upstream: WatchedUpstream, at: number): Promise<[WatchedStream, number]> {
+  let ms = 0;
+  while (!upstream.streams[at]) {
+    // What has been sent by now is read.
+    await delay(5);
+    vi.advanceTimersByTime(50);
+    ms += 50;
+  }
+  return [await stream(upstream, at), ms];
+}
+
+/** Waits for an upstream's next stream, and grants what it asks for. */
+async function granted(upstream: WatchedUpstream, at: number, ...less: readonly string[]): Promise<WatchedStream> {
+  const found = await stream(upstream, at);
+  found.acknowledge(...asked(found).filter((uri) => !less.includes(uri)));
+  return found;
+}
+
+function asked({ params }: WatchedStream): string[] {
+  const filter = params.notifications;
+  const uris =
+    typeof filter === 'object' && filter && 'resourceSubscriptions' in filter && filter.resourceSubscriptions;
+  return Array.isArray(uris) ? uris.map(String) : [];
+}
+
+/** The streams of an upstream that are open. */
+const open = (upstream: WatchedUpstream) =>
+  upstream.streams.filter(({ left, response }) => !left && !response.writableEnded).map(asked);
+
+/** A client that listens, and what it reads. */
+async function listening(url: string): Promise<{ client: SessionClient; reading: Reading }> {
+  // A version whose streams cannot be taken up again before anything has come.
+  const client = await sessionClient(url, { version: '2025-06-18' });
+  const reading = client.listen();
+  await reading.matching(/\n\n/);
+  return { client, reading };
+}
+
+/** Subscribes to these, one after the other; the stream that is held then. */
+async function subscribed(client: SessionClient, upstream: WatchedUpstream, ...uris: readonly string[]) {
+  let last: WatchedStream | undefined;
+  for (const uri of uris) {
+    const asking = subscribe(client, uri);
+    last = await granted(upstream, upstream.streams.length);
+    expect(await asking).toMatchObject(OK);
+  }
+  if (!last) throw new Error('nothing to subscribe to');
+  return last;
+}
+
+describe('a legacy client’s subscription at a modern upstream', () => {
+  it('is granted by the upstream, which is asked as the client’s calls are', async () => {
+    const upstream = await watched('a://1');
+    const client = await sessionClient(await register(upstream.url), { capabilities: '{"sampling":{},"tasks":{}}' });
+    const asking = client.post('{"jsonrpc":"2.0","id":"s","method":"resources/subscribe","params":{"uri":"a://1"}}');
+    const first = await stream(upstream, 0);
+    expect(first.params).toMatchObject({
+      notifications: { resourceSubscriptions: ['a://1'] },
+      _meta: {
+        'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
+        'io.modelcontextprotocol/clientCapabilities': { sampling: {} },
+      },
+    });
+    expect(first.headers).toMatchObject({ 'x-service-hops': '1', 'mcp-method': 'subscriptions/listen' });
+    first.acknowledge('a://1');
+    expect((await asking).text).toBe('{"jsonrpc":"2.0","id":"s","result":{}}');
+    // Nobody listens: nothing is held.
+    await expect.poll(() => first.left, WAIT).toBe(true);
+  });
+
+  it.each<[string, (stream: WatchedStream) => void, number, string]>([
+    ['does not grant it', (one) => one.acknowledge('a://2'), -32602, 'does not let a://1 be watched'],
+    [
+      'does not know such requests',
+      ({ response, id }) =>
+        response
+          .writeHead(404, { 'content-type': 'application/json' })
+          .end(`{"jsonrpc":"2.0","id":${id},"error":{"code":-32601,"message":"no"}}`),
+      -32602,
+      'does not let a://1 be watched',
+    ],
+    ['is busy', ({ response }) => response.writeHead(503).end(), -32603, 'forwarded subscription failed: upstream'],
+    ['breaks off', ({ response }) => response.destroy(), -32603, 'forwarded subscription failed: upstream'],
+    [
+      'is silent',
+      () => void vi.advanceTimersByTime(5_000),
+      -32603,
+      'did not acknowledge subscriptions/listen within 5 s',
+    ],
+  ])('is refused, and not kept, when the upstream %s', async (_what, answer, code, message) => {
+    const upstream = await watched('a://1');
+    const { client } = await listening(await register(upstream.url));
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const asking = subscribe(client, 'a://1');
+    answer(await stream(upstream, 0));
+    expect(await asking).toMatchObject({ error: { code, message: expect.stringContaining(message) } });
+    vi.useRealTimers();
+    await expect.poll(() => open(upstream), WAIT).toEqual([]);
+    await subscribed(client, upstream, 'a://2');
+    expect(open(upstream)).toEqual([['a://2']]);
+  });
+
+  it('shares one stream upstream with the session’s others, and with no other session', async () => {
+    const upstream = await watched('a://1', 'a://2', 'a://3');
+    const url = await register(upstream.url);
+    const { client, reading } = await listening(url);
+    const other = await listening(url);
+    const first = await subscribed(client, upstream, 'a://1');
+    const theirs = await subscribed(other.client, upstream, 'a://1');
+    const asking = subscribe(client, 'a://2');
+    const second = await stream(upstream, 2);
+    expect(asked(second)).toEqual(['a://1', 'a://2']);
+    // What was there is heard until the new one is.
+    expect(first.left).toBe(false);
+    first.updated('a://1', '"n":1');
+    expect(await reading.message(0)).toBe(notification('resources/updated', '{"uri":"a://1","n":1}'));
+    second.acknowledge('a://1', 'a://2');
+    expect(await asking).toMatchObject(OK);
+    await expect.poll(() => first.left, WAIT).toBe(true);
+    expect(open(upstream)).toEqual([['a://1'], ['a://1', 'a://2']]);
+    second.updated('a://2');
+    theirs.updated('a://1', '"n":2');
+    expect(await reading.message(1)).toBe(updated('a://2'));
+    expect(await other.reading.message(0)).toBe(notification('resources/updated', '{"uri":"a://1","n":2}'));
+    // What is watched already is granted already.
+    expect(await subscribe(client, 'a://1')).toMatchObject(OK);
+    expect([upstream.streams.length, reading.messages.length]).toEqual([3, 2]);
+  });
+
+  it('brings what the upstream wrote, without its subscription id', async () => {
+    const upstream = await watched('a://1');
+    const { client, reading } = await listening(await register(upstream.url));
+    const held = await subscribed(client, upstream, 'a://1');
+    const id = `"io.modelcontextprotocol/subscriptionId":${held.id}`;
+    held.send(
+      ` { "method":"notifications/resources/updated","params":{"uri":"a://1", "n":1.0,"_meta": { ${id} , "x" : 9223372036854775807}},"jsonrpc":"2.0"}`,
+    );
+    held.updated('a://12');
+    held.send(notification('tools/list_changed'));
+    held.updated('a://1/part');
+    await reading.message(1);
+    expect(reading.messages).toEqual([
+      ` { "method":"notifications/resources/updated","params":{"uri":"a://1", "n":1.0,"_meta": { "x" : 9223372036854775807}},"jsonrpc":"2.0"}`,
+      updated('a://1/part'),
+    ]);
+  });
+
+  it('made at the same time as others is asked for together with them', async () => {
+    const uris = Array.from({ length: 20 }, (_, n) => `a://${n}`);
+    const upstream = await watched(...uris);
+    const { client } = await listening(await register(upstream.url));
+    const asking = uris.map((uri) => subscribe(client, uri));
+    const first = await stream(upstream, 0);
+    // The first goes alone; the others wait for it.
+    await client.ask('ping');
+    const grant = (one: WatchedStream) => one.acknowledge(...asked(one).filter((uri) => uri !== 'a://19'));
+    grant(first);
+    let answered = false;
+    const answers = Promise.all(asking).finally(() => {
+      answered = true;
+    });
+    for (let at = 1; !answered; ) {
+      const next = upstream.streams[at];
+      if (next) grant(next);
+      if (next) at++;
+      else await client.ask('ping');
+    }
+    const all = await answers;
+    expect(all.slice(0, -1)).toEqual(uris.slice(0, -1).map(() => expect.objectContaining(OK)));
+    expect(all.at(-1)).toMatchObject({ error: { code: -32602 } });
+    expect(upstream.streams.length).toBeLessThan(10);
+  });
+
+  it('is over with resources/unsubscribe, and the last one with the stream', async () => {
+    const upstream = await watched('a://1', 'a://2');
+    const { client, reading } = await listening(await register(upstream.url));
+    const both = await subscribed(client, upstream, 'a://1', 'a://2');
+    expect(await unsubscribe(client, 'a://1')).toMatchObject(OK);
+    both.updated('a://1');
+    both.updated('a://2');
+    const one = await granted(upstream, 2);
+    expect(asked(one)).toEqual(['a://2']);
+    await expect.poll(() => both.left, WAIT).toBe(true);
+    one.updated('a://2', '"n":1');
+    expect(await unsubscribe(client, 'a://3')).toMatchObject(OK);
+    expect(await unsubscribe(client, 'a://2')).toMatchObject(OK);
+    await expect.poll(() => open(upstream), WAIT).toEqual([]);
+    const last = await reading.message(1);
+    expect([reading.messages[0], last]).toEqual([
+      updated('a://2'),
+      notification('resources/updated', '{"uri":"a://2","n":1}'),
+    ]);
+  });
+
+  it('is not kept beyond what a session may have, and not held upstream then', async () => {
+    const upstream = await watched('a://1');
+    const { client } = await listening(await register(upstream.url));
+    await subscribed(client, upstream, 'a://1');
+    const long = `a://${'x'.repeat(300 * 1024)}`;
+    const asking = subscribe(client, long);
+    await granted(upstream, 1);
+    expect(await asking).toMatchObject({ error: { code: -32600 } });
+    const again = await granted(upstream, 2);
+    expect(asked(again)).toEqual(['a://1']);
+    await expect.poll(() => open(upstream), WAIT).toEqual([['a://1']]);
+  });
+});
+
+describe('what a session is subscribed to at a modern upstream', () => {
+  it('is watched while the client listens, and told of when it begins to', async () => {
+    const upstream = await watched('a://1', 'a://2');
+    const client = await sessionClient(await register(upstream.url));
+    await subscribed(client, upstream, 'a://1', 'a://2');
+    await expect.poll(() => open(upstream), WAIT).toEqual([]);
+    const reading = client.listen();
+    const held = await granted(upstream, 2);
+    expect(asked(held)).toEqual(['a://1', 'a://2']);
+    held.updated('a://2', '"n":1');
+    await reading.message(2);
+    expect(reading.messages).toEqual([
+      updated('a://1'),
+      updated('a://2'),
+      notification('resources/updated', '{"uri":"a://2","n":1}'),
+    ]);
+  });
+
+  it('is watched no longer when the client leaves, and again when it is back', async () => {
+    const upstream = await watched('a://1');
+    const { client, reading } = await listening(await register(upstream.url));
+    const before = await subscribed(client, upstream, 'a://1');
+    reading.leave();
+    await expect.poll(() => before.left, WAIT).toBe(true);
+    const again = client.listen();
+    const after = await granted(upstream, 1);
+    expect(await again.message(0)).toBe(updated('a://1'));
+    after.updated('a://1', '"n":1');
+    expect(await again.message(1)).toContain('"n":1');
+    expect(upstream.streams).toHaveLength(2);
+  });
+
+  it('is watched no longer when the client leaves while it subscribes', async () => {
+    const upstream = await watched('a://1', 'a://2');
+    const { client, reading } = await listening(await register(upstream.url));
+    const before = await subscribed(client, upstream, 'a://1');
+    const asking = subscribe(client, 'a://2');
+    const next = await stream(upstream, 1);
+    reading.leave();
+    await expect.poll(() => before.left, WAIT).toBe(true);
+    const again = client.listen();
+    await again.matching(/\n\n/);
+    next.acknowledge('a://1', 'a://2');
+    expect(await asking).toMatchObject(OK);
+    expect(await again.message(0)).toBe(updated('a://1'));
+    expect(open(upstream)).toEqual([['a://1', 'a://2']]);
+  });
+
+  it('is told of when the client does not take up the stream that news went to', async () => {
+    const upstream = await watched('a://1', 'a://2');
+    const client = await sessionClient(await register(upstream.url));
+    const first = client.listen();
+    await first.event(0);
+    const held = await subscribed(client, upstream, 'a://1', 'a://2');
+    first.leave();
+    await first.over;
+    const told = async () => {
+      // Sent until it comes when nobody reads.
+      held.updated('a://1');
+      const again = client.listen();
+      await again.event(0);
+      await client.ask('ping');
+      again.leave();
+      await again.over;
+      return again.messages;
+    };
+    await expect.poll(told, WAIT).toEqual(expect.arrayContaining([updated('a://1'), updated('a://2')]));
+    expect(upstream.streams).toHaveLength(2);
+  });
+
+  it('goes on after the connection broke, and what may have been missed is told once', async () => {
+    const upstream = await watched('a://1', 'a://2');
+    const { client, reading } = await listening(await register(upstream.url));
+    const before = await subscribed(client, upstream, 'a://1', 'a://2');
+    // Says when to come back, so that the test need not wait long.
+    before.response.end('retry: 50\n\n');
+    const after = await granted(upstream, 2);
+    after.updated('a://1', '"n":1');
+    await reading.message(2);
+    expect(reading.messages).toEqual([
+      updated('a://1'),
+      updated('a://2'),
+      notification('resources/updated', '{"uri":"a://1","n":1}'),
+    ]);
+  });
+
+  it('is told of as well when something else is subscribed to before the connection is back', async () => {
+    const upstream = await watched('a://1', 'a://2');
+    const { client, reading } = await listening(await register(upstream.url));
+    const before = await subscribed(client, upstream, 'a://1');
+    // Keeps the gateway from coming back by itself while the test runs.
+    before.response.end('retry: 60000\n\n');
+    for (let turn = 0; turn < 5; turn++) await client.ask('ping');
+    await subscribed(client, upstream, 'a://2');
+    expect(await reading.message(0)).toBe(updated('a://1'));
+    expect(upstream.streams.map(asked)).toEqual([['a://1'], ['a://1', 'a://2']]);
+  });
+
+  it('goes on after a restart of ours', async () => {
+    const { service, restart } = await tests.kept();
+    const upstream = await watched('a://1', 'a://2');
+    await service.register('forwards', { name: 'up', address: upstream.url });
+    const { client, reading } = await listening(service.url());
+    await subscribed(client, upstream, 'a://1', 'a://2');
+    const moved = clientOf(movedTo(await restart(), service.url()), client.headers);
+    await reading.over;
+    await expect.poll(() => open(upstream), WAIT).toEqual([]);
+    const again = moved.listen();
+    const held = await granted(upstream, 2);
+    expect(new Set(asked(held))).toEqual(new Set(['a://1', 'a://2']));
+    await again.message(1);
+    expect(new Set(again.messages)).toEqual(new Set([updated('a://1'), updated('a://2')]));
+    again.leave();
+  });
+
+  it('is asked for again when the upstream refuses what it had granted', async () => {
+    const upstream = await watched('a://1');
+    const { client, reading } = await listening(await register(upstream.url));
+    const before = await subscribed(client, upstream, 'a://1');
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    before.response.end('retry: 50\n\n');
+    (await later(upstream, 1))[0].response.writeHead(405).end();
+    const [again, first] = await later(upstream, 2);
+    again.response.writeHead(404).end();
+    const [, second] = await later(upstream, 3);
+    const after = await granted(upstream, 3);
+    // Not at once: after a second, and then after as long at least.
+    expect(Math.min(first, second)).toBeGreaterThanOrEqual(1_000);
+    expect(await reading.message(0)).toBe(updated('a://1'));
+    after.updated('a://1', '"n":1');
+    expect(await reading.message(1)).toContain('"n":1');
+    expect(open(upstream)).toEqual([['a://1']]);
+  });
+
+  it('is asked for again where a part of it is refused, while the rest is heard', async () => {
+    const upstream = await watched('a://1', 'a://2');
+    const { client, reading } = await listening(await register(upstream.url));
+    const before = await subscribed(client, upstream, 'a://1', 'a://2');
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    before.response.end('retry: 50\n\n');
+    const part = await granted(upstream, 2, 'a://2');
+    expect(await reading.message(0)).toBe(updated('a://1'));
+    part.updated('a://1', '"n":1');
+    const [, ms] = await later(upstream, 3);
+    expect(ms).toBeGreaterThanOrEqual(1_000);
+    const whole = await granted(upstream, 3);
+    expect(asked(whole)).toEqual(['a://1', 'a://2']);
+    whole.updated('a://2', '"n":2');
+    await reading.message(3);
+    expect(reading.messages.slice(1)).toEqual([
+      notification('resources/updated', '{"uri":"a://1","n":1}'),
+      updated('a://2'),
+      notification('resources/updated', '{"uri":"a://2","n":2}'),
+    ]);
+    await expect.poll(() => part.left, WAIT).toBe(true);
+  });
+
+  it('ends with the session, and with the forward', async () => {
+    const upstream = await watched('a://1');
+    const url = await register(upstream.url);
+    const [one, two] = [await listening(url), await listening(url)];
+    for (const { client } of [one, two]) await subscribed(client, upstream, 'a://1');
+    expect(open(upstream)).toHaveLength(2);
+    expect(await one.client.end()).toBe(204);
+    await expect.poll(() => open(upstream), WAIT).toHaveLength(1);
+    const waiting = subscribe(two.client, 'a://2');
+    await stream(upstream, 2);
+    await tests.service.manage('DELETE', `/forwards/${new URL(url).pathname.split('/')[1]}`);
+    expect(await waiting).toMatchObject({ error: { code: -32603 } });
+    await expect.poll(() => open(upstream), WAIT).toEqual([]);
+  });
+
+  it('is heard as fast as the client reads, and nothing is lost', async () => {
+    const upstream = await watched('a://1');
+    const { client, reading } = await listening(await register(upstream.url));
+    const held = await subscribed(client, upstream, 'a://1');
+    (await reading.head).pause();
+    const padding = 'x'.repeat(512 * 1024);
+    const total = 96;
+    for (let n = 1; n <= total; n++) held.updated('a://1', `"padding":"${padding}","n":${n}`);
+    let before = -1;
+    const moved = () => {
+      const since = before - held.response.writableLength;
+      before = held.response.writableLength;
+      return since;
+    };
+    await expect.poll(moved, { interval: 200, timeout: 10_000 }).toBe(0);
+    expect(before).toBeGreaterThan((total / 4) * padding.length);
+    (await reading.head).resume();
+    await reading.message(total - 1);
+    expect(reading.messages.map((text) => JSON.parse(text).params.n)).toEqual(
+      Array.from({ length: total }, (_, n) => n + 1),
+    );
+  });
+});
+
+describe('an upstream that changes its era', () => {
+  const uri = 'test://watched-resource';
+
+  it.each([
+    ['modern', 'legacy'],
+    ['legacy', 'modern'],
+  ] as const)('from %s to %s keeps what clients that listen are subscribed to', async (first, second) => {
+    let upstream = await startDualEra({ eras: first, port: await freePort() });
+    onEnd(() => upstream.close());
+    const url = await register(upstream.url);
+    const { client, reading } = await listening(url);
+    expect(await subscribe(client, uri)).toMatchObject(OK);
+    await upstream.close();
+    upstream = await startDualEra({ eras: second, port: upstream.port });
+    expect(
+      (await tests.service.manage('POST', `/forwards/${new URL(url).pathname.split('/')[1]}/refreshes`)).status,
+    ).toBe(200);
+    await expect.poll(() => reading.messages, { timeout: 15_000 }).toContain(updated(uri));
+  });
+
+  it('to both is heard once, in the client’s own era as soon as that is spoken', async () => {
+    let upstream = await startDualEra({ eras: 'modern', port: await freePort() });
+    onEnd(() => upstream.close());
+    const url = await register(upstream.url);
+    const { client, reading } = await listening(url);
+    expect(await subscribe(client, uri)).toMatchObject(OK);
+    await upstream.close();
+    upstream = await startDualEra({ port: upstream.port });
+    const refreshed = await tests.service.manage('POST', `/forwards/${new URL(url).pathname.split('/')[1]}/refreshes`);
+    expect(refreshed.status).toBe(200);
+    const updates = () => reading.messages.filter((message) => message === updated(uri)).length;
+    // The connection broke: told once.
+    await expect.poll(updates, WAIT).toBe(1);
+    expect((await client.ask('tools/call', '{"name":"session_counter","arguments":{}}')).error).toBeUndefined();
+    // The session was opened: told once more.
+    await expect.poll(updates, WAIT).toBe(2);
+    const before = reading.messages.length;
+    upstream.updateResource(uri);
+    upstream.addTool('last');
+    await expect
+      .poll(() => reading.messages.slice(before), WAIT)
+      .toEqual(expect.arrayContaining([updated(uri), expect.stringContaining('tools/list_changed')]));
+    expect(reading.messages.slice(before).filter((message) => message.includes(uri))).toHaveLength(1);
+  });
+});
+
+it('the official client of the legacy era subscribes at an official server of the modern era', async () => {
+  const upstream = await startDualEra({ eras: 'modern' });
+  onEnd(upstream.close);
+  const { client, close } = await connect(await register(upstream.url), 'legacy');
+  onEnd(close);
+  expect(client.getServerCapabilities()?.resources).toMatchObject({ subscribe: true });
+  const uri = 'test://watched-resource';
+  const told: string[] = [];
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void told.push(params.uri));
+  await client.subscribeResource({ uri });
+  // The client opens its notification stream in its own time.
+  const updates = () => {
+    upstream.updateResource(uri);
+    return told.length;
+  };
+  await expect.poll(updates, WAIT).toBeGreaterThan(3);
+  expect(new Set(told)).toEqual(new Set([uri]));
+  await client.unsubscribeResource({ uri });
+});

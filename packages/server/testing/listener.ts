@@ -1,0 +1,45 @@
+import { afterAll, beforeAll, expect } from 'vitest';
+import type { RawAnswer } from '../../../test/fixtures/raw-client.ts';
+import { toolList, toolText } from '../../../test/fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from '../../../test/fixtures/raw-upstream.ts';
+import { startTestService, type TestService } from './service.ts';
+
+/** The plainest list. */
+export const LIST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';
+/** The plainest request of all. */
+export const PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
+
+/**
+ * What tests of the MCP listener share: a service with the tool `known` in `default`, and the empty namespace `finance`.
+ * To be called once, at the top of a test file; the service runs while its tests do.
+ */
+export function listenerTests(): () => TestService {
+  let service: TestService | undefined;
+  let upstream: RawUpstream | undefined;
+  beforeAll(async () => {
+    service = await startTestService();
+    upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('known')) } });
+    await service.register('forwards', { name: 'up', address: upstream.url });
+    await service.register('namespaces', { name: 'finance' });
+  });
+  afterAll(async () => {
+    await service?.stop();
+    await upstream?.close();
+  });
+  return () => {
+    if (!service) throw new Error('the service is not running');
+    return service;
+  };
+}
+
+/** The text of a request. */
+export function rpc(method: string, params: unknown = {}, id: unknown = 1): string {
+  return JSON.stringify({ jsonrpc: '2.0', id, method, params });
+}
+
+/** The JSON-RPC error that an answer is, with its id. */
+export function errorOf(answer: RawAnswer): { code: number; message: string; data?: unknown; id: unknown } {
+  expect(answer.headers['content-type']).toBe('application/json');
+  const { id, error } = JSON.parse(answer.text);
+  return { ...error, id };
+}

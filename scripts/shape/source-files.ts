@@ -1,0 +1,114 @@
+import { glob, readFile } from 'node:fs/promises';
+import { dirname, join, relative, resolve } from 'node:path';
+
+/** One source file and the files of the same tree that it imports, types included. */
+export interface SourceFile {
+  /** Relative to the root of the tree, with `/`. */
+  readonly path: string;
+  readonly lines: number;
+  readonly imports: readonly string[];
+}
+
+/** The folders of `packages/server/src`, each of which may import the ones after it (docs/architecture.md). */
+export const FOLDER_ORDER = [
+  'main.ts',
+  'app',
+  'management',
+  'mcp',
+  'policy',
+  'inference',
+  'upstreams',
+  'registry',
+  'http',
+  'telemetry',
+] as const;
+
+const SUPPORT = /\.(?:test|fixture)\.ts$|\.d\.ts$|\/fixtures\/|\/generated\//;
+const IMPORT = /^(?:import|export)\s[^'"]*?from\s+'(\.[^']+)'|\bimport\('(\.[^']+)'\)/gm;
+
+/** Reads the TypeScript files below `root` that are neither tests, fixtures nor generated. */
+export async function readSourceFiles(root: string): Promise<SourceFile[]> {
+  const paths: string[] = [];
+  for await (const path of glob('**/*.ts', { cwd: root })) paths.push(path.replaceAll('\\', '/'));
+  const files = paths.filter((path) => !SUPPORT.test(`/${path}`)).sort();
+  return Promise.all(
+    files.map(async (path) => {
+      const text = await readFile(join(root, path), 'utf8');
+      const imports = [...text.matchAll(IMPORT)].map(([, from, dynamic]) =>
+        relative(root, resolve(root, dirname(path), from ?? dynamic ?? '')).replaceAll('\\', '/'),
+      );
+      return { path, lines: text.split('\n').length - 1, imports: [...new Set(imports)] };
+    }),
+  );
+}
+
+/** Imports against {@link FOLDER_ORDER}, each as `importer -> imported`. */
+export function upwardImports(files: readonly SourceFile[]): string[] {
+  return files.flatMap(({ path, imports }) =>
+    imports.filter((imported) => rank(imported) < rank(path)).map((imported) => `${path} -> ${imported}`),
+  );
+}
+
+function rank(path: string): number {
+  const [top] = path.split('/');
+  return FOLDER_ORDER.findIndex((folder) => folder === top);
+}
+
+/** Groups of files that import each other in a circle, type imports included. */
+export function importCircles(files: readonly SourceFile[]): string[][] {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const order = new Map<string, number>();
+  const low = new Map<string, number>();
+  const stack: string[] = [];
+  const circles: string[][] = [];
+  // Tarjan's strongly connected components.
+  const visit = (path: string): number => {
+    const at = order.size;
+    order.set(path, at);
+    low.set(path, at);
+    stack.push(path);
+    for (const imported of byPath.get(path)?.imports ?? []) {
+      if (!byPath.has(imported)) continue;
+      const reached = order.has(imported)
+        ? stack.includes(imported)
+          ? (order.get(imported) ?? at)
+          : at
+        : visit(imported);
+      low.set(path, Math.min(low.get(path) ?? at, reached));
+    }
+    const lowest = low.get(path) ?? at;
+    if (lowest === at) {
+      const group = stack.splice(stack.indexOf(path));
+      if (group.length > 1) circles.push(group.sort());
+    }
+    return lowest;
+  };
+  for (const { path } of files) if (!order.has(path)) visit(path);
+  return circles;
+}
+
+/** Size of a set of files. */
+export interface Sizes {
+  readonly files: number;
+  readonly lines: number;
+  readonly median: number;
+  readonly p90: number;
+  /** Files below 25 lines. */
+  readonly tiny: number;
+  /** Files above 600 lines. */
+  readonly huge: readonly string[];
+}
+
+/** Measures a non-empty set of files. */
+export function sizesOf(files: readonly SourceFile[]): Sizes {
+  const lines = files.map((file) => file.lines).sort((a, b) => a - b);
+  const at = (share: number): number => lines[Math.min(lines.length - 1, Math.floor(lines.length * share))] ?? 0;
+  return {
+    files: files.length,
+    lines: lines.reduce((sum, count) => sum + count, 0),
+    median: at(0.5),
+    p90: at(0.9),
+    tiny: lines.filter((count) => count < 25).length,
+    huge: files.filter((file) => file.lines > 600).map(({ path, lines: count }) => `${path} (${count})`),
+  };
+}
