@@ -1,15 +1,16 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Action, EvaluationContext, HostAnswers } from '../packages/server/src/evaluators/actions/action-world.ts';
-import { ActionCompiler } from '../packages/server/src/evaluators/actions/compiler.ts';
-import { coreAction } from '../packages/server/src/evaluators/actions/fixtures/hostile/core-action.ts';
+import type { Action, EvaluationContext, HostAnswers } from '../packages/server/src/policy/sandbox/action.ts';
+import { ActionCompiler } from '../packages/server/src/policy/sandbox/compiler.ts';
+import { coreAction } from '../packages/server/src/policy/sandbox/fixtures/hostile/core-action.ts';
 import {
+  fastToolchains,
+  slowToolchains,
   type Toolchain,
-  toolchainNames,
   toolchains,
-} from '../packages/server/src/evaluators/actions/fixtures/ordinary-actions.ts';
-import { HOST_LIMITS, Host } from '../packages/server/src/evaluators/actions/host.ts';
-import { ActionHosts } from '../packages/server/src/evaluators/actions/hosts.ts';
-import { readSandboxScripts } from '../packages/server/src/evaluators/actions/sandbox-scripts.ts';
+} from '../packages/server/src/policy/sandbox/fixtures/ordinary-actions.ts';
+import { HOST_LIMITS, Host } from '../packages/server/src/policy/sandbox/host-process.ts';
+import { ActionHosts } from '../packages/server/src/policy/sandbox/pool.ts';
+import { readSandboxScripts } from '../packages/server/src/policy/sandbox/sandbox-process.ts';
 import { rotated } from './measure.ts';
 import type { Plan } from './options.ts';
 import { percentile, type Spread, spread } from './statistics.ts';
@@ -104,7 +105,7 @@ export async function measureEvaluators(plan: Plan, say: (line: string) => void)
   const endless = await compiler.compile(await coreAction({ evaluate: '(loop $forever (br $forever))' }));
   const small = await compiler.compile(await toolchains.wat());
   const lanes: Lane[] = [];
-  for (const toolchain of toolchainNames) {
+  for (const toolchain of [...fastToolchains, ...slowToolchains]) {
     say(`evaluators: ${toolchain} is built and taken in`);
     const lane = await openLane(toolchain, compiler, endless, plan.evaluatorStarts);
     owned.defer(() => lane.hosts.close());

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { parseArgs } from 'node:util';
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
-import { loadProtocols } from '../packages/server/src/bridge/protocols.ts';
+import { loadProtocols } from '../packages/server/src/upstreams/grpc/channel.ts';
 import type { StretchOfCalls } from './grpc-calls.ts';
 import { deadlineMs, invokeRequest, replyText } from './invoke.ts';
 

@@ -4,9 +4,9 @@
 // measured makes the same ones. Prints its port as one JSON line, and another one for each call that it refuses.
 import { isDeepStrictEqual } from 'node:util';
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js';
-import type { ToolInvokeReply } from '../packages/server/src/bridge/generated/tool/ToolInvokeReply.ts';
-import type { ToolInvokeRequest__Output } from '../packages/server/src/bridge/generated/tool/ToolInvokeRequest.ts';
-import { loadProtocols } from '../packages/server/src/bridge/protocols.ts';
+import { loadProtocols } from '../packages/server/src/upstreams/grpc/channel.ts';
+import type { ToolInvokeReply } from '../packages/server/src/upstreams/grpc/generated/tool/ToolInvokeReply.ts';
+import type { ToolInvokeRequest__Output } from '../packages/server/src/upstreams/grpc/generated/tool/ToolInvokeRequest.ts';
 import { deadlineMs, invokeRequest, replyText } from './invoke.ts';
 
 const expected = [invokeRequest('legacy'), invokeRequest('modern')];

@@ -37,7 +37,8 @@ export async function readSourceFiles(root: string): Promise<SourceFile[]> {
       const imports = [...text.matchAll(IMPORT)].map(([, from, dynamic]) =>
         relative(root, resolve(root, dirname(path), from ?? dynamic ?? '')).replaceAll('\\', '/'),
       );
-      return { path, lines: text.split('\n').length - 1, imports: [...new Set(imports)] };
+      const inside = imports.filter((imported) => imported.endsWith('.ts') && !imported.startsWith('..'));
+      return { path, lines: text.split('\n').length - 1, imports: [...new Set(inside)] };
     }),
   );
 }

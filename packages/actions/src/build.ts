@@ -1,65 +1,65 @@
 import { rename, rm, stat, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ActionBuildError } from './action-build-error.ts';
-import { bundle } from './bundle/bundle.ts';
-import { shown } from './bundle/place.ts';
-import { quickjs } from './quickjs.ts';
-import { starlingmonkey } from './starlingmonkey.ts';
+import { ActionBuildError, bundle } from './bundle/bundle.ts';
+import { displayPath } from './bundle/source-positions.ts';
+import { buildWithQuickjs, buildWithStarlingmonkey } from './engines.ts';
 
-export { ActionBuildError } from './action-build-error.ts';
+export { ActionBuildError } from './bundle/bundle.ts';
 
-/** The JavaScript engine that goes into the component. */
+/** JavaScript engine of the component. */
 export type ActionEngine = 'quickjs' | 'starlingmonkey';
 
-/** Settings of {@link buildAction}. */
-export interface ActionBuild {
-  /** The file that exports `evaluate`, TypeScript or JavaScript. */
+/** Options of {@link buildAction}. */
+export interface BuildActionOptions {
+  /** TypeScript or JavaScript file that exports `evaluate`. */
   readonly entry: string;
-  /** Where the component is written; without it, nowhere. */
+  /** Output file of the component; not written if undefined. */
   readonly output?: string | undefined;
   /**
-   * `quickjs` by default: 1.0 MB, and 2 ms per request. `starlingmonkey` has more of what browsers have (`URL`,
-   * `TextEncoder`, `structuredClone`) for 12 MB and 10 ms; it needs `@bytecodealliance/componentize-js`.
+   * Default `quickjs`: 1.0 MB, 2 ms per request. `starlingmonkey` supports more browser APIs (`URL`, `TextEncoder`,
+   * `structuredClone`) with 12 MB and 10 ms per request; it requires `@bytecodealliance/componentize-js`.
    */
   readonly engine?: ActionEngine | undefined;
 }
 
 /**
- * Makes a component of an action and all that it imports (spec "Host functions available to actions"). Types are not
- * checked: `tsc` does that. The top level of the modules runs now, and the component begins where it has ended. Two
- * builds of one source are equal but for what the engine has drawn by lot. Throws {@link ActionBuildError}.
+ * Builds a component from an action and its imports (specification, "Host functions available to actions"). Types are not
+ * checked. Top-level code runs during the build, and every run starts from its result. Builds of the same source differ
+ * only in the engine's random seeds. Throws {@link ActionBuildError}.
  */
-export async function buildAction({ entry, output, engine = 'quickjs' }: ActionBuild): Promise<Uint8Array> {
+export async function buildAction({ entry, output, engine = 'quickjs' }: BuildActionOptions): Promise<Uint8Array> {
   const bundled = await bundle(resolve(entry));
-  if (output !== undefined) await spare(bundled.files, resolve(output));
+  if (output !== undefined) await assertNotSource(bundled.files, resolve(output));
   const wit = fileURLToPath(new URL('../wit/evaluator.wit', import.meta.url));
-  const component = await (engine === 'quickjs' ? quickjs(bundled, wit) : starlingmonkey(bundled, wit));
-  if (output !== undefined) await replace(resolve(output), component);
+  const component = await (engine === 'quickjs'
+    ? buildWithQuickjs(bundled, wit)
+    : buildWithStarlingmonkey(bundled, wit));
+  if (output !== undefined) await writeAtomically(resolve(output), component);
   return component;
 }
 
-/** Throws when the component would be written in place of a file that it is made of, whatever name that goes by. */
-async function spare(files: readonly string[], output: string): Promise<void> {
-  const there = await stat(output, { bigint: true }).catch(() => undefined);
-  if (there === undefined) return;
+/** Throws if the output would overwrite a source file, even through a link. */
+async function assertNotSource(files: readonly string[], output: string): Promise<void> {
+  const existing = await stat(output, { bigint: true }).catch(() => undefined);
+  if (existing === undefined) return;
   for (const file of files) {
     const source = await stat(file, { bigint: true }).catch(() => undefined);
-    if (source?.ino !== there.ino || source.dev !== there.dev) continue;
+    if (source?.ino !== existing.ino || source.dev !== existing.dev) continue;
     throw new ActionBuildError([
-      `${shown(output)}: the action is made of this file; name another one for the component`,
+      `${displayPath(output)}: output would overwrite a source file of the action; specify another output`,
     ]);
   }
 }
 
-/** Whoever reads the file meanwhile sees the old component or the new one. */
-async function replace(path: string, component: Uint8Array): Promise<void> {
-  const draft = `${path}.${process.pid}.tmp`;
+/** Replaces the file atomically for concurrent readers. */
+async function writeAtomically(path: string, component: Uint8Array): Promise<void> {
+  const temporary = `${path}.${process.pid}.tmp`;
   try {
-    await writeFile(draft, component);
-    await rename(draft, path);
+    await writeFile(temporary, component);
+    await rename(temporary, path);
   } catch (error) {
-    await rm(draft, { force: true });
+    await rm(temporary, { force: true });
     throw error;
   }
 }

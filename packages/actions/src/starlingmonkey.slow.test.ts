@@ -29,9 +29,9 @@ it('leaves no temporary files, whether StarlingMonkey succeeds or fails', async 
   expect(await problems({ 'a.ts': PASSES })).toEqual([]);
   expect(await readdir(path('tmp'))).toEqual([]);
   const failed = await problems({ 'a.ts': `\nthrow new Error('no settings'); ${PASSES}` });
-  expect(failed).toEqual(['a.ts:2:7: the top level of a module failed: no settings']);
+  expect(failed).toEqual(['a.ts:2:7: module initialization failed: no settings']);
   expect(await problems({ 'a.ts': 'export async function evaluate() {}' })).toEqual([
-    'a.ts:1:23: evaluate must not be async: nothing runs any more once it has returned',
+    'a.ts:1:23: evaluate must not be async: nothing runs after it has returned',
   ]);
   expect(await readdir(path('tmp'))).toEqual([]);
 });

@@ -2,12 +2,12 @@ import { info } from 'service:evaluator/log';
 import { block, pass, rejectMalformed } from 'service:evaluator/response';
 import type { EvaluationContext } from 'service:evaluator/types';
 
-/** Blocks what the LLM calls unsafe. An answer that is neither "safe" nor "unsafe" lets nothing through. */
+/** Blocks calls that the LLM labels unsafe. Rejects calls if the label is neither "safe" nor "unsafe". */
 export function evaluate(ctx: EvaluationContext): void {
-  // "Unsafe." is an answer, too.
+  // Accepts variants such as "Unsafe.".
   const label = ctx.llmResult.toLowerCase().replace(/[^a-z]/g, '');
-  info(`${ctx.toolName ?? ctx.method}: the model says "${label.slice(0, 20)}"`);
+  info(`${ctx.toolName ?? ctx.method}: label "${label.slice(0, 20)}"`);
   if (label === 'safe') pass();
-  else if (label === 'unsafe') block('this call was found to be unsafe');
-  else rejectMalformed('the safety check gave no usable answer');
+  else if (label === 'unsafe') block('call classified as unsafe');
+  else rejectMalformed('safety check returned no valid label');
 }

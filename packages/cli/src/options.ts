@@ -1,5 +1,4 @@
 import { type Command, Option } from 'commander';
-import { parseAccessToken } from './auth/access-token.ts';
 import { Failure } from './failure.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
@@ -102,4 +101,15 @@ function parseHost(text: string, source: string): string {
     throw new Failure(`${source}: leave the path out: ${url.origin}${path.slice(0, -'/api/v1'.length)}`);
   }
   return url.origin + path;
+}
+
+/**
+ * A token as a header can carry it, without the blanks around it. Throws {@link Failure} for any other, without
+ * repeating it; what sends the request would repeat it in its own message.
+ */
+export function parseAccessToken(text: string, source: string): string {
+  const token = text.trim();
+  if (token === '') throw new Failure(`${source}: is empty`);
+  if (!/^[\x21-\x7e]+$/.test(token)) throw new Failure(`${source}: has characters that no access token has`);
+  return token;
 }

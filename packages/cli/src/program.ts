@@ -1,12 +1,110 @@
-import { Command } from 'commander';
+import { Command, Help, type HelpConfiguration } from 'commander';
 import manifest from '../package.json' with { type: 'json' };
-import { addAliases, HIDE_ALIASES } from './aliases.ts';
-import { completeCommand } from './completion/completion.ts';
+import { actionCommand } from './action/action.ts';
+import { applyCommand, diffCommand, exportCommand } from './apply/commands.ts';
+import { authCommand } from './auth/auth.ts';
+import { closestMatch } from './closest-match.ts';
+import { completeCommand, completionCommand } from './completion/completion.ts';
+import { configureCommand } from './configure/configure.ts';
 import type { Context } from './context.ts';
-import { commandGroups } from './groups/groups.ts';
-import { helpCommand } from './help-command.ts';
+import { evaluatorsCommand } from './evaluators/evaluators.ts';
+import { Failure } from './failure.ts';
+import { forwardsCommand } from './groups/forwards.ts';
+import { interactionsCommand } from './groups/interactions.ts';
+import { namespacesCommand } from './groups/namespaces.ts';
+import { pipelineCommand } from './groups/pipeline.ts';
+import { promptsCommand } from './groups/prompts.ts';
+import { resourcesCommand } from './groups/resources.ts';
+import { serveCommand } from './groups/serve.ts';
+import { servicesCommand } from './groups/services.ts';
+import { healthCommand, metricsCommand, statisticsCommand } from './groups/status.ts';
+import { toolsCommand } from './groups/tools.ts';
+import { mcpCommand } from './mcp/mcp.ts';
 import { addGlobalOptions } from './options.ts';
-import { addSuggestion } from './suggestion.ts';
+import { toolCallsCommand } from './tool-calls/tool-calls.ts';
+
+/** What a command is called elsewhere in the program, or by those who know another one. */
+const ALIASES: Readonly<Record<string, readonly string[]>> = {
+  add: ['create'],
+  create: ['add'],
+  expose: ['add', 'create'],
+  remove: ['delete'],
+  delete: ['remove'],
+};
+
+/** Lets the commands below this one be called by other words, which help does not name. */
+export function addAliases(command: Command): void {
+  for (const child of command.commands) {
+    child.aliases([...(ALIASES[child.name()] ?? [])]);
+    addAliases(child);
+  }
+}
+
+/** Help that names each command once. */
+export const HIDE_ALIASES: HelpConfiguration = {
+  subcommandTerm: (command) => unaliased(Help.prototype.subcommandTerm.call(new Help(), command), command),
+  commandUsage: (command) => unaliased(Help.prototype.commandUsage.call(new Help(), command), command),
+};
+
+function unaliased(text: string, command: Command): string {
+  return text.replace(`${command.name()}|${command.alias()}`, command.name());
+}
+
+/**
+ * All groups of commands, in the order in which help names them. A group is a file here, or a room of its own, with a
+ * function that takes the context and makes the command; libraries that take long to load are imported inside its actions.
+ */
+export function commandGroups(context: Context): Command[] {
+  return [
+    serveCommand(context),
+    pipelineCommand(context),
+    forwardsCommand(context),
+    namespacesCommand(context),
+    toolsCommand(context),
+    resourcesCommand(context),
+    promptsCommand(context),
+    servicesCommand(context),
+    evaluatorsCommand(context),
+    actionCommand(context),
+    applyCommand(context),
+    diffCommand(context),
+    exportCommand(context),
+    mcpCommand(context),
+    configureCommand(context),
+    healthCommand(context),
+    statisticsCommand(context),
+    metricsCommand(context),
+    interactionsCommand(context),
+    toolCallsCommand(context),
+    authCommand(context),
+    completionCommand(context),
+  ];
+}
+
+/** `sluice help [command...]`: the help of a command, however deep in the program it is. */
+export function helpCommand(program: Command): Command {
+  return new Command('help')
+    .description('Print help for a command')
+    .argument('[command...]')
+    .action((words: readonly string[]) => {
+      let command = program;
+      for (const word of words) {
+        const child = command.commands.find((candidate) => [candidate.name(), ...candidate.aliases()].includes(word));
+        if (child === undefined) throw new Failure(`unknown command: sluice ${words.join(' ')}`);
+        command = child;
+      }
+      command.help();
+    });
+}
+
+/** What the parser says of a value that is not among the choices, and under it the choice that may have been meant. */
+export function addSuggestion(text: string): string {
+  const [, value, choices] =
+    /(?:value|argument) '([^']*)' is invalid\b.*\. Allowed choices are (.*)\.\n$/s.exec(text) ?? [];
+  if (value === undefined || choices === undefined) return text;
+  const meant = closestMatch(value, choices.split(', '));
+  return meant === undefined ? text : `${text}(Did you mean ${meant}?)\n`;
+}
 
 /** The whole command line: global options and all groups. Nothing of it ends the process; it throws instead. */
 export function createProgram(context: Context): Command {

@@ -1,13 +1,13 @@
 import { CommanderError } from 'commander';
 import { connect } from './connection/connect.ts';
-import { explainError } from './connection/explain.ts';
+import { explainError } from './connection/explain-error.ts';
 import type { Context } from './context.ts';
 import { Exit } from './failure.ts';
 import { parseGlobalOptions } from './options.ts';
 import { createOutput } from './output/output.ts';
 import { createProgram } from './program.ts';
-import { sanitizeLine } from './terminal/harmless.ts';
 import { EXIT_INTERRUPTED, type Terminal } from './terminal/terminal.ts';
+import { sanitizeLine } from './terminal/text.ts';
 
 /**
  * Runs one command. `argv` is without executable and script. Resolves with the exit code: 0, 1 when it failed, 130 after

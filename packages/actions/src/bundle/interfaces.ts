@@ -1,51 +1,51 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 
-/** The module that the component is made of. */
-export const ENTRY = '\0action';
+/** Id of the virtual entry module. */
+export const ENTRY_MODULE = '\0action';
 
-/** What an interface of the service is imported as. */
-export const PREFIX = 'service:evaluator/';
+/** Prefix of the host interfaces' module names. */
+export const INTERFACE_PREFIX = 'service:evaluator/';
 
 const RUNTIME = new URL('../runtime/', import.meta.url);
 
-/** The files that stand for the interfaces: what authors import is theirs, and they import the service's own. */
-const FILES: ReadonlyMap<string, string> = new Map(
+/** Runtime files that wrap the host interfaces, by interface. */
+const INTERFACE_FILES: ReadonlyMap<string, string> = new Map(
   ['registry', 'conversation', 'response', 'validation', 'log'].map((name) => [
-    `${PREFIX}${name}`,
+    `${INTERFACE_PREFIX}${name}`,
     runtimeFile(`${name}.ts`),
   ]),
 );
 
-/** A file that goes into every component. */
+/** Returns the path of a runtime file, which becomes part of every component. */
 export function runtimeFile(name: string): string {
   return fileURLToPath(new URL(name, RUNTIME));
 }
 
-/** True of a file that goes into every component. */
-export function isRuntime(path: string): boolean {
+/** Returns true for runtime files. */
+export function isRuntimeFile(path: string): boolean {
   return path.startsWith(fileURLToPath(RUNTIME));
 }
 
-/** The names of the interfaces, `types` included, which has no values. */
+/** Returns the names of the interfaces, including `types`, which has no functions. */
 export function interfaceNames(): string[] {
-  return [...FILES.keys(), `${PREFIX}types`];
+  return [...INTERFACE_FILES.keys(), `${INTERFACE_PREFIX}types`];
 }
 
-/** The file that stands for an interface; undefined for a name that is none. */
-export function fileOf(name: string): string | undefined {
-  return FILES.get(name);
+/** Returns the runtime file of an interface; undefined for other names. */
+export function interfaceFile(name: string): string | undefined {
+  return INTERFACE_FILES.get(name);
 }
 
-/** The interface that a file stands for; undefined for any other file. */
-export function interfaceOf(file: string | undefined): string | undefined {
-  for (const [name, its] of FILES) if (its === file) return name;
+/** Returns the interface of a runtime file; undefined for other files. */
+export function interfaceOfFile(file: string | undefined): string | undefined {
+  for (const [name, path] of INTERFACE_FILES) if (path === file) return name;
   return undefined;
 }
 
-/** The functions of an interface. */
-export async function namesOf(name: string): Promise<string[]> {
-  const file = fileOf(name);
+/** Returns the function names of an interface. */
+export async function exportedFunctions(name: string): Promise<string[]> {
+  const file = interfaceFile(name);
   const source = file === undefined ? '' : await readFile(file, 'utf8');
-  return [...source.matchAll(/^export function (\w+)/gm)].map(([, found = '']) => found);
+  return [...source.matchAll(/^export function (\w+)/gm)].map(([, match = '']) => match);
 }

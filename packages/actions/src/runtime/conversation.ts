@@ -1,10 +1,9 @@
 import * as functions from 'service:evaluator/conversation';
 import type { Message } from 'service:evaluator/types';
-import { whenRunning } from './running.ts';
-import { text } from './text.ts';
+import { guardHostFunctions, requireString } from './host-calls.ts';
 
-const host = whenRunning('conversation', functions);
+const host = guardHostFunctions('conversation', functions);
 
 export function getHistory(conversationId: string): Message[] {
-  return host.getHistory(text(conversationId, 'getHistory', 'conversation id'));
+  return host.getHistory(requireString(conversationId, 'getHistory', 'conversation id'));
 }

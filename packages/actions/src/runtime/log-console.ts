@@ -2,17 +2,14 @@ import * as log from 'service:evaluator/log';
 
 type Line = readonly [write: (message: string) => void, message: string];
 
-/**
- * The `console` of an action: the service's log. What is written while the action is built, where there is no log, is
- * written when it runs.
- */
+/** `console` of an action, which writes to the service log. Output of the build is written by the first run. */
 export class LogConsole {
-  #early: Line[] | undefined = [];
+  #buffered: Line[] | undefined = [];
 
-  /** The log is there: writes what has been held back. */
-  begin(): void {
-    const lines = this.#early ?? [];
-    this.#early = undefined;
+  /** Writes the buffered lines, and later ones directly. */
+  flush(): void {
+    const lines = this.#buffered ?? [];
+    this.#buffered = undefined;
     for (const [write, message] of lines) write(message);
   }
 
@@ -37,20 +34,20 @@ export class LogConsole {
   }
 
   #write(write: (message: string) => void, values: readonly unknown[]): void {
-    const message = values.map(shown).join(' ');
-    if (this.#early === undefined) write(message);
-    else this.#early.push([write, message]);
+    const message = values.map(format).join(' ');
+    if (this.#buffered === undefined) write(message);
+    else this.#buffered.push([write, message]);
   }
 }
 
-function shown(value: unknown): string {
+function format(value: unknown): string {
   if (typeof value === 'string') return value;
   if (value instanceof Error) return `${value.name}: ${value.message}`;
   if (typeof value !== 'object' || value === null) return String(value);
   try {
     return JSON.stringify(value) ?? String(value);
   } catch {
-    // It contains itself, or a bigint.
+    // Circular, or contains a bigint.
     return Object.prototype.toString.call(value);
   }
 }

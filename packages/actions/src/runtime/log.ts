@@ -1,17 +1,16 @@
 import * as functions from 'service:evaluator/log';
-import { whenRunning } from './running.ts';
-import { text } from './text.ts';
+import { guardHostFunctions, requireString } from './host-calls.ts';
 
-const host = whenRunning('log', functions);
+const host = guardHostFunctions('log', functions);
 
 export function info(message: string): void {
-  host.info(text(message, 'info', 'message'));
+  host.info(requireString(message, 'info', 'message'));
 }
 
 export function warn(message: string): void {
-  host.warn(text(message, 'warn', 'message'));
+  host.warn(requireString(message, 'warn', 'message'));
 }
 
 export function error(message: string): void {
-  host.error(text(message, 'error', 'message'));
+  host.error(requireString(message, 'error', 'message'));
 }

@@ -1,20 +1,19 @@
 import * as functions from 'service:evaluator/validation';
-import { whenRunning } from './running.ts';
-import { text } from './text.ts';
+import { guardHostFunctions, requireString } from './host-calls.ts';
 
-const host = whenRunning('validation', functions);
+const host = guardHostFunctions('validation', functions);
 
 export function verifyLlmResult(raw: string): string {
-  const result = text(raw, 'verifyLlmResult', 'result');
+  const result = requireString(raw, 'verifyLlmResult', 'result');
   try {
     return host.verifyLlmResult(result);
   } catch (error) {
-    throw new Error(finding(error), { cause: error });
+    throw new Error(validationMessage(error), { cause: error });
   }
 }
 
-/** One engine throws what is wrong as the message of an error, the other beside it, in an error of another realm. */
-function finding(error: unknown): string {
+/** Returns the validation error. One engine throws it as an error's message, the other as its `payload`. */
+function validationMessage(error: unknown): string {
   if (typeof error !== 'object' || error === null) return String(error);
   if ('payload' in error && typeof error.payload === 'string') return error.payload;
   return 'message' in error ? String(error.message) : String(error);

@@ -1,8 +1,90 @@
-import { Command } from 'commander';
+import { basename, dirname, extname, resolve } from 'node:path';
+import type { ActionEngine } from '@sluice/actions/build';
+import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
-import { buildCommand } from './build-command.ts';
-import { initCommand } from './init-command.ts';
+import { Failure } from '../failure.ts';
+import { errorCode, errorReason } from '../files/system-error.ts';
 import { testCommand } from './test-command.ts';
+
+interface BuildOptions {
+  readonly out?: string;
+  readonly engine: ActionEngine;
+}
+
+const ENGINES: readonly ActionEngine[] = ['quickjs', 'starlingmonkey'];
+
+/** `sluice action build`: a component of an action in TypeScript or JavaScript. */
+export function buildCommand({ terminal, output }: Context): Command {
+  return new Command('build')
+    .description('Build a WebAssembly component from a TypeScript or JavaScript action')
+    .argument('<entry>', 'Source file that exports evaluate')
+    .option('-o, --out <file>', 'Output file (default: the entry name with .wasm, in the current folder)')
+    .addOption(new Option('--engine <engine>', 'JavaScript engine to embed').choices(ENGINES).default(ENGINES[0]))
+    .addHelpText(
+      'after',
+      `
+Imported modules are bundled. Types are not checked; run tsc for that.
+
+Example:
+  sluice action build my-action.ts -o my-action.wasm`,
+    )
+    .action(async (entry: string, { out = `${basename(entry, extname(entry))}.wasm`, engine }: BuildOptions) => {
+      // The bundler takes a moment to load.
+      const { ActionBuildError, buildAction } = await import('@sluice/actions/build');
+      const started = performance.now();
+      const options = { entry: resolve(terminal.cwd, entry), output: resolve(terminal.cwd, out), engine };
+      const component = await buildAction(options).catch((error: unknown) => {
+        if (error instanceof ActionBuildError) {
+          const { problems } = error;
+          throw problems.length === 1
+            ? new Failure(error.message, { cause: error })
+            : new Failure(`${entry}: ${problems.length} things are wrong`, { notes: problems, cause: error });
+        }
+        const reason = errorCode(error) === 'ENOENT' ? `no such folder: ${dirname(out)}` : errorReason(error);
+        throw new Failure(`${out}: ${reason ?? String(error)}`, { cause: error });
+      });
+      const ms = Math.round(performance.now() - started);
+      output().done(
+        { file: out, bytes: component.length, engine, duration_ms: ms },
+        `${out}: ${(component.length / 1e6).toFixed(1)} MB, made with ${engine} in ${ms} ms`,
+      );
+    });
+}
+
+const ERROR_REASONS: ReadonlyMap<string, string> = new Map([
+  ['EEXIST', 'a file stands in its place'],
+  ['ENOENT', 'no folder can be made there'],
+]);
+
+/** `sluice action init`: a folder to begin with. */
+export function initCommand({ terminal, output }: Context): Command {
+  return new Command('init')
+    .description('Create a sample action and the files to test it')
+    .argument('<folder>', 'Folder to create the files in; existing files are kept')
+    .action(async (folder: string) => {
+      const { initAction } = await import('@sluice/actions/init');
+      const path = resolve(terminal.cwd, folder);
+      const files = await initAction(path).catch((error: unknown) => {
+        const code = errorCode(error);
+        if (code === undefined) throw error;
+        const reason = ERROR_REASONS.get(code) ?? errorReason(error);
+        throw new Failure(`${folder}: ${reason}`, { cause: error });
+      });
+      const out = output();
+      if (out.format === 'json') return out.json(files);
+      for (const { name, written } of files) {
+        out.done({}, `${written ? 'written' : 'kept   '} ${name}`);
+      }
+      const quoted = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`;
+      const steps = [
+        ...(path === resolve(terminal.cwd) ? [] : [`cd ${quoted}`]),
+        'sluice action build my-action.ts',
+        'sluice action test my-action.wasm --context ctx.json',
+        'sluice evaluators apply -f evaluator.yaml   (replaces ALL evaluators by those of the file)',
+      ];
+      terminal.stderr.write(`\nnext: ${steps.join('\n      ')}\n`);
+    });
+}
 
 /** `sluice action`: for authors of actions. None of it needs a service. */
 export function actionCommand(context: Context): Command {

@@ -9,8 +9,8 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
-import { readContext, readHistory, readTools } from './trial.ts';
-import { TestHost } from './trial-answers.ts';
+import { TestHost } from './test-host.ts';
+import { readContext, readHistory, readTools } from './test-inputs.ts';
 
 const EXAMPLES = new URL('../../../actions/examples/', import.meta.url);
 const ROOT = new URL('../../../../', import.meta.url);
@@ -93,9 +93,9 @@ describe('safety-gate', () => {
   });
 });
 
-describe('catalogue-assembly', () => {
-  it('offers what was chosen, copies it from the catalogue alone, and leaves the list without a choice', async () => {
-    const assembly = await example('catalogue-assembly');
+describe('catalog-assembly', () => {
+  it('offers what was chosen, copies it from the catalog alone, and leaves the list without a choice', async () => {
+    const assembly = await example('catalog-assembly');
     const copies = [{ tool: 'search_orders', namespace: 'desk' }];
     expect(await assembly()).toMatchObject({
       response: { kind: 'filter_tools', tools: ['search_orders', 'notes'] },
@@ -121,17 +121,17 @@ describe('argument-redaction', () => {
   it('names arguments and kinds, never a value', async () => {
     expect((await redaction()).response).toEqual({
       kind: 'warn',
-      message: 'arguments look sensitive: to: email address; text: payment card; diagnosis: sensitive to the LLM',
+      message: 'arguments look sensitive: to: email address; text: payment card; diagnosis: flagged by the LLM',
     });
     const secrets: [string, string, string][] = [
       ['a', `-----BEGIN RSA ${'PRIVATE'} KEY-----\nMIIE`, 'private key'],
       ['b', `ghp_${'a1B2'.repeat(9)}`, 'access token'],
       ['c', 'AKIAIOSFODNN7EXAMPLE', 'access key'],
       ['d', 'eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl', 'JSON web token'],
-      ['e', 'postgres://sluice:hunter2@db/x', 'password in an address'],
+      ['e', 'postgres://sluice:hunter2@db/x', 'password in a URL'],
       ['f', 'pay to DE02 1203 0000 0000 2020 51 please', 'bank account'],
-      ['apiKey', 'plain', 'secret by its name'],
-      [`ghp_${'a1B2'.repeat(9)}`, '1', 'secret by its name'],
+      ['apiKey', 'plain', 'sensitive name'],
+      [`ghp_${'a1B2'.repeat(9)}`, '1', 'sensitive name'],
     ];
     for (const [name, value, kind] of secrets.slice(0, -1)) {
       const { response, everything } = await redaction({ arguments: [[name, value]], llmResult: 'prose' });
@@ -143,10 +143,10 @@ describe('argument-redaction', () => {
       arguments: [[token, 'x']],
       llmResult: JSON.stringify({ sensitive: [token, 'none'] }),
     });
-    expect(odd.response).toMatchObject({ message: 'arguments look sensitive: argument 1: sensitive to the LLM' });
+    expect(odd.response).toMatchObject({ message: 'arguments look sensitive: argument 1: flagged by the LLM' });
     const hidden: [string, string][] = [['long', `${' '.repeat(60_000)}AKIAIOSFODNN7EXAMPLE`]];
     expect((await redaction({ arguments: hidden })).response).toMatchObject({
-      message: 'arguments look sensitive: long: too long to be looked at',
+      message: 'arguments look sensitive: long: too long to inspect',
     });
   });
 

@@ -5,10 +5,9 @@ import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { Exit, Failure } from '../failure.ts';
 import { errorReason } from '../files/system-error.ts';
-import { sanitizeLine, sanitizeText } from '../terminal/harmless.ts';
-import { readResultSchema } from './result-schema.ts';
-import { readContext, readHistory, readTools } from './trial.ts';
-import { TestHost } from './trial-answers.ts';
+import { sanitizeLine, sanitizeText } from '../terminal/text.ts';
+import { TestHost } from './test-host.ts';
+import { readContext, readHistory, readResultSchema, readTools } from './test-inputs.ts';
 
 interface TestOptions {
   readonly context: string;

@@ -2,11 +2,16 @@ import { toolInput, toolUpdate } from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
-import { validated } from '../files/checked.ts';
-import type { CurrentState } from './actual.ts';
-import { applyOverrides, type ForwardDefaults, toolChanges } from './effective.ts';
+import { validated } from '../files/document.ts';
+import type { CurrentState } from './current-state.ts';
+import {
+  applyOverrides,
+  type ForwardDefaults,
+  ToolLookup,
+  toolChanges,
+  unavailableReason,
+} from './discovered-tools.ts';
 import { formatNamespaceContents, type NamespaceContents, type OverrideStep, type Step } from './step.ts';
-import { ToolLookup, unavailableReason } from './tool-finder.ts';
 
 /** What became of a step. */
 export type Outcome = { readonly step: Step } & (

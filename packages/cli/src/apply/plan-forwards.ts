@@ -1,7 +1,7 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import type { CurrentForward, CurrentState } from './actual.ts';
-import type { DesiredForward, DesiredState } from './desired.ts';
-import { applyOverrides, NO_OVERRIDES, toolChanges } from './effective.ts';
+import type { CurrentForward, CurrentState } from './current-state.ts';
+import type { DesiredForward, DesiredState } from './desired-state.ts';
+import { applyOverrides, NO_OVERRIDES, toolChanges } from './discovered-tools.ts';
 import { diffMembers, initialMembers, type PlannedSteps, type Step } from './step.ts';
 
 /** What becomes of the forwards, besides the steps. */

@@ -1,10 +1,16 @@
-import type { CurrentState, DiscoveredTool } from './actual.ts';
-import type { DesiredOverrides, DesiredState, Overrides } from './desired.ts';
-import { ToolsByOrigin } from './discovered-tools.ts';
-import { applyOverrides, type ForwardDefaults, flattenTool, NO_OVERRIDES, toolChanges } from './effective.ts';
+import type { CurrentState, DiscoveredTool } from './current-state.ts';
+import type { DesiredOverrides, DesiredState, Overrides } from './desired-state.ts';
+import {
+  applyOverrides,
+  explainMisnamed,
+  type ForwardDefaults,
+  flattenTool,
+  NO_OVERRIDES,
+  ToolsByOrigin,
+  toolChanges,
+} from './discovered-tools.ts';
 import type { ForwardPlan } from './plan-forwards.ts';
 import { diffMembers, initialMembers, type PlannedSteps, type Step } from './step.ts';
-import { explainMisnamed } from './tool-finder.ts';
 
 /** What to do with hand-made tools. Namespace and name are their key: with another one a tool is another tool. */
 export function planManualTools({ tools }: DesiredState, { manual }: CurrentState, prune: boolean): PlannedSteps {

@@ -1,12 +1,12 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { CurrentState } from './actual.ts';
+import { toYaml } from '../files/yaml-text.ts';
+import type { CurrentState } from './current-state.ts';
+import { toStateFile } from './export-state.ts';
 import { plan } from './plan.ts';
 import { ServiceModel } from './service-model.fixture.ts';
 import { readStateFiles } from './state-file.ts';
-import { toStateFile } from './state-of.ts';
-import { toYaml } from './yaml-text.ts';
 
 const SCHEMA = { type: 'object' };
 const UPSTREAMS = {

@@ -1,9 +1,9 @@
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
-import type { CurrentState } from './actual.ts';
+import type { CurrentState } from './current-state.ts';
 import { plan } from './plan.ts';
+import { formatPlan, planToJson } from './report.ts';
 import { ServiceModel } from './service-model.fixture.ts';
-import { formatPlan, planToJson } from './show.ts';
 import { readStateFiles } from './state-file.ts';
 
 const UPSTREAMS = {

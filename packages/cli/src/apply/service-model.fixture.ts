@@ -1,6 +1,6 @@
 import { type Labels, serviceKey } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import type { CurrentForward, CurrentService, CurrentState } from './actual.ts';
+import type { CurrentForward, CurrentService, CurrentState } from './current-state.ts';
 import type { NamespaceContents, Step } from './step.ts';
 
 /** A tool of the model. `origin` is what stays the same of a discovered one. */

@@ -1,6 +1,9 @@
 import {
   DEFAULT_NAMESPACE,
+  entryName,
   forwardInput,
+  jsonObject,
+  jsonValue,
   namespace,
   namespaceInput,
   service,
@@ -9,15 +12,55 @@ import {
   suggestUriMember,
   toolAliases,
   toolInput,
+  toolMembers,
+  withAliases,
 } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
-import type { z } from 'zod';
+import { z } from 'zod';
+import { closestMatch } from '../closest-match.ts';
 import { Failure } from '../failure.ts';
 import { type KeyPath, type LocatedDocument, parseLocated } from '../files/located-document.ts';
-import { type DesiredState, SECTIONS, type Section } from './desired.ts';
-import { isServiceLabel } from './effective.ts';
-import { suggestMember } from './misspelt.ts';
-import { toolOverridesSchema } from './tool-overrides.ts';
+import { type DesiredState, SECTIONS, type Section } from './desired-state.ts';
+import { isServiceLabel } from './discovered-tools.ts';
+
+/** Members that say which tool of a forward is meant. */
+const ORIGIN_MEMBERS = ['forward', 'upstreamName'];
+const TOOL_MEMBERS = [...Object.keys(toolMembers.shape), ...Object.keys(toolAliases)];
+
+/**
+ * The member of a tool that this one, which nobody knows, is most likely meant to be; undefined when it is known, or is
+ * near to none. Case counts for nothing, nor do `-` and `_`.
+ */
+export function suggestMember(member: string): string | undefined {
+  const known = [...TOOL_MEMBERS, ...ORIGIN_MEMBERS];
+  return known.includes(member) ? undefined : closestMatch(member, known);
+}
+
+const forwardManaged = z.never({ error: 'is set by its forward; leave it out' }).optional();
+
+/**
+ * What somebody wants of a discovered tool, under canonical names: which one it is, and any of the members that a PUT can
+ * change. A member that is left out follows the upstream; null takes an optional one of the upstream's away.
+ */
+export const toolOverridesSchema = withAliases(
+  toolAliases,
+  toolMembers
+    .partial()
+    .extend({
+      forward: entryName,
+      upstreamName: z.string().min(1, 'must not be empty').optional(),
+      description: z.string().nullable().optional(),
+      title: z.string().nullable().optional(),
+      annotations: jsonObject.nullable().optional(),
+      icons: z.array(jsonValue).nullable().optional(),
+      output_schema: jsonObject.nullable().optional(),
+      uri: forwardManaged,
+      toolType: forwardManaged,
+      shadowed: forwardManaged,
+      upstream: forwardManaged,
+    })
+    .catchall(jsonValue),
+);
 
 /** A state file as it was read. */
 export interface StateSource {

@@ -1,8 +1,8 @@
 import type { Labels, ServiceInput } from '@sluice/contract';
 import { identical } from '@sluice/protocol/json/equal';
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
-import type { CurrentService } from './actual.ts';
-import type { DesiredForward, Overrides } from './desired.ts';
+import type { CurrentService } from './current-state.ts';
+import type { DesiredForward, Overrides } from './desired-state.ts';
 
 /** One member that differs. */
 export interface Change {

@@ -1,9 +1,214 @@
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
-import { loginCommand } from './login-command.ts';
-import { logoutCommand } from './logout-command.ts';
-import { statusCommand } from './status-command.ts';
-import { tokenCommand } from './token-command.ts';
+import { Exit, Failure } from '../failure.ts';
+import { createFetch } from '../http/fetch.ts';
+import { parseAccessToken } from '../options.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { isExpired, readStoredToken } from './access-token.ts';
+import { type Credential, type Login, openCredentialStore } from './credential-store.ts';
+
+/**
+ * A secret that an option gives: itself, or with `-` the first line of standard input, so that no list of processes shows
+ * it. Without the option it is asked for on the terminal, unseen. Throws {@link Failure} when nobody can be asked, or
+ * nothing is entered.
+ */
+export async function readSecret(
+  given: string | undefined,
+  option: string,
+  question: string,
+  { stdin }: Terminal,
+): Promise<string> {
+  if (given !== undefined && given !== '-') return given;
+  if (given === '-') {
+    const [line = ''] = (await stdin.text()).split(/\r?\n/);
+    return line;
+  }
+  if (!stdin.isTerminal) throw new Failure(`no terminal to ask on: give ${option}, with "-" to read standard input`);
+  const secret = await stdin.secret(question);
+  if (secret === undefined) throw new Failure('nothing was entered');
+  return secret;
+}
+
+interface LoginOptions {
+  readonly username?: string;
+  readonly password?: string;
+  readonly authServer?: string;
+  readonly realm?: string;
+  readonly clientId?: string;
+  readonly clientSecret?: string;
+  readonly apiToken?: string;
+}
+
+const PASSWORD_OPTIONS = ['username', 'password', 'authServer', 'realm', 'clientId', 'clientSecret'];
+
+/** `sluice auth login`: by name and password at an identity provider, or with a token that somebody made. */
+export function loginCommand(context: Context): Command {
+  return new Command('login')
+    .description('Log in and store the credentials for --host')
+    .option('--username <name>', 'User name')
+    .option('--password <password>', 'Password (default: prompt), "-" for standard input')
+    .option('--auth-server <url>', 'Identity provider URL, for example https://login.example.com')
+    .option('--realm <realm>', 'Realm of the identity provider')
+    .option('--client-id <id>', 'OAuth client ID')
+    .option('--client-secret <secret>', 'OAuth client secret, for confidential clients')
+    .addOption(
+      new Option('--api-token <token>', 'Store this token instead of logging in, "-" for standard input').conflicts(
+        PASSWORD_OPTIONS,
+      ),
+    )
+    .addHelpText(
+      'after',
+      `
+The identity provider and the client are stored until "sluice auth logout".
+
+Examples:
+  sluice auth login --host https://sluice.example.com --auth-server https://login.example.com \\
+    --realm sluice --client-id sluice-cli --username alice
+  sluice auth login --api-token - < token.txt`,
+    )
+    .action(async (options: LoginOptions) => {
+      const { terminal } = context;
+      const { host } = context.options();
+      const store = openCredentialStore(terminal);
+      const credential =
+        options.apiToken !== undefined
+          ? await readApiToken(options.apiToken, context)
+          : await logInWithPassword(options, await store.get(host), context);
+      await store.update(host, () => credential);
+      const who = credential.kind === 'login' ? `as ${credential.username}` : 'with a token';
+      context.output().done({ host, kind: credential.kind }, `logged in at ${host} ${who}`);
+    });
+}
+
+async function readApiToken(requireOption: string, { terminal }: Context): Promise<Credential> {
+  const token = await readSecret(requireOption, '--api-token', '', terminal);
+  return { kind: 'token', token: parseAccessToken(token, '--api-token') };
+}
+
+async function logInWithPassword(
+  options: LoginOptions,
+  known: Credential | undefined,
+  context: Context,
+): Promise<Login> {
+  const { terminal } = context;
+  const before: Partial<Login> = known?.kind === 'login' ? known : {};
+  const authServer = parseAuthServer(requireOption(options.authServer ?? before.authServer, '--auth-server'));
+  const realm = requireOption(options.realm ?? before.realm, '--realm');
+  const clientId = requireOption(options.clientId ?? before.clientId, '--client-id');
+  const username = requireOption(options.username ?? before.username, '--username');
+  // A secret belongs to a client: another client does not get it.
+  const same = clientId === before.clientId && authServer === before.authServer && realm === before.realm;
+  const clientSecret = options.clientSecret ?? (same ? before.clientSecret : undefined);
+  const password = await readSecret(options.password, '--password', `Password of ${username}: `, terminal);
+  const { logIn } = await import('./identity-provider.ts');
+  const client = { authServer, realm, clientId, ...(clientSecret !== undefined && { clientSecret }) };
+  return logIn(client, username, password, await createFetch(context.options(), terminal));
+}
+
+function requireOption(value: string | undefined, option: string): string {
+  if (value) return value;
+  throw new Failure(`${option} is needed to log in with a password; or give --api-token`);
+}
+
+function parseAuthServer(text: string): string {
+  const url = URL.parse(text);
+  if (url === null || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
+    throw new Failure('--auth-server: must be an http or https URL such as https://login.example.com');
+  }
+  if (url.username !== '' || url.password !== '')
+    throw new Failure('--auth-server: must not carry a user name or password');
+  return url.href.replace(/\/+$/, '');
+}
+
+/** `sluice auth logout`. */
+export function logoutCommand(context: Context): Command {
+  return new Command('logout').description('Delete the stored credentials for --host').action(async () => {
+    const { host } = context.options();
+    const store = openCredentialStore(context.terminal);
+    const known = await store.remove(host);
+    context.output().done({ host, removed: known }, known ? `logged out at ${host}` : `no credentials for ${host}`);
+  });
+}
+
+/** `sluice auth status`: what is stored, without asking anybody whether it is still accepted. */
+export function statusCommand(context: Context): Command {
+  return new Command('status')
+    .description('Show the stored credentials for --host (exit code 1 if there are no valid ones)')
+    .action(async () => {
+      const { host } = context.options();
+      const store = openCredentialStore(context.terminal);
+      const credential = await store.get(host);
+      context.output().show({
+        host,
+        loggedIn: credential !== undefined,
+        ...(credential && describeCredential(credential)),
+        file: store.file,
+      });
+      if (credential === undefined || isUnusable(credential)) throw new Exit(1);
+    });
+}
+
+function describeCredential(credential: Credential): object {
+  if (credential.kind === 'token') return { kind: 'token' };
+  const { username, authServer, realm, clientId, expiresAt, refreshToken } = credential;
+  return {
+    kind: 'login',
+    username,
+    authServer,
+    realm,
+    clientId,
+    ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt).toISOString() }),
+    expired: isExpired(credential),
+    renewable: refreshToken !== undefined,
+  };
+}
+
+function isUnusable(credential: Credential): boolean {
+  return credential.kind === 'login' && isExpired(credential) && credential.refreshToken === undefined;
+}
+
+interface TokenOptions {
+  readonly get?: true;
+  readonly unmask?: true;
+  readonly set?: string;
+  readonly clear?: true;
+}
+
+/** `sluice auth token`: the stored token itself. */
+export function tokenCommand(context: Context): Command {
+  return new Command('token')
+    .description('Print, store or delete the access token for --host')
+    .addOption(new Option('--get', 'Print the token, masked').conflicts(['set', 'clear']))
+    .addOption(new Option('--unmask', 'Print the token unmasked').conflicts(['set', 'clear']))
+    .addOption(new Option('--set <token>', 'Store a token, "-" for standard input').conflicts('clear'))
+    .option('--clear', 'Delete the stored token')
+    .addHelpText(
+      'after',
+      `
+Example:
+  curl -H "Authorization: Bearer $(sluice auth token --get --unmask)" http://localhost:8080/api/v1/tools`,
+    )
+    .action(async ({ get, unmask, set, clear }: TokenOptions) => {
+      const { terminal } = context;
+      const options = context.options();
+      const { host } = options;
+      const store = openCredentialStore(terminal);
+      const output = context.output();
+      if (set !== undefined) {
+        const token = parseAccessToken(await readSecret(set, '--set', '', terminal), '--set');
+        await store.update(host, () => ({ kind: 'token', token }));
+        output.done({ host, stored: true }, `stored a token for ${host}`);
+      } else if (clear) {
+        const known = await store.remove(host);
+        output.done({ host, removed: known }, known ? `removed the token for ${host}` : `no token for ${host}`);
+      } else if (get || unmask) {
+        const token = await readStoredToken(options, terminal);
+        if (token === undefined) throw new Failure(`no token for ${host}: sluice auth login --host ${host}`);
+        const shown = unmask ? token : maskToken(token);
+        output.done({ host, token: shown }, shown);
+      } else throw new Failure('auth token: give --get, --set or --clear');
+    });
+}
 
 /** `sluice auth` (decisions 1.8). */
 export function authCommand(context: Context): Command {
@@ -13,4 +218,9 @@ export function authCommand(context: Context): Command {
     .addCommand(logoutCommand(context))
     .addCommand(statusCommand(context))
     .addCommand(tokenCommand(context));
+}
+
+/** Enough of a token to recognise it, and nothing that it could be used by. */
+export function maskToken(token: string): string {
+  return token.length < 32 ? '********' : `${token.slice(0, 4)}********${token.slice(-4)}`;
 }

@@ -12,8 +12,8 @@ import {
 } from 'openid-client';
 import { Failure } from '../failure.ts';
 import type { Send } from '../http/fetch.ts';
-import { explainNetworkError } from '../http/network.ts';
-import type { Login } from './credentials.ts';
+import { explainNetworkError } from '../http/network-error.ts';
+import type { Login } from './credential-store.ts';
 
 const TEN_YEARS_S = 10 * 365 * 24 * 3600;
 

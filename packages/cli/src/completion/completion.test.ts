@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Context } from '../context.ts';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
-import { fetchNames } from './names.ts';
+import { fetchNames } from './completion.ts';
 
 // Names come from a service, and were given by whoever makes tools there.
 

@@ -2,19 +2,50 @@ import { realpath } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { namespaceName } from '@sluice/contract';
+import { connect } from '../connection/connect.ts';
 import type { Context } from '../context.ts';
+import { isNewNamespace } from '../entries/lookup.ts';
 import { Failure } from '../failure.ts';
-import { resolveEndpoint } from '../mcp/endpoint-url.ts';
-import { requireConfirmation } from '../terminal/confirm.ts';
-import { sanitizeLine } from '../terminal/harmless.ts';
-import { createStyle } from '../terminal/style.ts';
+import { resolveEndpoint } from '../mcp/target.ts';
+import { createStyle, requireConfirmation } from '../terminal/terminal.ts';
+import { sanitizeLine } from '../terminal/text.ts';
 import { type ConfigurationFile, readConfigurationFile } from './configuration-file.ts';
-import type { ConfigureOptions } from './configure.ts';
-import { formatDiff } from './difference.ts';
-import { JsoncError } from './document.ts';
-import { removeEntry, setEntry } from './edit.ts';
-import { isMissingNamespace } from './namespace-check.ts';
-import { type HostEnvironment, PROGRAMS, type Program } from './programs.ts';
+import { formatDiff } from './diff.ts';
+import { JsoncError } from './jsonc.ts';
+import { type HostEnvironment, PROGRAMS, type Program, type Scope } from './programs.ts';
+import { removeEntry, setEntry } from './server-entry.ts';
+
+const DEADLINE_MS = 2000;
+
+/**
+ * Whether the service says that there is no such namespace. False too when it cannot be asked: that a program is
+ * configured before the service runs, or by somebody who may not administer it, is nothing to talk about.
+ */
+export async function isMissingNamespace(
+  context: Context,
+  name: string,
+  withoutCredentials: boolean,
+): Promise<boolean> {
+  const anonymous = () => connect({ ...context.options(), auth: { kind: 'none' } }, context.terminal);
+  try {
+    const client = await (withoutCredentials ? anonymous() : context.connect().catch(anonymous));
+    return await isNewNamespace(client, name, AbortSignal.timeout(DEADLINE_MS));
+  } catch {
+    return false;
+  }
+}
+
+/** Options of `sluice configure`, as they are given. */
+export interface ConfigureOptions {
+  readonly namespace: string;
+  readonly mcpUrl?: string;
+  readonly name?: string;
+  readonly scope: Scope;
+  readonly file?: string;
+  readonly remove?: true;
+  readonly dryRun?: true;
+  readonly yes?: true;
+}
 
 /** What a token is that only refers to one: the client program puts the real one in its place. */
 const TOKEN_REFERENCE = /^\$\{[^}]+\}$/;

@@ -1,18 +1,7 @@
 import { Argument, Command, Option } from 'commander';
 import type { Context } from '../context.ts';
-import { PROGRAMS, type Scope } from './programs.ts';
-
-/** Options of `sluice configure`, as they are given. */
-export interface ConfigureOptions {
-  readonly namespace: string;
-  readonly mcpUrl?: string;
-  readonly name?: string;
-  readonly scope: Scope;
-  readonly file?: string;
-  readonly remove?: true;
-  readonly dryRun?: true;
-  readonly yes?: true;
-}
+import type { ConfigureOptions } from './change.ts';
+import { PROGRAMS } from './programs.ts';
 
 /** `sluice configure PROGRAM`: writes where a namespace is to be found into a client program's own configuration. */
 export function configureCommand(context: Context): Command {

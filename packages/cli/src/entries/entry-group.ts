@@ -1,13 +1,85 @@
+import type { Client } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { removeCommand, showCommand } from './commands.ts';
+import type { Column } from '../output/table.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 import { editEntry } from './edit.ts';
-import type { EntryKind, ListRow } from './entry-kind.ts';
-import { labelCommand } from './label-command.ts';
-import { collectKeyValue } from './labels.ts';
-import { listCommand } from './list-command.ts';
-import { isNewNamespace, NEW_NAMESPACE_NOTE } from './new-namespace.ts';
-import { addSelectorOptions, type EntrySelector, parseSelector } from './selection.ts';
+import type { EntryApi, EntrySelector } from './entry-api.ts';
+import { labelCommand, removeCommand, showCommand } from './entry-commands.ts';
+import { addSelectorOptions, collectKeyValue, parseSelector } from './entry-options.ts';
+import { isNewNamespace, NEW_NAMESPACE_NOTE, requireNamespace } from './lookup.ts';
+
+/** What the rows of every list have. */
+export interface ListRow {
+  readonly name: string;
+  readonly namespace: string;
+  readonly forward?: string | undefined;
+  readonly shadowed?: true | undefined;
+  readonly description: string;
+}
+
+/** The query of a list. */
+export interface ListQuery {
+  readonly namespace?: string | undefined;
+  readonly include?: 'shadowed';
+}
+
+/** What one kind of entry brings to its group of commands, which is the same for all kinds (decisions 1.8). */
+export interface EntryKind<Row extends ListRow, Fields> extends EntryApi {
+  /** What they are, for help. */
+  readonly description: string;
+  readonly list: (client: Client, query: ListQuery) => Promise<readonly Row[]>;
+  /** What is listed, where that is more than the plural of the kind. */
+  readonly listed?: string;
+  /** Columns of the list that only this kind has. */
+  readonly columns: readonly Column<Row>[];
+  /** The command that registers one by hand: `add`. */
+  readonly add: string;
+  /** Adds the options of this kind's fields to `add` and `edit`. Namespace, labels and file are there already. */
+  readonly addFieldOptions: (command: Command) => Command;
+  /** An entry's body: the given one with the fields over it. Labels are not its business. */
+  readonly applyFields: (
+    entry: Readonly<Record<string, unknown>>,
+    fields: Fields,
+    terminal: Terminal,
+  ) => Promise<Record<string, unknown>> | Record<string, unknown>;
+  /** Stands behind the help of `add`. */
+  readonly addHelp: string;
+  /** Stands behind the help of `edit`. */
+  readonly editHelp?: string;
+}
+
+interface ListOptions {
+  readonly namespace?: string;
+  readonly shadowed?: true;
+}
+
+/** `list`: a row per entry. */
+export function listCommand<Row extends ListRow, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
+  const plural = `${kind.kind}s`;
+  return new Command('list')
+    .description(`List ${kind.listed ?? plural}`)
+    .option('-N, --namespace <namespace>', `Only ${plural} in this namespace`)
+    .option('--shadowed', 'Include shadowed entries, whose name or location is taken by an earlier entry')
+    .action(async ({ namespace, shadowed }: ListOptions) => {
+      const client = await context.connect();
+      const found = await kind.list(client, { namespace, ...(shadowed && { include: 'shadowed' }) });
+      if (found.length === 0) await requireNamespace(client, namespace);
+      context.output().list(found, columnsOf(kind, shadowed), `no ${plural}`);
+    });
+}
+
+/** Says which are shadowed, when those are listed too. */
+function columnsOf<Row extends ListRow, Fields>(kind: EntryKind<Row, Fields>, shadowed = false): Column<Row>[] {
+  return [
+    { title: 'NAME', value: ({ name }) => name, cut: 'never' },
+    { title: 'NAMESPACE', value: ({ namespace }) => namespace, cut: 'never' },
+    ...kind.columns,
+    { title: 'FORWARD', value: ({ forward = '-' }) => forward },
+    ...(shadowed ? [{ title: 'SHADOWED', value: (row: Row) => (row.shadowed ? 'yes' : '-') }] : []),
+    { title: 'DESCRIPTION', value: ({ description }) => description, cut: 'first' },
+  ];
+}
 
 /** The group of commands of one kind of entry, such as `sluice tools` (decisions 1.8). */
 export function entryGroup<Row extends ListRow, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {

@@ -2,7 +2,7 @@ import { evaluatorsInput, findUnknownMembers } from '@sluice/contract';
 import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import type { z } from 'zod';
 import { Failure } from '../failure.ts';
-import { tryValidate } from '../files/checked.ts';
+import { tryValidate } from '../files/document.ts';
 
 /** Findings that are listed; a file that is wrong throughout would fill the screen. */
 const MAX_FINDINGS = 20;

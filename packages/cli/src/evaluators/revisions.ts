@@ -1,8 +1,97 @@
-import { unwrap } from '@sluice/contract/client';
-import { Command } from 'commander';
+import { type components, unwrap } from '@sluice/contract/client';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Context } from '../context.ts';
-import { type ExpectedRevisionOption, expectedRevisionOption, parseWholeNumber } from './expected-revision.ts';
-import { printLoadResult } from './loaded.ts';
+import { Exit } from '../failure.ts';
+import { readDocument } from '../files/document.ts';
+import type { Column } from '../output/table.ts';
+import { sanitizeLine } from '../terminal/text.ts';
+import { parseEvaluators } from './read-evaluators.ts';
+
+/** That a change is made only when nobody else has made one meanwhile. */
+export interface ExpectedRevisionOption {
+  readonly expectedRevision?: number;
+}
+
+/** `--expected-revision <n>`. */
+export function expectedRevisionOption(): Option {
+  return new Option('--expected-revision <n>', 'Fail unless this revision is active; 0 for none').argParser((text) =>
+    parseWholeNumber(text, 0),
+  );
+}
+
+/** A whole number that is not less than this. `or`: a sentence that says what else it may be. */
+export function parseWholeNumber(text: string, least: number, or = ''): number {
+  const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (Number.isSafeInteger(number) && number >= least) return number;
+  throw new InvalidArgumentError(`It must be a whole number from ${least}.${or}`);
+}
+
+type Evaluator = components['schemas']['Evaluator'];
+
+/** What a row says of an evaluator. */
+export const EVALUATOR_COLUMNS: readonly Column<Evaluator>[] = [
+  { title: 'NAME', value: ({ name }) => name, cut: 'never' },
+  { title: 'METHOD', value: ({ trigger }) => trigger.method },
+  { title: 'NAMESPACE', value: ({ trigger }) => trigger.namespace ?? '-' },
+  { title: 'OPERATION', value: ({ llm }) => llm.operation },
+  { title: 'CONNECTION', value: ({ llm }) => llm.connection },
+  { title: 'ON ERROR', value: (evaluator) => evaluator.on_error },
+  { title: 'ACTION', value: ({ processor }) => processor.path },
+];
+
+/** What a change of the evaluators was answered. */
+export interface LoadResult {
+  readonly active: readonly Evaluator[];
+  readonly warnings: readonly components['schemas']['CompileWarning'][] | undefined;
+  /** Its header `ETag` names the revision. */
+  readonly response: Response;
+}
+
+/**
+ * Prints what is active after a change, and a line on standard error for each evaluator that was left out. Throws
+ * {@link Exit} 1 when there is one: a gate that is not there must not go unnoticed by a script.
+ */
+export function printLoadResult({ output, terminal }: Context, { active, warnings = [], response }: LoadResult): void {
+  const { list, format } = output();
+  const warn = (line: string) => terminal.stderr.write(`${sanitizeLine(line)}\n`);
+  list(active, EVALUATOR_COLUMNS, 'no evaluators');
+  const [, revision] = /^(?:W\/)?"(\d+)"$/.exec(response.headers.get('etag') ?? '') ?? [];
+  if (format === 'table' && revision !== undefined) warn(`revision ${revision} is active`);
+  for (const { evaluator, path, message } of warnings) {
+    warn(`warning: evaluator ${evaluator} was left out and judges nothing: ${path}: ${message}`);
+  }
+  if (warnings.length > 0) throw new Exit(1);
+}
+
+/** `sluice evaluators apply -f <file>` (decisions 1.8). */
+export function applyCommand(context: Context): Command {
+  return new Command('apply')
+    .description('Replace all evaluators with those in a file')
+    .requiredOption(
+      '-f, --file <file>',
+      'List of evaluators, or an object with "evaluators" (JSON or YAML), "-" for standard input',
+    )
+    .addOption(expectedRevisionOption())
+    .addHelpText(
+      'after',
+      `
+An evaluator whose action does not compile is skipped; the others are loaded, and the exit code is 1.
+An empty list removes all evaluators. Action paths are paths on the host of the service.
+
+Example:
+  sluice evaluators get --output json > evaluators.json
+  sluice evaluators apply -f evaluators.json --expected-revision 7`,
+    )
+    .action(async ({ file, expectedRevision }: ExpectedRevisionOption & { readonly file: string }) => {
+      const read = parseEvaluators(await readDocument(file, context.terminal), file === '-' ? 'standard input' : file);
+      const body = { ...read, ...(expectedRevision !== undefined && { expected_revision: expectedRevision }) };
+      const client = await context.connect();
+      const call = client.PUT('/api/v1/evaluators', { body });
+      const active = await unwrap(call);
+      const { data, response } = await call;
+      printLoadResult(context, { active, warnings: data?.warnings, response });
+    });
+}
 
 /** `sluice evaluators revisions` (decisions 1.8). */
 export function revisionsCommand(context: Context): Command {

@@ -1,7 +1,7 @@
 import { type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import { Failure } from '../failure.ts';
-import { parseJsonText } from './json-text.ts';
+import { parseJsonText } from './read-file.ts';
 
 /** Keys and indexes from the top of a document down to one value. */
 export type KeyPath = readonly PropertyKey[];

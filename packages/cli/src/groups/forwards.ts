@@ -1,13 +1,30 @@
 import { forwardInput } from '@sluice/contract';
-import { unwrap } from '@sluice/contract/client';
+import { type Client, unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { collectKeyValue } from '../entries/labels.ts';
-import { addNameOption, type NameOption, requireName } from '../entries/named.ts';
-import { isNewNamespace, NEW_NAMESPACE_NOTE, requireNamespace } from '../entries/new-namespace.ts';
-import { validated } from '../files/checked.ts';
+import { addNameOption, collectKeyValue, type NameOption, requireName } from '../entries/entry-options.ts';
+import { isNewNamespace, NEW_NAMESPACE_NOTE, requireNamespace } from '../entries/lookup.ts';
+import { validated } from '../files/document.ts';
 import { createProgress } from '../terminal/progress.ts';
-import { describeShadowedTools } from './shadowed-tools.ts';
+
+/**
+ * Which of a forward's tools agents do not get, because others have their names: ` (3 shadowed by forward crm; give
+ * --prefix)`. Empty when they get all, and when that cannot be asked: the forward is there in any case.
+ */
+export async function describeShadowedTools(
+  client: Client,
+  { name: forward, namespace }: { readonly name: string; readonly namespace: string },
+): Promise<string> {
+  const query = { namespace, include: 'shadowed' as const };
+  const tools = await unwrap(client.GET('/api/v1/tools', { params: { query } })).catch(() => []);
+  const ours = tools.filter((tool) => tool.forward === forward);
+  const names = new Set(ours.filter(({ shadowed }) => shadowed).map(({ name }) => name));
+  if (names.size === 0) return '';
+  const holders = tools.filter(({ name, shadowed }) => names.has(name) && !shadowed);
+  const by = [...new Set(holders.map((tool) => (tool.forward ? `forward ${tool.forward}` : 'tools made by hand')))];
+  const those = `shadowed by ${by.join(', ')}`;
+  return names.size === ours.length ? `, all ${those} (give --prefix)` : ` (${names.size} ${those}; give --prefix)`;
+}
 
 /** `sluice forwards` (decisions 1.8). */
 export function forwardsCommand(context: Context): Command {

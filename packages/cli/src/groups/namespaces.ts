@@ -2,12 +2,16 @@ import { namespaceInput } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { showCommand } from '../entries/commands.ts';
-import { NAMESPACE_API } from '../entries/entry-calls.ts';
-import { labelCommand } from '../entries/label-command.ts';
-import { collectKeyValue, formatLabels } from '../entries/labels.ts';
-import { addNameOption, type NameOption, requireName } from '../entries/named.ts';
-import { validated } from '../files/checked.ts';
+import { NAMESPACE_API } from '../entries/entry-api.ts';
+import { labelCommand, showCommand } from '../entries/entry-commands.ts';
+import {
+  addNameOption,
+  collectKeyValue,
+  formatLabels,
+  type NameOption,
+  requireName,
+} from '../entries/entry-options.ts';
+import { validated } from '../files/document.ts';
 
 /** `sluice namespaces` (decisions 1.8). */
 export function namespacesCommand(context: Context): Command {

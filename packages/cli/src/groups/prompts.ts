@@ -2,9 +2,8 @@ import { unwrap } from '@sluice/contract/client';
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import type { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { PROMPT_API } from '../entries/entry-calls.ts';
-import { entryGroup } from '../entries/entry-group.ts';
-import type { EntryKind, ListRow } from '../entries/entry-kind.ts';
+import { PROMPT_API } from '../entries/entry-api.ts';
+import { type EntryKind, entryGroup, type ListRow } from '../entries/entry-group.ts';
 import { Failure } from '../failure.ts';
 
 /** `sluice prompts` (decisions 1.8). */

@@ -1,11 +1,14 @@
 import { unwrap } from '@sluice/contract/client';
 import type { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { RESOURCE_API } from '../entries/entry-calls.ts';
-import { entryGroup } from '../entries/entry-group.ts';
-import type { EntryKind, ListRow } from '../entries/entry-kind.ts';
-import { collectKeyValue } from '../entries/labels.ts';
-import { addProvisionOptions, applyProvisionFields, type ProvisionFields } from './provisioned-fields.ts';
+import { RESOURCE_API } from '../entries/entry-api.ts';
+import { type EntryKind, entryGroup, type ListRow } from '../entries/entry-group.ts';
+import {
+  addProvisionOptions,
+  applyProvisionFields,
+  collectKeyValue,
+  type ProvisionFields,
+} from '../entries/entry-options.ts';
 
 /** `sluice resources` (decisions 1.8). */
 export function resourcesCommand(context: Context): Command {

@@ -2,11 +2,10 @@ import { provisionInput, type ServiceType, serviceInput, serviceType } from '@sl
 import { unwrap } from '@sluice/contract/client';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
-import { collectKeyValue } from '../entries/labels.ts';
-import { addNameOption, type NameOption, requireName } from '../entries/named.ts';
+import { addNameOption, collectKeyValue, type NameOption, requireName } from '../entries/entry-options.ts';
 import { Failure } from '../failure.ts';
-import { validated } from '../files/checked.ts';
-import { readText } from '../files/read.ts';
+import { validated } from '../files/document.ts';
+import { readText } from '../files/read-file.ts';
 
 /** `sluice services` (decisions 1.8). */
 export function servicesCommand(context: Context): Command {

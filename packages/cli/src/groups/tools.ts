@@ -1,11 +1,100 @@
 import { unwrap } from '@sluice/contract/client';
 import type { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { TOOL_API } from '../entries/entry-calls.ts';
-import { entryGroup } from '../entries/entry-group.ts';
-import type { EntryKind, ListRow } from '../entries/entry-kind.ts';
-import { importCommand } from '../import/import-command.ts';
-import { addToolOptions, applyToolFields, type ToolFields } from './tool-fields.ts';
+import { TOOL_API } from '../entries/entry-api.ts';
+import { type EntryKind, entryGroup, type ListRow } from '../entries/entry-group.ts';
+import { addProvisionOptions, applyProvisionFields, type ProvisionFields } from '../entries/entry-options.ts';
+import { Failure } from '../failure.ts';
+import { parseDocument, readDocument } from '../files/document.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { importCommand } from './tools-import.ts';
+
+const PARAMETER_TYPES: readonly string[] = ['string', 'number', 'integer', 'boolean', 'object', 'array'];
+
+/** A parameter of a tool: `-p city:string,Name of the city`. */
+interface Parameter {
+  readonly name: string;
+  readonly type: string;
+  readonly description: string;
+}
+
+/** The fields of a tool that options give. */
+export interface ToolFields extends ProvisionFields {
+  readonly name?: string;
+  readonly description?: string;
+  readonly uri?: string;
+  readonly type?: string;
+  readonly inputSchema?: string;
+  readonly param?: readonly Parameter[];
+  readonly required?: readonly string[];
+}
+
+/** Adds the options of {@link ToolFields} to a command. */
+export function addToolOptions(command: Command): Command {
+  return addProvisionOptions(
+    command
+      .option('-n, --name <name>', 'Tool name')
+      .option('-d, --description <text>', 'Tool description')
+      .option('-u, --uri <uri>', 'Upstream MCP server URL, or URI of the tool in its capability service')
+      .option('--type <type>', 'Tool type: mcp-forward, or the name of a service entry')
+      .option('--input-schema <json or file>', 'JSON Schema of the arguments, inline or in a file (JSON or YAML)')
+      .option('-p, --param <name:type,description>', 'Tool argument; may be repeated', collectParameter)
+      .option('-r, --required <name>', 'Required argument; may be repeated', collectValue),
+  );
+}
+
+/**
+ * A tool's body: the given one with the fields over it. Parameters are added to what is there. Throws
+ * {@link Failure} for a schema that cannot be read and for a required argument that the schema does not have.
+ */
+export async function applyToolFields(
+  tool: Readonly<Record<string, unknown>>,
+  { name, description, uri, type, inputSchema, param = [], required = [], ...provisioned }: ToolFields,
+  terminal: Terminal,
+): Promise<Record<string, unknown>> {
+  const schema = inputSchema === undefined ? tool.input_schema : await readSchema(inputSchema, terminal);
+  return {
+    ...applyProvisionFields(tool, provisioned),
+    ...(name !== undefined && { name }),
+    ...(description !== undefined && { description }),
+    ...(uri !== undefined && { uri }),
+    ...(type !== undefined && { toolType: type }),
+    input_schema: addParameters(objectOr(schema, { type: 'object' }), param, required),
+  };
+}
+
+function addParameters(schema: object, parameters: readonly Parameter[], required: readonly string[]): object {
+  if (parameters.length === 0 && required.length === 0) return schema;
+  const before = 'properties' in schema ? objectOr(schema.properties, {}) : {};
+  const added = parameters.map(({ name, type, description }) => [name, { type, ...(description && { description }) }]);
+  const properties = { ...before, ...Object.fromEntries(added) };
+  const unknown = required.find((name) => !Object.hasOwn(properties, name));
+  if (unknown !== undefined) throw new Failure(`--required ${unknown}: the tool has no such argument; add it with -p`);
+  const already = 'required' in schema && Array.isArray(schema.required) ? schema.required : [];
+  const all = [...new Set([...already, ...required])];
+  return { ...schema, properties, ...(all.length > 0 && { required: all }) };
+}
+
+async function readSchema(text: string, terminal: Terminal): Promise<unknown> {
+  return text.trimStart().startsWith('{') ? parseDocument(text, '--input-schema') : readDocument(text, terminal);
+}
+
+/** A schema that is no object goes on to the check, which says so. */
+function objectOr(value: unknown, otherwise: object): object {
+  return typeof value === 'object' && value !== null ? value : otherwise;
+}
+
+function collectParameter(text: string, so: readonly Parameter[] = []): Parameter[] {
+  const [, name = '', type = 'string', description = ''] = /^([^:]+)(?::([^,]*))?(?:,(.*))?$/s.exec(text) ?? [];
+  if (name === '' || !PARAMETER_TYPES.includes(type)) {
+    throw new Failure(`-p ${text}: must be name:type,description with a type of ${PARAMETER_TYPES.join(', ')}`);
+  }
+  return [...so, { name, type, description }];
+}
+
+function collectValue(text: string, so: readonly string[] = []): string[] {
+  return [...so, text];
+}
 
 /** `sluice tools` (decisions 1.8). */
 export function toolsCommand(context: Context): Command {

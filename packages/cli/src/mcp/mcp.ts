@@ -1,9 +1,19 @@
+import type { LoggingLevel } from '@modelcontextprotocol/client';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
-import { LOG_LEVELS } from './log-levels.ts';
-import type { PromptOptions } from './prompts.ts';
-import type { ResourceOptions } from './resources.ts';
-import type { ToolOptions } from './tools.ts';
+import type { PromptOptions, ResourceOptions, ToolOptions } from './operations.ts';
+
+/** The severities of log messages, least first. */
+export const LOG_LEVELS: readonly LoggingLevel[] = [
+  'debug',
+  'info',
+  'notice',
+  'warning',
+  'error',
+  'critical',
+  'alert',
+  'emergency',
+];
 
 /** `sluice mcp`: talks MCP to any server, in whichever era it speaks (decisions 1.8). */
 export function mcpCommand(context: Context): Command {
@@ -39,11 +49,11 @@ function toolCommand(context: Context): Command {
     .option('--params <json>', 'All arguments as a JSON object, or @FILE')
     .option('--save <folder>', 'Folder to save images, audio and other binary content in')
     .action(async () => {
-      const { callTool } = await import('./tools.ts');
+      const { callTool } = await import('./operations.ts');
       await callTool(context, command.optsWithGlobals<ToolOptions>());
     });
   const list = new Command('list').description('List tools').action(async () => {
-    const { listTools } = await import('./tools.ts');
+    const { listTools } = await import('./operations.ts');
     await listTools(context, list.optsWithGlobals<ToolOptions>());
   });
   return command.addCommand(list);
@@ -55,11 +65,11 @@ function resourceCommand(context: Context): Command {
     .option('--resource-uri <uri>', 'Resource URI')
     .option('--save <folder>', 'Folder to save binary content in')
     .action(async () => {
-      const { readResource } = await import('./resources.ts');
+      const { readResource } = await import('./operations.ts');
       await readResource(context, command.optsWithGlobals<ResourceOptions>());
     });
   const list = new Command('list').description('List resources and resource templates').action(async () => {
-    const { listResources } = await import('./resources.ts');
+    const { listResources } = await import('./operations.ts');
     await listResources(context, list.optsWithGlobals<ResourceOptions>());
   });
   return command.addCommand(list);
@@ -75,11 +85,11 @@ function promptCommand(context: Context): Command {
       collectValue,
     )
     .action(async () => {
-      const { getPrompt } = await import('./prompts.ts');
+      const { getPrompt } = await import('./operations.ts');
       await getPrompt(context, command.optsWithGlobals<PromptOptions>());
     });
   const list = new Command('list').description('List prompts').action(async () => {
-    const { listPrompts } = await import('./prompts.ts');
+    const { listPrompts } = await import('./operations.ts');
     await listPrompts(context, list.optsWithGlobals<PromptOptions>());
   });
   return command.addCommand(list);

@@ -1,16 +1,57 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client, type RequestOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import {
+  Client,
+  type jsonSchemaValidator,
+  LOG_LEVEL_META_KEY,
+  type LoggingLevel,
+  type RequestOptions,
+  StreamableHTTPClientTransport,
+} from '@modelcontextprotocol/client';
+import { AjvJsonSchemaValidator } from '@modelcontextprotocol/client/validators/ajv';
 import manifest from '../../package.json' with { type: 'json' };
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import { createFetch } from '../http/fetch.ts';
-import { sanitizeLine } from '../terminal/harmless.ts';
-import { explainMcpError } from './explain-mcp.ts';
-import { printLogs } from './logs.ts';
-import { createIdleTimeout } from './patience.ts';
-import { handleElicitations } from './questions.ts';
-import { permissiveValidator } from './schema-check.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { sanitizeLine } from '../terminal/text.ts';
+import { handleElicitations } from './elicitation.ts';
+import { explainMcpError } from './explain-mcp-error.ts';
+import { createIdleTimeout } from './idle-timeout.ts';
 import { resolveTarget, type TargetOptions } from './target.ts';
+
+/**
+ * Tells the server's log messages from `level` on at standard error. Resolves with what requests have to carry in their
+ * `_meta` for it: in the modern era the level goes with each request, in the legacy era it is set for the session.
+ */
+export async function printLogs(
+  client: Client,
+  { stderr }: Terminal,
+  level: LoggingLevel,
+  signal: AbortSignal,
+  onMessage: () => void,
+): Promise<Record<string, unknown>> {
+  client.setNotificationHandler('notifications/message', ({ params }) => {
+    onMessage();
+    const text = typeof params.data === 'string' ? params.data : JSON.stringify(params.data);
+    const from = params.logger === undefined ? params.level : `${params.level} ${params.logger}`;
+    stderr.write(`${sanitizeLine(`[${from}] ${text}`)}\n`);
+  });
+  if (client.getProtocolEra() === 'modern') return { [LOG_LEVEL_META_KEY]: level };
+  if (client.getServerCapabilities()?.logging !== undefined) {
+    // A server that cannot set it may log all the same.
+    await client.setLoggingLevel(level, { signal }).catch(() => undefined);
+  }
+  return {};
+}
+
+/**
+ * Finds every result right. The client would check results against the server's own schemas, whose patterns may take for
+ * ever, and nothing, not even Ctrl-C, gets through while they do. What is printed needs no check.
+ */
+export function permissiveValidator(): jsonSchemaValidator {
+  const validator = new AjvJsonSchemaValidator();
+  return { getValidator: () => validator.getValidator({}) };
+}
 
 /** A connection to an MCP server of either era. */
 export interface Session {

@@ -1,7 +1,6 @@
 import type { GlobalOptions } from '../options.ts';
-import { sanitizeJson, sanitizeLine } from '../terminal/harmless.ts';
-import { createStyle } from '../terminal/style.ts';
-import type { Terminal } from '../terminal/terminal.ts';
+import { createStyle, type Terminal } from '../terminal/terminal.ts';
+import { sanitizeJson, sanitizeLine } from '../terminal/text.ts';
 import { type Column, createRunningTable, formatTable } from './table.ts';
 import { formatView } from './view.ts';
 

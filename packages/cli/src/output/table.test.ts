@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { displayWidth } from '../terminal/width.ts';
+import { displayWidth } from '../terminal/text.ts';
 import { type Column, createRunningTable, formatTable } from './table.ts';
 
 interface Row {

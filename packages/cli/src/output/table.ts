@@ -1,6 +1,5 @@
-import { sanitizeLine } from '../terminal/harmless.ts';
-import type { Style } from '../terminal/style.ts';
-import { displayWidth, padToWidth, truncateToWidth } from '../terminal/width.ts';
+import type { Style } from '../terminal/terminal.ts';
+import { displayWidth, padToWidth, sanitizeLine, truncateToWidth } from '../terminal/text.ts';
 
 /** One column of a table. */
 export interface Column<Row> {

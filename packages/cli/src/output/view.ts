@@ -1,7 +1,6 @@
 import { isJsonObject } from '@sluice/protocol/json/parse';
-import { sanitizeLine, sanitizeText } from '../terminal/harmless.ts';
-import type { Style } from '../terminal/style.ts';
-import { displayWidth, padToWidth } from '../terminal/width.ts';
+import type { Style } from '../terminal/terminal.ts';
+import { displayWidth, padToWidth, sanitizeLine, sanitizeText } from '../terminal/text.ts';
 
 const INDENT = '  ';
 

@@ -1,6 +1,5 @@
-import { sanitizeLine } from './harmless.ts';
 import type { TerminalOutput } from './terminal.ts';
-import { truncateToWidth } from './width.ts';
+import { sanitizeLine, truncateToWidth } from './text.ts';
 
 /** Tells people how far a long command is, on standard error. */
 export interface Progress {

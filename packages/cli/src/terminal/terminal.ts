@@ -1,3 +1,6 @@
+import { styleText } from 'node:util';
+import { Failure } from '../failure.ts';
+
 /** Where a command writes to. */
 export interface TerminalOutput {
   /** True for a terminal that a person looks at; false for a file or a pipe. */
@@ -35,4 +38,24 @@ export interface Terminal {
   readonly cwd: string;
   /** Aborted by Ctrl-C. A command that is in the middle of something ends it and returns. */
   readonly interrupted: AbortSignal;
+}
+
+/** Asks for a yes or a no, no when nothing is entered; undefined when no answer comes. Only where there is a terminal. */
+export async function confirm(question: string, { line }: Pick<TerminalInput, 'line'>): Promise<boolean | undefined> {
+  const answer = await line(`${question} [y/N] `);
+  return answer === undefined ? undefined : /^y(?:es)?$/i.test(answer.trim());
+}
+
+/** Asks before something is changed. Throws {@link Failure} for anything but a yes. */
+export async function requireConfirmation(question: string, keyboard: Pick<TerminalInput, 'line'>): Promise<void> {
+  if (!(await confirm(question, keyboard))) throw new Failure('nothing was changed');
+}
+
+/** Colours text where colours may be, else hands it back as it is. */
+export type Style = (format: Parameters<typeof styleText>[0], text: string) => string;
+
+/** Colour only on a terminal, and none with `--plain`, NO_COLOR (any value) or on a terminal that has none. */
+export function createStyle(screen: TerminalOutput, { env }: Terminal, plain: boolean): Style {
+  const coloured = screen.isTerminal && !plain && !env.NO_COLOR && env.TERM !== 'dumb';
+  return coloured ? (format, text) => styleText(format, text, { validateStream: false }) : (_format, text) => text;
 }

@@ -8,9 +8,9 @@ import type { GlobalOptions } from '../options.ts';
 import { createOutput } from '../output/output.ts';
 import { type ScriptedTerminal, scriptedTerminal } from '../testing/scripted-terminal.ts';
 import { startedEvent } from './event.fixture.ts';
-import type { EventFilter } from './event-filter.ts';
-import { followEvents } from './follow.ts';
+import type { EventFilter } from './event.ts';
 import { encodeEvent, type Management, startManagement } from './management.fixture.ts';
+import { followEvents } from './tool-calls.ts';
 
 // What the service says, and how it goes away, is for the test to say.
 

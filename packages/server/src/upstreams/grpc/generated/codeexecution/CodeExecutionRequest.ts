@@ -6,38 +6,38 @@ export interface CodeExecutionRequest {
   /**
    * code-execution-engine://{engine}/{language}
    */
-  uri?: string;
-  body?: string;
-  code?: string;
+  'uri'?: (string);
+  'body'?: (string);
+  'code'?: (string);
   /**
    * A list of arguments comes as arg0, arg1 and so on.
    */
-  arguments?: { [key: string]: string };
-  configurationURI?: string;
-  secretsURI?: string;
+  'arguments'?: ({[key: string]: string});
+  'configurationURI'?: (string);
+  'secretsURI'?: (string);
   /**
    * Milliseconds: 1 to 300000, 30000 where the caller named none.
    */
-  timeout?: number | string | Long;
-  environment?: { [key: string]: string };
+  'timeout'?: (number | string | Long);
+  'environment'?: ({[key: string]: string});
 }
 
 export interface CodeExecutionRequest__Output {
   /**
    * code-execution-engine://{engine}/{language}
    */
-  uri: string;
-  body: string;
-  code: string;
+  'uri': (string);
+  'body': (string);
+  'code': (string);
   /**
    * A list of arguments comes as arg0, arg1 and so on.
    */
-  arguments: { [key: string]: string };
-  configurationURI: string;
-  secretsURI: string;
+  'arguments': ({[key: string]: string});
+  'configurationURI': (string);
+  'secretsURI': (string);
   /**
    * Milliseconds: 1 to 300000, 30000 where the caller named none.
    */
-  timeout: number;
-  environment: { [key: string]: string };
+  'timeout': (number);
+  'environment': ({[key: string]: string});
 }

@@ -21,6 +21,6 @@ export type ExecutionStatus =
   | 'CANCELLED'
   | 4
   | 'TIMEOUT'
-  | 5;
+  | 5
 
-export type ExecutionStatus__Output = (typeof ExecutionStatus)[keyof typeof ExecutionStatus];
+export type ExecutionStatus__Output = typeof ExecutionStatus[keyof typeof ExecutionStatus]

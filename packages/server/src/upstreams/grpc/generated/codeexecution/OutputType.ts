@@ -7,6 +7,14 @@ export const OutputType = {
   COMPLETION: 'COMPLETION',
 } as const;
 
-export type OutputType = 'STDOUT' | 0 | 'STDERR' | 1 | 'STATUS' | 2 | 'COMPLETION' | 3;
+export type OutputType =
+  | 'STDOUT'
+  | 0
+  | 'STDERR'
+  | 1
+  | 'STATUS'
+  | 2
+  | 'COMPLETION'
+  | 3
 
-export type OutputType__Output = (typeof OutputType)[keyof typeof OutputType];
+export type OutputType__Output = typeof OutputType[keyof typeof OutputType]

@@ -1,14 +1,11 @@
 // Original file: proto/health.proto
 
-import type {
-  RuntimeStatus as _health_RuntimeStatus,
-  RuntimeStatus__Output as _health_RuntimeStatus__Output,
-} from './RuntimeStatus.ts';
+import type { RuntimeStatus as _health_RuntimeStatus, RuntimeStatus__Output as _health_RuntimeStatus__Output } from '../health/RuntimeStatus.ts';
 
 export interface HealthProbeReply {
-  status?: _health_RuntimeStatus;
+  'status'?: (_health_RuntimeStatus);
 }
 
 export interface HealthProbeReply__Output {
-  status: _health_RuntimeStatus__Output;
+  'status': (_health_RuntimeStatus__Output);
 }

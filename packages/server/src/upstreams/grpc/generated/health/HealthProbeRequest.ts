@@ -1,15 +1,16 @@
 // Original file: proto/health.proto
 
+
 export interface HealthProbeRequest {
   /**
    * The registered entry's id, else its name.
    */
-  id?: string;
+  'id'?: (string);
 }
 
 export interface HealthProbeRequest__Output {
   /**
    * The registered entry's id, else its name.
    */
-  id: string;
+  'id': (string);
 }

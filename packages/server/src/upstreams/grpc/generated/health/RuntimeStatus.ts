@@ -7,6 +7,14 @@ export const RuntimeStatus = {
   STARTED: 'STARTED',
 } as const;
 
-export type RuntimeStatus = 'STOPPED' | 0 | 'STOPPING' | 1 | 'STARTING' | 2 | 'STARTED' | 3;
+export type RuntimeStatus =
+  | 'STOPPED'
+  | 0
+  | 'STOPPING'
+  | 1
+  | 'STARTING'
+  | 2
+  | 'STARTED'
+  | 3
 
-export type RuntimeStatus__Output = (typeof RuntimeStatus)[keyof typeof RuntimeStatus];
+export type RuntimeStatus__Output = typeof RuntimeStatus[keyof typeof RuntimeStatus]

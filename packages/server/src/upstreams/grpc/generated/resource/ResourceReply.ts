@@ -1,17 +1,18 @@
 // Original file: proto/resource.proto
 
+
 export interface ResourceReply {
-  isError?: boolean;
+  'isError'?: (boolean);
   /**
    * Each becomes a text of the resource's contents.
    */
-  content?: string[];
+  'content'?: (string)[];
 }
 
 export interface ResourceReply__Output {
-  isError: boolean;
+  'isError': (boolean);
   /**
    * Each becomes a text of the resource's contents.
    */
-  content: string[];
+  'content': (string)[];
 }

@@ -21,6 +21,6 @@ export type PayloadType =
    * The payload is the data.
    */
   | 'BUILTIN'
-  | 1;
+  | 1
 
-export type PayloadType__Output = (typeof PayloadType)[keyof typeof PayloadType];
+export type PayloadType__Output = typeof PayloadType[keyof typeof PayloadType]

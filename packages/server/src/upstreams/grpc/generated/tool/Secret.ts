@@ -1,18 +1,15 @@
 // Original file: proto/provision.proto
 
-import type {
-  PayloadType as _tool_PayloadType,
-  PayloadType__Output as _tool_PayloadType__Output,
-} from './PayloadType.ts';
+import type { PayloadType as _tool_PayloadType, PayloadType__Output as _tool_PayloadType__Output } from '../tool/PayloadType.ts';
 
 export interface Secret {
-  type?: _tool_PayloadType;
-  name?: string;
-  payload?: string;
+  'type'?: (_tool_PayloadType);
+  'name'?: (string);
+  'payload'?: (string);
 }
 
 export interface Secret__Output {
-  type: _tool_PayloadType__Output;
-  name: string;
-  payload: string;
+  'type': (_tool_PayloadType__Output);
+  'name': (string);
+  'payload': (string);
 }

@@ -1,17 +1,18 @@
 // Original file: proto/tool.proto
 
+
 export interface ToolInvokeReply {
-  isError?: boolean;
+  'isError'?: (boolean);
   /**
    * Each becomes a text content of the result.
    */
-  content?: string[];
+  'content'?: (string)[];
 }
 
 export interface ToolInvokeReply__Output {
-  isError: boolean;
+  'isError': (boolean);
   /**
    * Each becomes a text content of the result.
    */
-  content: string[];
+  'content': (string)[];
 }

@@ -1,0 +1,156 @@
+import { ApiError, type Client } from '@sluice/contract/client';
+import { Command, Option } from 'commander';
+import type { Context } from '../context.ts';
+import { Exit, Failure } from '../failure.ts';
+import { readText } from '../files/read-file.ts';
+import { createStyle, requireConfirmation } from '../terminal/terminal.ts';
+import { sanitizeLine } from '../terminal/text.ts';
+import { type CurrentState, readCurrentState } from './current-state.ts';
+import { executeSteps } from './execute.ts';
+import { toStateFile } from './export-state.ts';
+import { plan } from './plan.ts';
+import { formatFailure, formatOutcome, formatPlan, planToJson, reportToJson } from './report.ts';
+import type { Step } from './step.ts';
+
+/** What the options of `apply` and `diff` name. */
+export interface StateOptions {
+  readonly file: readonly string[];
+  readonly prune?: boolean;
+}
+
+/** Adds the options that say what there shall be. */
+export function addStateOptions(command: Command): Command {
+  return command
+    .addOption(
+      new Option('-f, --file <file>', 'State file (YAML or JSON), "-" for standard input; may be repeated')
+        .argParser((file: string, before: readonly string[] = []) => [...before, file])
+        .makeOptionMandatory(),
+    )
+    .addOption(
+      new Option('--prune', 'Delete entries that are not in the files, in the sections that the files contain'),
+    );
+}
+
+/** A plan, and what it was made of. */
+export interface PreparedPlan {
+  readonly client: Client;
+  readonly actual: CurrentState;
+  readonly steps: readonly Step[];
+}
+
+/** Reads the state files and the service, and plans. No request is sent before the files are known to be right. */
+export async function preparePlan(
+  { file, prune = false }: StateOptions,
+  { terminal, connect }: Context,
+): Promise<PreparedPlan> {
+  if (file.filter((name) => name === '-').length > 1) throw new Failure('-f -: standard input can be read once');
+  const texts = [];
+  for (const name of file) {
+    texts.push({ name: name === '-' ? 'standard input' : name, text: await readText(name, terminal) });
+  }
+  // The YAML parser is loaded for who needs it.
+  const { readStateFiles } = await import('./state-file.ts');
+  const desired = readStateFiles(texts);
+  for (const warning of desired.warnings) terminal.stderr.write(`warning: ${sanitizeLine(warning)}\n`);
+  const client = await connect();
+  const actual = await readCurrentState(client, prune);
+  return { client, actual, steps: plan(desired, actual, { prune }) };
+}
+
+interface ApplyOptions extends StateOptions {
+  readonly yes?: true;
+  readonly dryRun?: true;
+}
+
+/** `sluice apply`: makes the service what a state file says, after showing how (docs/desired-state.md). */
+export function applyCommand(context: Context): Command {
+  return addStateOptions(new Command('apply'))
+    .description('Apply a desired-state file')
+    .option('-y, --yes', 'Skip the confirmation prompt')
+    .option('--dry-run', 'Print the changes without applying them')
+    .action(async (options: ApplyOptions) => {
+      const { client, actual, steps } = await preparePlan(options, context);
+      const output = context.output();
+      if (steps.length === 0) return output.done(planToJson([]), 'nothing to do');
+      if (options.dryRun || output.format === 'table') printPlan(steps, context);
+      if (options.dryRun) return;
+      await confirmPlan(steps, options, context);
+
+      const { terminal } = context;
+      const { host, plain } = context.options();
+      const style = createStyle(terminal.stdout, terminal, plain);
+      const outcomes = await executeSteps(client, steps, actual, {
+        interrupted: terminal.interrupted,
+        onOutcome: (outcome) => {
+          if (output.format === 'table') terminal.stdout.write(`${formatOutcome(outcome, style)}\n`);
+        },
+      });
+      if (output.format === 'json') output.json(reportToJson(outcomes, host));
+      const done = outcomes.filter(({ status }) => status === 'done' || status === 'unchanged').length;
+      const failed = outcomes.find((outcome) => outcome.status === 'failed');
+      if (failed) {
+        throw new Failure(`stopped after ${done} of ${steps.length} changes: ${formatFailure(failed, host)}`, {
+          notes: [`what was done stays; ${retryHint(failed.error)}`],
+        });
+      }
+      if (done < steps.length) throw new Exit(1);
+      if (output.format === 'table') terminal.stdout.write(`${done} ${done === 1 ? 'change' : 'changes'} applied\n`);
+    });
+}
+
+/** What the service refuses because of what it has, or does not have, it refuses again. */
+function retryHint(error: unknown): string {
+  const isFinal = error instanceof ApiError && (error.status === 404 || error.status === 409);
+  return isFinal ? 'set that right before applying again' : 'apply again to do the rest';
+}
+
+function printPlan(steps: readonly Step[], context: Context): void {
+  const { terminal } = context;
+  const output = context.output();
+  if (output.format === 'json') output.json(planToJson(steps));
+  else terminal.stdout.write(formatPlan(steps, createStyle(terminal.stdout, terminal, context.options().plain)));
+}
+
+/** Asks where somebody can answer. Throws {@link Failure} when they do not agree. */
+async function confirmPlan(steps: readonly Step[], { yes }: ApplyOptions, context: Context): Promise<void> {
+  const { terminal } = context;
+  if (yes || !terminal.stdin.isTerminal) return;
+  if (context.output().format === 'json') {
+    // The report alone is to be what a program reads.
+    terminal.stderr.write(formatPlan(steps, createStyle(terminal.stderr, terminal, context.options().plain)));
+  }
+  const these = steps.length === 1 ? 'this change' : `these ${steps.length} changes`;
+  await requireConfirmation(`Apply ${these}?`, terminal.stdin);
+}
+
+/** Exit code when there are differences (decisions 1.8). */
+const EXIT_DIFFERENT = 2;
+
+/** `sluice diff`: what `sluice apply` would do; exit code 2 when that is something. */
+export function diffCommand(context: Context): Command {
+  return addStateOptions(new Command('diff'))
+    .description('Show pending changes (exit code 2 if any)')
+    .action(async (options: StateOptions) => {
+      const { steps } = await preparePlan(options, context);
+      const { terminal } = context;
+      const output = context.output();
+      if (output.format === 'json') output.json(planToJson(steps));
+      else if (steps.length === 0) terminal.stdout.write('no differences\n');
+      else terminal.stdout.write(formatPlan(steps, createStyle(terminal.stdout, terminal, context.options().plain)));
+      if (steps.length > 0) throw new Exit(EXIT_DIFFERENT);
+    });
+}
+
+/** `sluice export`: what the service has, as a state file on standard output. */
+export function exportCommand(context: Context): Command {
+  return new Command('export')
+    .description('Print the service state as a desired-state file (YAML, or JSON with --output json)')
+    .action(async () => {
+      const state = toStateFile(await readCurrentState(await context.connect(), false));
+      const output = context.output();
+      if (output.format === 'json') return output.json(state);
+      // The YAML writer is loaded for who needs it.
+      const { toYaml } = await import('../files/yaml-text.ts');
+      context.terminal.stdout.write(toYaml(state));
+    });
+}

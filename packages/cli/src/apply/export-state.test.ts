@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { toStateFile } from './export-state.ts';
+import { plan } from './plan.ts';
+import { readStateFiles } from './state-file.ts';
+
+const TOOL = {
+  forward: 'up',
+  upstreamName: 'x',
+  namespace: 'default',
+  name: 'x',
+  shadowed: false,
+  labels: { 'service.own': '1', 'service.forward_headers': 'x-tenant' },
+  members: { uri: 'http://one/mcp', toolType: 'mcp-forward', description: 'X', input_schema: {} },
+  upstream: { description: 'X', input_schema: {} },
+};
+const SERVICE = {
+  namespaces: [{ name: 'default', labels: {} }],
+  forwards: [{ name: 'up', address: 'http://one/mcp', namespace: 'default', labels: {}, prefix: '' }],
+  services: [],
+  manual: [],
+  // A copy in another namespace comes and goes with the first.
+  discovered: [TOOL, { ...TOOL, namespace: 'other', labels: {} }],
+  others: [],
+};
+
+test('what the service sets itself, and what it copied, is no state of an operator', () => {
+  const state = toStateFile(SERVICE);
+  expect(state.tools).toEqual([
+    { forward: 'up', upstreamName: 'x', labels: { 'service.forward_headers': 'x-tenant' } },
+  ]);
+  const again = readStateFiles([{ name: 'state', text: JSON.stringify(state) }]);
+  expect(plan(again, SERVICE, { prune: false })).toEqual([]);
+});

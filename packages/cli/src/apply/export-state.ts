@@ -1,0 +1,86 @@
+import { DEFAULT_NAMESPACE } from '@sluice/contract';
+import { identical } from '@sluice/protocol/json/equal';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import type { CurrentState, DiscoveredTool } from './current-state.ts';
+import type { Section } from './desired-state.ts';
+import { type ForwardDefaults, isServiceLabel, ToolsByOrigin } from './discovered-tools.ts';
+
+/**
+ * The content of a state file that says what the service has: all sections, each entry with the members that are not as
+ * they would be without it. Of discovered tools it has those that an operator changed.
+ */
+export function toStateFile({
+  namespaces,
+  forwards,
+  services,
+  manual,
+  discovered,
+}: CurrentState): Record<Section, JsonObject[]> {
+  const homes = new Map(forwards.map((forward) => [forward.name, forward]));
+  return {
+    namespaces: namespaces.map(({ name, labels }) => ({ name, ...labelsMember(labels) })),
+    forwards: forwards.map(({ name, address, namespace, labels, prefix }) => ({
+      name,
+      address,
+      ...namespaceMember(namespace, DEFAULT_NAMESPACE),
+      ...labelsMember(labels),
+      ...(prefix !== '' && { prefix }),
+    })),
+    services: services.map(({ name, address, serviceType, serviceSubType, languageName, labels, id }) => ({
+      name,
+      address,
+      serviceType,
+      ...(serviceSubType !== undefined && { serviceSubType }),
+      ...(languageName !== undefined && { languageName }),
+      ...labelsMember(labels),
+      ...(id !== undefined && { id }),
+    })),
+    tools: [
+      ...manual.map(({ namespace, name, members }): JsonObject => {
+        const { name: _name, namespace: _namespace, labels = {}, ...others } = members;
+        return {
+          name,
+          ...namespaceMember(namespace, DEFAULT_NAMESPACE),
+          ...(isJsonObject(labels) && labelsMember(labels)),
+          ...others,
+        };
+      }),
+      ...new ToolsByOrigin(discovered).all.flatMap((tool) => {
+        const changed = overridesOf(tool, homes.get(tool.forward));
+        const { forward, upstreamName } = tool;
+        return Object.keys(changed).length === 0 ? [] : [{ forward, upstreamName, ...changed }];
+      }),
+    ],
+  };
+}
+
+/** What an operator changed on a discovered tool, as a state file says it. */
+function overridesOf(
+  tool: DiscoveredTool,
+  home: ForwardDefaults = { namespace: DEFAULT_NAMESPACE, prefix: '' },
+): JsonObject {
+  const { name, namespace, upstreamName, upstream } = tool;
+  const labels = Object.entries(tool.labels).filter(([label]) => !isServiceLabel(label));
+  const { uri: _uri, toolType: _toolType, ...members } = tool.members;
+  const theirs = new Map(Object.entries(upstream));
+  const changed = Object.entries(members).filter(([member, value]) => {
+    const before = theirs.get(member);
+    return before === undefined || !identical(before, value);
+  });
+  const taken = [...theirs.keys()].filter((member) => !Object.hasOwn(members, member));
+  return {
+    ...(name !== home.prefix + upstreamName && { name }),
+    ...namespaceMember(namespace, home.namespace),
+    ...labelsMember(Object.fromEntries(labels)),
+    ...Object.fromEntries(changed),
+    ...Object.fromEntries(taken.map((member) => [member, null])),
+  };
+}
+
+function labelsMember(labels: Readonly<JsonObject>): JsonObject {
+  return Object.keys(labels).length === 0 ? {} : { labels };
+}
+
+function namespaceMember(namespace: string, usual: string): JsonObject {
+  return namespace === usual ? {} : { namespace };
+}

@@ -1,0 +1,113 @@
+import {
+  namespaceUpdate,
+  promptInput,
+  promptUpdate,
+  resourceInput,
+  resourceUpdate,
+  toolInput,
+  toolUpdate,
+} from '@sluice/contract';
+import { type Client, unwrap } from '@sluice/contract/client';
+import { validated } from '../files/document.ts';
+
+/** A tool, resource, prompt or namespace as it was answered. Numbers in it keep their spelling. */
+export interface Entry {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly [member: string]: unknown;
+}
+
+/** Where an entry is, as a part of a sentence: `in default`; nothing for a namespace itself. */
+export function formatPlace({ namespace }: Entry, word: 'in' | 'from'): string {
+  return typeof namespace === 'string' ? ` ${word} ${namespace}` : '';
+}
+
+/** Members that the service sets and ignores in what it is sent (decisions 2.5). */
+const READ_ONLY: readonly string[] = ['forward', 'upstreamName', 'shadowed'];
+
+/** What of an entry can be changed. */
+export function writableMembers(entry: Entry): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(entry).filter(([member]) => !READ_ONLY.includes(member)));
+}
+
+/** Which one is meant, where several share the name (decisions 2.2). */
+export interface EntrySelector {
+  readonly namespace?: string | undefined;
+  readonly uri?: string | undefined;
+}
+
+/** The API's calls for one kind of entry. Bodies are checked before they are sent. */
+export interface EntryApi {
+  /** For messages: `tool`. */
+  readonly kind: 'tool' | 'resource' | 'prompt' | 'namespace';
+  readonly get: (client: Client, name: string, selection: EntrySelector) => Promise<Entry>;
+  readonly create: (client: Client, body: unknown) => Promise<Entry>;
+  readonly update: (client: Client, name: string, selection: EntrySelector, body: unknown) => Promise<Entry>;
+  readonly remove: (client: Client, name: string, selection: EntrySelector) => Promise<{ readonly removed: string }>;
+}
+
+/** `/api/v1/tools`. */
+export const TOOL_API: EntryApi = {
+  kind: 'tool',
+  get: (client, name, { namespace }) =>
+    unwrap(client.GET('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
+  create: async (client, body) => unwrap(client.POST('/api/v1/tools', { body: validated(toolInput, body, 'tool') })),
+  update: async (client, name, { namespace }, body) =>
+    unwrap(
+      client.PUT('/api/v1/tools/{name}', {
+        params: { path: { name }, query: { namespace } },
+        body: validated(toolUpdate, body, 'tool'),
+      }),
+    ),
+  remove: (client, name, { namespace }) =>
+    unwrap(client.DELETE('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
+};
+
+/** `/api/v1/resources`. */
+export const RESOURCE_API: EntryApi = {
+  kind: 'resource',
+  get: (client, name, { namespace, uri }) =>
+    unwrap(client.GET('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
+  create: async (client, body) =>
+    unwrap(client.POST('/api/v1/resources', { body: validated(resourceInput, body, 'resource') })),
+  update: async (client, name, { namespace, uri }, body) =>
+    unwrap(
+      client.PUT('/api/v1/resources/{name}', {
+        params: { path: { name }, query: { namespace, uri } },
+        body: validated(resourceUpdate, body, 'resource'),
+      }),
+    ),
+  remove: (client, name, { namespace, uri }) =>
+    unwrap(client.DELETE('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
+};
+
+/** `/api/v1/prompts`. */
+export const PROMPT_API: EntryApi = {
+  kind: 'prompt',
+  get: (client, name, { namespace }) =>
+    unwrap(client.GET('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
+  create: async (client, body) =>
+    unwrap(client.POST('/api/v1/prompts', { body: validated(promptInput, body, 'prompt') })),
+  update: async (client, name, { namespace }, body) =>
+    unwrap(
+      client.PUT('/api/v1/prompts/{name}', {
+        params: { path: { name }, query: { namespace } },
+        body: validated(promptUpdate, body, 'prompt'),
+      }),
+    ),
+  remove: (client, name, { namespace }) =>
+    unwrap(client.DELETE('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
+};
+
+/** `/api/v1/namespaces`. */
+export const NAMESPACE_API: Pick<EntryApi, 'kind' | 'get' | 'update'> = {
+  kind: 'namespace',
+  get: (client, name) => unwrap(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } } })),
+  update: async (client, name, _selection, body) =>
+    unwrap(
+      client.PUT('/api/v1/namespaces/{name}', {
+        params: { path: { name } },
+        body: validated(namespaceUpdate, body, 'namespace'),
+      }),
+    ),
+};

@@ -1,0 +1,91 @@
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { Failure } from '../failure.ts';
+import { sanitizeLine } from '../terminal/text.ts';
+import type { EntrySelector } from './entry-api.ts';
+import { type EntryApi, formatPlace, writableMembers } from './entry-api.ts';
+import {
+  addNameOption,
+  addSelectorOptions,
+  collectKeyValue,
+  formatLabels,
+  type NameOption,
+  parseSelector,
+  requireName,
+} from './entry-options.ts';
+import { getEntry } from './lookup.ts';
+
+/** `show <name>`: one entry with all its members. */
+export function showCommand(context: Context, api: Pick<EntryApi, 'kind' | 'get'>): Command {
+  const command = addNameOption(new Command('show').description(`Show a ${api.kind}`), api.kind);
+  return addSelectorOptions(command, api.kind).action(
+    async (argument: string | undefined, options: EntrySelector & NameOption) => {
+      const name = requireName(argument, options, api.kind);
+      const client = await context.connect();
+      context.output().show(await getEntry(client, api, name, parseSelector(options, api.kind)));
+    },
+  );
+}
+
+/** `remove <name>`. */
+export function removeCommand(context: Context, api: EntryApi): Command {
+  const command = addNameOption(new Command('remove').description(`Delete a ${api.kind}`), api.kind);
+  return addSelectorOptions(command, api.kind).action(
+    async (argument: string | undefined, options: EntrySelector & NameOption) => {
+      const name = requireName(argument, options, api.kind);
+      const client = await context.connect();
+      const selection = parseSelector(options, api.kind);
+      const entry = await getEntry(client, api, name, selection);
+      // Nothing else is removed than what is told, whatever has got the name meanwhile.
+      const namespace = typeof entry.namespace === 'string' ? entry.namespace : undefined;
+      const removed = await api.remove(client, name, { ...selection, namespace });
+      context.output().done(removed, `removed ${api.kind} ${removed.removed}${formatPlace(entry, 'from')}`);
+      if (typeof entry.forward !== 'string') return;
+      const again = `it comes back with the next discovery of its forward ${sanitizeLine(entry.forward)}`;
+      context.terminal.stderr.write(`${again}; move it to a namespace that agents do not use to keep it away\n`);
+    },
+  );
+}
+
+type Labels = Readonly<Record<string, string>>;
+
+/** `label add <name> key=value...` and `label remove <name> key...`: all other labels and members stay. */
+export function labelCommand(context: Context, api: Pick<EntryApi, 'kind' | 'get' | 'update'>): Command {
+  const change = async (name: string, options: EntrySelector, to: (labels: Labels) => Labels): Promise<void> => {
+    const client = await context.connect();
+    const selection = parseSelector(options, api.kind);
+    const entry = await getEntry(client, api, name, selection);
+    const changed = await api.update(client, name, selection, { ...writableMembers(entry), labels: to(entry.labels) });
+    context
+      .output()
+      .done(
+        changed,
+        `${api.kind} ${changed.name}${formatPlace(changed, 'in')}: ${formatLabels(changed.labels) || 'no labels'}`,
+      );
+  };
+  const add = new Command('add')
+    .description(`Set labels of a ${api.kind}`)
+    .argument(`<${api.kind}>`, `Name of the ${api.kind}`)
+    .argument('<key=value...>', 'Labels to set');
+  const remove = new Command('remove')
+    .description(`Remove labels from a ${api.kind}`)
+    .argument(`<${api.kind}>`, `Name of the ${api.kind}`)
+    .argument('<key...>', 'Keys of the labels to remove');
+  return new Command('label')
+    .description(`Manage the labels of a ${api.kind}`)
+    .addCommand(
+      addSelectorOptions(add, api.kind).action((name: string, pairs: readonly string[], options: EntrySelector) => {
+        const added = pairs.reduce<Labels>((so, pair) => collectKeyValue(pair, so), {});
+        return change(name, options, (labels) => ({ ...labels, ...added }));
+      }),
+    )
+    .addCommand(
+      addSelectorOptions(remove, api.kind).action((name: string, keys: readonly string[], options: EntrySelector) =>
+        change(name, options, (labels) => {
+          const missing = keys.find((key) => !Object.hasOwn(labels, key));
+          if (missing !== undefined) throw new Failure(`${api.kind} ${name} has no label "${missing}"`);
+          return Object.fromEntries(Object.entries(labels).filter(([key]) => !keys.includes(key)));
+        }),
+      ),
+    );
+}

@@ -1,0 +1,58 @@
+import { parseLossless } from '@sluice/protocol/json/parse';
+import { describe, expect, it } from 'vitest';
+import { Failure } from '../failure.ts';
+import { parseTools } from './tools-import.ts';
+
+const tool = (name: string, more: object = {}) => ({
+  name,
+  description: '',
+  uri: 'http://127.0.0.1:1/mcp',
+  toolType: 'mcp-forward',
+  input_schema: { type: 'object' },
+  ...more,
+});
+const read = (value: unknown) => parseTools(parseLossless(JSON.stringify(value)), 'tools.json');
+const notesOf = (value: unknown): readonly string[] => {
+  try {
+    read(value);
+  } catch (error) {
+    if (error instanceof Failure) return error.notes;
+  }
+  return [];
+};
+
+describe('tools of a file', () => {
+  it('come from an array or from an object, in order, with members that nobody knows', () => {
+    const tools = [tool('b', { extra: [1] }), tool('a')];
+    expect(read(tools)).toEqual(tools);
+    expect(read({ tools })).toEqual(tools);
+  });
+
+  it('are all checked, and what is wrong is said with the place', () => {
+    expect(notesOf([tool('a'), { name: 'b' }, tool('c', { input_schema: 3 }), 7])).toEqual([
+      'tool 2 (b): description: is required',
+      'tool 2 (b): uri: is required',
+      'tool 2 (b): toolType: is required',
+      'tool 2 (b): input_schema: is required',
+      'tool 3 (c): input_schema: must be an object',
+      'tool 4: must be an object',
+    ]);
+  });
+
+  it('may share a name only in different namespaces', () => {
+    expect(read([tool('a'), tool('a', { namespace: 'finance' })])).toHaveLength(2);
+    expect(notesOf([tool('a'), tool('x'), tool('a', { namespace: 'default' })])).toEqual([
+      'tool 3 (a): tool 1 has this name in default too',
+    ]);
+  });
+
+  it('that are wrong throughout do not fill the screen', () => {
+    const notes = notesOf(Array.from({ length: 1000 }, () => ({})));
+    expect(notes).toHaveLength(21);
+    expect(notes.at(-1)).toBe('and 4980 more');
+  });
+
+  it('are no other thing', () => {
+    expect(() => read({ tool: [] })).toThrow('tools.json: must be an array of tools, or an object with "tools"');
+  });
+});

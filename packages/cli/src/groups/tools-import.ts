@@ -1,0 +1,188 @@
+import { DEFAULT_NAMESPACE, type ToolInput, toolInput } from '@sluice/contract';
+import { ApiError, type Client, unwrap } from '@sluice/contract/client';
+import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { Exit, Failure } from '../failure.ts';
+import { readDocument, tryValidate } from '../files/document.ts';
+import { createProgress } from '../terminal/progress.ts';
+import { sanitizeLine } from '../terminal/text.ts';
+
+/** Findings that are listed; a file that is wrong throughout would fill the screen. */
+const MAX_FINDINGS = 20;
+
+/**
+ * The tools of a document: an array, or an object with `tools` (decisions 1.8). All of them are checked, as the service
+ * would. Throws {@link Failure} that lists what is wrong; two tools of one name in a namespace are wrong too.
+ */
+export function parseTools(document: JsonValue, source: string): ToolInput[] {
+  const items = isJsonObject(document) ? document.tools : document;
+  if (!Array.isArray(items)) throw new Failure(`${source}: must be an array of tools, or an object with "tools"`);
+  const tools: ToolInput[] = [];
+  const findings: string[] = [];
+  const places = new Map<string, number>();
+  for (const [at, item] of items.entries()) {
+    const result = tryValidate(toolInput, item);
+    if ('findings' in result) {
+      findings.push(...result.findings.map((finding) => `${describeItem(item, at)}: ${finding}`));
+      continue;
+    }
+    const { name, namespace = DEFAULT_NAMESPACE } = result.value;
+    const key = `${namespace}/${name}`;
+    const earlier = places.get(key);
+    if (earlier !== undefined)
+      findings.push(`${describeItem(item, at)}: tool ${earlier} has this name in ${namespace} too`);
+    else places.set(key, at + 1);
+    tools.push(result.value);
+  }
+  if (findings.length === 0) return tools;
+  const more = findings.length > MAX_FINDINGS ? [`and ${findings.length - MAX_FINDINGS} more`] : [];
+  throw new Failure(`${source}: nothing was sent, because ${findings.length === 1 ? 'this is' : 'these are'} wrong`, {
+    notes: [...findings.slice(0, MAX_FINDINGS), ...more],
+  });
+}
+
+/** Which one it is, counted from one. */
+function describeItem(item: JsonValue, at: number): string {
+  const name = isJsonObject(item) && typeof item.name === 'string' ? ` (${item.name})` : '';
+  return `tool ${at + 1}${name}`;
+}
+
+/** A tool that was not taken. */
+export interface FailedTool {
+  readonly name: string;
+  readonly namespace: string;
+  readonly reason: string;
+}
+
+/** How far an import is, or how it went. */
+export interface ImportCounts {
+  readonly created: number;
+  readonly updated: number;
+  /** Of tools that were there already and have been left as they were. */
+  readonly existing: number;
+  readonly failed: readonly FailedTool[];
+  /** Tools that were not sent any more, or whose answer did not come, after Ctrl-C or because of {@link stoppedBy}. */
+  readonly unfinished: number;
+  /** What made it pointless to go on: a service that has gone, credentials that are not accepted. */
+  readonly stoppedBy: unknown;
+}
+
+/** Settings of {@link sendTools}. */
+export interface SendOptions {
+  readonly client: Client;
+  /** Existing tools are replaced. */
+  readonly update: boolean;
+  readonly interrupted: AbortSignal;
+  /** Called after each tool. */
+  readonly onProgress: (counts: ImportCounts) => void;
+}
+
+/**
+ * Requests under way at a time. The service commits all that wait in one write, so that more of them cost it little, and
+ * one after the other would wait for the disk each.
+ */
+const MAX_IN_FLIGHT = 32;
+
+/** Registers all tools. A tool that is refused does not keep the others from being sent. */
+export async function sendTools(tools: readonly ToolInput[], sending: SendOptions): Promise<ImportCounts> {
+  const counted = { created: 0, updated: 0, existing: 0, unfinished: tools.length };
+  const failed: FailedTool[] = [];
+  let stoppedBy: unknown;
+  const counts = (): ImportCounts => ({ ...counted, failed, stoppedBy });
+  const waiting = tools.values();
+  /** Sends one; false when there are no more, or it is pointless. */
+  const sendNext = async (): Promise<boolean> => {
+    if (stoppedBy !== undefined || sending.interrupted.aborted) return false;
+    const { value: tool, done } = waiting.next();
+    if (done) return false;
+    try {
+      const result = await sendTool(tool, sending);
+      counted[result] += 1;
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code === undefined) {
+        stoppedBy ??= error;
+        return false;
+      }
+      const { name, namespace = DEFAULT_NAMESPACE } = tool;
+      failed.push({ name, namespace, reason: `${error.message} (${error.status} ${error.code})` });
+    }
+    counted.unfinished -= 1;
+    sending.onProgress(counts());
+    return true;
+  };
+  const sendAll = async (): Promise<void> => {
+    while (await sendNext());
+  };
+  // The first one finds out whether there is anybody to take them.
+  if (await sendNext()) await Promise.all(Array.from({ length: MAX_IN_FLIGHT }, sendAll));
+  return counts();
+}
+
+async function sendTool(tool: ToolInput, { client, update }: SendOptions): Promise<'created' | 'updated' | 'existing'> {
+  try {
+    await unwrap(client.POST('/api/v1/tools', { body: tool }));
+    return 'created';
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== 'CONFLICT') throw error;
+    if (!update) return 'existing';
+    const params = { path: { name: tool.name }, query: { namespace: tool.namespace ?? DEFAULT_NAMESPACE } };
+    await unwrap(client.PUT('/api/v1/tools/{name}', { params, body: tool }));
+    return 'updated';
+  }
+}
+
+/** Reasons that people get to read; `--output json` has all. */
+const MAX_REASONS = 5;
+
+/** `sluice tools import <file>` (decisions 1.8). */
+export function importCommand(context: Context): Command {
+  return new Command('import')
+    .description('Import tools from a file')
+    .argument('<file>', 'Array of tools, or {"tools": [...]} (JSON or YAML), "-" for standard input')
+    .option('--update', 'Replace existing tools instead of skipping them')
+    .addHelpText(
+      'after',
+      `
+All tools are validated before the first one is sent.
+
+Example:
+  sluice tools list --output json --host http://old:8080 | sluice tools import - --host http://new:8080`,
+    )
+    .action(async (file: string, { update = false }: { readonly update?: boolean }) => {
+      const { terminal } = context;
+      const { plain } = context.options();
+      const tools = parseTools(await readDocument(file, terminal), file === '-' ? 'standard input' : file);
+      const client = await context.connect();
+      const progress = createProgress(terminal.stderr, plain);
+      const onProgress = (counts: ImportCounts) =>
+        progress.update(`${countHandled(counts)} of ${tools.length} tools: ${formatCounts(counts)}`);
+      const counts = await sendTools(tools, { client, update, interrupted: terminal.interrupted, onProgress });
+      progress.end();
+
+      const { created, updated, existing, failed, unfinished, stoppedBy } = counts;
+      context
+        .output()
+        .done(
+          { created, updated, existing, failed: failed.length, unfinished, failures: failed },
+          formatCounts(counts),
+        );
+      const writeLine = (line: string) => terminal.stderr.write(`${sanitizeLine(line)}\n`);
+      for (const { name, namespace, reason } of failed.slice(0, MAX_REASONS))
+        writeLine(`  ${name} in ${namespace}: ${reason}`);
+      if (failed.length > MAX_REASONS) writeLine(`  and ${failed.length - MAX_REASONS} more; --output json lists all`);
+      if (existing > 0 && failed.length === 0)
+        writeLine('  existing tools were left as they are; --update replaces them');
+      if (stoppedBy !== undefined && !terminal.interrupted.aborted) throw stoppedBy;
+      if (failed.length > 0) throw new Exit(1);
+    });
+}
+
+function countHandled({ created, updated, existing, failed }: ImportCounts): number {
+  return created + updated + existing + failed.length;
+}
+
+function formatCounts({ created, updated, existing, failed, unfinished }: ImportCounts): string {
+  const rest = unfinished > 0 ? `, unfinished ${unfinished}` : '';
+  return `created ${created}, updated ${updated}, existing ${existing}, failed ${failed.length}${rest}`;
+}

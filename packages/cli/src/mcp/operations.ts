@@ -1,0 +1,167 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { CallToolResult, Tool } from '@modelcontextprotocol/client';
+import { tryParseJson } from '@sluice/protocol/json/parse';
+import type { Context } from '../context.ts';
+import { Exit, Failure } from '../failure.ts';
+import { sanitizeJson, sanitizeLine } from '../terminal/text.ts';
+import { promptArguments, toolArguments } from './arguments.ts';
+import { createSaver, formatBlock, formatContents, type Saver } from './content.ts';
+import { withSession } from './session.ts';
+import type { TargetOptions } from './target.ts';
+
+/** Options of `sluice mcp tool`. */
+export interface ToolOptions extends TargetOptions {
+  readonly name?: string;
+  readonly param?: readonly string[];
+  readonly params?: string;
+  readonly save?: string;
+}
+
+/** Calls a tool and prints its result. `Exit` 1 when the result says that the tool has failed. */
+export async function callTool(context: Context, options: ToolOptions): Promise<void> {
+  const { name } = options;
+  if (name === undefined) throw new Failure('which tool? Give --name, or see them all: sluice mcp tool list');
+  const { cwd } = context.terminal;
+  const save = createSaver(options.save, context);
+  const result = await withSession(context, options, async ({ client, request, meta }) => {
+    // The schema says which arguments are text; the client wants the whole list, since some arguments go into headers.
+    const { tools } = await client.listTools(undefined, request);
+    const tool = tools.find((candidate) => candidate.name === name);
+    const args = await toolArguments(options.param ?? [], options.params, tool?.inputSchema, cwd);
+    // A tool that is not listed is called all the same: what can be called is for the server to say.
+    return client.callTool({ name, arguments: args, _meta: meta }, request);
+  });
+  const output = context.output();
+  if (output.format === 'json') output.json(result);
+  else context.terminal.stdout.write(await formatResult(result, save));
+  if (result.isError === true) throw new Exit(1);
+}
+
+/** Prints the tools that the server offers. */
+export async function listTools(context: Context, options: TargetOptions): Promise<void> {
+  const { tools } = await withSession(context, options, ({ client, request }) => client.listTools(undefined, request));
+  context.output().list(
+    tools,
+    [
+      { title: 'NAME', value: ({ name }) => name, cut: 'never' },
+      { title: 'PARAMS', value: parameters },
+      {
+        title: 'DESCRIPTION',
+        cut: 'first',
+        value: ({ title, annotations, description }) => description ?? title ?? annotations?.title ?? '',
+      },
+    ],
+    'no tools',
+  );
+}
+
+async function formatResult({ content, structuredContent }: CallToolResult, save: Saver | undefined): Promise<string> {
+  const parts: string[] = [];
+  for (const block of content) {
+    // Servers say structured content a second time as text, for clients that know no other.
+    const same =
+      block.type === 'text' &&
+      structuredContent !== undefined &&
+      isDeepStrictEqual(tryParseJson(block.text), structuredContent);
+    if (!same) parts.push(await formatBlock(block, save));
+  }
+  if (structuredContent !== undefined) parts.push(sanitizeJson(JSON.stringify(structuredContent, null, 2)));
+  return parts.map((part) => (part.endsWith('\n') ? part : `${part}\n`)).join('');
+}
+
+/** Names of the parameters; those that are required have an asterisk. */
+function parameters({ inputSchema }: Tool): string {
+  return Object.keys(inputSchema.properties ?? {})
+    .map((name) => (inputSchema.required?.includes(name) ? `${name}*` : name))
+    .join(', ');
+}
+
+/** Options of `sluice mcp resource`. */
+export interface ResourceOptions extends TargetOptions {
+  readonly resourceUri?: string;
+  readonly save?: string;
+}
+
+/** Reads a resource and prints what it holds. */
+export async function readResource(context: Context, options: ResourceOptions): Promise<void> {
+  const { resourceUri: uri } = options;
+  if (uri === undefined)
+    throw new Failure('which resource? Give --resource-uri, or see them all: sluice mcp resource list');
+  const save = createSaver(options.save, context);
+  const result = await withSession(context, options, ({ client, request, meta }) =>
+    client.readResource({ uri, _meta: meta }, request),
+  );
+  const output = context.output();
+  if (output.format === 'json') return output.json(result);
+  const { stdout } = context.terminal;
+  for (const contents of result.contents) {
+    const text = await formatContents(contents, save);
+    stdout.write(text.endsWith('\n') ? text : `${text}\n`);
+  }
+}
+
+/** Prints the resources that the server offers, and the templates for addresses of further ones. */
+export async function listResources(context: Context, options: TargetOptions): Promise<void> {
+  const lists = await withSession(context, options, async ({ client, request }) => {
+    const { resources } = await client.listResources(undefined, request);
+    const { resourceTemplates } = await client.listResourceTemplates(undefined, request);
+    return { resources, resourceTemplates };
+  });
+  const output = context.output();
+  if (output.format === 'json') return output.json(lists);
+  output.list(
+    [
+      ...lists.resources.map((resource) => ({ ...resource, kind: 'resource' })),
+      ...lists.resourceTemplates.map((template) => ({ ...template, uri: template.uriTemplate, kind: 'template' })),
+    ],
+    [
+      { title: 'URI', value: ({ uri }) => uri },
+      { title: 'KIND', value: ({ kind }) => kind },
+      { title: 'TYPE', value: ({ mimeType }) => mimeType ?? '' },
+      { title: 'NAME', value: ({ name }) => name, cut: 'never' },
+      { title: 'DESCRIPTION', value: ({ title, description }) => description ?? title ?? '', cut: 'first' },
+    ],
+    'no resources',
+  );
+}
+
+/** Options of `sluice mcp prompt`. */
+export interface PromptOptions extends TargetOptions {
+  readonly name?: string;
+  readonly arg?: readonly string[];
+}
+
+/** Gets a prompt and prints its messages, each below who says it. */
+export async function getPrompt(context: Context, options: PromptOptions): Promise<void> {
+  const { name } = options;
+  if (name === undefined) throw new Failure('which prompt? Give --name, or see them all: sluice mcp prompt list');
+  const args = await promptArguments(options.arg ?? [], context.terminal.cwd);
+  const result = await withSession(context, options, ({ client, request, meta }) =>
+    client.getPrompt({ name, arguments: args, _meta: meta }, request),
+  );
+  const output = context.output();
+  if (output.format === 'json') return output.json(result);
+  for (const { role, content } of result.messages) {
+    context.terminal.stdout.write(`${sanitizeLine(role)}:\n${await formatBlock(content, undefined)}\n`);
+  }
+}
+
+/** Prints the prompts that the server offers. */
+export async function listPrompts(context: Context, options: TargetOptions): Promise<void> {
+  const { prompts } = await withSession(context, options, ({ client, request }) =>
+    client.listPrompts(undefined, request),
+  );
+  context.output().list(
+    prompts,
+    [
+      { title: 'NAME', value: ({ name }) => name, cut: 'never' },
+      {
+        title: 'ARGUMENTS',
+        value: ({ arguments: args = [] }) =>
+          args.map(({ name, required }) => (required ? `${name}*` : name)).join(', '),
+      },
+      { title: 'DESCRIPTION', value: ({ title, description }) => description ?? title ?? '', cut: 'first' },
+    ],
+    'no prompts',
+  );
+}

@@ -1,0 +1,74 @@
+import type { ToolCallErrorCategory } from '@sluice/contract';
+import { z } from 'zod';
+import type { Column } from '../output/table.ts';
+
+/** What of an event is shown or looked at; a service of another version may say more, and other words. */
+const receivedEvent = z.object({
+  eventId: z.string(),
+  eventType: z.string(),
+  timestamp: z.string(),
+  namespace: z.string(),
+  toolName: z.string(),
+  serviceId: z.string().optional(),
+  serviceAddress: z.string(),
+  argumentNames: z.array(z.string()).optional(),
+  argumentCount: z.unknown().optional(),
+  isError: z.boolean().optional(),
+  content: z.array(z.string()).optional(),
+  duration: z.unknown().optional(),
+  errorCategory: z.string().optional(),
+  errorMessage: z.string().optional(),
+});
+
+/** An event of a tool call, as the command line sees it (decisions 6). */
+export type ReceivedEvent = z.infer<typeof receivedEvent>;
+
+/** Whether what a stream has told is an event. */
+export function isReceivedEvent(value: unknown): value is ReceivedEvent {
+  return receivedEvent.safeParse(value).success;
+}
+
+/** Enough of an id to find the other event of the call by. */
+const SHORT_ID_LENGTH = 8;
+
+/** An event as a row. Events of one call have the same CALL. */
+export const EVENT_COLUMNS: readonly Column<ReceivedEvent>[] = [
+  { title: 'TIME', value: ({ timestamp }) => timestamp, cut: 'never' },
+  { title: 'CALL', value: ({ eventId }) => eventId.slice(0, SHORT_ID_LENGTH), cut: 'never' },
+  { title: 'EVENT', value: ({ eventType }) => eventType, cut: 'never' },
+  { title: 'TOOL', value: ({ toolName }) => toolName, cut: 'never' },
+  { title: 'NAMESPACE', value: ({ namespace }) => namespace, cut: 'never' },
+  { title: 'SERVICE', value: ({ serviceId, serviceAddress }) => serviceId ?? (serviceAddress || '-') },
+  { title: 'MS', value: ({ duration }) => (duration === undefined ? '-' : JSON.stringify(duration)) },
+  { title: 'DETAIL', value: formatDetail, cut: 'first' },
+];
+
+/** Why it failed, what the tool has said, or what it was called with. */
+function formatDetail({
+  errorCategory,
+  errorMessage,
+  isError,
+  content,
+  argumentNames,
+  argumentCount,
+}: ReceivedEvent): string {
+  if (errorCategory !== undefined) return `${errorCategory}: ${errorMessage ?? ''}`;
+  if (content !== undefined) return (isError ? 'error: ' : '') + content.join(' ');
+  if (argumentNames !== undefined) return argumentNames.join(', ');
+  return argumentCount === undefined ? '' : `${JSON.stringify(argumentCount)} arguments`;
+}
+
+/** Which events are wanted; all of them where nothing is said. */
+export interface EventFilter {
+  /** Only those of this tool. */
+  readonly tool?: string;
+  /** Only failures of this category. */
+  readonly category?: ToolCallErrorCategory;
+}
+
+/** Whether an event is wanted. The service filters its list in the same way, and its stream not at all. */
+export function matchesFilter({ tool, category }: EventFilter, event: ReceivedEvent): boolean {
+  return (
+    (tool === undefined || event.toolName === tool) && (category === undefined || event.errorCategory === category)
+  );
+}
