@@ -1,13 +1,71 @@
-import { type Caller, makeCaller } from './caller.ts';
+import { at, type Caller, makeCaller, parseJson } from './caller.ts';
 import { type BridgeCase, bridgeCases } from './cases.ts';
-import { type Gateway, type GatewayStart, startGateway } from './gateway.ts';
-import { type BareClient, type GrpcService, startBareClient, startGrpcService } from './grpc-calls.ts';
-import { bridged, bridgedTool } from './invoke.ts';
-import { connections, type Load, load } from './load.ts';
-import { type CaseFigures, caseMessages, checkAnswer, type Row, rotated, warmUp } from './measure.ts';
+import { type Child, cpuSeconds, residentMiB, startChild } from './child.ts';
+import { percentile, spread } from './figures.ts';
+import { type Gateway, type GatewayStart, readPort, startGateway } from './gateway.ts';
+import { bridged, bridgedTool, type Era } from './messages.ts';
 import type { Plan } from './options.ts';
-import { percentile, spread } from './statistics.ts';
-import { cpuSeconds, residentMiB } from './usage.ts';
+import { connections, type Load, load } from './programs.ts';
+import { type CaseFigures, caseMessages, checkAnswer, type Row, rotate, warmUp } from './requests.ts';
+
+/** What the bare client is told to do. */
+export interface CallBatch {
+  /** Of the clients whose calls it makes. */
+  readonly era: Era;
+  readonly calls: number;
+  readonly atOnce: number;
+}
+
+/** A capability service in a process of its own. */
+export interface GrpcService extends AsyncDisposable {
+  readonly port: number;
+  /** Throws when it has refused a call. */
+  check(): void;
+}
+
+/** A bare gRPC client in a process of its own. */
+export interface GrpcClient extends AsyncDisposable {
+  readonly child: Child;
+  /** Has it make calls; the milliseconds that they took. Rejects when one was not answered as it should be. */
+  run(caller: Caller, stretch: CallBatch): Promise<number>;
+}
+
+/** Starts the capability service. */
+export async function startGrpcService(folder: string): Promise<GrpcService> {
+  const file = `${import.meta.dirname}/grpc-service.ts`;
+  const child = startChild('capability service', `${folder}/grpc-service.log`, process.execPath, [file]);
+  return {
+    port: await readPort(child),
+    check() {
+      const refused = /^.*"refused".*$/m.exec(child.output())?.[0];
+      if (refused !== undefined) throw new Error(`capability service: ${refused}`);
+    },
+    [Symbol.asyncDispose]: () => child.stop(2_000),
+  };
+}
+
+/** Starts the bare client of a service; Node.js gets the same flags as for the gateway. */
+export async function startGrpcClient(
+  folder: string,
+  service: GrpcService,
+  nodeFlags: readonly string[],
+): Promise<GrpcClient> {
+  const file = `${import.meta.dirname}/grpc-caller.ts`;
+  const args = [...nodeFlags, file, '--service', `127.0.0.1:${service.port}`];
+  const child = startChild('grpc-js client', `${folder}/grpc-caller.log`, process.execPath, args);
+  const url = new URL(`http://127.0.0.1:${await readPort(child)}/`);
+  return {
+    child,
+    async run(caller, stretch) {
+      const headers = { 'Content-Type': 'application/json' };
+      const { status, body } = await caller.post(url, { headers, body: JSON.stringify(stretch) });
+      const ms = at(parseJson(body), 'ms');
+      if (status !== 200 || typeof ms !== 'number') throw new Error(`grpc-js client: status ${status}: ${body}`);
+      return ms;
+    },
+    [Symbol.asyncDispose]: () => child.stop(2_000),
+  };
+}
 
 /** One contender and what it has shown so far. */
 interface Lane {
@@ -25,16 +83,16 @@ interface Lane {
 /**
  * Measures the same calls to one capability service through the gateway and by a bare client, in turn in every round.
  *
- * @param say told after every stretch of load
+ * @param log called after every measurement
  */
 export async function measureBridge(
   start: GatewayStart,
   plan: Plan,
   folder: string,
-  say: (line: string) => void,
+  log: (line: string) => void,
 ): Promise<CaseFigures[]> {
   await using service = await startGrpcService(folder);
-  await using bare = await startBareClient(folder, service, start.nodeFlags);
+  await using bare = await startGrpcClient(folder, service, start.nodeFlags);
   await using gateway = await startGateway({ ...start, registryFolder: `${folder}/registry-bridge` });
   await connectService(gateway, service);
   using caller = makeCaller();
@@ -42,17 +100,17 @@ export async function measureBridge(
   for (const measured of bridgeCases) {
     const lanes = await openLanes(caller, measured, gateway, bare, plan, folder);
     for (let round = 0; round < plan.rounds; round++) {
-      for (const lane of rotated(lanes, round)) {
+      for (const lane of rotate(lanes, round)) {
         const { perSecond, perCpuSecond } = await lane.load();
         service.check();
         lane.perSecond.push(perSecond);
         lane.perCpuSecond.push(perCpuSecond);
         const where = `${measured.name}, round ${round + 1} of ${plan.rounds}, ${lane.contender}`;
-        say(`${where}: ${Math.round(perCpuSecond)} per CPU-second`);
+        log(`${where}: ${Math.round(perCpuSecond)} per CPU-second`);
       }
       // The first calls meet connections that have been idle.
       for (let call = -10; call < plan.singleCalls; call++) {
-        for (const lane of rotated(lanes, round)) {
+        for (const lane of rotate(lanes, round)) {
           const took = await lane.single();
           if (call >= 0) lane.times.push(took);
         }
@@ -75,7 +133,7 @@ async function openLanes(
   caller: Caller,
   measured: BridgeCase,
   gateway: Gateway,
-  bare: BareClient,
+  bare: GrpcClient,
   plan: Plan,
   folder: string,
 ): Promise<[bare: Lane, gateway: Lane]> {
@@ -89,7 +147,7 @@ async function openLanes(
 
   const throughGateway = async (seconds: number) => {
     const result = await load(`${folder}/bridge.lua`, url, messages, seconds, answerBytes, gateway.child.pid);
-    gateway.child.forget();
+    gateway.child.clearOutput();
     return result;
   };
   const byBareClient = async (calls: number): Promise<Load> => {

@@ -52,3 +52,22 @@ export async function openSession(caller: Caller, url: URL): Promise<string> {
   if (confirmed.status !== 202) throw new Error(`notifications/initialized at ${url}: status ${confirmed.status}`);
   return session;
 }
+
+/** Parses JSON text; `undefined` where it is none. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Follows `path` through objects and arrays; `undefined` where it leads nowhere. */
+export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
+  let current = value;
+  for (const key of path) {
+    if (typeof current !== 'object' || current === null) return undefined;
+    current = Object.getOwnPropertyDescriptor(current, key)?.value;
+  }
+  return current;
+}

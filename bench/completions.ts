@@ -3,7 +3,7 @@
 // It prints its port as one JSON line. A request with `stream: true` is answered with so many chunks as `max_tokens`
 // says, one every `metadata.every_ms` milliseconds; any other one with a completion that was built beforehand.
 import { createServer, type ServerResponse } from 'node:http';
-import { at } from './json.ts';
+import { at } from './caller.ts';
 import { filler } from './messages.ts';
 import { makePacer } from './pacer.ts';
 import { completionId } from './stream-events.ts';

@@ -11,16 +11,16 @@ import {
 import { HOST_LIMITS, Host } from '../packages/server/src/policy/sandbox/host-process.ts';
 import { ActionHosts } from '../packages/server/src/policy/sandbox/pool.ts';
 import { readSandboxScripts } from '../packages/server/src/policy/sandbox/sandbox-process.ts';
-import { rotated } from './measure.ts';
+import { cpuSeconds, residentMiB } from './child.ts';
+import { percentile, type Spread, spread } from './figures.ts';
 import type { Plan } from './options.ts';
-import { percentile, type Spread, spread } from './statistics.ts';
-import { cpuSeconds, residentMiB } from './usage.ts';
+import { rotate } from './requests.ts';
 
 /** What evaluations cost without the LLM, and what host processes do when one is killed. */
 export interface EvaluatorFigures {
   readonly toolchains: readonly ToolchainFigures[];
   /** Milliseconds from the deadline of a run that does not end until another run, which waited, is over. */
-  readonly successionMs: Spread;
+  readonly failoverMs: Spread;
   /** Milliseconds from starting a host process until it has taken a small action in. */
   readonly startMs: Spread;
 }
@@ -95,10 +95,10 @@ const WARM_UP_CALLS = 300;
  * Measures evaluations from handing an action over to the hosts until its response is there, by tool chain, in turn in
  * every round. Each tool chain has a pool of its own.
  *
- * @param say told after every stretch
+ * @param log called after every measurement
  * @throws Error when an evaluation does not respond as it should
  */
-export async function measureEvaluators(plan: Plan, say: (line: string) => void): Promise<EvaluatorFigures> {
+export async function measureEvaluators(plan: Plan, log: (line: string) => void): Promise<EvaluatorFigures> {
   await using owned = new AsyncDisposableStack();
   const compiler = new ActionCompiler();
   owned.defer(() => compiler.close());
@@ -106,24 +106,24 @@ export async function measureEvaluators(plan: Plan, say: (line: string) => void)
   const small = await compiler.compile(await toolchains.wat());
   const lanes: Lane[] = [];
   for (const toolchain of [...fastToolchains, ...slowToolchains]) {
-    say(`evaluators: ${toolchain} is built and taken in`);
+    log(`evaluators: ${toolchain} is built and taken in`);
     const lane = await openLane(toolchain, compiler, endless, plan.evaluatorStarts);
     owned.defer(() => lane.hosts.close());
     lanes.push(lane);
     for (let call = 0; call < WARM_UP_CALLS; call++) await evaluate(lane);
   }
   for (let round = 0; round < plan.evaluatorRounds; round++) {
-    for (const lane of rotated(lanes, round)) {
+    for (const lane of rotate(lanes, round)) {
       await oneAtATime(lane, plan.evaluatorSeconds);
       await manyAtOnce(lane, plan.evaluatorSeconds);
       const shown = `${lane.p50Ms.at(-1)?.toFixed(3)} ms, ${Math.round(lane.perSecond.at(-1) ?? 0)} per second`;
-      say(`evaluators, ${lane.toolchain}, round ${round + 1} of ${plan.evaluatorRounds}: ${shown}`);
+      log(`evaluators, ${lane.toolchain}, round ${round + 1} of ${plan.evaluatorRounds}: ${shown}`);
     }
   }
-  say('evaluators: hosts are killed and started');
-  const successionMs = spread(await measureSuccession(endless, small, plan.evaluatorStarts));
+  log('evaluators: hosts are killed and started');
+  const successionMs = spread(await measureFailover(endless, small, plan.evaluatorStarts));
   const startMs = spread(await times(plan.evaluatorStarts, async () => (await startHost(small, endless))[0]));
-  return { toolchains: lanes.map(figures), successionMs, startMs };
+  return { toolchains: lanes.map(figures), failoverMs: successionMs, startMs };
 }
 
 function figures({ action: _, hosts, p50Ms, p99Ms, perSecond, ownUs, hostUs, ...built }: Lane): ToolchainFigures {
@@ -198,7 +198,7 @@ function usage({ hosts }: Lane): { readonly own: number; readonly hosts: Readonl
 }
 
 /** Has a pool of one host kill it again and again while another run waits, with a spare that has had time to start. */
-async function measureSuccession(endless: Action, small: Action, kills: number): Promise<number[]> {
+async function measureFailover(endless: Action, small: Action, kills: number): Promise<number[]> {
   const hosts = new ActionHosts({ size: 1, limits: { ...HOST_LIMITS, runMs: KILL_AFTER_MS } });
   try {
     hosts.keep([endless, small]);

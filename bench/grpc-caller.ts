@@ -8,15 +8,15 @@ import { createServer } from 'node:http';
 import { parseArgs } from 'node:util';
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import { loadProtocols } from '../packages/server/src/upstreams/grpc/channel.ts';
-import type { StretchOfCalls } from './grpc-calls.ts';
-import { deadlineMs, invokeRequest, replyText } from './invoke.ts';
+import type { CallBatch } from './bridge.ts';
+import { deadlineMs, invokeRequest, replyText } from './messages.ts';
 
 const { values } = parseArgs({ options: { service: { type: 'string' } } });
 const client = new Client(values.service ?? '', credentials.createInsecure());
 const { path, requestSerialize, responseDeserialize } = loadProtocols().toolInvoker.InvokeTool;
 
 /** Makes the calls, so many at a time; the next one as soon as one is answered. */
-function run({ era, calls, atOnce }: StretchOfCalls): Promise<number> {
+function run({ era, calls, atOnce }: CallBatch): Promise<number> {
   const request = invokeRequest(era);
   const began = performance.now();
   return new Promise((resolve, reject) => {

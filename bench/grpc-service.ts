@@ -7,7 +7,7 @@ import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, st
 import { loadProtocols } from '../packages/server/src/upstreams/grpc/channel.ts';
 import type { ToolInvokeReply } from '../packages/server/src/upstreams/grpc/generated/tool/ToolInvokeReply.ts';
 import type { ToolInvokeRequest__Output } from '../packages/server/src/upstreams/grpc/generated/tool/ToolInvokeRequest.ts';
-import { deadlineMs, invokeRequest, replyText } from './invoke.ts';
+import { deadlineMs, invokeRequest, replyText } from './messages.ts';
 
 const expected = [invokeRequest('legacy'), invokeRequest('modern')];
 const reply = { isError: false, content: [replyText] };

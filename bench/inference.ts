@@ -1,18 +1,96 @@
-import { type Caller, makeCaller } from './caller.ts';
+import { createHash } from 'node:crypto';
+import { at, type Caller, makeCaller, parseJson } from './caller.ts';
 import { completionAnswers, completionStreams } from './cases.ts';
 import { startChild } from './child.ts';
-import type { Running } from './contenders.ts';
-import { printedPort } from './fixture.ts';
-import { type Gateway, type GatewayStart, startGateway } from './gateway.ts';
-import { at, parseJson } from './json.ts';
-import { connections } from './load.ts';
-import { type CaseFigures, type Lane, measureRequests } from './measure.ts';
-import { completionMessage, type Streamed, streamToken } from './messages.ts';
-import { startNginx } from './nginx.ts';
+import { type Gateway, type GatewayStart, type Running, readPort, startGateway } from './gateway.ts';
+import { completionMessage, type Message, type StreamSpec, streamToken } from './messages.ts';
 import type { Plan } from './options.ts';
-import { checkRecorded, type Expected, forgetRecorded, textDigest } from './recorded.ts';
-import { loadStreams, streamCount } from './stream-load.ts';
-import { busy, measureLanes, type StreamFigures, type StreamLane } from './streams.ts';
+import { connections, startNginx } from './programs.ts';
+import { type CaseFigures, type Lane, measureRequests } from './requests.ts';
+import { completionId } from './stream-events.ts';
+import {
+  busyLoad,
+  loadStreams,
+  measureLanes,
+  type StreamFigures,
+  type StreamLane,
+  type StreamResult,
+  streamCount,
+} from './streams.ts';
+
+/** What one completion should have been recorded as. */
+export interface Expected {
+  /** The `user` of the request. */
+  readonly user: string;
+  /** SHA-256 of the text that the client read. */
+  readonly digest: unknown;
+  readonly tokens: number;
+}
+
+/** How many interactions have to be there. */
+export interface Count {
+  readonly all: number;
+  /** Of these at most so many whose clients left before they had the whole answer. */
+  readonly left: number;
+}
+
+/** Has the gateway forget what it recorded. */
+export async function clearRecorded(caller: Caller, gateway: Gateway): Promise<void> {
+  const { status, body } = await caller.delete(new URL('/api/v1/interactions', gateway.management));
+  if (status !== 200) throw new Error(`DELETE /api/v1/interactions: status ${status}: ${body.slice(0, 200)}`);
+}
+
+/**
+ * Compares what the gateway recorded with what clients read: every completion that they read whole is there once, as
+ * they read it.
+ *
+ * @throws Error when one is missing, cut, or not what the client read
+ */
+export async function checkRecorded(
+  caller: Caller,
+  gateway: Gateway,
+  expected: readonly Expected[],
+  { all, left }: Count,
+): Promise<void> {
+  // The recorder works behind the answer: the last ones are there a moment after their clients have them.
+  const list = await gateway.child.waitFor(`it had recorded ${all} interactions`, 10_000, async () => {
+    const { body } = await caller.get(new URL('/api/v1/interactions', gateway.management));
+    const data = at(parseJson(body), 'data');
+    return Array.isArray(data) && data.length >= all ? data : undefined;
+  });
+  if (list.length !== all) throw new Error(`${list.length} interactions were recorded and not ${all}`);
+  const byUser = new Map(expected.map((each) => [each.user, each]));
+  const userOf = (interaction: unknown) => String(at(interaction, 'request_body', 'user'));
+  const isRight = (interaction: unknown) => {
+    const each = byUser.get(userOf(interaction));
+    return each !== undefined && isWhole(interaction, each);
+  };
+  const others = list.filter((interaction: unknown) => !isRight(interaction));
+  if (others.length > left) {
+    const first = JSON.stringify(others[0]).slice(-600);
+    throw new Error(`${others.length} of ${all} interactions are not what the client read, the first: ...${first}`);
+  }
+  const distinct = new Set(list.filter(isRight).map(userOf));
+  if (all > 0 && distinct.size !== expected.length) {
+    throw new Error(`of ${expected.length} different completions only ${distinct.size} were recorded`);
+  }
+}
+
+function isWhole(interaction: unknown, { user, digest, tokens }: Expected): boolean {
+  const choice = at(interaction, 'response_body', 'choices', 0);
+  return (
+    at(interaction, 'completion_id') === completionId(user) &&
+    at(interaction, 'status_code') === 200 &&
+    at(interaction, 'request_truncated') === undefined &&
+    at(interaction, 'response_truncated') === undefined &&
+    at(interaction, 'response_body', 'usage', 'completion_tokens') === tokens &&
+    at(choice, 'finish_reason') === 'stop' &&
+    textDigest(String(at(choice, 'message', 'content'))) === digest
+  );
+}
+
+/** As the digests of streams are made. */
+export const textDigest = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /** What was found of chat completions. */
 export interface InferenceFigures {
@@ -44,7 +122,7 @@ const capacity = 1000;
 export async function startCompletions(folder: string): Promise<CompletionServer> {
   const file = `${import.meta.dirname}/completions.ts`;
   const child = startChild('completions', `${folder}/completions.log`, process.execPath, [file]);
-  const port = await printedPort(child);
+  const port = await readPort(child);
   return {
     url: new URL(`http://127.0.0.1:${port}/v1/chat/completions`),
     [Symbol.asyncDispose]: () => child.stop(2_000),
@@ -65,7 +143,7 @@ export const inferenceStart = (start: GatewayStart, { url }: CompletionServer, r
  * in every round. What was recorded is compared with what was read, after every stretch of streams and at the end.
  *
  * @param withLoad false leaves out what needs the load generator
- * @param say told after every stretch
+ * @param log called after every measurement
  * @throws Error when a contender loses or changes a single chunk, or when a completion was not recorded as it was read
  */
 export async function measureInference(
@@ -74,7 +152,7 @@ export async function measureInference(
   folder: string,
   withNginx: boolean,
   withLoad: boolean,
-  say: (line: string) => void,
+  log: (line: string) => void,
 ): Promise<InferenceFigures> {
   await using owned = new AsyncDisposableStack();
   const upstream = owned.use(await startCompletions(folder));
@@ -95,22 +173,22 @@ export async function measureInference(
   using caller = makeCaller();
   const lanes = relays.map((relay) => streamLane(caller, relay));
   const streamed = { ...plan, streamRounds: plan.completionRounds };
-  const rows = await measureLanes(completionStreams.name, 'completion', lanes, streamed, folder, say);
+  const rows = await measureLanes(completionStreams.name, 'completion', lanes, streamed, folder, log);
   const streams = { case: completionStreams, rows };
-  const answers = withLoad ? await measureAnswers(caller, relays, plan, folder, say) : undefined;
+  const answers = withLoad ? await measureAnswers(caller, relays, plan, folder, log) : undefined;
   return { streams, answers };
 }
 
 /** Keeps a gateway busy with completions; resolves to that. */
-export function busyCompletions(url: URL, folder: string): (seconds: number) => Promise<unknown> {
+export function busyCompletions(url: URL, folder: string, pid?: number): (seconds: number) => Promise<StreamResult> {
   return (seconds) => {
-    const asked = busy(seconds);
+    const asked = busyLoad(seconds);
     const messages = streamMessages(asked);
-    return loadStreams(`${folder}/streams.json`, { kind: 'completion', url: url.href, messages, ...asked });
+    return loadStreams(`${folder}/streams.json`, { kind: 'completion', url: url.href, messages, ...asked, pid });
   };
 }
 
-const streamMessages = (asked: Streamed) =>
+const streamMessages = (asked: StreamSpec) =>
   Array.from({ length: streamCount }, (_, index) => completionMessage(streamToken(index), asked.events, asked.everyMs));
 
 function streamLane(caller: Caller, { running, url, gateway }: Relay): StreamLane {
@@ -119,7 +197,7 @@ function streamLane(caller: Caller, { running, url, gateway }: Relay): StreamLan
   const records = running.name === 'gateway';
   return {
     ...lane,
-    before: () => forgetRecorded(caller, gateway),
+    before: () => clearRecorded(caller, gateway),
     after: ({ events }, { digests }) => {
       const expected = digests.map((digest, index) => ({ user: streamToken(index), digest, tokens: events }));
       if (expected.length !== streamCount) throw new Error(`${expected.length} of ${streamCount} texts were read`);
@@ -128,16 +206,21 @@ function streamLane(caller: Caller, { running, url, gateway }: Relay): StreamLan
   };
 }
 
-/** Completions in one piece: one request after the other on each connection. */
+/** User of each connection's completions in one piece. */
+const answerUsers = Array.from({ length: connections }, (_, index) => `caller-${index}`);
+
+/** Requests for completions in one piece, one for each connection. */
+export const answerMessages = (): Message[] => answerUsers.map((user) => completionMessage(user, answerTokens));
+
+/** Measures completions in one piece: sequential requests on each connection. */
 async function measureAnswers(
   caller: Caller,
   relays: readonly Relay[],
   plan: Plan,
   folder: string,
-  say: (line: string) => void,
+  log: (line: string) => void,
 ): Promise<CaseFigures> {
-  const users = Array.from({ length: connections }, (_, index) => `caller-${index}`);
-  const messages = users.map((user) => completionMessage(user, answerTokens));
+  const messages = answerMessages();
   const expected: Expected[] = [];
   const lanes: Lane[] = [];
   for (const { running, url } of relays) {
@@ -148,12 +231,12 @@ async function measureAnswers(
       if (status !== 200 || typeof text !== 'string')
         throw new Error(`${url}: status ${status}: ${body.slice(0, 300)}`);
       answerBytes = body.length;
-      expected[index] = { user: users[index] ?? '', digest: textDigest(text), tokens: answerTokens };
+      expected[index] = { user: answerUsers[index] ?? '', digest: textDigest(text), tokens: answerTokens };
     }
     lanes.push({ contender: running, url, messages, answerBytes, perCpuSecond: [], perSecond: [], times: [] });
   }
   const inOnePiece = { ...plan, rounds: plan.answerRounds };
-  const rows = await measureRequests(caller, completionAnswers.name, lanes, inOnePiece, folder, true, say);
+  const rows = await measureRequests(caller, completionAnswers.name, lanes, inOnePiece, folder, true, log);
   for (const { running, gateway } of relays) {
     if (gateway !== undefined) {
       // The load generator leaves its last requests behind.

@@ -25,13 +25,20 @@ export function listMessage(era: Era, session?: string): Message {
 
 /** `tools/call` with a body of 300 bytes; a legacy one inside its session. */
 export function callMessage(era: Era, session?: string): Message {
-  const withQuery = (query: string) =>
-    message(era, 'tools/call', calledTool, { name: calledTool, arguments: { query } }, session);
-  return withQuery(filler(300 - withQuery('').body.length));
+  return callWithQuery(era, callQuery(era), session);
+}
+
+function callWithQuery(era: Era, query: string, session?: string): Message {
+  return message(era, 'tools/call', calledTool, { name: calledTool, arguments: { query } }, session);
+}
+
+/** Query argument that pads the body of a `tools/call` to 300 bytes. */
+function callQuery(era: Era): string {
+  return filler(300 - callWithQuery(era, '').body.length);
 }
 
 /** What the upstream of the bench is asked to stream: so many progress notifications, one every so many milliseconds. */
-export interface Streamed {
+export interface StreamSpec {
   readonly events: number;
   readonly everyMs: number;
 }
@@ -41,7 +48,7 @@ export interface Streamed {
  *
  * @param index makes the request's id and its progress token its own
  */
-export function streamMessage(era: Era, streamed: Streamed, index: number, session?: string): Message {
+export function streamMessage(era: Era, streamed: StreamSpec, index: number, session?: string): Message {
   const params = { name: calledTool, arguments: { query: 'all', ...streamed } };
   return message(era, 'tools/call', calledTool, params, session, { id: index, progressToken: streamToken(index) });
 }
@@ -133,4 +140,53 @@ function message(
   const _meta = era === 'modern' ? { ...envelope, ...token } : token;
   const full = Object.keys(_meta).length > 0 ? { ...params, _meta } : params;
   return { headers, body: JSON.stringify({ jsonrpc: '2.0', id, method, params: full }) };
+}
+
+/** The namespace of the tool that the part `bridge` registers, and its type, which is the name of the service too. */
+export const bridged = { namespace: 'bridge', toolType: 'bench' } as const;
+
+/** The tool of which a capability service carries out every call, as the management API takes it. */
+export const bridgedTool = {
+  name: calledTool,
+  namespace: bridged.namespace,
+  description: filler(120),
+  uri: 'bench://customers',
+  toolType: bridged.toolType,
+  input_schema: {
+    type: 'object',
+    properties: {
+      query: { type: 'string', description: 'Words to look for in the customer record' },
+      limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
+      region: { type: 'string', enum: ['emea', 'amer', 'apac'] },
+    },
+    required: ['query'],
+  },
+} as const;
+
+/** What every call is answered with. */
+export const replyText = filler(400);
+
+/** Milliseconds after which a caller gives a call up: what the gateway allows by default. */
+export const deadlineMs = 5_000;
+
+/** `ToolInvokeRequest` with all its members. */
+export interface InvokeRequest {
+  readonly uri: string;
+  readonly body: string;
+  readonly arguments: Record<string, string>;
+  readonly configurationURI: string;
+  readonly secretsURI: string;
+  readonly headers: Record<string, string>;
+}
+
+/** What the `tools/call` of a client of that era becomes: the bare client sends the same. */
+export function invokeRequest(era: Era): InvokeRequest {
+  return {
+    uri: bridgedTool.uri,
+    body: '',
+    arguments: { query: callQuery(era) },
+    configurationURI: '',
+    secretsURI: '',
+    headers: {},
+  };
 }

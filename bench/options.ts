@@ -14,47 +14,51 @@ import {
 } from './cases.ts';
 
 /**
- * Which part of the bench runs: the list cases, the call cases, pairings of eras, event streams, calls over gRPC, chat
- * completions, calls with telemetry exported, the registry at size, imports, evaluations without the LLM.
+ * Part of the benchmark: list cases, call cases, pairings of protocol eras, event streams, calls over gRPC, chat
+ * completions, calls with telemetry, large registries, imports, evaluations without the LLM call.
  */
 export type Part = (typeof parts)[number];
 
-/** What one run of the bench does. */
+/** Options of a run. */
 export interface Options {
   readonly parts: ReadonlySet<Part>;
   readonly quick: boolean;
-  /** Writes the figures (or the profile) into the marked blocks of the bench's own page. */
+  /** Writes the figures (or the profile) to the marked blocks of bench/README.md. */
   readonly write: boolean;
-  /** Cases to profile; empty: measure. */
+  /** Cases to profile; empty to measure. */
   readonly profile: readonly (CaseName | PairingName | StreamCaseName | BridgeCaseName | InferenceCaseName)[];
-  /** The file that starts the gateway. */
+  /** File that starts the gateway. */
   readonly entry: string;
-  /** Flags of Node.js in front of it. */
+  /** Node.js flags of the gateway. */
   readonly nodeFlags: readonly string[];
-  /** Another state of the source to compare calls with telemetry off with; undefined: none. */
+  /** True if the flags were given on the command line. */
+  readonly customNodeFlags: boolean;
+  /** Commit to compare the gateway with. */
   readonly against: string | undefined;
-  /** Log directives of the gateway; undefined: its default. */
+  /** Interleaved pairs of the comparison per case. */
+  readonly pairs: number;
+  /** RUST_LOG of the gateway; undefined for its default. */
   readonly log: string | undefined;
   readonly plan: Plan;
 }
 
-/** How long and how often things are measured. */
+/** Number and duration of measurements. */
 export interface Plan {
   readonly rounds: number;
   /** Seconds of load per contender, case and round. */
   readonly loadSeconds: number;
-  /** Load on the gateway before the first round of a case: so many requests, but at most so many seconds. */
+  /** Warm-up of the gateway before the first round of a case, limited by requests and seconds. */
   readonly warmUpRequests: number;
   readonly warmUpSeconds: number;
   /** Requests of the single caller per contender, case and round. */
   readonly singleCalls: number;
-  /** Rounds in which the upstream without a proxy is loaded too. */
+  /** Rounds that also load the upstream without a proxy. */
   readonly directRounds: number;
   readonly pairingRounds: number;
   readonly streamRounds: number;
-  /** Seconds that each event stream lasts. */
+  /** Duration of each event stream in seconds. */
   readonly streamSeconds: number;
-  /** Seconds of event streams on the gateway before the first round of a case. */
+  /** Warm-up of the gateway with event streams, in seconds. */
   readonly streamWarmUpSeconds: number;
   /** Rounds of streamed chat completions, and of those in one piece. */
   readonly completionRounds: number;
@@ -63,13 +67,13 @@ export interface Plan {
   readonly sizeNamespaces: number;
   readonly sizeStarts: number;
   readonly sizeRounds: number;
-  /** Tools in the files that are imported, from the smallest on. */
+  /** Number of tools in the imported files, ascending. */
   readonly importSizes: readonly number[];
   readonly importRounds: number;
   readonly evaluatorRounds: number;
-  /** Seconds of evaluations one at a time, and of several, per tool chain and round. */
+  /** Seconds of sequential and of concurrent evaluations, per toolchain and round. */
   readonly evaluatorSeconds: number;
-  /** Host processes that are started, and killed, to see how long it takes. */
+  /** Number of host processes that are started, and killed, to measure the time. */
   readonly evaluatorStarts: number;
 }
 
@@ -85,23 +89,25 @@ const parts = [
   'import',
   'evaluators',
 ] as const;
-// The pairings within one era are cases already.
+// Pairings within one era are covered by the call cases.
 const crossings = pairings.filter(({ era, upstream }) => era !== upstream).map(({ name }) => name);
 const profiled = [...caseNames, ...crossings, ...streamCaseNames, ...bridgeCaseNames, completionStreams.name];
 
-/** What `--help` prints. */
+/** Text of `--help`. */
 export const usage = `usage: npm run bench -- [options]
 
-  --quick               short form, about five minutes (the full form takes about twenty)
-  --only <part,...>     parts to run: ${parts.join(', ')} (default: all)
-  --write               put the figures into bench/README.md
-  --profile <case,...>  show where the gateway's time goes instead, or all:
+  --quick               Run the short form (about 5 minutes instead of 20)
+  --only <part,...>     Run only these parts: ${parts.join(', ')}
+  --write               Write the figures to bench/README.md
+  --profile <case,...>  Profile the gateway in these cases (or all) instead of measuring:
                         ${profiled.join(', ')}
-  --log <directives>    RUST_LOG of the gateway (default: unset, so that it logs as shipped)
-  --node-flags=<flags>  flags of Node.js for the gateway (default: those of the npm start script)
-  --against <commit>    part telemetry: compare calls without telemetry with those of the source at this commit
-  --entry <file>        another gateway to start, of another checkout for example
-  --help                this text`;
+  --against <commit>    Compare CPU time with the gateway of this commit in interleaved pairs;
+                        with --only telemetry, compare only calls without telemetry
+  --pairs <n>           Number of interleaved pairs per case of --against (default: 20)
+  --log <directives>    RUST_LOG of the gateway (default: unset)
+  --node-flags=<flags>  Node.js flags of the gateway (default: those of npm start)
+  --entry <file>        File that starts the gateway (default: packages/server/src/main.ts)
+  --help                Print this help`;
 
 const fullPlan: Plan = {
   rounds: 7,
@@ -152,11 +158,11 @@ const quickPlan: Plan = {
 };
 
 /**
- * Reads the command line.
+ * Parses the command line.
  *
  * @param root folder of the workspace
- * @returns the options, or `undefined` when help was asked for
- * @throws Error with one line that names the option and what it accepts
+ * @returns the options, or `undefined` for `--help`
+ * @throws Error that names the option and the accepted values
  */
 export function parseOptions(argv: readonly string[], root: string): Options | undefined {
   const { values } = parseArgs({
@@ -170,16 +176,24 @@ export function parseOptions(argv: readonly string[], root: string): Options | u
       'node-flags': { type: 'string' },
       entry: { type: 'string' },
       against: { type: 'string' },
+      pairs: { type: 'string' },
       help: { type: 'boolean', default: false },
     },
   });
   if (values.help) return undefined;
-  // Evaluations have a block of their own.
+  // Evaluations have their own block.
   if (values.write && values.only !== undefined && values.only !== 'evaluators') {
-    throw new Error('--write replaces all figures; leave out --only, or take --only evaluators');
+    throw new Error('--write replaces all figures: omit --only, or use --only evaluators');
   }
+  if (values.write && values.against !== undefined) throw new Error('--write cannot be combined with --against');
+  if (values.profile !== undefined && values.against !== undefined) {
+    throw new Error('--profile cannot be combined with --against');
+  }
+  if (values.pairs !== undefined && values.against === undefined) throw new Error('--pairs requires --against');
+  const pairs = Number(values.pairs ?? 20);
+  if (!Number.isInteger(pairs) || pairs < 1) throw new Error(`--pairs ${values.pairs}: expected a positive integer`);
   return {
-    parts: new Set(values.only === undefined ? parts : chosen('--only', values.only, parts)),
+    parts: new Set(values.only === undefined ? parts : parseList('--only', values.only, parts)),
     quick: values.quick,
     write: values.write,
     profile:
@@ -187,21 +201,23 @@ export function parseOptions(argv: readonly string[], root: string): Options | u
         ? []
         : values.profile === 'all'
           ? profiled
-          : chosen('--profile', values.profile, profiled),
+          : parseList('--profile', values.profile, profiled),
     entry: values.entry ?? `${root}/packages/server/src/main.ts`,
-    nodeFlags: values['node-flags'] === undefined ? NODE_FLAGS : words(values['node-flags']),
+    nodeFlags: values['node-flags'] === undefined ? NODE_FLAGS : splitWords(values['node-flags']),
+    customNodeFlags: values['node-flags'] !== undefined,
     log: values.log,
     against: values.against,
+    pairs,
     plan: values.quick ? quickPlan : fullPlan,
   };
 }
 
-function chosen<T extends string>(option: string, text: string, allowed: readonly T[]): T[] {
+function parseList<T extends string>(option: string, text: string, allowed: readonly T[]): T[] {
   return text.split(',').map((word) => {
     const found = allowed.find((name) => name === word.trim());
-    if (found === undefined) throw new Error(`${option} ${word}: unknown; it takes ${allowed.join(', ')}`);
+    if (found === undefined) throw new Error(`${option} ${word}: expected one of ${allowed.join(', ')}`);
     return found;
   });
 }
 
-const words = (text: string) => text.split(/\s+/).filter((word) => word !== '');
+const splitWords = (text: string) => text.split(/\s+/).filter((word) => word !== '');

@@ -4,7 +4,86 @@
 // GET / answers what came so far (Received in otlp-counts.ts).
 import { createServer } from 'node:http';
 import { gunzipSync } from 'node:zlib';
-import { eachSpan, type Received } from './otlp-counts.ts';
+
+/** What the receiver has been sent so far. */
+export interface Received {
+  readonly requests: number;
+  /** Bytes of their bodies, uncompressed. */
+  readonly bytes: number;
+  readonly spans: number;
+  readonly metricExports: number;
+  /** Requests that were not answered 200. */
+  readonly refused: number;
+  /** Spans by kind and name, as `server tools/call lookup`. */
+  readonly names: Readonly<Record<string, number>>;
+}
+
+/** Kinds of spans by number (opentelemetry.proto.trace.v1.Span.SpanKind). */
+const kinds = ['unspecified', 'internal', 'server', 'client', 'producer', 'consumer'] as const;
+
+/**
+ * Calls back for each span of an ExportTraceServiceRequest, with its kind and the bytes of its name. Of the message only
+ * what leads there is read: resource_spans (1), scope_spans (2), spans (2), and of a span name (5) and kind (6).
+ *
+ * @throws RangeError when it is not protobuf
+ */
+export function eachSpan(body: Uint8Array, found: (kind: (typeof kinds)[number], name: Uint8Array) => void): void {
+  for (const resource of fields(body)) {
+    if (resource.number !== 1) continue;
+    for (const scope of fields(resource.bytes)) {
+      if (scope.number !== 2) continue;
+      for (const span of fields(scope.bytes)) if (span.number === 2) readSpan(span.bytes, found);
+    }
+  }
+}
+
+function readSpan(bytes: Uint8Array, found: Parameters<typeof eachSpan>[1]): void {
+  let name = new Uint8Array();
+  let kind = 0;
+  for (const field of fields(bytes)) {
+    if (field.number === 5) name = new Uint8Array(field.bytes);
+    if (field.number === 6) kind = field.value;
+  }
+  found(kinds[kind] ?? 'unspecified', name);
+}
+
+interface Field {
+  readonly number: number;
+  /** Of a varint; 0 otherwise. */
+  readonly value: number;
+  /** Of what has a length; empty otherwise. */
+  readonly bytes: Uint8Array;
+}
+
+const nothing = new Uint8Array();
+
+/** The fields of one message, in order. */
+function* fields(message: Uint8Array): Generator<Field> {
+  let at = 0;
+  const varint = () => {
+    let value = 0;
+    for (let scale = 1; ; scale *= 128) {
+      const byte = message[at++];
+      if (byte === undefined) throw new RangeError('a message ends within a number');
+      value += (byte & 127) * scale;
+      if (byte < 128) return value;
+    }
+  };
+  const take = (length: number) => {
+    if (at + length > message.length) throw new RangeError('a field is longer than its message');
+    at += length;
+    return message.subarray(at - length, at);
+  };
+  while (at < message.length) {
+    const key = varint();
+    const number = Math.floor(key / 8);
+    if (key % 8 === 0) yield { number, value: varint(), bytes: nothing };
+    else if (key % 8 === 1) yield { number, value: 0, bytes: take(8) };
+    else if (key % 8 === 2) yield { number, value: 0, bytes: take(varint()) };
+    else if (key % 8 === 5) yield { number, value: 0, bytes: take(4) };
+    else throw new RangeError(`wire type ${key % 8} is unknown`);
+  }
+}
 
 const decoder = new TextDecoder();
 const names = new Map<string, number>();

@@ -1,14 +1,12 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
-import { type Caller, makeCaller } from './caller.ts';
+import { at, type Caller, makeCaller, parseJson } from './caller.ts';
 import type { BridgeCase, Exchange, InferenceCase, StreamCase } from './cases.ts';
-import type { Gateway, GatewayStart } from './gateway.ts';
-import { startGateway } from './gateway.ts';
+import { type Gateway, type GatewayStart, startGateway } from './gateway.ts';
 import { busyCompletions } from './inference.ts';
-import { bridged } from './invoke.ts';
-import { at, parseJson } from './json.ts';
-import { load } from './load.ts';
-import { caseMessages, checkAnswer, warmUp } from './measure.ts';
+import { bridged } from './messages.ts';
 import type { Plan } from './options.ts';
+import { load } from './programs.ts';
+import { caseMessages, checkAnswer, warmUp } from './requests.ts';
 import { busyStreams } from './streams.ts';
 
 /** A share of the busy time, 0 to 1, and whose it is. */

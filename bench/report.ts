@@ -1,24 +1,123 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { addedLimitMs, pairingLimit } from './cases.ts';
-import { type ImportFigures, importAim, importLimit } from './import.ts';
+import { addedLimitMs, exportingAim, exportingLimit, offLimit, pairingLimit, streamAddedLimitMs } from './cases.ts';
+import { type EvaluatorFigures, hostCount, type ToolchainFigures } from './evaluators.ts';
+import { bold, code, formatRange, hundredths, type Spread, table, tenths, thousandths, whole } from './figures.ts';
 import type { InferenceFigures } from './inference.ts';
-import { judge } from './judge.ts';
-import type { CaseFigures } from './measure.ts';
 import type { Options } from './options.ts';
-import type { PairingFigures } from './pairings.ts';
 import type { Profile, Share } from './profile.ts';
-import { growthAim, growthLimit, type RegistryFigures, type SizeFigures } from './size.ts';
-import type { Spread } from './statistics.ts';
-import { streamTable } from './stream-table.ts';
-import type { StreamFigures } from './streams.ts';
-import { bold, code, hundredths, range, table, tenths, thousandths, whole } from './table.ts';
-import type { TelemetryFigures } from './telemetry.ts';
-import { telemetryTable } from './telemetry-table.ts';
+import type { CaseFigures, PairingFigures } from './requests.ts';
+import {
+  growthAim,
+  growthLimit,
+  type ImportFigures,
+  importAim,
+  importLimit,
+  type RegistryFigures,
+  type SizeFigures,
+} from './scale.ts';
+import { type StreamFigures, streamCount } from './streams.ts';
+import type { Telemetry, TelemetryFigures } from './telemetry.ts';
+
+/** Tells `missed` of a ratio below its floor and of an added time above its limit, where there are such. */
+export function checkLimits(
+  ratio: Spread | undefined,
+  addedMs: number | undefined,
+  limitMs: number | undefined,
+  { title, floor }: { readonly title: string; readonly floor: number | undefined },
+  missed: string[],
+): void {
+  if (ratio !== undefined && floor !== undefined && ratio.median < floor) {
+    missed.push(`${title}: ratio ${hundredths(ratio.median)} is below its floor ${floor}`);
+  }
+  if (addedMs !== undefined && limitMs !== undefined && addedMs > limitMs) {
+    missed.push(`${title}: added p50 of ${addedMs.toFixed(3)} ms is above ${limitMs} ms`);
+  }
+}
+
+/** The table of event streams; tells `missed` of floors and limits that were missed. */
+export function streamTable(figures: readonly StreamFigures[], missed: string[]): string {
+  const head = [
+    `${streamCount} at once`,
+    'through',
+    'CPU µs per chunk',
+    'ratio',
+    'aim',
+    'floor',
+    'chunks per second',
+    'p50 ms',
+    'added',
+    'p99 ms',
+    'RSS MiB',
+  ];
+  const body = figures.flatMap(({ case: measured, rows }) =>
+    rows.map((row) => {
+      const own = row.contender === 'gateway';
+      if (own) checkLimits(row.ratio, row.addedMs?.median, streamAddedLimitMs, measured, missed);
+      const added = formatRange(row.addedMs, thousandths);
+      return [
+        measured.title,
+        own ? '**gateway**' : row.contender,
+        formatRange(row.cpuPerChunkUs, tenths),
+        bold(formatRange(row.ratio, hundredths), own),
+        own ? (measured.aim?.toFixed(2) ?? '') : '',
+        own ? (measured.floor?.toFixed(2) ?? '') : '',
+        whole(row.perSecond.median),
+        formatRange(row.p50Ms, thousandths),
+        own ? `${added}, limit ${streamAddedLimitMs}` : added,
+        formatRange(row.p99Ms, tenths),
+        row.rssMiB === undefined ? '' : whole(row.rssMiB),
+      ];
+    }),
+  );
+  return table(head, body);
+}
+
+const names: Readonly<Record<Telemetry, string>> = {
+  off: 'off',
+  exporting: 'exporting',
+  absent: 'another source (off against it)',
+};
+
+/** The table of calls with telemetry and without; tells `missed` of limits that were missed. */
+export function telemetryTable(figures: readonly TelemetryFigures[], missed: string[]): string {
+  return table(
+    [
+      'telemetry',
+      'CPU µs per call',
+      'ratio',
+      'aim',
+      'limit',
+      'per second',
+      'calls whose spans arrived',
+      'bytes per call',
+    ],
+    figures.map(({ telemetry, cpuPerCallUs, ratio, perSecond, arrived }) => {
+      const limit = telemetry === 'absent' ? offLimit : exportingLimit;
+      if (ratio !== undefined && ratio.median > limit) {
+        const what =
+          telemetry === 'absent' ? 'telemetry off against another source' : 'telemetry exporting against off';
+        missed.push(`${what}: ${hundredths(ratio.median)} times the CPU time of a tools/call, limit ${limit}`);
+      }
+      return [
+        names[telemetry],
+        formatRange(cpuPerCallUs, tenths),
+        bold(formatRange(ratio, hundredths), true),
+        telemetry === 'exporting' ? exportingAim.toFixed(2) : '',
+        ratio === undefined ? '' : limit.toFixed(2),
+        whole(perSecond.median),
+        arrived === undefined
+          ? ''
+          : `${(arrived.calls * 100).toFixed(1)} %, ${hundredths(arrived.spans)} spans per call`,
+        arrived === undefined ? '' : whole(arrived.bytes),
+      ];
+    }),
+  );
+}
 
 /** What the parts found; empty or undefined where they did not run. */
-export interface Findings {
+export interface Results {
   readonly cases: readonly CaseFigures[];
   readonly pairings: readonly PairingFigures[];
   readonly streams: readonly StreamFigures[];
@@ -37,12 +136,12 @@ export interface Report {
 }
 
 /** Puts the figures of one run into tables; `loadBefore` is the machine's load average when it began. */
-export function report(found: Findings, options: Options, loadBefore: number): Report {
+export function report(found: Results, options: Options, loadBefore: number): Report {
   const { cases, pairings, streams, bridge, inference, telemetry, size, imports } = found;
   const missed: string[] = [];
-  const parts = [circumstances(options, loadBefore)];
+  const parts = [environmentLine(options, loadBefore)];
   if (cases.length > 0) parts.push(caseTable(cases, addedLimitMs, missed));
-  if (pairings.length > 0) parts.push(pairingTable(pairings, missed), pairingVerdict(pairings));
+  if (pairings.length > 0) parts.push(pairingTable(pairings, missed), pairingSummary(pairings));
   if (streams.length > 0) parts.push(streamTable(streams, missed));
   if (bridge.length > 0) parts.push(caseTable(bridge, undefined, missed));
   if (inference !== undefined) parts.push(streamTable([inference.streams], missed));
@@ -54,7 +153,7 @@ export function report(found: Findings, options: Options, loadBefore: number): R
 }
 
 /** Puts profiles into tables of their largest shares. */
-export function profileText(profiles: readonly Profile[]): string {
+export function profileReport(profiles: readonly Profile[]): string {
   const shares = (head: string, list: readonly Share[]) =>
     table(
       [head, 'share'],
@@ -83,7 +182,7 @@ export function writeBlock(file: string, name: string, text: string): void {
   writeFileSync(file, `${page.slice(0, from + begin.length)}\n\n${text}\n\n${page.slice(to)}`);
 }
 
-function circumstances({ quick, plan, nodeFlags, log }: Options, loadBefore: number): string {
+function environmentLine({ quick, plan, nodeFlags, log }: Options, loadBefore: number): string {
   const [processor] = cpus();
   const form = quick ? 'Quick form' : 'Full form';
   const flags = nodeFlags.length > 0 ? ` with ${nodeFlags.join(' ')}` : '';
@@ -121,13 +220,13 @@ function caseTable(figures: readonly CaseFigures[], limitMs: number | undefined,
   const body = figures.flatMap(({ case: measured, rows }) =>
     rows.map((row) => {
       const own = row.contender === 'gateway';
-      if (own) judge(row.ratio, row.addedMs, limitMs, measured, missed);
+      if (own) checkLimits(row.ratio, row.addedMs, limitMs, measured, missed);
       const limit = own && limitMs !== undefined ? ` (limit ${limitMs})` : '';
       return [
         measured.title,
         own ? '**gateway**' : row.contender,
-        range(row.perCpuSecond, whole),
-        bold(range(row.ratio, hundredths), own),
+        formatRange(row.perCpuSecond, whole),
+        bold(formatRange(row.ratio, hundredths), own),
         own ? (measured.aim?.toFixed(2) ?? '') : '',
         own ? (measured.floor?.toFixed(2) ?? '') : '',
         row.perSecond === undefined ? '' : whole(row.perSecond.median),
@@ -152,8 +251,8 @@ function pairingTable(pairs: readonly PairingFigures[], missed: string[]): strin
       }
       return [
         title,
-        range(cpuPerCallUs, tenths),
-        bold(range(against, hundredths), true),
+        formatRange(cpuPerCallUs, tenths),
+        bold(formatRange(against, hundredths), true),
         against === undefined ? '' : pairingLimit.toFixed(2),
         whole(perSecond.median),
       ];
@@ -161,7 +260,7 @@ function pairingTable(pairs: readonly PairingFigures[], missed: string[]): strin
   );
 }
 
-function pairingVerdict(pairs: readonly PairingFigures[]): string {
+function pairingSummary(pairs: readonly PairingFigures[]): string {
   const most = Math.max(...pairs.map(({ against }) => against?.median ?? 0));
   return most > pairingLimit
     ? `A pairing costs ${hundredths(most)} times its same-era relay, which is more than ${pairingLimit}.`
@@ -172,7 +271,7 @@ function sizeTable({ full, alone }: SizeFigures, missed: string[]): string {
   const growth = (what: string, pick: (figures: RegistryFigures) => Spread | undefined) => {
     const ratio = (pick(full)?.median ?? Number.NaN) / (pick(alone)?.median ?? Number.NaN);
     if (ratio > growthLimit) missed.push(`${what}: costs ${hundredths(ratio)} times as much beside others' tools`);
-    const cell = (figures: RegistryFigures) => range(pick(figures), (value) => value.toFixed(3));
+    const cell = (figures: RegistryFigures) => formatRange(pick(figures), (value) => value.toFixed(3));
     const verdict = Number.isNaN(ratio) ? '' : `${hundredths(ratio)} (aim ${growthAim}, limit ${growthLimit})`;
     return [what, cell(full), cell(alone), verdict];
   };
@@ -180,8 +279,8 @@ function sizeTable({ full, alone }: SizeFigures, missed: string[]): string {
   return table(
     ['registry', holds(full), holds(alone), 'full against alone'],
     [
-      ['start to ready, ms', range(full.readyMs, whole), range(alone.readyMs, whole), ''],
-      ['RSS when ready, MiB', range(full.readyMiB, whole), range(alone.readyMiB, whole), ''],
+      ['start to ready, ms', formatRange(full.readyMs, whole), formatRange(alone.readyMs, whole), ''],
+      ['RSS when ready, MiB', formatRange(full.readyMiB, whole), formatRange(alone.readyMiB, whole), ''],
       ['RSS after discovery and lists, MiB', whole(full.settledMiB), whole(alone.settledMiB), ''],
       growth('tools/list of 2,000 tools, CPU ms', ({ largeListMs }) => largeListMs),
       growth('tools/list of 20 tools, CPU ms', ({ smallListMs }) => smallListMs),
@@ -194,8 +293,97 @@ function importTable(imports: readonly ImportFigures[], missed: string[]): strin
   const body = imports.map(({ tools, wholeMs, toolMs, progress }) => {
     const ratio = toolMs.median / smallest;
     if (ratio > importLimit) missed.push(`import of ${tools} tools: each takes ${hundredths(ratio)} times as long`);
-    return [whole(tools), range(wholeMs, whole), range(toolMs, thousandths), hundredths(ratio), whole(progress)];
+    return [
+      whole(tools),
+      formatRange(wholeMs, whole),
+      formatRange(toolMs, thousandths),
+      hundredths(ratio),
+      whole(progress),
+    ];
   });
   const verdict = `per tool against the smallest (aim ${importAim}, limit ${importLimit})`;
   return table(['tools imported', 'ms', 'ms per tool', verdict, 'lines of progress'], body);
+}
+
+/** Of components without an engine in them: the median of one evaluation, and evaluations per second on two cores. */
+const engineLessLimits = { p50Ms: { aim: 1, limit: 2 }, perSecond: { aim: 2_000, floor: 800 } };
+
+/** Of a host process that is started anew. */
+const startLimitMs = 150;
+
+/** Puts evaluations into tables. */
+export function evaluatorReport(found: EvaluatorFigures, { quick, plan }: Options, loadBefore: number): Report {
+  const missed: string[] = [];
+  const [processor] = cpus();
+  const circumstances =
+    `${quick ? 'Quick form' : 'Full form'}, ${new Date().toISOString().slice(0, 10)}: ${cpus().length} cores of ` +
+    `${processor?.model.trim() ?? 'unknown'}, Node.js ${process.version.slice(1)}; load of the machine before ` +
+    `${loadBefore.toFixed(1)}; ${plan.evaluatorRounds} rounds of ${plan.evaluatorSeconds} s. Medians, in brackets least ` +
+    `to greatest.`;
+  return { text: [circumstances, evaluations(found, missed), processes(found, missed)].join('\n\n'), missed };
+}
+
+function evaluations({ toolchains }: EvaluatorFigures, missed: string[]): string {
+  return table(
+    [
+      'the same action, built with',
+      'p50 ms',
+      'p99 ms',
+      `per second, ${hostCount} at once`,
+      'CPU µs in the service',
+      'CPU µs in the hosts',
+      'host MiB',
+      'component kB',
+      'ms to compile',
+      'ms to take in',
+    ],
+    toolchains.map((figures) => {
+      const limits = checkEvaluatorLimits(figures, missed);
+      return [
+        figures.toolchain,
+        `${bold(formatRange(figures.p50Ms, thousandths), limits)}${limits ? `, aim ${engineLessLimits.p50Ms.aim}, limit ${engineLessLimits.p50Ms.limit}` : ''}`,
+        formatRange(figures.p99Ms, hundredths),
+        `${bold(formatRange(figures.perSecond, whole), limits)}${limits ? `, aim ${whole(engineLessLimits.perSecond.aim)}, floor ${engineLessLimits.perSecond.floor}` : ''}`,
+        formatRange(figures.ownUs, whole),
+        formatRange(figures.hostUs, whole),
+        whole(figures.hostMiB),
+        tenths(figures.componentBytes / 1000),
+        whole(figures.compileMs),
+        formatRange(figures.loadMs, tenths),
+      ];
+    }),
+  );
+}
+
+/** Whether there are limits for it; tells `missed` of those that were missed. */
+function checkEvaluatorLimits({ toolchain, p50Ms, perSecond }: ToolchainFigures, missed: string[]): boolean {
+  if (toolchain !== 'wat' && toolchain !== 'assemblyscript') return false;
+  if (p50Ms.median > engineLessLimits.p50Ms.limit) {
+    missed.push(
+      `evaluation, ${toolchain}: p50 of ${thousandths(p50Ms.median)} ms is above its limit ${engineLessLimits.p50Ms.limit} ms`,
+    );
+  }
+  if (perSecond.median < engineLessLimits.perSecond.floor) {
+    missed.push(
+      `evaluation, ${toolchain}: ${whole(perSecond.median)} per second are below the floor ${engineLessLimits.perSecond.floor}`,
+    );
+  }
+  return true;
+}
+
+function processes({ failoverMs: successionMs, startMs }: EvaluatorFigures, missed: string[]): string {
+  if (startMs.median > startLimitMs) {
+    missed.push(`a host process takes ${whole(startMs.median)} ms to start, limit ${startLimitMs} ms`);
+  }
+  return table(
+    ['host processes', 'ms', 'limit'],
+    [
+      ['from a kill until what waited has been run by the spare one', formatRange(successionMs, tenths), ''],
+      [
+        'from the start of a process until it can run a small action',
+        bold(formatRange(startMs, whole), true),
+        String(startLimitMs),
+      ],
+    ],
+  );
 }

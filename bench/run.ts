@@ -1,45 +1,39 @@
-// npm run bench: measures the gateway against nginx and against calling directly, all in one run. See README.md here.
+// Benchmark of the gateway (npm run bench), see README.md.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { connectService, measureBridge } from './bridge.ts';
+import { connectService, measureBridge, startGrpcService } from './bridge.ts';
 import { bridgeCases, cases, completionStreams, pairings, streamCases } from './cases.ts';
-import { connectUpstreams, startContenders } from './contenders.ts';
+import { checkOut } from './checkout.ts';
+import { compare, comparedParts, comparisonReport } from './compare.ts';
 import { measureEvaluators } from './evaluators.ts';
-import { evaluatorReport } from './evaluators-table.ts';
-import { startFixture } from './fixture.ts';
-import type { Gateway } from './gateway.ts';
-import { startGrpcService } from './grpc-calls.ts';
-import { measureImport } from './import.ts';
+import { connectUpstreams, type Gateway, startContenders, startUpstream } from './gateway.ts';
 import { inferenceStart, measureInference, startCompletions } from './inference.ts';
-import { type CaseFigures, measureCases } from './measure.ts';
-import type { Relayed } from './nginx.ts';
 import { type Options, parseOptions, usage } from './options.ts';
-import { findPrograms } from './packages.ts';
-import { measurePairings } from './pairings.ts';
 import { type Profile, profileCase } from './profile.ts';
-import { profileText, report, writeBlock } from './report.ts';
-import { measureSize } from './size.ts';
-import { sourceAt } from './source-at.ts';
+import { findPrograms, type Relayed } from './programs.ts';
+import { evaluatorReport, profileReport, report, writeBlock } from './report.ts';
+import { type CaseFigures, measureCases, measurePairings } from './requests.ts';
+import { measureImport, measureSize } from './scale.ts';
 import { measureStreams, type StreamFigures } from './streams.ts';
 import { measureTelemetry } from './telemetry.ts';
 
 const readme = `${import.meta.dirname}/README.md`;
-const say = (line: string) => console.error(line);
+const log = (line: string) => console.error(line);
 
-/** Runs what the options ask for; resolves to the exit code: 1 when a floor was missed. */
+/** Runs the benchmark. Returns the exit code: 1 if a limit was missed. */
 async function bench(options: Options, folder: string, owned: AsyncDisposableStack): Promise<number> {
-  const programs = findPrograms(say);
+  const programs = findPrograms(log);
   const loadBefore = loadavg()[0] ?? 0;
-  if (loadBefore > 0.5) say(`the machine is busy (load ${loadBefore.toFixed(1)}): the figures will be rough`);
+  if (loadBefore > 0.5) log(`load average is ${loadBefore.toFixed(1)}: figures will be imprecise`);
   const gatewayStart = {
     ...options,
     registryFolder: `${folder}/registry`,
     outputFile: `${folder}/gateway.log`,
   };
   const startUpstreams = async () => ({
-    legacy: owned.use(await startFixture(folder, 'legacy', 20, 20)),
-    modern: owned.use(await startFixture(folder, 'modern', 20, 20)),
+    legacy: owned.use(await startUpstream(folder, 'legacy', 20, 20)),
+    modern: owned.use(await startUpstream(folder, 'modern', 20, 20)),
   });
 
   if (options.profile.length > 0) {
@@ -59,15 +53,28 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
         service ? connectService(gateway, service) : connectUpstreams(gateway, upstreams);
       profiles.push(await profileCase(measured, start, connect, options.plan, options.quick ? 3 : 6, folder));
     }
-    const text = profileText(profiles);
+    const text = profileReport(profiles);
     console.log(text);
     if (options.write) writeBlock(readme, 'profile', text);
     return 0;
   }
 
   const upstreams = await startUpstreams();
-  const against = () =>
-    options.against === undefined ? undefined : sourceAt(options.against, join(import.meta.dirname, '..'), folder);
+  const other =
+    options.against === undefined
+      ? undefined
+      : await checkOut(options.against, join(import.meta.dirname, '..'), folder, log);
+  const isTelemetryOnly = options.parts.size === 1 && options.parts.has('telemetry');
+  if (other !== undefined && !isTelemetryOnly) {
+    if (options.parts.isDisjointFrom(comparedParts)) {
+      throw new Error(`--against: expected --only with ${[...comparedParts].join(', ')} or telemetry`);
+    }
+    if (!programs.wrk) return 2;
+    const comparisons = await compare(options, gatewayStart, other, upstreams, folder, log);
+    const { text, passed } = comparisonReport(comparisons, options);
+    console.log(text);
+    return passed ? 0 : 1;
+  }
   const start = (relayed: Relayed) => {
     const registryFolder = `${folder}/registry-${relayed}`;
     const nginx = programs.nginx ? { folder: `${folder}/nginx-${relayed}`, relayed } : undefined;
@@ -76,29 +83,29 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
   let figures: CaseFigures[] = [];
   if (options.parts.has('list') || options.parts.has('call')) {
     const contenders = await start('answers');
-    figures = await measureCases(options.parts, contenders, options.plan, folder, programs.wrk, say);
+    figures = await measureCases(options.parts, contenders, options.plan, folder, programs.wrk, log);
     for (const { child } of contenders) await child?.stop();
   }
   const paired = options.parts.has('pairings') && programs.wrk;
-  const pairs = paired ? await measurePairings(gatewayStart, upstreams, options.plan, folder, say) : [];
+  const pairs = paired ? await measurePairings(gatewayStart, upstreams, options.plan, folder, log) : [];
   let streams: StreamFigures[] = [];
   if (options.parts.has('streams')) {
     const contenders = await start('streams');
-    streams = await measureStreams(contenders, options.plan, folder, say);
+    streams = await measureStreams(contenders, options.plan, folder, log);
     for (const { child } of contenders) await child?.stop();
   }
   const bridged = options.parts.has('bridge') && programs.wrk;
-  const bridge = bridged ? await measureBridge(gatewayStart, options.plan, folder, say) : [];
+  const bridge = bridged ? await measureBridge(gatewayStart, options.plan, folder, log) : [];
   const inference = options.parts.has('inference')
-    ? await measureInference(gatewayStart, options.plan, folder, programs.nginx, programs.wrk, say)
+    ? await measureInference(gatewayStart, options.plan, folder, programs.nginx, programs.wrk, log)
     : undefined;
   const telemetry =
     options.parts.has('telemetry') && programs.wrk
-      ? await measureTelemetry(gatewayStart, upstreams, against(), options.plan, folder, say)
+      ? await measureTelemetry(gatewayStart, upstreams, other?.entry, options.plan, folder, log)
       : [];
-  const size = options.parts.has('size') ? await measureSize(options, folder, programs.wrk, say) : undefined;
-  const imports = options.parts.has('import') ? await measureImport(options, folder, say) : [];
-  const evaluators = options.parts.has('evaluators') ? await measureEvaluators(options.plan, say) : undefined;
+  const size = options.parts.has('size') ? await measureSize(options, folder, programs.wrk, log) : undefined;
+  const imports = options.parts.has('import') ? await measureImport(options, folder, log) : [];
+  const evaluators = options.parts.has('evaluators') ? await measureEvaluators(options.plan, log) : undefined;
   const found = { cases: figures, pairings: pairs, streams, bridge, inference, telemetry, size, imports };
   const reports = [
     ...(options.parts.size > 1 || evaluators === undefined
@@ -119,7 +126,7 @@ async function main(): Promise<number> {
     console.log(usage);
     return 0;
   }
-  if (process.platform !== 'linux') throw new Error('the bench reads CPU time from /proc and runs on Linux only');
+  if (process.platform !== 'linux') throw new Error('the benchmark requires Linux: it reads CPU time from /proc');
   const folder = mkdtempSync(join(tmpdir(), 'bench-'));
   await using owned = new AsyncDisposableStack();
   owned.defer(() => rmSync(folder, { recursive: true, force: true }));

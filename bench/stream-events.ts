@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { at, parseJson } from './json.ts';
+import { at, parseJson } from './caller.ts';
 import { streamToken } from './messages.ts';
 
 /** What an event stream consists of: progress of a tool call and its result, or the chunks of a chat completion. */

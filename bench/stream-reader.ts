@@ -5,14 +5,14 @@
 // code 1 and a line that says why.
 import { readFileSync } from 'node:fs';
 import { Agent, type IncomingMessage, request } from 'node:http';
+import { cpuSeconds } from './child.ts';
+import { percentile } from './figures.ts';
 import type { Message } from './messages.ts';
-import { percentile } from './statistics.ts';
 import { checkStream, type StreamCheck } from './stream-events.ts';
-import type { StreamPlan, StreamsSeen } from './stream-load.ts';
-import { cpuSeconds } from './usage.ts';
+import type { StreamPlan, StreamResult } from './streams.ts';
 
 /** Streams that take so much longer than they should stand still, in milliseconds. */
-const patienceMs = 30_000;
+const stalledMs = 30_000;
 
 /** The streams flow so long before they are counted, in milliseconds: connections and sessions have been opened. */
 const settleMs = 300;
@@ -27,7 +27,7 @@ let chunks = 0;
 const delaysMs: number[] = [];
 /** Set while chunks are counted. */
 let from: { readonly time: number; readonly cpu: number } | undefined;
-let seen: Omit<StreamsSeen, 'digests'> | undefined;
+let result: Omit<StreamResult, 'digests'> | undefined;
 const checks = plan.messages.map((_, index) => checkStream(plan.kind, index, plan.events));
 
 const cpu = () => (plan.pid === undefined ? Number.NaN : cpuSeconds(plan.pid));
@@ -60,10 +60,10 @@ function read(res: IncomingMessage, index: number, check: StreamCheck): void {
   });
   res.on('end', () => {
     if (!check.over) fail(index, `ended after ${check.count} of ${plan.events} events, without its last one`);
-    seen ??= counted(index);
+    result ??= counted(index);
     if (++ended === plan.messages.length) {
       const digests = checks.map((each) => each.digest()).filter((digest) => digest !== undefined);
-      console.log(JSON.stringify({ ...seen, digests }));
+      console.log(JSON.stringify({ ...result, digests }));
       process.exit(0);
     }
   });
@@ -75,7 +75,7 @@ function take(check: StreamCheck, index: number, data: string, arrived: number):
     const sent = check.take(data);
     if (sent === undefined) return;
     if (check.count === 1 && ++flowing === plan.messages.length) setTimeout(startCounting, settleMs);
-    if (from === undefined || seen !== undefined) return;
+    if (from === undefined || result !== undefined) return;
     chunks++;
     delaysMs.push((arrived - sent) / 1e6);
   } catch (error) {
@@ -88,7 +88,7 @@ function startCounting(): void {
 }
 
 /** The first stream has ended: from here on not all are flowing. */
-function counted(index: number): Omit<StreamsSeen, 'digests'> {
+function counted(index: number): Omit<StreamResult, 'digests'> {
   if (from === undefined) return fail(index, 'had ended before all others flowed');
   const seconds = (clock() - from.time) / 1e9;
   return {
@@ -109,5 +109,5 @@ setTimeout(
     console.error(`${plan.messages.length - ended} of ${plan.messages.length} streams at ${plan.url} stand still`);
     process.exit(1);
   },
-  plan.events * plan.everyMs + patienceMs,
+  plan.events * plan.everyMs + stalledMs,
 );

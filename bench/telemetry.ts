@@ -1,17 +1,20 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Caller, makeCaller } from './caller.ts';
+import { at, type Caller, makeCaller, parseJson } from './caller.ts';
 import { telemetryCall } from './cases.ts';
-import { startChild } from './child.ts';
-import { connectUpstreams, type Upstreams } from './contenders.ts';
-import { printedPort } from './fixture.ts';
-import { type Gateway, type GatewayStart, startGateway } from './gateway.ts';
-import { at, parseJson } from './json.ts';
-import { load } from './load.ts';
-import { caseMessages, checkAnswer, rotated, warmUp } from './measure.ts';
+import { cpuSeconds, startChild } from './child.ts';
+import { type Spread, spread } from './figures.ts';
+import {
+  connectUpstreams,
+  type Gateway,
+  type GatewayStart,
+  readPort,
+  startGateway,
+  type Upstreams,
+} from './gateway.ts';
 import type { Message } from './messages.ts';
 import type { Plan } from './options.ts';
-import { type Spread, spread } from './statistics.ts';
-import { cpuSeconds } from './usage.ts';
+import { load } from './programs.ts';
+import { caseMessages, checkAnswer, rotate, warmUp } from './requests.ts';
 
 /** What a gateway does with telemetry; `absent` is one of a source that may know nothing of it. */
 export type Telemetry = 'off' | 'exporting' | 'absent';
@@ -54,7 +57,7 @@ const batchMs = 6_000;
  * counts from the beginning of a turn to that of the next one, so that what is exported after it counts too.
  *
  * @param entry the other source's; undefined for none
- * @param say told after every stretch of load
+ * @param log called after every measurement
  * @throws Error when not a single span of a call has arrived
  */
 export async function measureTelemetry(
@@ -63,7 +66,7 @@ export async function measureTelemetry(
   entry: string | undefined,
   plan: Plan,
   folder: string,
-  say: (line: string) => void,
+  log: (line: string) => void,
 ): Promise<TelemetryFigures[]> {
   await using owned = new AsyncDisposableStack();
   using caller = makeCaller();
@@ -71,7 +74,7 @@ export async function measureTelemetry(
     `${import.meta.dirname}/otlp-receiver.ts`,
   ]);
   owned.use(receiver);
-  const collector = new URL(`http://127.0.0.1:${await printedPort(receiver)}`);
+  const collector = new URL(`http://127.0.0.1:${await readPort(receiver)}`);
   const lanes: Lane[] = [];
   for (const telemetry of entry === undefined
     ? (['off', 'exporting'] as const)
@@ -102,20 +105,20 @@ export async function measureTelemetry(
       gateway.child.pid,
       pauseMs,
     );
-    gateway.child.forget();
+    gateway.child.clearOutput();
     lane.calls += result.requests;
     return result;
   };
   for (const lane of lanes) await warmUp(plan, (seconds) => loaded(lane, seconds));
   await requireSpans(caller, collector, lanes);
   for (let round = 0; round < plan.telemetryRounds; round++) {
-    for (const lane of rotated(lanes, round)) {
+    for (const lane of rotate(lanes, round)) {
       const cpu = cpuSeconds(lane.gateway.child.pid);
       const { requests, perSecond } = await loaded(lane, plan.loadSeconds);
       lane.turns.push({ cpu, calls: requests });
       lane.perSecond.push(perSecond);
       const where = `telemetry ${lane.telemetry}, round ${round + 1} of ${plan.telemetryRounds}`;
-      say(`${where}: ${(((cpuSeconds(lane.gateway.child.pid) - cpu) * 1e6) / requests).toFixed(1)} µs of CPU per call`);
+      log(`${where}: ${(((cpuSeconds(lane.gateway.child.pid) - cpu) * 1e6) / requests).toFixed(1)} µs of CPU per call`);
     }
   }
   await wait(batchMs);
@@ -131,7 +134,7 @@ async function requireSpans(caller: Caller, collector: URL, lanes: readonly Lane
   if (exporting === undefined) return;
   const { gateway, calls } = exporting;
   try {
-    await gateway.child.until('a span of a tools/call arrived', batchMs, async () => {
+    await gateway.child.waitFor('a span of a tools/call arrived', batchMs, async () => {
       return (await received(caller, collector)).calls > 0 || undefined;
     });
   } catch (error) {

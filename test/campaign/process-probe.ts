@@ -16,16 +16,16 @@ export interface Holdings {
 
 /** Classes of the gateway, and the module of each below `packages/server/src`. */
 const CLASSES: Readonly<Record<string, string>> = {
-  LiveSession: 'sessions/live-sessions.ts',
-  ClientStream: 'sessions/client-stream.ts',
-  RelayedCall: 'forwards/relayed-call.ts',
-  ParkableCall: 'forwards/crossing/parkable-call.ts',
-  UpstreamQuestions: 'forwards/questions.ts',
-  UpstreamChannel: 'forwards/session-channel.ts',
-  SessionStream: 'forwards/session-stream.ts',
-  StreamConnection: 'forwards/stream-connection.ts',
-  ClientAnswer: 'answer/client-answer.ts',
-  SessionNotices: 'notices/session-notices.ts',
+  ActiveSession: 'mcp/sessions/live-sessions.ts',
+  ClientStream: 'mcp/sessions/resumable-streams.ts',
+  RelayedCall: 'upstreams/mcp/relay/relayed-call.ts',
+  SuspendableCall: 'upstreams/mcp/era-translation/parkable-call.ts',
+  UpstreamServerRequests: 'upstreams/mcp/relay/server-requests.ts',
+  NotificationBridge: 'upstreams/mcp/sessions/session-bindings.ts',
+  SessionStream: 'upstreams/mcp/streams/notification-stream.ts',
+  StreamConnection: 'upstreams/mcp/streams/reconnecting-stream.ts',
+  ResponseWriter: 'mcp/response.ts',
+  SessionNotices: 'mcp/list-changes.ts',
   ServerResponse: 'node:http',
   Socket: 'node:net',
 };

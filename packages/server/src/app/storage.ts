@@ -3,15 +3,15 @@ import { TokenSealer } from '@sluice/protocol/seal';
 import type { FastifyInstance } from 'fastify';
 import { addressText, ConfigError, type ListenAddress } from '../http/address.ts';
 import { type Listener, listen } from '../http/server.ts';
-import { fileSessionStore, memorySessionStore, type SessionStore } from '../mcp/sessions/session-store.ts';
+import { FileSessionStore, memorySessionStore, type SessionStore } from '../mcp/sessions/session-store.ts';
 import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { Evaluators, type EvaluatorsParts } from '../policy/evaluator-set.ts';
 import { ActionFiles } from '../policy/load.ts';
 import { revisionsInFolder, revisionsInMemory } from '../policy/revision-store.ts';
 import { bootstrapForward } from '../registry/operations-topology.ts';
-import { picture, Registry } from '../registry/registry.ts';
+import { Registry, snapshotEntries } from '../registry/registry.ts';
 import { fileStore } from '../registry/store/file-store.ts';
-import { diskFiles } from '../registry/store/journaled-file.ts';
+import { diskFiles } from '../registry/store/files.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import type { Logger } from '../telemetry/log.ts';
 import type { Config } from './config/config.ts';
@@ -24,7 +24,12 @@ export async function openRegistry(config: Config, logger: Logger): Promise<Regi
   const registry: Registry = new Registry(
     persist.backend === 'none'
       ? memoryStore()
-      : fileStore({ folder: persist.path, recover: persist.recover, picture: () => picture(registry.current), log }),
+      : fileStore({
+          folder: persist.path,
+          recover: persist.recover,
+          snapshot: () => snapshotEntries(registry.current),
+          log,
+        }),
   );
   for (const problem of await registry.load()) log.warn(problem);
   return registry;
@@ -72,7 +77,7 @@ export async function openSealer({ persist, sessionKey }: Config): Promise<Token
 /** What is kept of sessions besides what their ids carry. */
 export async function openKeptSessions({ persist }: Config, logger: Logger): Promise<SessionStore> {
   if (persist.backend === 'none') return memorySessionStore();
-  return fileSessionStore(persist.path, diskFiles(), logger.target('service::mcp'));
+  return FileSessionStore.open({ folder: persist.path, files: diskFiles(), log: logger.target('service::mcp') });
 }
 
 /** A listener that takes requests, by its name. */

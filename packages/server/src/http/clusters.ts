@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import type { Pipeline } from '../app/config/pipeline/pipeline.ts';
 import { addressText, type HttpUpstream, InvalidSettingError, listenAddress, type Setting } from './address.ts';
-import { createTransport, type UpstreamTransport } from './client/client.ts';
+import type { UpstreamTransport } from './client/client.ts';
+import { createTransport } from './client/pool.ts';
 
 /** Where one request is sent. */
 export interface Target {

@@ -1,8 +1,9 @@
 import { createServer } from 'node:http';
 import { onTestFinished } from 'vitest';
-import { createTransport, type TransportOptions } from './client/client.ts';
+import type { TransportOptions } from './client/client.ts';
 import type { UpstreamError } from './client/errors.ts';
 import { listen } from './client/listening.fixture.ts';
+import { createTransport } from './client/pool.ts';
 import { httpProblem } from './context.ts';
 import { Exchange, requestHeaders } from './proxy.ts';
 

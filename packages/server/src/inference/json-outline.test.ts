@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { propertyRuns } from '../../../../test/fixtures/seed.ts';
 import { JsonScanner } from './json-scanner.ts';
 import { cuts, givePieces } from './pieces.fixture.ts';
 
@@ -48,7 +49,7 @@ test('what is changed somewhere is JSON when JSON.parse takes it', () => {
       const changed = (text.slice(0, where) + inserted + text.slice(where + removed)).toWellFormed();
       expect(outlineOf(changed, places).complete, changed).toBe(isJson(changed));
     }),
-    { numRuns: 5_000 },
+    { numRuns: propertyRuns(5_000) },
   );
 });
 

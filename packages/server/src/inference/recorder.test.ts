@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { propertyRuns } from '../../../../test/fixtures/seed.ts';
 import {
   ANSWER,
   ASKING,
@@ -210,6 +211,6 @@ test('whatever is told in whatever order, nothing throws and an exchange is reco
       expect(store.list()).toHaveLength(isRecorded ? 1 : 0);
       expect(log).toEqual([]);
     }),
-    { numRuns: 500 },
+    { numRuns: propertyRuns(500) },
   );
 });

@@ -7,7 +7,7 @@ import type { LlmConnection } from '../app/config/bootstrap-file.ts';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
 import { revisionsInFolder } from '../policy/revision-store.ts';
 import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
-import { diskFiles } from '../registry/store/journaled-file.ts';
+import { diskFiles } from '../registry/store/files.ts';
 import { type Answered, type Api, type EvaluatorSettings, startSharedApi } from './api.fixture.ts';
 
 /** What nobody may ever see of a connection. */

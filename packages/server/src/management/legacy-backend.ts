@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { createTransport, serverOf, type UpstreamTransport } from '../http/client/client.ts';
+import { serverOf, type UpstreamTransport } from '../http/client/client.ts';
+import { createTransport } from '../http/client/pool.ts';
 import type { UpstreamError } from '../http/client/errors.ts';
 import type { PlainOutcome } from '../http/context.ts';
 import { Exchange, requestHeaders } from '../http/proxy.ts';

@@ -2,7 +2,7 @@ import { constants, type FileHandle, open, readlink, realpath, stat } from 'node
 import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { type Evaluator, namespaceName, type ValidationIssue } from '@sluice/contract';
 import type { LlmConnection } from '../app/config/bootstrap-file.ts';
-import { errorCode } from '../registry/store/journaled-file.ts';
+import { errorCode } from '../registry/store/files.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { MCP_METHODS } from '../telemetry/metrics/request-metrics.ts';
 import { type CompiledSchema, ResultSchemaError, type ResultSchemas } from './llm/result-schema.ts';

@@ -5,7 +5,8 @@ import { applyEdits } from '@sluice/protocol/json/edit';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { elements, type Member, members } from '@sluice/protocol/json/scan';
 import { z } from 'zod';
-import { CorruptFileError, type Files, readIfThere, reason, replaceFile } from '../registry/store/journaled-file.ts';
+import { CorruptFileError } from '../registry/store/journaled-file.ts';
+import { type Files, readIfExists, errorReason, replaceFile } from '../registry/store/files.ts';
 import { StoreError, type StoreLog } from '../registry/store/store.ts';
 import { NO_REVISIONS, type Revisions, revisionJson, withinLimits } from './revisions.ts';
 
@@ -138,11 +139,11 @@ class FileStore implements RevisionStore {
 
   async load(): Promise<Revisions> {
     try {
-      const bytes = await readIfThere(this.#options.files, this.#path);
+      const bytes = await readIfExists(this.#options.files, this.#path);
       if (bytes) this.#saved = readRevisions(FILE, bytes);
     } catch (error) {
       if (!(error instanceof CorruptFileError))
-        throw new StoreError(`${this.#path} cannot be read: ${reason(error)}`, { cause: error });
+        throw new StoreError(`${this.#path} cannot be read: ${errorReason(error)}`, { cause: error });
       if (!this.#options.recover) {
         throw new StoreError(
           `${this.#path} ${error.message}; mend it, or set SERVICE_PERSIST_RECOVER=rename to start without it`,
@@ -160,7 +161,7 @@ class FileStore implements RevisionStore {
     } catch (error) {
       // The new content is in place when only its name could not be made durable: a restart would find what was refused.
       await this.#write(this.#saved).catch(() => {});
-      throw new StoreError(`${this.#path} could not be written: ${reason(error)}`, { cause: error });
+      throw new StoreError(`${this.#path} could not be written: ${errorReason(error)}`, { cause: error });
     }
     this.#saved = revisions;
   }
@@ -172,7 +173,7 @@ class FileStore implements RevisionStore {
       await files.rename(this.#path, join(folder, aside));
       await files.syncFolder(folder);
     } catch (error) {
-      throw new StoreError(`${this.#path} is damaged and could not be renamed: ${reason(error)}`, { cause: error });
+      throw new StoreError(`${this.#path} is damaged and could not be renamed: ${errorReason(error)}`, { cause: error });
     }
     log.error(`${FILE} was set aside as ${aside}; the service starts without it`, { folder });
   }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { applyCatalogues, type FoundCatalogue } from './catalogs.ts';
 import type { Entry, Forward, Kind } from './entries.ts';
 import { HeldStore } from './fixtures/held-store.ts';
-import { pictured, stateOf } from './fixtures/state.ts';
+import { entryTexts, stateOf } from './fixtures/state.ts';
 import { addForward, catalogue, items } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { Registry } from './registry.ts';
@@ -82,7 +82,7 @@ describe('what discovery finds', () => {
     expect([...entries(), ...entries('resource')]).toEqual(before);
 
     // Nor after a restart.
-    const store = new HeldStore({ entries: pictured(registry.current) });
+    const store = new HeldStore({ entries: entryTexts(registry.current) });
     const again = new Registry(store);
     await again.load();
     await again.commit((draft) => {
@@ -276,7 +276,7 @@ describe('what an operator changed', () => {
     expect(keys(registry.current.entries('tool'))).toEqual(['b']);
     await discover({ tools: [] });
 
-    const again = new Registry(new HeldStore({ entries: pictured(registry.current) }));
+    const again = new Registry(new HeldStore({ entries: entryTexts(registry.current) }));
     expect(await again.load()).toEqual([]);
     expect(stateOf(again.current)).toEqual(stateOf(registry.current));
     for (const each of [registry, again]) {

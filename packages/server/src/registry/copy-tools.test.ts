@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { applyCatalogues, type FoundCatalogue, keptCatalogues } from './catalogs.ts';
 import { DEFAULT_NAMESPACE, type Forward, type Namespace, parseNamespace } from './entries.ts';
 import { HeldStore, stored } from './fixtures/held-store.ts';
-import { pictured, stateOf } from './fixtures/state.ts';
+import { entryTexts, stateOf } from './fixtures/state.ts';
 import { addForward, catalogue, items } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { type CopyOutcome, copyTools, createNamespace, removeForward, removeNamespace } from './operations-topology.ts';
@@ -44,7 +44,7 @@ async function withForward(more: Partial<Forward> = {}) {
 
 /** The same registry after a restart: from `registry.json`, and from the journal. */
 async function restarts(registry: Registry, store: HeldStore): Promise<Registry[]> {
-  const loaded = [{ entries: pictured(registry.current) }, { journal: structuredClone(store.journal) }];
+  const loaded = [{ entries: entryTexts(registry.current) }, { journal: structuredClone(store.journal) }];
   return Promise.all(
     loaded.map(async (from) => {
       const again = new Registry(new HeldStore(from));

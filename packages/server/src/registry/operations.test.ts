@@ -3,7 +3,7 @@ import { applyCatalogues, type FoundCatalogue } from './catalogs.ts';
 import { DEFAULT_NAMESPACE, type Forward } from './entries.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { createNamespace, labelNamespace, removeNamespace } from './operations-topology.ts';
-import { picture, Registry } from './registry.ts';
+import { Registry, snapshotEntries } from './registry.ts';
 import { entryJson } from './serialize.ts';
 import { type Change, noEntries, type Store } from './store/store.ts';
 
@@ -84,7 +84,7 @@ test('what the operations made is there after a restart, from the journal and fr
   expect(await replayed.load()).toEqual([]);
   expect(shown(replayed)).toEqual(shown(registry));
 
-  const snapshot = picture(registry.current);
+  const snapshot = snapshotEntries(registry.current);
   const entries = noEntries();
   for (const section of ['namespaces', 'forwards', 'tools', 'resources', 'prompts'] as const) {
     entries[section] = [...snapshot[section]];

@@ -267,7 +267,7 @@ export class Registry {
 }
 
 /** The committed state as the store writes it to `registry.json`: each entry's text, made when it is asked for. */
-export function picture(snapshot: Snapshot): Record<Section, Iterable<string>> {
+export function snapshotEntries(snapshot: Snapshot): Record<Section, Iterable<string>> {
   const holds = (entry: Entry) =>
     snapshot.namespaces.get(entry.namespace)?.shelves[entry.kind].get(entry.key) === entry;
   function* texts<T>(section: Section, values: () => Iterable<T>, text: (value: T) => string): Generator<string> {

@@ -6,7 +6,7 @@ import { applyCatalogues, type FoundCatalogue } from './catalogs.ts';
 import type { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, KINDS, parseNamespace } from './entries.ts';
 import { HeldStore, stored } from './fixtures/held-store.ts';
-import { pictured, stateOf } from './fixtures/state.ts';
+import { entryTexts, stateOf } from './fixtures/state.ts';
 import { addForward, catalogue } from './fixtures/upstreams.ts';
 import { createEntry, type EntryInput, removeEntry, updateEntry } from './operations.ts';
 import { copyTools, registerService, removeServices, type ToolCopy } from './operations-topology.ts';
@@ -182,20 +182,20 @@ describe('a state that random changes made', () => {
         // Some are refused; those must leave nothing behind either.
         await registry.commit((draft) => life.change(draft)).catch(() => undefined);
         if (step === 60) {
-          folded = { entries: pictured(registry.current) };
+          folded = { entries: entryTexts(registry.current) };
           since = store.journal.length;
         }
       }
       const now = stateOf(registry.current);
       for (const loaded of [
-        { entries: pictured(registry.current) },
+        { entries: entryTexts(registry.current) },
         { journal: store.journal },
         { ...folded, journal: store.journal.slice(since) },
       ]) {
         const { registry: again, problems } = await restored(loaded);
         expect(problems).toEqual([]);
         expect(stateOf(again.current)).toEqual(now);
-        expect(pictured(again.current)).toEqual(pictured(registry.current));
+        expect(entryTexts(again.current)).toEqual(entryTexts(registry.current));
       }
     },
   );
@@ -246,9 +246,9 @@ describe('a file written by hand', () => {
       { name: 's', host: '::1', port: 50051, address: '[::1]:50051', serviceType: 'tool-invoker', labels: {} },
       { name: 't', host: 'h.test', port: 1, address: 'h.test:1', serviceType: 'multi-capability', labels: {} },
     ]);
-    expect(pictured(current).services.join()).not.toContain('health');
+    expect(entryTexts(current).services.join()).not.toContain('health');
     // And reads the same after it was written.
-    const { registry: again } = await restored({ entries: pictured(current) });
+    const { registry: again } = await restored({ entries: entryTexts(current) });
     expect(stateOf(again.current)).toEqual(stateOf(current));
   });
 
@@ -266,7 +266,7 @@ describe('a file written by hand', () => {
       const forward = draft.forwards.get('f');
       if (forward) applyCatalogues(draft, forward, [catalogue()]);
     });
-    const { namespaces, forwards, tools, services } = pictured(registry.current);
+    const { namespaces, forwards, tools, services } = entryTexts(registry.current);
     expect(services).toEqual([expect.stringMatching(/"port": 2,.*"owner": 1\.0/s)]);
     expect(namespaces[0]).toContain('"owner": {"team":1.0}');
     expect(forwards[0]).toContain('"note": 9223372036854775807,\n  "a\\n": []');
@@ -311,7 +311,7 @@ describe('a file written by hand', () => {
     await registry.commit((draft) =>
       registerService(draft, { name: 'new', host: 'h', port: 1, serviceType: 'tool-invoker' }),
     );
-    const { namespaces, ...others } = pictured(registry.current);
+    const { namespaces, ...others } = entryTexts(registry.current);
     expect(namespaces).toContain(bad.namespaces[0]);
     expect(others).toMatchObject({ forwards: bad.forwards, resources: bad.resources });
     expect(others.services).toEqual(expect.arrayContaining(bad.services));
@@ -322,7 +322,7 @@ describe('a file written by hand', () => {
     const orphan = { name: 't', forward: 'gone', upstream: { name: 't' }, overrides: {} };
     const { registry, problems } = await restored({ entries: stored({ tools: [orphan] }) });
     expect(problems).toEqual(['an entry of tools in registry.json is dropped: its forward "gone" is not registered']);
-    expect(pictured(registry.current).tools).toEqual([]);
+    expect(entryTexts(registry.current).tools).toEqual([]);
   });
 
   test('numbers what has no number behind all that has one, so that no two are registered at once', async () => {

@@ -10,7 +10,7 @@ import {
   removeNamespace,
   removeServices,
 } from './operations-topology.ts';
-import { picture, Registry } from './registry.ts';
+import { Registry, snapshotEntries } from './registry.ts';
 import { serviceBody } from './serialize.ts';
 import { fileStore } from './store/file-store.ts';
 import { RecordedLog } from './store/fixtures/recorded-log.ts';
@@ -135,7 +135,7 @@ describe('on disk', () => {
   async function start(): Promise<{ registry: Registry; problems: string[] }> {
     const log = new RecordedLog();
     const registry: Registry = new Registry(
-      fileStore({ folder, recover: false, picture: () => picture(registry.current), log }),
+      fileStore({ folder, recover: false, snapshot: () => snapshotEntries(registry.current), log }),
     );
     return { registry, problems: await registry.load() };
   }

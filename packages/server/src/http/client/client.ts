@@ -6,7 +6,6 @@
  */
 
 import type { UpstreamError } from './errors.ts';
-import { Http1Pool } from './pool.ts';
 
 /** Header values by lower-case name; several lines of one name are an array. */
 export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>;
@@ -113,15 +112,6 @@ export interface TransportOptions {
    * other answer, for proxies (decisions 4.6, 4.8). It is never followed. Default `refuse`.
    */
   readonly redirects?: 'refuse' | 'pass';
-}
-
-/** Makes the transport of one address, an http or https URL. TypeError when it is none. Nothing is sent yet. */
-export function createTransport(address: string, options: TransportOptions = {}): UpstreamTransport {
-  const url = new URL(address);
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw new TypeError(`an upstream address must be an http or https URL, not ${url.protocol}`);
-  }
-  return new Http1Pool(url, options);
 }
 
 /** The `host:port` that an http or https URL leads to. */

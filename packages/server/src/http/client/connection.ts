@@ -1,6 +1,5 @@
-import { connect as connectTcp, isIP, type Socket, type TcpNetConnectOpts } from 'node:net';
-import { type ConnectionOptions, connect as connectTls } from 'node:tls';
-import type { RawHeaders, ResponseHeaders, StreamedBody } from './client.ts';
+import type { Socket } from 'node:net';
+import type { RawHeaders, ResponseHandler, ResponseHeaders, StreamedBody, UpstreamCall } from './client.ts';
 import {
   answerTimeout,
   bodyFailure,
@@ -10,94 +9,59 @@ import {
   redirected,
   type UpstreamError,
 } from './errors.ts';
-import type { Carrier, Http1Call } from './pool.ts';
-import { BodyWriter } from './request-writer.ts';
+import { AnswerDeadline, BodyWriter } from './request-writer.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
+import { openSocket, readPastFailedWrites, type SocketTarget } from './socket.ts';
 
-/** Limits how long an upstream may leave one call waiting for the first byte of its answer (decisions 4.6). */
-export class AnswerDeadline {
-  readonly #afterMs: number;
-  readonly #onPassed: () => void;
-  #timer: NodeJS.Timeout | undefined = undefined;
-  #over = false;
-
-  constructor(afterMs: number, onPassed: () => void) {
-    this.#afterMs = afterMs;
-    this.#onPassed = onPassed;
-  }
-
-  /** It is the upstream's turn from now on; nothing changes when it was before. */
-  start(): void {
-    if (!this.#over) this.#timer ??= setTimeout(this.#onPassed, this.#afterMs);
-  }
-
-  /** It is our turn. */
-  pause(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-  }
-
-  /** The answer has begun, or the call is over. */
-  end(): void {
-    this.#over = true;
-    this.pause();
-  }
+/** The connection that a call is on, as the call needs it. */
+export interface Carrier {
+  /** Ends the connection without calling back. */
+  close(): void;
+  /** Lets the body flow again. */
+  resume(): void;
 }
 
-/** How writing fails once the other side has closed or reset the connection. */
-const GONE: ReadonlySet<unknown> = new Set(['EPIPE', 'ECONNRESET']);
+/** One request under way. */
+export class Http1Call implements UpstreamCall {
+  readonly handler: ResponseHandler;
+  /** The request's bytes, only its head's when the body is streamed, or why there are none. */
+  readonly request: string | Buffer | UpstreamError;
+  /** What is to be sent behind the bytes. */
+  readonly streamed: StreamedBody | undefined;
+  /** Whether its answer has a head and nothing else, whatever that says. */
+  readonly headOnly: boolean;
+  /** Undefined until the call has got a connection. */
+  carrier: Carrier | undefined = undefined;
+  /** Set before the last callback: nothing is called any more. */
+  over = false;
 
-/**
- * Lets a connected socket be read to its end when writing to it fails. An upstream that answers before it has the whole
- * request and closes, as many do after a 401 or 413, resets the connection: the next write fails, and Node.js destroys
- * a socket for that, with the answer that has arrived and was not read yet. Reading finds out as well that the
- * connection is gone, behind all that came before. `onFailed` is told of every such write, and to write no more.
- */
-export function readPastFailedWrites(socket: Socket, onFailed: (error: Error) => void): void {
-  const { _write, _writev } = socket;
-  const unlessGone = (done: (error?: Error | null) => void) => (error?: Error | null) => {
-    if (!error || !('code' in error) || !GONE.has(error.code)) return done(error);
-    onFailed(error);
-    done();
-  };
-  socket._write = (piece, encoding, done) => _write.call(socket, piece, encoding, unlessGone(done));
-  if (_writev) socket._writev = (pieces, done) => _writev.call(socket, pieces, unlessGone(done));
-}
+  constructor(
+    handler: ResponseHandler,
+    request: string | Buffer | UpstreamError,
+    streamed: StreamedBody | undefined,
+    headOnly: boolean,
+  ) {
+    this.handler = handler;
+    this.request = request;
+    this.streamed = streamed;
+    this.headOnly = headOnly;
+  }
 
-/** Where a socket is to lead. */
-export interface SocketTarget {
-  /** An http or https URL. */
-  readonly url: URL;
-  /** The TLS session to take up again, which saves most of a handshake; the newest is put here. */
-  tlsSession: Buffer | undefined;
-}
+  abort(): void {
+    if (this.over) return;
+    this.over = true;
+    this.carrier?.close();
+  }
 
-const TCP_KEEP_ALIVE_MS = 60_000;
+  resume(): void {
+    if (!this.over) this.carrier?.resume();
+  }
 
-/**
- * Begins to connect. With TLS the server is named by the URL's host (SNI) and its certificate checked against that. What
- * is read goes to `onread` alone.
- */
-export function openSocket(target: SocketTarget, onread: TcpNetConnectOpts['onread']): Socket {
-  const { hostname, protocol, port } = target.url;
-  const secure = protocol === 'https:';
-  const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname;
-  const options = {
-    host,
-    port: port === '' ? (secure ? 443 : 80) : Number(port),
-    noDelay: true,
-    keepAlive: true,
-    keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
-    onread,
-  };
-  if (!secure) return connectTcp(options);
-  const tls: ConnectionOptions = { ...options, ALPNProtocols: ['http/1.1'], servername: isIP(host) === 0 ? host : '' };
-  if (target.tlsSession !== undefined) tls.session = target.tlsSession;
-  const socket = connectTls(tls);
-  socket.on('session', (session) => {
-    target.tlsSession = session;
-  });
-  return socket;
+  /** Only while it is not over. */
+  fail(error: UpstreamError): void {
+    this.over = true;
+    this.handler.onError(error);
+  }
 }
 
 /** Where connections lead, and who keeps them. */

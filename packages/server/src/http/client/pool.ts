@@ -1,71 +1,22 @@
-import type {
-  ResponseHandler,
-  StreamedBody,
-  TransportOptions,
-  UpstreamCall,
-  UpstreamRequest,
-  UpstreamTransport,
-} from './client.ts';
-import { Connection, type ConnectionOwner } from './connection.ts';
-import { displayAddress, noLongerInUse, type UpstreamError, unsendable } from './errors.ts';
+import type { ResponseHandler, TransportOptions, UpstreamCall, UpstreamRequest, UpstreamTransport } from './client.ts';
+import { Connection, type ConnectionOwner, Http1Call } from './connection.ts';
+import { displayAddress, noLongerInUse, unsendable } from './errors.ts';
 import { RequestEncoder } from './request-writer.ts';
-
-/** The connection that a call is on, as the call needs it. */
-export interface Carrier {
-  /** Ends the connection without calling back. */
-  close(): void;
-  /** Lets the body flow again. */
-  resume(): void;
-}
-
-/** One request under way. */
-export class Http1Call implements UpstreamCall {
-  readonly handler: ResponseHandler;
-  /** The request's bytes, only its head's when the body is streamed, or why there are none. */
-  readonly request: string | Buffer | UpstreamError;
-  /** What is to be sent behind the bytes. */
-  readonly streamed: StreamedBody | undefined;
-  /** Whether its answer has a head and nothing else, whatever that says. */
-  readonly headOnly: boolean;
-  /** Undefined until the call has got a connection. */
-  carrier: Carrier | undefined = undefined;
-  /** Set before the last callback: nothing is called any more. */
-  over = false;
-
-  constructor(
-    handler: ResponseHandler,
-    request: string | Buffer | UpstreamError,
-    streamed: StreamedBody | undefined,
-    headOnly: boolean,
-  ) {
-    this.handler = handler;
-    this.request = request;
-    this.streamed = streamed;
-    this.headOnly = headOnly;
-  }
-
-  abort(): void {
-    if (this.over) return;
-    this.over = true;
-    this.carrier?.close();
-  }
-
-  resume(): void {
-    if (!this.over) this.carrier?.resume();
-  }
-
-  /** Only while it is not over. */
-  fail(error: UpstreamError): void {
-    this.over = true;
-    this.handler.onError(error);
-  }
-}
 
 /** An upstream closes an idle connection when its time is over: we stop using it earlier. */
 const KEEP_ALIVE_MARGIN_MS = 1_000;
 const MAX_KEEP_ALIVE_MS = 600_000;
 /** Milliseconds between two searches for connections that have been idle too long, at least. */
 const MIN_SWEEP_MS = 100;
+
+/** Makes the transport of one address, an http or https URL. TypeError when it is none. Nothing is sent yet. */
+export function createTransport(address: string, options: TransportOptions = {}): UpstreamTransport {
+  const url = new URL(address);
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    throw new TypeError(`an upstream address must be an http or https URL, not ${url.protocol}`);
+  }
+  return new Http1Pool(url, options);
+}
 
 /**
  * HTTP/1.1 client for one address: as many connections as there are calls under way, the one that was used last first,

@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { BodySink, StreamedBody, UpstreamRequest } from './client.ts';
-import type { AnswerDeadline } from './connection.ts';
 
 /** A method or field name: a token (RFC 9110 5.6.2). */
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
@@ -80,6 +79,36 @@ function streamedFraming(length: number | undefined): string {
   if (length === undefined) return 'transfer-encoding: chunked\r\n\r\n';
   if (!Number.isSafeInteger(length) || length < 0) throw new TypeError('the length of its body is none');
   return `content-length: ${length}\r\n\r\n`;
+}
+
+/** Limits how long an upstream may leave one call waiting for the first byte of its answer (decisions 4.6). */
+export class AnswerDeadline {
+  readonly #afterMs: number;
+  readonly #onPassed: () => void;
+  #timer: NodeJS.Timeout | undefined = undefined;
+  #over = false;
+
+  constructor(afterMs: number, onPassed: () => void) {
+    this.#afterMs = afterMs;
+    this.#onPassed = onPassed;
+  }
+
+  /** It is the upstream's turn from now on; nothing changes when it was before. */
+  start(): void {
+    if (!this.#over) this.#timer ??= setTimeout(this.#onPassed, this.#afterMs);
+  }
+
+  /** It is our turn. */
+  pause(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** The answer has begun, or the call is over. */
+  end(): void {
+    this.#over = true;
+    this.pause();
+  }
 }
 
 /** What is done when a body turns out not to be what it said: `how` completes "its body …". */

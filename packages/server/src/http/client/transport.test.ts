@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createTransport, type RawHeaders, type ResponseHeaders, type UpstreamTransport } from './client.ts';
+import type { RawHeaders, ResponseHeaders, UpstreamTransport } from './client.ts';
 import type { UpstreamError } from './errors.ts';
+import { createTransport } from './pool.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {

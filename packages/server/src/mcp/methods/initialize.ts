@@ -31,7 +31,7 @@ import type { ResponseWriter } from '../response.ts';
 import { discoverResult, type Implementation, initializeResult, negotiate } from '../server-info.ts';
 import type { ActiveSessions } from '../sessions/live-sessions.ts';
 import type { EventStore, Resumption } from '../sessions/resumable-streams.ts';
-import { SessionStateError } from '../sessions/session-store.ts';
+import { SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 
 /** What a legacy client's messages that are no requests go to. */

@@ -18,7 +18,7 @@ import type { ListChangeNotifier } from '../list-changes.ts';
 import { type ListenParts, ListenStream } from '../listen-stream.ts';
 import type { OpenStreams } from '../long-streams.ts';
 import type { Implementation } from '../server-info.ts';
-import { type SessionState, SessionStateError } from '../sessions/session-store.ts';
+import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 
 /** What subscriptions of legacy sessions are made with. */

@@ -1,14 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
 import { CRASHES, type Fault, VolatileFiles } from '../../registry/store/fixtures/volatile-files.ts';
-import { FileSessionStore, memorySessionStore, type SessionState, type SessionStore } from './session-store.ts';
+import type { SessionState } from './session-state.ts';
+import { FileSessionStore, memorySessionStore, type SessionStore } from './session-store.ts';
 
 const FOREVER = 8e15;
 const now = () => 0;
 
 /** Folds so often that every step of one is met, beside and between changes. */
 function start(files: VolatileFiles, log = new RecordedLog()): Promise<FileSessionStore> {
-  return FileSessionStore.open({ folder: '/kept', files, log, now, foldFromBytes: 300 });
+  return FileSessionStore.open({ folder: '/kept', files, log, now, compactFromBytes: 300 });
 }
 
 /** One step of a workload. Each leaves its number in a log level or ends a session, so that no two states are alike. */

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { diskFiles } from '../../registry/store/journaled-file.ts';
+import { diskFiles } from '../../registry/store/files.ts';
 import { newSessionKey, sessionKeyIn } from './sessions.ts';
 
 let folder: string;

@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import { isJsonObject, type JsonObject, parseJson } from '@sluice/protocol/json/parse';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import type { Namespace } from '../../registry/entries.ts';
-import { errorCode, type Files, replaceFile } from '../../registry/store/journaled-file.ts';
+import { errorCode, type Files, replaceFile } from '../../registry/store/files.ts';
 import { StoreError } from '../../registry/store/store.ts';
 import type { ClientProfile, ClientProfiles } from '../client-profile.ts';
-import type { SessionState, SessionStore } from './session-store.ts';
+import type { SessionState } from './session-state.ts';
+import type { SessionStore } from './session-store.ts';
 
 /** A legacy client's session, as its id carries it (mcp 3). */
 export interface ClientSession {

@@ -1,14 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import type { LlmConnection } from '../../app/config/bootstrap-file.ts';
-import {
-  createTransport,
-  type ResponseHandler,
-  type ResponseHeaders,
-  type UpstreamCall,
-  type UpstreamRequest,
-  type UpstreamTransport,
-} from '../../http/client/client.ts';
+import { type ResponseHandler, type ResponseHeaders, type UpstreamCall, type UpstreamRequest, type UpstreamTransport } from '../../http/client/client.ts';
+import { createTransport } from '../../http/client/pool.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
 import { ChunkBuffer } from '../../http/request-body.ts';
 

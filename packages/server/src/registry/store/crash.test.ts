@@ -22,8 +22,8 @@ async function start(files: VolatileFiles): Promise<Running> {
   const ledger = new Ledger();
   const clock = new ManualClock();
   const log = new RecordedLog();
-  const { picture } = ledger;
-  const store = fileStore({ folder: FOLDER, recover: false, picture, log, files, clock, processes });
+  const { snapshot } = ledger;
+  const store = fileStore({ folder: FOLDER, recover: false, snapshot, log, files, clock, processes });
   await store.load(ledger.restore);
   return { ledger, store, clock };
 }

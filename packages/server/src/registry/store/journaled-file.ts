@@ -1,88 +1,287 @@
-import { constants, link, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
+import { errorCode, type Files, readIfExists, replaceFile, type StoreFile } from './files.ts';
+import type { StoreLog } from './store.ts';
 
-/** A file's content is not what it should be. `file` is its name inside the folder. */
+/** The content of a stored file is invalid. `file` is its name inside the folder; the message is a predicate of it. */
 export class CorruptFileError extends Error {
-  override readonly name = 'Damage';
+  override readonly name = 'CorruptFileError';
   readonly file: string;
 
-  constructor(file: string, what: string, options?: ErrorOptions) {
-    super(what, options);
+  constructor(file: string, problem: string, options?: ErrorOptions) {
+    super(problem, options);
     this.file = file;
   }
 }
 
-/** A line is made and written in pieces of about this many characters, so that a huge one holds nobody up. */
+/** The files of one {@link JournaledFile}. */
+export interface JournaledFileOptions {
+  readonly files: Files;
+  readonly folder: string;
+  /** Name of the snapshot file: `registry.json`. */
+  readonly snapshotName: string;
+  /** Name of the journal files without their number: `registry.journal`. */
+  readonly journalName: string;
+  /** True when records are independent, so that a removed journal file costs only its own records. */
+  readonly allowGaps?: boolean;
+  readonly log: StoreLog;
+}
+
+/** A moment at which one journal generation ended and the next began. */
+export interface Checkpoint {
+  /** The generation that ended; undefined when it had no records. */
+  readonly ended: ChecksummedLog | undefined;
+  /** The first generation whose records a snapshot of this moment lacks. */
+  readonly generation: number;
+}
+
+/**
+ * A snapshot file and a write-ahead journal beside it (decisions 1.5).
+ *
+ * The journal is split into numbered generations, one file each. A compaction starts the next generation and takes its
+ * snapshot of the state at the same moment; the snapshot names the generation that follows it, and older generations are
+ * removed only once the snapshot is in place. Whenever the process dies, the snapshot and the generations that follow it
+ * contain every acknowledged record.
+ *
+ * Used in this order: {@link readSnapshot}, {@link replay}, then appends and compactions, one at a time.
+ */
+export class JournaledFile {
+  readonly #options: JournaledFileOptions;
+  #generation = 1;
+  #current: ChecksummedLog;
+
+  constructor(options: JournaledFileOptions) {
+    this.#options = options;
+    this.#current = this.#logOf(this.#generation);
+  }
+
+  /** Path of the snapshot file. */
+  get snapshotPath(): string {
+    return join(this.#options.folder, this.#options.snapshotName);
+  }
+
+  /** Path of the current journal file. */
+  get journalPath(): string {
+    return join(this.#options.folder, this.#nameOf(this.#generation));
+  }
+
+  /** Durable bytes in the current generation. */
+  get length(): number {
+    return this.#current.length;
+  }
+
+  /** True while rejected bytes follow the durable ones: after a crash they could be replayed. */
+  get hasTornTail(): boolean {
+    return this.#current.hasTornTail;
+  }
+
+  /** Removes what an interrupted compaction left and returns the bytes of the snapshot file, if there is one. */
+  async readSnapshot(): Promise<Buffer | undefined> {
+    const { files, folder } = this.#options;
+    await files.remove(`${this.snapshotPath}.tmp`);
+    // A killed process may have left data in the page cache only: it must be durable before records depend on it.
+    await files.syncFolder(folder);
+    return readIfExists(files, this.snapshotPath);
+  }
+
+  /**
+   * Passes the records of the generations that the snapshot lacks to `apply`, in order, and removes older generations.
+   * `generation`: the first one to replay; undefined in a snapshot that was not written by this service: the journal
+   * beside it is then assumed to follow it. Returns whether there were records. Throws {@link CorruptFileError}, or what
+   * `apply` throws.
+   */
+  async replay(
+    generation: number | undefined,
+    apply: (text: string, file: string, offset: number) => void,
+  ): Promise<boolean> {
+    const { files, folder, snapshotName, allowGaps, log } = this.#options;
+    const generations = await this.#generations();
+    const first = generation ?? generations[0] ?? 1;
+    let next = first;
+    for (const found of generations) {
+      const file = this.#nameOf(found);
+      const path = join(folder, file);
+      if (found < first) {
+        await files.remove(path);
+        continue;
+      }
+      if (found !== next && !allowGaps) {
+        throw new CorruptFileError(file, `does not follow ${snapshotName}: expected ${this.#nameOf(next)}`);
+      }
+      await files.sync(path);
+      const torn = readChecksummedLines(file, await files.read(path), (text, offset) => apply(text, file, offset));
+      if (torn > 0) log.warn(`dropped an incomplete write at the end of ${file}`, { folder, bytes: torn });
+      next = found + 1;
+    }
+    this.#generation = next;
+    this.#current = this.#logOf(next);
+    return next > first;
+  }
+
+  /**
+   * Makes one record durable: the texts joined, without line breaks. Throws the system error when the write fails; the
+   * partial write is then cut off, and until that succeeds every further append fails too.
+   */
+  append(texts: Iterable<string>): Promise<void> {
+    return this.#current.append(texts);
+  }
+
+  /** Cuts off the rest of a failed write, durably. Throws the system error. */
+  repairTail(): Promise<void> {
+    return this.#current.repairTail();
+  }
+
+  /**
+   * Starts the next generation. The caller takes its snapshot of the state in the same turn of the event loop, with no
+   * append in progress and no torn tail, which a restart could replay.
+   */
+  rotateJournal(): Checkpoint {
+    const ended = this.#current.length > 0 ? this.#current : undefined;
+    if (ended) this.#current = this.#logOf(++this.#generation);
+    return { ended, generation: this.#generation };
+  }
+
+  /**
+   * Replaces the snapshot file by `slices` (see {@link replaceFile}) and removes the generations that it contains.
+   * Throws the system error; nothing is lost then.
+   */
+  async compact(
+    { ended, generation }: Checkpoint,
+    slices: Iterable<string>,
+    beforeRename?: () => Promise<void>,
+  ): Promise<void> {
+    const { files, folder } = this.#options;
+    await ended?.close();
+    await replaceFile(files, this.snapshotPath, slices, beforeRename);
+    for (const found of await this.#generations()) {
+      if (found < generation) await files.remove(join(folder, this.#nameOf(found)));
+    }
+  }
+
+  /**
+   * Renames a corrupt file and everything that depends on it to `<name>.corrupt-<now>`: for the snapshot all journals,
+   * for a journal the ones after it. They share the time, so that they can be repaired together. Returns the number of
+   * renamed files.
+   */
+  async quarantine(corrupt: string, now: number): Promise<number> {
+    const { files, folder, log } = this.#options;
+    const from = this.#generationOf(corrupt) ?? 0;
+    const journals = (await this.#generations()).filter((generation) => generation >= from);
+    let renamed = 0;
+    for (const name of new Set([corrupt, ...journals.map((generation) => this.#nameOf(generation))])) {
+      const quarantined = `${name}.corrupt-${now}`;
+      try {
+        await files.rename(join(folder, name), join(folder, quarantined));
+      } catch (error) {
+        if (errorCode(error) !== 'ENOENT') throw error;
+        continue;
+      }
+      renamed++;
+      log.error(`renamed corrupt file ${name} to ${quarantined}; starting without it`, { folder });
+    }
+    await files.syncFolder(folder);
+    return renamed;
+  }
+
+  close(): Promise<void> {
+    return this.#current.close();
+  }
+
+  #logOf(generation: number): ChecksummedLog {
+    const { files, folder } = this.#options;
+    return new ChecksummedLog(files, folder, join(folder, this.#nameOf(generation)));
+  }
+
+  #nameOf(generation: number): string {
+    return `${this.#options.journalName}.${generation}`;
+  }
+
+  /** The generation of a journal file; undefined for other files. */
+  #generationOf(file: string): number | undefined {
+    const prefix = `${this.#options.journalName}.`;
+    const digits = file.startsWith(prefix) ? file.slice(prefix.length) : '';
+    return /^[1-9]\d{0,14}$/.test(digits) ? Number(digits) : undefined;
+  }
+
+  async #generations(): Promise<number[]> {
+    const { files, folder } = this.#options;
+    const found = (await files.list(folder)).map((file) => this.#generationOf(file));
+    return found.filter((generation) => generation !== undefined).sort((a, b) => a - b);
+  }
+}
+
+/** Separates the items of a JSON array whose texts are written one after the other. */
+export function* jsonArray(items: Iterable<string>): Generator<string> {
+  let separator = '[';
+  for (const item of items) {
+    yield `${separator}${item}`;
+    separator = ',';
+  }
+  yield separator === '[' ? '[]' : ']';
+}
+
+/** A line is encoded and written in pieces of about this many characters, so that a large one does not block the loop. */
 const PIECE_CHARACTERS = 256 * 1024;
-/** Tab, then the CRC-32 of all before it in eight hexadecimal digits. */
-const SEAL_BYTES = 9;
+/** A tab, then the CRC-32 of everything before it in eight hexadecimal digits. */
+const CHECKSUM_BYTES = 9;
 const LINE_FEED = 0x0a;
 
 /**
- * A file of lines that are durable one by one, under way: what journals are made of. Each line is sealed with a
- * checksum, so that one which was not finished is told from one that was. Lines are written one after the other by
- * one caller. The file is made with the first line and must not exist before.
+ * A file of lines that become durable one by one, each with a checksum that tells a complete line from a torn one.
+ * One append at a time. The file is created with the first line and must not exist before.
  */
 export class ChecksummedLog {
   readonly #files: Files;
   readonly #folder: string;
   readonly #path: string;
   #file: StoreFile | undefined;
-  /** Bytes that are durable. What lies behind them was refused. */
   #length = 0;
-  #listed = false;
-  #unclean = false;
+  #isListed = false;
+  #hasTornTail = false;
 
-  /** `path` lies in `folder`, whose entry for it is made durable too. */
+  /** `path` is inside `folder`, whose entry for it becomes durable too. */
   constructor(files: Files, folder: string, path: string) {
     this.#files = files;
     this.#folder = folder;
     this.#path = path;
   }
 
-  /** Bytes that are durable in it. */
+  /** Durable bytes. */
   get length(): number {
     return this.#length;
   }
 
-  /** False while a refused write lies behind the durable bytes: a crash before {@link mend} could bring it back. */
-  get clean(): boolean {
-    return !this.#unclean;
+  get hasTornTail(): boolean {
+    return this.#hasTornTail;
   }
 
-  /**
-   * Makes one line durable, the texts joined; none of them holds a line break. Throws the system error when the disk
-   * refuses; what was written is then taken back, and while even that fails, every further attempt fails too.
-   */
   async append(texts: Iterable<string>): Promise<void> {
-    await this.mend();
+    await this.repairTail();
     try {
       this.#file ??= await this.#files.open(this.#path, 'wx');
       let end = this.#length;
-      for (const bytes of sealed(texts)) {
-        this.#unclean = true;
+      for (const bytes of checksummedLine(texts)) {
+        this.#hasTornTail = true;
         await this.#file.write(bytes, end);
         end += bytes.length;
       }
       await this.#file.datasync();
-      if (!this.#listed) await this.#files.syncFolder(this.#folder);
-      this.#listed = true;
+      if (!this.#isListed) await this.#files.syncFolder(this.#folder);
+      this.#isListed = true;
       this.#length = end;
-      this.#unclean = false;
+      this.#hasTornTail = false;
     } catch (error) {
-      // A second failure is not news: the next caller meets it again.
-      await this.mend().catch(() => undefined);
+      // A second failure is reported to the next caller.
+      await this.repairTail().catch(() => undefined);
       throw error;
     }
   }
 
-  /** Cuts off what a refused write left, durably. Throws the system error. */
-  async mend(): Promise<void> {
-    if (!this.#unclean || !this.#file) return;
+  async repairTail(): Promise<void> {
+    if (!this.#hasTornTail || !this.#file) return;
     await this.#file.truncate(this.#length);
     await this.#file.sync();
-    this.#unclean = false;
+    this.#hasTornTail = false;
   }
 
   async close(): Promise<void> {
@@ -90,8 +289,7 @@ export class ChecksummedLog {
   }
 }
 
-/** Pieces of the line, the last one with the seal. */
-function* sealed(texts: Iterable<string>): Generator<Uint8Array> {
+function* checksummedLine(texts: Iterable<string>): Generator<Uint8Array> {
   let text = '';
   let crc = 0;
   for (const more of texts) {
@@ -108,198 +306,34 @@ function* sealed(texts: Iterable<string>): Generator<Uint8Array> {
 }
 
 /**
- * Reads such a file: `take` gets each line's text and the byte of the file that it begins at. Returns how many bytes of
- * an unfinished write lie at the end, which nobody was told of. Throws {@link CorruptFileError} when a line is broken that others
- * follow.
+ * Reads the bytes of a {@link ChecksummedLog}: passes each line with its offset to `onLine` and returns the number of
+ * bytes of a torn write at the end, which was never acknowledged. Throws {@link CorruptFileError} when intact lines
+ * follow a broken one.
  */
-export function readSealedLines(name: string, bytes: Buffer, take: (text: string, at: number) => void): number {
+export function readChecksummedLines(
+  file: string,
+  bytes: Buffer,
+  onLine: (text: string, offset: number) => void,
+): number {
   let broken: number | undefined;
   let start = 0;
   while (start < bytes.length) {
     const feed = bytes.indexOf(LINE_FEED, start);
     const end = feed === -1 ? bytes.length : feed;
-    const text = feed === -1 ? undefined : unsealed(bytes.subarray(start, end));
+    const text = feed === -1 ? undefined : verifiedText(bytes.subarray(start, end));
     if (text === undefined) broken ??= start;
-    else if (broken !== undefined)
-      throw new CorruptFileError(name, `is broken at byte ${broken}, with intact commits behind`);
-    else take(text, start);
+    else if (broken !== undefined) {
+      throw new CorruptFileError(file, `is corrupt at byte ${broken} and has intact records after it`);
+    } else onLine(text, start);
     start = end + 1;
   }
   return broken === undefined ? 0 : bytes.length - broken;
 }
 
-function unsealed(line: Buffer): string | undefined {
-  const end = line.length - SEAL_BYTES;
+function verifiedText(line: Buffer): string | undefined {
+  const end = line.length - CHECKSUM_BYTES;
   if (end < 0) return undefined;
   const body = line.subarray(0, end);
-  const seal = `\t${crc32(body).toString(16).padStart(8, '0')}`;
-  return line.toString('latin1', end) === seal ? body.toString() : undefined;
-}
-
-/**
- * Puts new content in place of a file so that whoever reads it, also after a power cut, finds the old or the new whole:
- * `<path>.tmp`, fsync, rename, fsync of the folder. One slice is made and written per turn of the event loop.
- * `beforeRename` may still stop it by throwing. Throws the system error; the old content is then in place, or the new
- * one when only the folder's fsync failed.
- */
-export async function replaceFile(
-  files: Files,
-  path: string,
-  slices: Iterable<string>,
-  beforeRename: () => Promise<void> = async () => {},
-): Promise<void> {
-  const draft = `${path}.tmp`;
-  const file = await files.open(draft, 'w');
-  try {
-    let position = 0;
-    for (const slice of slices) {
-      const bytes = Buffer.from(slice);
-      await file.write(bytes, position);
-      position += bytes.length;
-    }
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await beforeRename();
-  await files.rename(draft, path);
-  await files.syncFolder(dirname(path));
-}
-
-/** An open file of the store. Positions and lengths are in bytes. */
-export interface StoreFile {
-  /** Writes all the bytes at this position. */
-  write(bytes: Uint8Array, position: number): Promise<void>;
-  truncate(length: number): Promise<void>;
-  /** Makes the content durable, and of the file's own data only what reading it back needs (`fdatasync`). */
-  datasync(): Promise<void>;
-  /** Makes content and metadata durable (`fsync`). */
-  sync(): Promise<void>;
-  close(): Promise<void>;
-}
-
-/** The file operations that the store is made of; tests inject faults here. Failures are Node's system errors. */
-export interface Files {
-  /** Opens for writing with mode 0600: `wx` makes a file that must not exist yet, `w` empties one that does. */
-  open(path: string, flags: 'w' | 'wx'): Promise<StoreFile>;
-  read(path: string): Promise<Buffer>;
-  /** The file's modification time in epoch milliseconds, by the file system's own clock. */
-  modified(path: string): Promise<number>;
-  /** Gives the file a second name, which must not exist. */
-  link(path: string, name: string): Promise<void>;
-  rename(from: string, to: string): Promise<void>;
-  /** Removes the file; a missing one is no failure. */
-  remove(path: string): Promise<void>;
-  /** Names of the entries of a folder. */
-  list(folder: string): Promise<string[]>;
-  /** Makes the folder, with its parents, mode 0700; an existing one is no failure. */
-  makeFolder(folder: string): Promise<void>;
-  /** Makes the content of a file that others wrote durable. */
-  sync(path: string): Promise<void>;
-  /** Makes the creation, renaming and removal of files in the folder durable. */
-  syncFolder(folder: string): Promise<void>;
-}
-
-/** The real file system. */
-export function diskFiles(): Files {
-  return {
-    async open(path, flags) {
-      const handle = await open(path, flags, 0o600);
-      return {
-        async write(bytes, position) {
-          let done = 0;
-          while (done < bytes.length) {
-            const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, position + done);
-            done += bytesWritten;
-          }
-        },
-        truncate: (length) => handle.truncate(length),
-        datasync: () => handle.datasync(),
-        sync: () => handle.sync(),
-        close: () => handle.close(),
-      };
-    },
-    read: (path) => readFile(path),
-    modified: async (path) => (await stat(path)).mtimeMs,
-    link: (path, name) => link(path, name),
-    rename: (from, to) => rename(from, to),
-    remove: (path) => rm(path, { force: true }),
-    list: (folder) => readdir(folder),
-    async makeFolder(folder) {
-      await makeFolder(folder);
-    },
-    async sync(path) {
-      const handle = await open(path, 'r+');
-      try {
-        await handle.sync();
-      } finally {
-        await handle.close();
-      }
-    },
-    async syncFolder(folder) {
-      const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
-      try {
-        await handle.sync();
-      } catch (error) {
-        // Network file systems that cannot do this say so; there is nothing more to be had from them.
-        if (errorCode(error) !== 'EINVAL' && errorCode(error) !== 'ENOTSUP') throw error;
-      } finally {
-        await handle.close();
-      }
-    },
-  };
-}
-
-/** Like `mkdir` with `recursive`, which runs for ever where a parent exists and yet nothing can be made in it (`/proc`). */
-async function makeFolder(folder: string, mode = 0o700): Promise<void> {
-  try {
-    await mkdir(folder, { mode });
-  } catch (error) {
-    const parent = dirname(folder);
-    if (errorCode(error) === 'ENOENT' && parent !== folder) {
-      await makeFolder(parent);
-      await mkdir(folder, { mode });
-    } else if (errorCode(error) !== 'EEXIST' || !(await stat(folder)).isDirectory()) {
-      throw error;
-    }
-  }
-}
-
-/** The code of a system error (`ENOENT`), undefined for anything else. */
-export function errorCode(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
-}
-
-/** What an error says, in one line. */
-export function reason(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).replaceAll(/\s+/g, ' ');
-}
-
-/** What a file holds; undefined when there is none. */
-export async function readIfThere(files: Files, path: string): Promise<Buffer | undefined> {
-  try {
-    return await files.read(path);
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return undefined;
-    throw error;
-  }
-}
-
-/** Time as the store sees it; tests hold it still. */
-export interface Clock {
-  /** Epoch milliseconds. */
-  now(): number;
-  /** Calls back once after so many milliseconds, without keeping the process alive; returns how to cancel. */
-  after(ms: number, run: () => void): () => void;
-}
-
-/** The machine's clock. */
-export function systemClock(): Clock {
-  return {
-    now: () => Date.now(),
-    after(ms, run) {
-      const timer = setTimeout(run, ms).unref();
-      return () => clearTimeout(timer);
-    },
-  };
+  const checksum = `\t${crc32(body).toString(16).padStart(8, '0')}`;
+  return line.toString('latin1', end) === checksum ? body.toString() : undefined;
 }

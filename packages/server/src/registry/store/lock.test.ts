@@ -4,10 +4,10 @@ import { mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promi
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Files } from './files.ts';
 import { ManualClock } from './fixtures/manual-clock.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
 import { trackedFiles } from './fixtures/tracked-files.ts';
-import type { Files } from './journaled-file.ts';
 import { hostProcesses, type Lock, type Processes, takeLock } from './lock.ts';
 
 let folder: string;

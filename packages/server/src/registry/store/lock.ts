@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { type Clock, errorCode, type Files, reason, type StoreFile } from './journaled-file.ts';
+import { type Clock, errorCode, errorReason, type Files, type StoreFile } from './files.ts';
 import { StoreError, type StoreLog } from './store.ts';
 
 /** The folder's lock file: host, process id and start time of its holder, in JSON (decisions 1.5). */
@@ -220,7 +220,7 @@ class HeldLock implements Lock {
     try {
       found = await readHolder(this.#parts.files, this.#path);
     } catch (error) {
-      throw new StoreError(`${this.#path} cannot be read: ${reason(error)}`, { cause: error });
+      throw new StoreError(`${this.#path} cannot be read: ${errorReason(error)}`, { cause: error });
     }
     if (found?.holder.id === this.#own.id) {
       this.#checked = this.#parts.clock.now();

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createTransport } from '../../http/client/client.ts';
+import { createTransport } from '../../http/client/pool.ts';
 import { type ClientOptions, openLegacy, openModern } from './client.ts';
 
 const closers: (() => unknown)[] = [];

@@ -6,7 +6,7 @@ import { type DualEra, startDualEra } from '../../../../../test/fixtures/dual-er
 import { type Everything, startEverything } from '../../../../../test/fixtures/everything.ts';
 import { pagedTools, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
-import { createTransport } from '../../http/client/client.ts';
+import { createTransport } from '../../http/client/pool.ts';
 import type { ClientOptions } from './client.ts';
 import { discover } from './discovery.ts';
 import { probeEras } from './era-detection.ts';

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type DualEra, startDualEra } from '../../../../../test/fixtures/dual-era.ts';
 import { type Everything, startEverything } from '../../../../../test/fixtures/everything.ts';
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
-import { createTransport } from '../../http/client/client.ts';
+import { createTransport } from '../../http/client/pool.ts';
 import type { ClientOptions } from './client.ts';
 import { probeEras } from './era-detection.ts';
 

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { createTransport } from '../../http/client/client.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
+import { createTransport } from '../../http/client/pool.ts';
 import { type ExchangeRequest, exchange } from './rpc-request.ts';
 
 const closers: (() => unknown)[] = [];

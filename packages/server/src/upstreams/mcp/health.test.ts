@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
-import { createTransport } from '../../http/client/client.ts';
+import { createTransport } from '../../http/client/pool.ts';
 import { checkHealth } from './forward-controller.ts';
 
 const closers: (() => unknown)[] = [];

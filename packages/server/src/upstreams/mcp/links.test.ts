@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
-import { createTransport, type UpstreamTransport } from '../../http/client/client.ts';
+import { type UpstreamTransport } from '../../http/client/client.ts';
+import { createTransport } from '../../http/client/pool.ts';
 import { type LinkOwner, type UpstreamSession, UpstreamSessionPool } from './upstream.ts';
 
 let upstream: RawUpstream;

@@ -1,6 +1,7 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { type Era, HEADER_PROTOCOL_VERSION, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
-import { createTransport, serverOf, type UpstreamTransport } from '../../http/client/client.ts';
+import { serverOf, type UpstreamTransport } from '../../http/client/client.ts';
+import { createTransport } from '../../http/client/pool.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
 import { type LegacyClient, openLegacy } from './client.ts';
 import { MESSAGE_HEADERS } from './rpc-request.ts';

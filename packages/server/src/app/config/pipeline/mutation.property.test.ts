@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Document, isScalar, type Pair, parse, parseDocument, visit, type YAMLMap } from 'yaml';
+import { propertyRuns } from '../../../../../../test/fixtures/seed.ts';
 import { formatPosition } from '../yaml-document.ts';
 import { FULL } from './full.fixture.ts';
 import { judged } from './judged-mutant.fixture.ts';
@@ -13,7 +14,7 @@ import { treeMutants } from './tree-mutants.fixture.ts';
 // to mean what stands in it: that is compared with what the contract makes of the plain values of the file. The campaign
 // `pipeline` does the same many thousands of times, and starts the service.
 
-const RUNS = { numRuns: 150 };
+const RUNS = { numRuns: propertyRuns(150) };
 const name = 'p';
 
 /** What a text means; undefined when it is refused, which has to be done properly. */
@@ -221,7 +222,7 @@ describe('a pipeline file that was changed at random', () => {
         taken('values', verdict.kind);
         expect(verdict).not.toHaveProperty('why');
       }),
-      { numRuns: 300 },
+      { numRuns: propertyRuns(300) },
     );
     // Both happen, or nothing was tried.
     expect(Math.min(ways['values taken'] ?? 0, ways['values refused'] ?? 0)).toBeGreaterThan(0);
@@ -234,7 +235,7 @@ describe('a pipeline file that was changed at random', () => {
         taken('text', verdict.kind);
         expect(verdict).not.toHaveProperty('why');
       }),
-      { numRuns: 300 },
+      { numRuns: propertyRuns(300) },
     );
     expect(Math.min(ways['text taken'] ?? 0, ways['text refused'] ?? 0)).toBeGreaterThan(0);
   });

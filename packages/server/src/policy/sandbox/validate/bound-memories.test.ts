@@ -1,6 +1,7 @@
 import { print } from '@bytecodealliance/jco-transpile/wasm-tools';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { propertyRuns } from '../../../../../../test/fixtures/seed.ts';
 import { fastToolchains, toolchains } from '../fixtures/ordinary-actions.ts';
 import { assembled } from '../fixtures/wat-component.ts';
 import { tools } from './component-tools.fixture.ts';
@@ -109,7 +110,7 @@ describe('modules', () => {
         expect(modules.reduce((sum, { pages }) => sum + pages, 0)).toBeLessThanOrEqual(1024);
         expect(elements).toBeLessThanOrEqual(400_000);
       }),
-      { numRuns: 50 },
+      { numRuns: propertyRuns(50) },
     );
   });
 

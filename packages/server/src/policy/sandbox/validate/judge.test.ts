@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { propertyRuns } from '../../../../../../test/fixtures/seed.ts';
 import { coreActionText, writtenAction } from '../fixtures/hostile/core-action.ts';
 import { fastToolchains, toolchains } from '../fixtures/ordinary-actions.ts';
 import { ordinaryWat } from '../fixtures/ordinary-wat.ts';
@@ -75,7 +76,7 @@ describe('hostile bytes', () => {
       fc.property(header, fc.uint8Array({ minLength: 1, maxLength: 200 }), (start, bytes) => {
         expect(passes(Uint8Array.from([...start, ...bytes]))).toBe(false);
       }),
-      { numRuns: 1000 },
+      { numRuns: propertyRuns(1000) },
     );
   });
 
@@ -94,7 +95,7 @@ describe('hostile bytes', () => {
         for (const [at, byte] of changes) bytes[at] = byte;
         if (passes(bytes)) parsed(glueUnlessInvalid(bytes));
       }),
-      { numRuns: 500 },
+      { numRuns: propertyRuns(500) },
     );
   });
 });

@@ -6,7 +6,7 @@ import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
 import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { ActiveSession, ActiveSessions, SessionChannel } from '../../../mcp/sessions/live-sessions.ts';
-import type { SessionState } from '../../../mcp/sessions/session-store.ts';
+import type { SessionState } from '../../../mcp/sessions/session-state.ts';
 import type { ClientSession, ClientSessions } from '../../../mcp/sessions/sessions.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { LegacyClient, Reply } from '../client.ts';

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Answer, Seen } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
 import { notification } from '../../../../testing/live.ts';
-import { createTransport, type UpstreamTransport } from '../../../http/client/client.ts';
+import { type UpstreamTransport } from '../../../http/client/client.ts';
+import { createTransport } from '../../../http/client/pool.ts';
 import { type LegacyListeningOptions, LegacySubscription } from './legacy-subscription.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { event } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
-import { createTransport, type UpstreamTransport } from '../../../http/client/client.ts';
+import { type UpstreamTransport } from '../../../http/client/client.ts';
+import { createTransport } from '../../../http/client/pool.ts';
 import { openModern } from '../client.ts';
 import { type ListeningOptions, ListenSubscription } from './listen-subscription.ts';
 

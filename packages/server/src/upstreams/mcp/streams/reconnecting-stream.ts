@@ -2,13 +2,7 @@ import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/bac
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { elements } from '@sluice/protocol/json/scan';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
-import type {
-  ResponseHandler,
-  ResponseHeaders,
-  UpstreamCall,
-  UpstreamRequest,
-  UpstreamTransport,
-} from '../../../http/client/client.ts';
+import type { ResponseHandler, ResponseHeaders, UpstreamCall, UpstreamRequest, UpstreamTransport } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { ChunkBuffer } from '../../../http/request-body.ts';
 import { contentType, isInconclusive } from '../rpc-request.ts';

@@ -1,7 +1,8 @@
 import { HEADER_SESSION_ID } from '@sluice/protocol/mcp/constants';
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
-import { createTransport, type UpstreamTransport } from '../../../http/client/client.ts';
+import { type UpstreamTransport } from '../../../http/client/client.ts';
+import { createTransport } from '../../../http/client/pool.ts';
 import { openLegacy } from '../client.ts';
 import { MESSAGE_HEADERS } from '../rpc-request.ts';
 import { SessionStream, type SessionStreamOptions } from './notification-stream.ts';

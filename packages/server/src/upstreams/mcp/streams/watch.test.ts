@@ -9,7 +9,8 @@ import {
   startRawUpstream,
 } from '../../../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_LOG_FILTER } from '../../../app/config/environment.ts';
-import { createTransport, type UpstreamTransport } from '../../../http/client/client.ts';
+import { type UpstreamTransport } from '../../../http/client/client.ts';
+import { createTransport } from '../../../http/client/pool.ts';
 import { createLogger, type TargetLogger } from '../../../telemetry/log.ts';
 import { ListChangeWatcher, type ProbedClients, type WatchOptions } from './catalog-watch.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { readSnapshot, snapshotSlices } from './file-store.ts';
 import { CorruptFileError } from './journaled-file.ts';
+import { readSnapshot, snapshotSlices } from './registry-file.ts';
 import { noEntries, StoreError } from './store.ts';
 
 function read(text: string): ReturnType<typeof readSnapshot> {

@@ -2,14 +2,16 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { fileStore, Journal } from './file-store.ts';
+import { fileStore } from './file-store.ts';
+import type { Files } from './files.ts';
 import { Ledger, tool, withoutTool } from './fixtures/ledger.ts';
 import { ManualClock } from './fixtures/manual-clock.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
 import { trackedFiles } from './fixtures/tracked-files.ts';
-import type { Files } from './journaled-file.ts';
+import { ChecksummedLog } from './journaled-file.ts';
 import type { Processes } from './lock.ts';
-import { type Loaded, memoryStore, noEntries, type Store } from './store.ts';
+import { commitRecord } from './registry-file.ts';
+import { type Change, type Loaded, memoryStore, noEntries, type Store } from './store.ts';
 
 let parent: string;
 let folder: string;
@@ -37,8 +39,8 @@ const processes: Processes = { host: 'here', pid: 1, startOf: async () => undefi
 
 async function start(options: { recover?: boolean; files?: Files } = {}): Promise<Running> {
   const [ledger, clock, log] = [new Ledger(), new ManualClock(), new RecordedLog()];
-  const { picture, restore } = ledger;
-  const store = fileStore({ folder, recover: false, picture, log, clock, processes, files: disk, ...options });
+  const { snapshot, restore } = ledger;
+  const store = fileStore({ folder, recover: false, snapshot, log, clock, processes, files: disk, ...options });
   await store.load(restore);
   return { ledger, store, clock, log };
 }
@@ -46,6 +48,12 @@ async function start(options: { recover?: boolean; files?: Files } = {}): Promis
 async function put(name: string, content: string | Buffer): Promise<void> {
   await mkdir(folder, { recursive: true });
   await writeFile(join(folder, name), content);
+}
+
+/** Writes one generation of the journal, with one commit. */
+async function putJournal(generation: number, change: Change): Promise<void> {
+  const log = new ChecksummedLog(disk, folder, join(folder, `registry.journal.${generation}`));
+  await log.append(commitRecord([[change]]));
 }
 
 function text(name = 'registry.json'): Promise<string> {
@@ -299,27 +307,29 @@ describe('damage', () => {
       throw new Error('no');
     };
     const log = new RecordedLog();
-    const store = fileStore({ folder, recover: true, picture: noEntries, log, processes, files: disk });
+    const store = fileStore({ folder, recover: true, snapshot: noEntries, log, processes, files: disk });
     await expect(store.load(restore)).rejects.toThrow('registry.json cannot be used: no');
   });
 
   it('in a journal names it, and with recovery sets it aside with those after it', async () => {
     await put('registry.json', '{"version":1,"tools":[{"name":"a"}],"journal":4}');
     for (const generation of [4, 5, 6]) {
-      await new Journal(disk, folder, generation).append([[tool(`generation ${generation}`)]]);
+      await putJournal(generation, tool(`generation ${generation}`));
     }
     const intact = await readFile(join(folder, 'registry.journal.5'));
     await put('registry.journal.5', Buffer.concat([Buffer.from('broken\n'), intact]));
     await expect(start()).rejects.toThrow(
-      /registry\.journal\.5 is broken at byte 0, with intact commits behind; repair/,
+      /registry\.journal\.5 is corrupt at byte 0 and has intact records after it; repair/,
     );
     expect(names(await start({ recover: true }))).toEqual(['tools/a', 'tools/generation 4']);
   });
 
   it('is found when a generation of the journal is missing', async () => {
     await put('registry.json', '{"version":1,"journal":4}');
-    await new Journal(disk, folder, 6).append([[tool('a')]]);
-    await expect(start()).rejects.toThrow('registry.journal.6 does not belong to what it lies beside');
+    await putJournal(6, tool('a'));
+    await expect(start()).rejects.toThrow(
+      'registry.journal.6 does not follow registry.json: expected registry.journal.4',
+    );
   });
 
   it('is not what an unfinished write at the end of the journal is', async () => {
@@ -331,20 +341,20 @@ describe('damage', () => {
     );
     const again = await start();
     expect(names(again)).toEqual(['tools/a']);
-    expect(again.log.lines).toContainEqual('warn an unfinished write at the end of registry.journal.1 was dropped');
+    expect(again.log.lines).toContainEqual('warn dropped an incomplete write at the end of registry.journal.1');
   });
 
   it('is not what a file of a later release is: it stays, and the start ends', async () => {
     await put('registry.json', '{"version":2}');
     await expect(start({ recover: true })).rejects.toThrow(
-      'registry.json has version 2 and this service reads version 1',
+      'registry.json has version 2, but this release reads version 1',
     );
     expect(await text()).toBe('{"version":2}');
   });
 
   it('is not what a snapshot from elsewhere is: the journal beside it is taken to be its own', async () => {
     await put('registry.json', '{"tools":[{"name":"mine"}]}');
-    await new Journal(disk, folder, 3).append([[tool('a')]]);
+    await putJournal(3, tool('a'));
     expect(names(await start())).toEqual(['tools/mine', 'tools/a']);
   });
 });

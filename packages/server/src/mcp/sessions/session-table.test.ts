@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { type Kept, SessionTable } from './session-store.ts';
+import { SessionTable, type StoredSession } from './session-state.ts';
 
-const subscribed = (characters: number): Kept => ({
+const subscribed = (characters: number): StoredSession => ({
   kind: 'changed',
   expires: 1_000,
   state: { subscriptions: [{ uri: 'x'.repeat(characters - 1), forward: 'f' }] },
@@ -18,6 +18,6 @@ it('there is room for so much over all sessions, and again when one has ended or
   table.set('a', { kind: 'ended', expires: 2_000 });
   table.checkRoom(undefined, subscribed(60));
   expect(() => table.checkRoom(undefined, subscribed(61))).toThrow('try again later');
-  table.forgetExpired(1_500);
+  table.removeExpired(1_500);
   table.checkRoom(undefined, subscribed(100));
 });

@@ -1,12 +1,19 @@
-import { type Caller, makeCaller, openSession } from './caller.ts';
-import { type BridgeCase, type Case, cases, type Exchange, type InferenceCase } from './cases.ts';
-import type { Contender, ContenderName, Running } from './contenders.ts';
-import { at, parseJson } from './json.ts';
-import { connections, type Load, load } from './load.ts';
+import { at, type Caller, makeCaller, openSession, parseJson } from './caller.ts';
+import { type BridgeCase, type Case, cases, type Exchange, type InferenceCase, pairings } from './cases.ts';
+import { residentMiB } from './child.ts';
+import { percentile, type Spread, spread } from './figures.ts';
+import {
+  type Contender,
+  type ContenderName,
+  connectUpstreams,
+  type GatewayStart,
+  type Running,
+  startGateway,
+  type Upstreams,
+} from './gateway.ts';
 import { callMessage, listMessage, type Message } from './messages.ts';
 import type { Plan } from './options.ts';
-import { percentile, type Spread, spread } from './statistics.ts';
-import { residentMiB } from './usage.ts';
+import { connections, type Load, load } from './programs.ts';
 
 /** Figures of one contender in one case. */
 export interface Row {
@@ -44,7 +51,7 @@ export interface Lane {
  * meets all of them alike.
  *
  * @param withLoad false leaves out everything that needs the load generator
- * @param say told after every stretch of load
+ * @param log called after every measurement
  */
 export async function measureCases(
   methods: ReadonlySet<string>,
@@ -52,14 +59,14 @@ export async function measureCases(
   plan: Plan,
   folder: string,
   withLoad: boolean,
-  say: (line: string) => void,
+  log: (line: string) => void,
 ): Promise<CaseFigures[]> {
   const figures: CaseFigures[] = [];
   for (const measured of cases.filter(({ method }) => methods.has(method))) {
     using caller = makeCaller();
     const lanes: Lane[] = [];
     for (const contender of contenders) lanes.push(await openLane(caller, contender, measured));
-    const rows = await measureRequests(caller, measured.name, lanes, plan, folder, withLoad, say);
+    const rows = await measureRequests(caller, measured.name, lanes, plan, folder, withLoad, log);
     figures.push({ case: measured, rows });
   }
   return figures;
@@ -77,20 +84,20 @@ export async function measureRequests(
   plan: Plan,
   folder: string,
   withLoad: boolean,
-  say: (line: string) => void,
+  log: (line: string) => void,
 ): Promise<Row[]> {
   const script = `${folder}/load.lua`;
   const loaded = async (lane: Lane, seconds: number) => {
     const { contender, url, messages, answerBytes } = lane;
     const result = await load(script, url, messages, seconds, answerBytes, contender.pid);
-    contender.child?.forget();
+    contender.child?.clearOutput();
     return result;
   };
   for (const lane of lanes) {
     if (withLoad && lane.contender.child !== undefined) await warmUp(plan, (seconds) => loaded(lane, seconds));
   }
   for (let round = 0; round < plan.rounds; round++) {
-    for (const lane of rotated(lanes, round)) {
+    for (const lane of rotate(lanes, round)) {
       if (!withLoad || (lane.contender.pid === undefined && round >= plan.directRounds)) continue;
       const { perSecond, perCpuSecond } = await loaded(lane, plan.loadSeconds);
       lane.perSecond.push(perSecond);
@@ -98,10 +105,10 @@ export async function measureRequests(
       const figure = lane.contender.pid === undefined ? perSecond : perCpuSecond;
       const unit = lane.contender.pid === undefined ? 'per second' : 'per CPU-second';
       const where = `${name}, round ${round + 1} of ${plan.rounds}, ${lane.contender.name}`;
-      say(`${where}: ${Math.round(figure)} ${unit}`);
+      log(`${where}: ${Math.round(figure)} ${unit}`);
     }
     // The first calls open connections; where no load came before them, they also get the code compiled.
-    await callSingly(caller, rotated(lanes, round), plan.singleCalls, withLoad || round > 0 ? 10 : 1_000);
+    await callSingly(caller, rotate(lanes, round), plan.singleCalls, withLoad || round > 0 ? 10 : 1_000);
   }
   return lanes.map((lane) => row(lane, lanes));
 }
@@ -173,7 +180,7 @@ async function callSingly(caller: Caller, lanes: readonly Lane[], count: number,
 }
 
 /** The items with another one at the front, so that no contender always has the same neighbours in time. */
-export const rotated = <T>(items: readonly T[], by: number): T[] => {
+export const rotate = <T>(items: readonly T[], by: number): T[] => {
   const from = by % items.length;
   return [...items.slice(from), ...items.slice(0, from)];
 };
@@ -192,5 +199,78 @@ function row(lane: Lane, lanes: readonly Lane[]): Row {
     p99Ms: percentile(lane.times, 0.99),
     addedMs: direct === undefined || direct === lane ? undefined : p50Ms - percentile(direct.times, 0.5),
     rssMiB: lane.contender.pid === undefined ? undefined : residentMiB(lane.contender.pid),
+  };
+}
+
+/** What a `tools/call` costs the gateway in one pairing of eras. */
+export interface PairingFigures {
+  readonly pairing: Exchange;
+  readonly cpuPerCallUs: Spread;
+  /** That, against the pairing in which the same client's upstream is of its own era, in the same round; undefined there. */
+  readonly against: Spread | undefined;
+  readonly perSecond: Spread;
+}
+
+interface PairingLane {
+  readonly pairing: Exchange;
+  readonly url: URL;
+  readonly messages: readonly Message[];
+  readonly answerBytes: number;
+  readonly cpuPerCallUs: number[];
+  readonly perSecond: number[];
+}
+
+/**
+ * Measures all pairings on one gateway, which therefore runs the code of all of them, in turn in every round.
+ *
+ * @param log called after every measurement
+ */
+export async function measurePairings(
+  start: GatewayStart,
+  upstreams: Upstreams,
+  plan: Plan,
+  folder: string,
+  log: (line: string) => void,
+): Promise<PairingFigures[]> {
+  await using gateway = await startGateway({ ...start, registryFolder: `${folder}/registry-pairings` });
+  await connectUpstreams(gateway, upstreams);
+  using caller = makeCaller();
+  const lanes: PairingLane[] = [];
+  for (const pairing of pairings) {
+    const url = gateway.endpoint(pairing.upstream);
+    const messages = await caseMessages(caller, pairing, url);
+    let answerBytes = 0;
+    for (const message of messages.slice(0, 1)) answerBytes = await checkAnswer(caller, pairing, url, message);
+    lanes.push({ pairing, url, messages, answerBytes, cpuPerCallUs: [], perSecond: [] });
+  }
+  const loaded = async ({ url, messages, answerBytes }: PairingLane, seconds: number) => {
+    const result = await load(`${folder}/pairings.lua`, url, messages, seconds, answerBytes, gateway.child.pid);
+    gateway.child.clearOutput();
+    return result;
+  };
+  for (const lane of lanes) await warmUp(plan, (seconds) => loaded(lane, seconds));
+  for (let round = 0; round < plan.pairingRounds; round++) {
+    for (const lane of rotate(lanes, round)) {
+      const { perSecond, perCpuSecond } = await loaded(lane, plan.loadSeconds);
+      lane.perSecond.push(perSecond);
+      lane.cpuPerCallUs.push(1e6 / perCpuSecond);
+      const where = `${lane.pairing.name}, round ${round + 1} of ${plan.pairingRounds}`;
+      log(`${where}: ${(1e6 / perCpuSecond).toFixed(1)} µs of CPU per call`);
+    }
+  }
+  return lanes.map((lane) => pairingFigures(lane, lanes));
+}
+
+function pairingFigures(
+  { pairing, cpuPerCallUs, perSecond }: PairingLane,
+  lanes: readonly PairingLane[],
+): PairingFigures {
+  const plain = lanes.find(({ pairing: { era, upstream } }) => era === pairing.era && upstream === era);
+  const ratios = cpuPerCallUs.map((cost, round) => cost / (plain?.cpuPerCallUs[round] ?? Number.NaN));
+  return {
+    pairing,
+    cpuPerCallUs: spread(cpuPerCallUs),
+    against: pairing.era === pairing.upstream ? undefined : spread(ratios),
+    perSecond: spread(perSecond),
   };
 }

@@ -4,13 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
 import { trackedFiles } from '../../registry/store/fixtures/tracked-files.ts';
-import {
-  fileSessionStore,
-  memorySessionStore,
-  type SessionState,
-  type SessionStore,
-  STATE_LIMITS,
-} from './session-store.ts';
+import { type SessionState, STATE_LIMITS } from './session-state.ts';
+import { FileSessionStore, memorySessionStore, type SessionStore } from './session-store.ts';
 
 let folder: string;
 let files: ReturnType<typeof trackedFiles>;
@@ -37,7 +32,7 @@ function level(logLevel: string | undefined) {
 }
 
 function inFolder(now?: () => number): Promise<SessionStore> {
-  return fileSessionStore(folder, files, new RecordedLog(), now);
+  return FileSessionStore.open({ folder, files, log: new RecordedLog(), ...(now && { now }) });
 }
 
 function uris(kept: SessionStore, id: string): string[] | undefined {
@@ -102,7 +97,7 @@ describe.each([
     await kept.change('a', FOREVER, level('info'));
     const [ended, late] = await Promise.allSettled([kept.end('a', FOREVER), kept.change('a', FOREVER, level('debug'))]);
     expect(ended.status).toBe('fulfilled');
-    expect(late).toMatchObject({ reason: { name: 'SessionStateError', refusal: 'ended' } });
+    expect(late).toMatchObject({ reason: { name: 'SessionStateError', reason: 'ended' } });
     await kept.end('a', FOREVER);
     expect([kept.ended('a'), kept.state('a')]).toEqual([true, undefined]);
     await kept.close();
@@ -114,7 +109,7 @@ describe.each([
     await kept.change('a', FOREVER, () => ({ subscriptions: all }));
     await expect(kept.change('a', FOREVER, subscribe('one more'))).rejects.toMatchObject({
       name: 'SessionStateError',
-      refusal: 'too_many_subscriptions',
+      reason: 'too_many_subscriptions',
     });
     await kept.change('a', FOREVER, subscribe('u0', 'another'));
     expect(kept.state('a')?.subscriptions).toHaveLength(STATE_LIMITS.subscriptions);
@@ -126,7 +121,7 @@ describe.each([
     await kept.change('a', FOREVER, subscribe('u'));
     const huge = '\u0001'.repeat(STATE_LIMITS.bytes / 6);
     for (const change of [subscribe(huge), subscribe('v', huge), level(huge)]) {
-      await expect(kept.change('a', FOREVER, change)).rejects.toMatchObject({ refusal: 'too_large' });
+      await expect(kept.change('a', FOREVER, change)).rejects.toMatchObject({ reason: 'too_large' });
     }
     expect(kept.state('a')).toEqual({ subscriptions: [{ uri: 'u', forward: 'f' }] });
     await kept.close();
@@ -183,7 +178,7 @@ describe('sessions kept in a folder', () => {
     });
     expect((await stat(join(folder, 'sessions.json'))).mode & 0o777).toBe(0o600);
     expect(await files.list(folder)).toEqual(['sessions.json']);
-    await expect(kept.end('c', FOREVER)).rejects.toThrow('not kept any more');
+    await expect(kept.end('c', FOREVER)).rejects.toThrow('is closed');
   });
 
   it('wait for what is under way when they are closed', async () => {

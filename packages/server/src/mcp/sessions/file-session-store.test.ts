@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
 import { type Fault, VolatileFiles } from '../../registry/store/fixtures/volatile-files.ts';
 import { folderWith } from './fixtures/folder-with.ts';
-import { FileSessionStore, fileSessionStore, type SessionState, type SessionStore } from './session-store.ts';
+import type { SessionState } from './session-state.ts';
+import { FileSessionStore, type SessionStore } from './session-store.ts';
 
 const FOLDER = '/kept';
 const FOREVER = 8e15;
@@ -21,7 +22,7 @@ function counting(): { fault: Fault; count: (operation: string, name?: string) =
 }
 
 function open(files: VolatileFiles, log = new RecordedLog()): Promise<SessionStore> {
-  return fileSessionStore(FOLDER, files, log);
+  return FileSessionStore.open({ folder: FOLDER, files, log });
 }
 
 function level(logLevel: string) {
@@ -132,7 +133,7 @@ describe('what a folder may hold', () => {
       expect([again.ended('a'), again.state('a')?.subscriptions.length]).toEqual(
         finished ? [true, undefined] : [false, 1],
       );
-      const torn = 'warn an unfinished write at the end of sessions.journal.1 was dropped';
+      const torn = 'warn dropped an incomplete write at the end of sessions.journal.1';
       expect(log.lines).toEqual(finished || length === whole ? [] : [torn]);
       // The start has folded it: the torn line can never come to lie before others.
       expect(Object.keys(left.dump())).toEqual(['sessions.json']);
@@ -148,21 +149,19 @@ describe('what a folder may hold', () => {
     bytes[bytes.indexOf('"a"') + 1] = 'x'.charCodeAt(0);
     await expect(open(await folderWith({ 'sessions.journal.1': bytes }))).rejects.toMatchObject({
       name: 'StoreError',
-      message: expect.stringMatching(
-        /^\/kept\/sessions\.journal\.1 is damaged: it is broken at byte 0.*; repair it, or remove it/,
-      ),
+      message: expect.stringMatching(/^\/kept\/sessions\.journal\.1 is corrupt at byte 0.*; repair it, or remove it/),
     });
   });
 
   it.each([
-    ['{"version":1,"ended":{', /is damaged: it is not valid JSON/],
-    ['[]', /is damaged: it is not a JSON object with a version/],
-    ['{"version":"1"}', /is damaged: it is not a JSON object with a version/],
-    ['{"version":0}', /is damaged: it has an unknown version: 0/],
-    ['{"version":1,"ended":{"a":"soon"}}', /is damaged: it is not what it should be: ended\.a/],
+    ['{"version":1,"ended":{', /sessions.json is not valid JSON/],
+    ['[]', /sessions.json is not a JSON object with a version/],
+    ['{"version":"1"}', /sessions.json is not a JSON object with a version/],
+    ['{"version":0}', /sessions.json has an unknown version: 0/],
+    ['{"version":1,"ended":{"a":"soon"}}', /is not valid: ended\.a/],
     ['{"version":1,"changed":{"a":{"expires":1,"subscriptions":[{"uri":1}]}}}', /changed\.a\.subscriptions\.0\.uri/],
-    ['{"version":1,"journal":0}', /is not what it should be: journal/],
-    ['{"version":2}', /sessions\.json has version 2 and this service reads version 1/],
+    ['{"version":1,"journal":0}', /is not valid: journal/],
+    ['{"version":2}', /sessions\.json has version 2, but this release reads version 1/],
   ])('is not a sessions.json of %s', async (content, message) => {
     const opening = open(await folderWith({ 'sessions.json': content }));
     await expect(opening).rejects.toMatchObject({ name: 'StoreError', message: expect.stringMatching(message) });
@@ -254,7 +253,7 @@ describe('a disk that refuses', () => {
       broken && ['datasync', 'truncate'].includes(operation) ? 'EIO' : undefined,
     );
     const log = new RecordedLog();
-    const kept = await FileSessionStore.open({ folder: FOLDER, files, log, now: () => 0, foldFromBytes: 300 });
+    const kept = await FileSessionStore.open({ folder: FOLDER, files, log, now: () => 0, compactFromBytes: 300 });
     // The second generation is as long as it takes while the first is still being folded.
     for (let i = 0; i < 20; i++) await kept.change('a', FOREVER, level(`level ${i}`));
     expect(held.length).toBe(1);

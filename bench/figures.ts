@@ -1,0 +1,78 @@
+/** Median, minimum and maximum. */
+export interface Spread {
+  readonly median: number;
+  readonly least: number;
+  readonly greatest: number;
+}
+
+/** Returns the percentile `part` (0 to 1) of the values; NaN without values. */
+export function percentile(values: readonly number[], part: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN;
+}
+
+/** Returns median, minimum and maximum. */
+export function spread(values: readonly number[]): Spread {
+  const sorted = values.toSorted((a, b) => a - b);
+  const low = sorted[Math.floor((sorted.length - 1) / 2)] ?? Number.NaN;
+  const high = sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+  return { median: (low + high) / 2, least: sorted[0] ?? Number.NaN, greatest: sorted.at(-1) ?? Number.NaN };
+}
+
+/** Median with a 95 % confidence interval. */
+export interface Interval {
+  readonly median: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+/**
+ * Returns the median and its 95 % interval by the sign test, which assumes nothing about the distribution: for 20 values,
+ * the 6th to the 15th. With fewer than 6 values, the interval is the whole range.
+ */
+export function medianInterval(values: readonly number[]): Interval {
+  const sorted = values.toSorted((a, b) => a - b);
+  const count = sorted.length;
+  // The largest rank such that, in at most 2.5 % of samples, fewer values than that are below the true median.
+  let rank = 0;
+  let probability = 0.5 ** count;
+  let tail = probability;
+  while (tail <= 0.025) {
+    rank++;
+    probability *= (count - rank + 1) / rank;
+    tail += probability;
+  }
+  const cut = Math.max(rank - 1, 0);
+  return {
+    median: spread(values).median,
+    low: sorted[cut] ?? Number.NaN,
+    high: sorted[count - 1 - cut] ?? Number.NaN,
+  };
+}
+
+/** Formats of figures. */
+export const whole = (value: number) => Math.round(value).toLocaleString('en-US');
+export const tenths = (value: number) => value.toFixed(1);
+export const hundredths = (value: number) => value.toFixed(2);
+export const thousandths = (value: number) => value.toFixed(3);
+/** Sets text in bold type if the condition holds. */
+export const bold = (text: string, condition: boolean) => (condition && text !== '' ? `**${text}**` : text);
+/** Sets text in code type. */
+export const code = (name: string) => `\`${name}\``;
+
+/** Formats a median with its range, if there is one; empty for undefined. */
+export function formatRange(values: Spread | undefined, format: (value: number) => string): string {
+  if (values === undefined) return '';
+  const { median, least, greatest } = values;
+  return least === greatest ? format(median) : `${format(median)} (${format(least)}-${format(greatest)})`;
+}
+
+/** Returns a Markdown table with padded columns, which is also readable in a terminal. */
+export function table(head: readonly string[], body: readonly (readonly string[])[]): string {
+  const widths = head.map((title, column) =>
+    Math.max(title.length, 3, ...body.map((cells) => cells[column]?.length ?? 0)),
+  );
+  const line = (cells: readonly string[]) =>
+    `| ${widths.map((width, column) => (cells[column] ?? '').padEnd(width)).join(' | ')} |`;
+  return [line(head), `| ${widths.map((width) => '-'.repeat(width)).join(' | ')} |`, ...body.map(line)].join('\n');
+}

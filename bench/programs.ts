@@ -1,0 +1,230 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { at, makeCaller, parseJson } from './caller.ts';
+import { type Child, childrenOf, cpuSeconds, freePort, startChild } from './child.ts';
+import type { Message } from './messages.ts';
+
+/** Which of the yardsticks' programs are there. */
+export interface Programs {
+  readonly nginx: boolean;
+  readonly wrk: boolean;
+}
+
+const policy = '/usr/sbin/policy-rc.d';
+const packageTool = 'apt-get';
+
+/**
+ * Looks for nginx and wrk and, as root on a Debian system, installs the missing ones from its packages.
+ *
+ * @param log called for each missing program
+ */
+export function findPrograms(log: (line: string) => void): Programs {
+  const missing = ['nginx', 'wrk'].filter((name) => !present(name));
+  if (missing.length > 0 && process.getuid?.() === 0 && present(packageTool)) install(missing);
+  for (const name of missing.filter((name) => !present(name))) {
+    const left = name === 'wrk' ? 'all requests per CPU-second' : 'the rows and ratios of nginx';
+    log(`${name} is not installed (${packageTool} install ${name}): left out ${left}`);
+  }
+  return { nginx: present('nginx'), wrk: present('wrk') };
+}
+
+const present = (name: string) =>
+  [
+    '/usr/sbin',
+    '/usr/bin',
+    '/sbin',
+    '/bin',
+    '/usr/local/sbin',
+    '/usr/local/bin',
+    ...(process.env.PATH ?? '').split(':'),
+  ]
+    .map((folder) => `${folder}/${name}`)
+    .some((path) => existsSync(path));
+
+function install(names: readonly string[]): void {
+  // Debian starts a freshly installed nginx as a service on port 80; this file forbids it, and goes again.
+  const forbid = !existsSync(policy);
+  if (forbid) writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 });
+  try {
+    const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+    const apt = (...args: string[]) =>
+      spawnSync(packageTool, ['-qq', ...args], { stdio: ['ignore', 'ignore', 2], env });
+    const installed = () => apt('install', '-y', '--no-install-recommends', ...names).status === 0;
+    if (!installed()) {
+      apt('update');
+      installed();
+    }
+  } finally {
+    if (forbid) rmSync(policy, { force: true });
+  }
+}
+
+/** What nginx is to relay: answers at once, as it does by default, or event streams, whose pieces it must not hold back. */
+export type Relayed = 'answers' | 'streams';
+
+/** A running nginx with one worker. */
+export interface Nginx extends AsyncDisposable {
+  readonly child: Child;
+  /** The process that relays. */
+  readonly workerPid: number;
+  /** Where it relays to the upstream of that name. */
+  endpoint(name: string): URL;
+}
+
+/**
+ * Starts nginx as a relay in front of named upstreams: one worker, no access log, kept-alive connections on both
+ * sides, everything it writes inside `folder`.
+ *
+ * @throws Error with its own message when it does not start
+ */
+export async function startNginx(
+  folder: string,
+  upstreams: Readonly<Record<string, URL>>,
+  relayed: Relayed,
+): Promise<Nginx> {
+  mkdirSync(folder, { recursive: true });
+  const port = await freePort();
+  const configuration = `${folder}/nginx.conf`;
+  writeFileSync(configuration, configurationText(folder, port, upstreams, relayed));
+  const args = ['-p', folder, '-c', configuration, '-e', `${folder}/error.log`];
+  const child = startChild('nginx', `${folder}/output.log`, 'nginx', args);
+  try {
+    using caller = makeCaller();
+    await child.waitFor('it answered', 5_000, async () => {
+      const answer = await caller.get(new URL(`http://127.0.0.1:${port}/ready`)).catch(() => undefined);
+      return answer?.status === 204 || undefined;
+    });
+    const workerPid = await child.waitFor('its worker ran', 5_000, () => childrenOf(child.pid)[0]);
+    return {
+      child,
+      workerPid,
+      endpoint: (name) => new URL(`http://127.0.0.1:${port}/${name}${upstreams[name]?.pathname}`),
+      [Symbol.asyncDispose]: () => child.stop(2_000),
+    };
+  } catch (error) {
+    await child.stop(0);
+    throw error;
+  }
+}
+
+function configurationText(
+  folder: string,
+  port: number,
+  upstreams: Readonly<Record<string, URL>>,
+  relayed: Relayed,
+): string {
+  const named = Object.entries(upstreams);
+  // Each stream holds two connections.
+  const [connections, kept] = relayed === 'streams' ? [4096, 1024] : [1024, 128];
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
+  // As root the worker would change to a user who cannot enter the temporary folder.
+  const user = process.getuid?.() === 0 ? 'user root;' : '';
+  return `
+${user}
+daemon off;
+worker_processes 1;
+pid ${folder}/nginx.pid;
+error_log ${folder}/error.log;
+events { worker_connections ${connections}; }
+http {
+  access_log off;
+  ${temporary.map((name) => `${name}_temp_path ${folder}/${name};`).join('\n  ')}
+  keepalive_requests 100000000;
+  keepalive_timeout 300s;
+${named.map(([name, { host }]) => `  upstream ${name} { server ${host}; keepalive ${kept}; keepalive_requests 100000000; }`).join('\n')}
+  server {
+    listen 127.0.0.1:${port};
+    location = /ready { return 204; }
+${named
+  .map(
+    ([name, { pathname }]) => `    location = /${name}${pathname} {
+      proxy_pass http://${name}${pathname};
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_buffering ${relayed === 'streams' ? 'off' : 'on'};
+    }`,
+  )
+  .join('\n')}
+  }
+}
+`;
+}
+
+/** Connections that the load generator keeps busy. */
+export const connections = 64;
+
+/** What one stretch of load came to. */
+export interface Load {
+  readonly requests: number;
+  /** Answers per second of wall-clock time. */
+  readonly perSecond: number;
+  /** Answers per CPU-second of the watched process; NaN when none was watched. */
+  readonly perCpuSecond: number;
+}
+
+const run = promisify(execFile);
+
+/**
+ * Loads an endpoint with `wrk`: one thread, 64 kept-alive connections, `messages` taken in turn.
+ *
+ * @param script file that takes the generated wrk script
+ * @param pid process whose CPU time is watched meanwhile
+ * @param leastBytes size of a right answer's body: smaller ones on average mean that errors were measured
+ * @param pauseMs what each connection waits between an answer and its next request; 0 for as much load as there can be
+ * @throws Error when connections broke or answers were not 2xx or too small
+ */
+export async function load(
+  script: string,
+  url: URL,
+  messages: readonly Message[],
+  seconds: number,
+  leastBytes: number,
+  pid?: number,
+  pauseMs = 0,
+): Promise<Load> {
+  writeFileSync(script, scriptText(messages, pauseMs));
+  const before = pid === undefined ? Number.NaN : cpuSeconds(pid);
+  const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '10s', '-s', script, url.href];
+  const { stdout } = await run('wrk', args);
+  const used = pid === undefined ? Number.NaN : cpuSeconds(pid) - before;
+  const line = /^RESULT (.*)$/m.exec(stdout)?.[1];
+  const result = parseJson(line ?? '');
+  const figure = (name: string) => Number(at(result, name));
+  const requests = figure('requests');
+  const failed = figure('failed');
+  if (!(requests > 0) || failed !== 0) throw new Error(`load on ${url}: ${failed} of ${requests} requests failed`);
+  const size = figure('bytes') / requests;
+  if (size < leastBytes) {
+    throw new Error(`load on ${url}: answers had ${size.toFixed(0)} bytes on average, right ones have ${leastBytes}`);
+  }
+  return { requests, perSecond: requests / (figure('microseconds') / 1e6), perCpuSecond: requests / used };
+}
+
+// A string of plain ASCII means the same in JSON and in Lua.
+const lua = (text: string) => JSON.stringify(text);
+
+function scriptText(messages: readonly Message[], pauseMs: number): string {
+  const table = messages.map(({ headers, body }) => {
+    const pairs = Object.entries(headers).map(([name, value]) => `[${lua(name)}]=${lua(value)}`);
+    return `  {{${pairs.join(',')}}, ${lua(body)}},`;
+  });
+  return `local messages = {
+${table.join('\n')}
+}
+local requests, last = {}, 0
+function init()
+  for i, m in ipairs(messages) do requests[i] = wrk.format("POST", nil, m[1], m[2]) end
+end
+function request()
+  last = last % #requests + 1
+  return requests[last]
+end
+${pauseMs > 0 ? `function delay() return ${pauseMs} end` : ''}
+function done(s)
+  local e = s.errors
+  io.write(string.format('\\nRESULT {"requests":%d,"microseconds":%d,"bytes":%d,"failed":%d}\\n',
+    s.requests, s.duration, s.bytes, e.connect + e.read + e.write + e.status + e.timeout))
+end
+`;
+}

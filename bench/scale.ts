@@ -1,0 +1,260 @@
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { makeCaller } from './caller.ts';
+import { type Case, cases } from './cases.ts';
+import { residentMiB, startChild } from './child.ts';
+import { type Spread, spread } from './figures.ts';
+import { type Gateway, startGateway, startUpstream, type Upstream } from './gateway.ts';
+import type { Options } from './options.ts';
+import { load } from './programs.ts';
+import { caseMessages, checkAnswer } from './requests.ts';
+
+/** Most that a list may cost in a registry full of others' tools, against the same list in a registry of its own. */
+export const growthLimit = 1.25;
+/** Beneath this it is a tie: rounds differ as much among themselves. */
+export const growthAim = 1.1;
+
+/** Tools in each namespace of the registry at size. */
+export const toolsPerNamespace = 2_000;
+
+/** Figures of one registry: that with all namespaces, or that with the measured ones alone. */
+export interface RegistryFigures {
+  readonly namespaces: number;
+  readonly tools: number;
+  readonly readyMs: Spread;
+  /** Resident memory when `/readyz` answered, and after discovery and the lists. */
+  readonly readyMiB: Spread;
+  readonly settledMiB: number;
+  /** CPU milliseconds of one `tools/list`, of the namespace with 2,000 tools and of that with 20. */
+  readonly largeListMs: Spread | undefined;
+  readonly smallListMs: Spread | undefined;
+}
+
+/** The registry at size beside one that holds only what is measured. */
+export interface SizeFigures {
+  readonly full: RegistryFigures;
+  readonly alone: RegistryFigures;
+}
+
+/** One forward of the registry: its namespace and where its tools come from. */
+interface RegistryForward {
+  readonly namespace: string;
+  readonly address: URL;
+  readonly tools: number;
+}
+
+/**
+ * Fills two registries through the management API, starts the gateway on each of them anew and compares what starting
+ * and listing cost.
+ */
+export async function measureSize(
+  options: Options,
+  folder: string,
+  withLoad: boolean,
+  log: (line: string) => void,
+): Promise<SizeFigures> {
+  const { plan } = options;
+  await using large = await startUpstream(folder, 'legacy', toolsPerNamespace, 500);
+  await using small = await startUpstream(folder, 'legacy', 20, 20);
+  const measured = [member(large, 'ns0', toolsPerNamespace), member(small, 'small', 20)];
+  const others = Array.from({ length: plan.sizeNamespaces - 1 }, (_, index) =>
+    member(large, `ns${index + 1}`, toolsPerNamespace),
+  );
+  const full = await prepare(options, `${folder}/full`, [...measured, ...others], log);
+  const alone = await prepare(options, `${folder}/alone`, measured, log);
+
+  await using fullGateway = await full.startOften(plan.sizeStarts, log);
+  await using aloneGateway = await alone.startOften(plan.sizeStarts, log);
+  if (withLoad) {
+    await full.list(fullGateway, true);
+    await alone.list(aloneGateway, true);
+    for (let round = 0; round < plan.sizeRounds; round++) {
+      log(`registry at size, lists, round ${round + 1} of ${plan.sizeRounds}`);
+      const lists = [() => full.list(fullGateway, false), () => alone.list(aloneGateway, false)];
+      for (const list of round % 2 === 0 ? lists : lists.reverse()) await list();
+    }
+  }
+  return { full: full.figures(fullGateway), alone: alone.figures(aloneGateway) };
+}
+
+const member = (fixture: Upstream, namespace: string, tools: number): RegistryForward => ({
+  namespace,
+  address: fixture.endpoint(namespace),
+  tools,
+});
+
+/** Registers the members in a gateway on a new folder and stops it: what stays is its registry on disk. */
+async function prepare(
+  options: Options,
+  folder: string,
+  members: readonly RegistryForward[],
+  log: (line: string) => void,
+) {
+  const seconds = options.quick ? 1 : 2;
+  // Long enough for the garbage of discovery to be gone, too.
+  const warmUpSeconds = options.quick ? 1 : 5;
+  const tools = members.reduce((sum, { tools }) => sum + tools, 0);
+  const start = () => startGateway({ ...options, registryFolder: folder, outputFile: `${folder}.log` });
+  const readyMs: number[] = [];
+  const readyMiB: number[] = [];
+  const lists = { ns0: [] as number[], small: [] as number[] };
+
+  {
+    await using gateway = await start();
+    const began = performance.now();
+    const waiting = [...members];
+    const register = async () => {
+      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+        await gateway.addForward(`to-${next.namespace}`, next.address, next.namespace, next.tools);
+      }
+    };
+    await Promise.all([register(), register(), register(), register()]);
+    log(`registry at size: ${tools} tools registered in ${Math.round(performance.now() - began)} ms`);
+    await gateway.child.stop();
+  }
+
+  return {
+    /** Starts the gateway on that registry so many times and returns the last one, its discovery over. */
+    async startOften(times: number, log: (line: string) => void): Promise<Gateway> {
+      for (let started = 1; ; started++) {
+        const gateway = await start();
+        readyMs.push(gateway.readyMs);
+        readyMiB.push(residentMiB(gateway.child.pid));
+        log(`registry at size: ready with ${tools} tools after ${Math.round(gateway.readyMs)} ms`);
+        await gateway.waitForForwards(members.length);
+        if (started === times) return gateway;
+        await gateway.child.stop();
+        await gateway[Symbol.asyncDispose]();
+      }
+    },
+    async list(gateway: Gateway, warmUp: boolean): Promise<void> {
+      using caller = makeCaller();
+      // The small one first: what is left over from answers of a megabyte is not its doing.
+      for (const namespace of ['small', 'ns0'] as const) {
+        const url = gateway.endpoint(namespace);
+        const messages = await caseMessages(caller, listCase(), url);
+        const bytes = messages[0] === undefined ? 0 : await checkAnswer(caller, listCase(), url, messages[0]);
+        const result = await load(
+          `${folder}.lua`,
+          url,
+          messages,
+          warmUp ? warmUpSeconds : seconds,
+          bytes,
+          gateway.child.pid,
+        );
+        if (!warmUp) lists[namespace].push(1000 / result.perCpuSecond);
+        gateway.child.clearOutput();
+      }
+    },
+    figures: (gateway: Gateway): RegistryFigures => ({
+      namespaces: members.length,
+      tools,
+      readyMs: spread(readyMs),
+      readyMiB: spread(readyMiB),
+      settledMiB: residentMiB(gateway.child.pid),
+      largeListMs: lists.ns0.length > 0 ? spread(lists.ns0) : undefined,
+      smallListMs: lists.small.length > 0 ? spread(lists.small) : undefined,
+    }),
+  };
+}
+
+function listCase(): Case {
+  const found = cases.find(({ name }) => name === 'list-legacy');
+  if (found === undefined) throw new Error('there is no case list-legacy');
+  return found;
+}
+
+/** The command that operators run. */
+const SLUICE = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url));
+
+/** Most that one tool may take in the largest import, against one in the smallest. */
+export const importLimit = 1.5;
+/** Beneath this it is a tie: rounds differ as much among themselves. */
+export const importAim = 1.25;
+
+/** How long `sluice tools import` takes for one size of file. */
+export interface ImportFigures {
+  readonly tools: number;
+  /** Milliseconds from starting the command to its end. */
+  readonly wholeMs: Spread;
+  /** Milliseconds per tool, without what an import of one tool takes. */
+  readonly toolMs: Spread;
+  /** Lines of progress that it wrote. */
+  readonly progress: number;
+}
+
+/**
+ * Imports files of each size, each into a gateway that was started for it with an empty registry.
+ *
+ * @throws Error when an import fails, or shows no progress though it takes longer than two seconds
+ */
+export async function measureImport(
+  options: Options,
+  folder: string,
+  log: (line: string) => void,
+): Promise<ImportFigures[]> {
+  const { importSizes, importRounds } = options.plan;
+  const measured = importSizes.map((tools) => ({
+    tools,
+    wholeMs: [] as number[],
+    toolMs: [] as number[],
+    progress: 0,
+  }));
+  for (let round = 0; round < importRounds; round++) {
+    log(`import, round ${round + 1} of ${importRounds}`);
+    const { ms: startMs } = await importTools(options, folder, 1);
+    for (const figures of round % 2 === 0 ? measured : measured.toReversed()) {
+      const { ms, progress } = await importTools(options, folder, figures.tools);
+      figures.wholeMs.push(ms);
+      figures.toolMs.push((ms - startMs) / figures.tools);
+      figures.progress = progress;
+    }
+  }
+  return measured.map(({ tools, wholeMs, toolMs, progress }) => ({
+    tools,
+    wholeMs: spread(wholeMs),
+    toolMs: spread(toolMs),
+    progress,
+  }));
+}
+
+async function importTools(options: Options, folder: string, tools: number): Promise<{ ms: number; progress: number }> {
+  const name = `import-${tools}-${performance.now()}`;
+  const file = `${folder}/${name}.json`;
+  writeFileSync(file, JSON.stringify(Array.from({ length: tools }, (_, index) => tool(index))));
+  await using gateway = await startGateway({
+    ...options,
+    registryFolder: `${folder}/${name}`,
+    outputFile: `${folder}/gateway.log`,
+  });
+  const arguments_ = [SLUICE, 'tools', 'import', file, '--host', gateway.management.href, '--no-auth'];
+  const began = performance.now();
+  await using command = startChild('sluice', `${folder}/sluice.log`, process.execPath, arguments_);
+  await command.waitForExit(120_000);
+  const ms = performance.now() - began;
+  const output = command.output();
+  if (!output.includes(`created ${tools},`)) throw new Error(`sluice tools import of ${tools} tools: ${output}`);
+  const progress = output.split('\n').filter((line) => line.includes(` of ${tools} tools`)).length;
+  if (ms > 3_000 && progress === 0) throw new Error(`sluice tools import showed no progress in ${Math.round(ms)} ms`);
+  return { ms, progress };
+}
+
+/** A tool as servers in the field have them: a sentence of description, some properties. */
+function tool(index: number): object {
+  return {
+    name: `crm.customers.search_${index}`,
+    description: 'Searches the customers of one region by name, state and date of the last order; answers 50 at most.',
+    uri: 'http://127.0.0.1:9/mcp',
+    toolType: 'search',
+    input_schema: {
+      type: 'object',
+      properties: {
+        region: { type: 'string', enum: ['north', 'south', 'east', 'west'] },
+        name: { type: 'string', description: 'Part of the name' },
+        since: { type: 'string', format: 'date' },
+      },
+      required: ['region'],
+    },
+    labels: { team: `team-${index % 7}` },
+  };
+}

@@ -1,0 +1,251 @@
+import { z } from 'zod';
+
+/** What a client changed during its session (mcp 3). */
+export interface SessionState {
+  /** Least level of log messages; undefined unless the client set one. */
+  readonly logLevel?: string | undefined;
+  /** Subscribed resources, each uri once, in no particular order. */
+  readonly subscriptions: readonly Subscription[];
+}
+
+/** A resource subscription and the forward that it was made at. */
+export interface Subscription {
+  readonly uri: string;
+  readonly forward: string;
+}
+
+/** The stored part of a session, until the session expires (`expires`, epoch milliseconds). */
+export type StoredSession =
+  | { readonly kind: 'ended'; readonly expires: number }
+  | { readonly kind: 'changed'; readonly expires: number; readonly state: SessionState };
+
+/** Limits of one session's state: number of subscriptions, and bytes of the whole state as JSON. */
+export const STATE_LIMITS = { subscriptions: 1_000, bytes: 256 * 1024 } as const;
+
+/** Limit of the states of all sessions, in characters: sessions cost a client nothing and live for days. */
+const MAX_CHARACTERS = 64 * 1024 * 1024;
+
+/** Why a state was rejected. */
+export type StateRejection = 'ended' | 'too_many_subscriptions' | 'too_large';
+
+/** A change of a session's state was rejected. */
+export class SessionStateError extends Error {
+  override readonly name = 'SessionStateError';
+  readonly reason: StateRejection;
+
+  constructor(reason: StateRejection, message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+const UNCHANGED: SessionState = Object.freeze({ subscriptions: Object.freeze([]) });
+
+/** The state of a stored session; the initial state when nothing is stored. */
+export function stateOf(stored: StoredSession | undefined): SessionState {
+  return stored?.kind === 'changed' ? stored.state : UNCHANGED;
+}
+
+/** The stored form of a state; undefined for the initial state, which is not stored. */
+export function toStored(expires: number, state: SessionState): StoredSession | undefined {
+  const isInitial = state.logLevel === undefined && state.subscriptions.length === 0;
+  return isInitial ? undefined : { kind: 'changed', expires, state };
+}
+
+/**
+ * What to store after a session was ended or changed; undefined for nothing. Throws {@link SessionStateError}, or what
+ * `change` throws.
+ */
+export function applyChange(
+  before: StoredSession | undefined,
+  expires: number,
+  change: 'end' | ((before: SessionState) => SessionState),
+): StoredSession | undefined {
+  if (change === 'end') return before?.kind === 'ended' ? before : { kind: 'ended', expires };
+  if (before?.kind === 'ended') throw new SessionStateError('ended', 'the session has ended');
+  return toStored(expires, validated(change(stateOf(before))));
+}
+
+/** Checks the limits and copies the state with each uri once: the caller's objects may change later. */
+function validated({ logLevel, subscriptions }: SessionState): SessionState {
+  const unique = [...forwardsByUri(subscriptions)].map(([uri, forward]): Subscription => ({ uri, forward }));
+  if (unique.length > STATE_LIMITS.subscriptions) {
+    throw new SessionStateError(
+      'too_many_subscriptions',
+      `too many subscriptions: a session can have ${STATE_LIMITS.subscriptions}; unsubscribe from one first`,
+    );
+  }
+  const state: SessionState = logLevel === undefined ? { subscriptions: unique } : { logLevel, subscriptions: unique };
+  if (Buffer.byteLength(JSON.stringify(state)) > STATE_LIMITS.bytes) {
+    throw new SessionStateError(
+      'too_large',
+      `session state too large: at most ${STATE_LIMITS.bytes} bytes; unsubscribe from a resource first`,
+    );
+  }
+  return state;
+}
+
+/** Forward by uri; the last one where a uri occurs twice. */
+function forwardsByUri(subscriptions: readonly Subscription[]): Map<string, string> {
+  return new Map(subscriptions.map(({ uri, forward }) => [uri, forward]));
+}
+
+const endRecord = z.object({ op: z.literal('end'), id: z.string(), expires: z.number() });
+const changeRecord = z.object({
+  op: z.literal('change'),
+  id: z.string(),
+  expires: z.number(),
+  /** The new level, null for none; unchanged when missing. */
+  logLevel: z.string().nullable().optional(),
+  /** Uri and forward of new subscriptions and of those that moved to another forward. */
+  subscribed: z.array(z.tuple([z.string(), z.string()])).optional(),
+  unsubscribed: z.array(z.string()).optional(),
+});
+
+/** Schema of one line of the journal. */
+export const recordsSchema = z.array(z.discriminatedUnion('op', [endRecord, changeRecord]));
+
+/** A journal record: the difference that a change made, so that its size does not depend on the size of the session. */
+export type SessionRecord = z.infer<typeof recordsSchema>[number];
+
+/** The record of a change; undefined when nothing differs. */
+export function recordOf(
+  id: string,
+  expires: number,
+  before: StoredSession | undefined,
+  after: StoredSession | undefined,
+): SessionRecord | undefined {
+  if (before === after) return undefined;
+  if (after?.kind === 'ended') return { op: 'end', id, expires };
+  const [old, next] = [stateOf(before), stateOf(after)];
+  const oldForwards = forwardsByUri(old.subscriptions);
+  const nextForwards = forwardsByUri(next.subscriptions);
+  const subscribed = [...nextForwards].filter(([uri, forward]) => oldForwards.get(uri) !== forward);
+  const unsubscribed = [...oldForwards.keys()].filter((uri) => !nextForwards.has(uri));
+  const levelChanged = old.logLevel !== next.logLevel;
+  if (!levelChanged && subscribed.length === 0 && unsubscribed.length === 0) return undefined;
+  return {
+    op: 'change',
+    id,
+    expires,
+    ...(levelChanged && { logLevel: next.logLevel ?? null }),
+    ...(subscribed.length > 0 && { subscribed }),
+    ...(unsubscribed.length > 0 && { unsubscribed }),
+  };
+}
+
+interface DraftState {
+  expires: number;
+  logLevel: string | undefined;
+  readonly forwards: Map<string, string>;
+}
+
+/** Applies journal records to the sessions of a snapshot. */
+export class SessionReplay {
+  readonly #sessions: Map<string, StoredSession>;
+  /** Changed sessions: a thousand records of one session must not copy its state a thousand times. */
+  readonly #drafts = new Map<string, DraftState>();
+
+  constructor(snapshot: Map<string, StoredSession>) {
+    this.#sessions = snapshot;
+  }
+
+  apply(record: SessionRecord): void {
+    const { id, expires } = record;
+    if (record.op === 'end') {
+      this.#drafts.delete(id);
+      this.#sessions.set(id, { kind: 'ended', expires });
+      return;
+    }
+    const draft = this.#draft(id, expires);
+    if (!draft) return;
+    draft.expires = expires;
+    if (record.logLevel !== undefined) draft.logLevel = record.logLevel ?? undefined;
+    for (const uri of record.unsubscribed ?? []) draft.forwards.delete(uri);
+    for (const [uri, forward] of record.subscribed ?? []) draft.forwards.set(uri, forward);
+  }
+
+  /** The sessions after all records. */
+  finish(): Map<string, StoredSession> {
+    for (const [id, { expires, logLevel, forwards }] of this.#drafts) {
+      const subscriptions = [...forwards].map(([uri, forward]) => ({ uri, forward }));
+      const stored = toStored(expires, logLevel === undefined ? { subscriptions } : { logLevel, subscriptions });
+      if (stored) this.#sessions.set(id, stored);
+      else this.#sessions.delete(id);
+    }
+    return this.#sessions;
+  }
+
+  /** Undefined for a session that has ended. */
+  #draft(id: string, expires: number): DraftState | undefined {
+    const existing = this.#drafts.get(id);
+    if (existing) return existing;
+    const stored = this.#sessions.get(id);
+    if (stored?.kind === 'ended') return undefined;
+    const { logLevel, subscriptions } = stateOf(stored);
+    const draft: DraftState = { expires, logLevel, forwards: forwardsByUri(subscriptions) };
+    this.#drafts.set(id, draft);
+    return draft;
+  }
+}
+
+/** Stored sessions by id, with a limit on their total size. */
+export class SessionTable {
+  readonly #sessions: Map<string, StoredSession>;
+  readonly #maxCharacters: number;
+  #characters = 0;
+
+  /** `maxCharacters` is for tests. */
+  constructor(sessions: Map<string, StoredSession> = new Map(), maxCharacters: number = MAX_CHARACTERS) {
+    this.#sessions = sessions;
+    this.#maxCharacters = maxCharacters;
+    for (const stored of sessions.values()) this.#characters += sizeOf(stored);
+  }
+
+  get size(): number {
+    return this.#sessions.size;
+  }
+
+  get(id: string): StoredSession | undefined {
+    return this.#sessions.get(id);
+  }
+
+  ended(id: string): boolean {
+    return this.#sessions.get(id)?.kind === 'ended';
+  }
+
+  state(id: string): SessionState | undefined {
+    const stored = this.#sessions.get(id);
+    return stored?.kind === 'changed' ? stored.state : undefined;
+  }
+
+  /** Throws {@link SessionStateError} when a session cannot grow from `before` to `after` within the limit. */
+  checkRoom(before: StoredSession | undefined, after: StoredSession | undefined): void {
+    const growth = sizeOf(after) - sizeOf(before);
+    if (growth <= 0 || this.#characters + growth <= this.#maxCharacters) return;
+    throw new SessionStateError('too_large', 'session storage is full; try again later');
+  }
+
+  /** Replaces a session; undefined removes it. */
+  set(id: string, stored: StoredSession | undefined): void {
+    this.#characters += sizeOf(stored) - sizeOf(this.#sessions.get(id));
+    if (stored) this.#sessions.set(id, stored);
+    else this.#sessions.delete(id);
+  }
+
+  /** Removes expired sessions. `now` in epoch milliseconds. */
+  removeExpired(now: number): void {
+    for (const [id, { expires }] of this.#sessions) if (expires <= now) this.set(id, undefined);
+  }
+
+  /** A copy of all entries. */
+  entries(): [string, StoredSession][] {
+    return [...this.#sessions];
+  }
+}
+
+/** Characters of a session's subscriptions. */
+function sizeOf(stored: StoredSession | undefined): number {
+  if (stored?.kind !== 'changed') return 0;
+  return stored.state.subscriptions.reduce((sum, { uri, forward }) => sum + uri.length + forward.length, 0);
+}

@@ -1,0 +1,169 @@
+import { constants, link, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+
+/**
+ * Replaces a file atomically, also across a power failure: `<path>.tmp`, fsync, rename, fsync of the folder. Writes one
+ * slice per turn of the event loop. `beforeRename` can abort by throwing. Throws the system error; the old content is
+ * then in place, or the new content when only the fsync of the folder failed.
+ */
+export async function replaceFile(
+  files: Files,
+  path: string,
+  slices: Iterable<string>,
+  beforeRename: () => Promise<void> = async () => {},
+): Promise<void> {
+  const temporary = `${path}.tmp`;
+  const file = await files.open(temporary, 'w');
+  try {
+    let position = 0;
+    for (const slice of slices) {
+      const bytes = Buffer.from(slice);
+      await file.write(bytes, position);
+      position += bytes.length;
+    }
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await beforeRename();
+  await files.rename(temporary, path);
+  await files.syncFolder(dirname(path));
+}
+
+/** An open file of the store. Positions and lengths are in bytes. */
+export interface StoreFile {
+  /** Writes all the bytes at this position. */
+  write(bytes: Uint8Array, position: number): Promise<void>;
+  truncate(length: number): Promise<void>;
+  /** Makes the content durable, with the metadata needed to read it back (`fdatasync`). */
+  datasync(): Promise<void>;
+  /** Makes content and metadata durable (`fsync`). */
+  sync(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** File operations of the stores; tests inject faults here. Failures are Node's system errors. */
+export interface Files {
+  /** Opens for writing with mode 0600: `wx` creates a file that must not exist, `w` truncates an existing one. */
+  open(path: string, flags: 'w' | 'wx'): Promise<StoreFile>;
+  read(path: string): Promise<Buffer>;
+  /** The file's modification time in epoch milliseconds, by the file system's own clock. */
+  modified(path: string): Promise<number>;
+  /** Creates a hard link, which must not exist yet. */
+  link(path: string, name: string): Promise<void>;
+  rename(from: string, to: string): Promise<void>;
+  /** Removes the file, if it exists. */
+  remove(path: string): Promise<void>;
+  /** Names of the entries of a folder. */
+  list(folder: string): Promise<string[]>;
+  /** Creates the folder and its parents with mode 0700, unless it exists. */
+  makeFolder(folder: string): Promise<void>;
+  /** Makes the content of a closed file durable. */
+  sync(path: string): Promise<void>;
+  /** Makes the creation, renaming and removal of files in the folder durable. */
+  syncFolder(folder: string): Promise<void>;
+}
+
+/** The real file system. */
+export function diskFiles(): Files {
+  return {
+    async open(path, flags) {
+      const handle = await open(path, flags, 0o600);
+      return {
+        async write(bytes, position) {
+          let done = 0;
+          while (done < bytes.length) {
+            const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, position + done);
+            done += bytesWritten;
+          }
+        },
+        truncate: (length) => handle.truncate(length),
+        datasync: () => handle.datasync(),
+        sync: () => handle.sync(),
+        close: () => handle.close(),
+      };
+    },
+    read: (path) => readFile(path),
+    modified: async (path) => (await stat(path)).mtimeMs,
+    link: (path, name) => link(path, name),
+    rename: (from, to) => rename(from, to),
+    remove: (path) => rm(path, { force: true }),
+    list: (folder) => readdir(folder),
+    async makeFolder(folder) {
+      await makeFolder(folder);
+    },
+    async sync(path) {
+      const handle = await open(path, 'r+');
+      try {
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+    },
+    async syncFolder(folder) {
+      const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+      try {
+        await handle.sync();
+      } catch (error) {
+        // Some network file systems do not support fsync of a folder.
+        if (errorCode(error) !== 'EINVAL' && errorCode(error) !== 'ENOTSUP') throw error;
+      } finally {
+        await handle.close();
+      }
+    },
+  };
+}
+
+/** `mkdir` with `recursive` loops endlessly below a folder in which nothing can be created, such as `/proc`. */
+async function makeFolder(folder: string, mode = 0o700): Promise<void> {
+  try {
+    await mkdir(folder, { mode });
+  } catch (error) {
+    const parent = dirname(folder);
+    if (errorCode(error) === 'ENOENT' && parent !== folder) {
+      await makeFolder(parent);
+      await mkdir(folder, { mode });
+    } else if (errorCode(error) !== 'EEXIST' || !(await stat(folder)).isDirectory()) {
+      throw error;
+    }
+  }
+}
+
+/** The code of a system error (`ENOENT`), undefined for anything else. */
+export function errorCode(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** The message of an error in one line. */
+export function errorReason(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).replaceAll(/\s+/g, ' ');
+}
+
+/** The content of a file; undefined when it does not exist. */
+export async function readIfExists(files: Files, path: string): Promise<Buffer | undefined> {
+  try {
+    return await files.read(path);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** Clock of a store; replaced in tests. */
+export interface Clock {
+  /** Epoch milliseconds. */
+  now(): number;
+  /** Calls `run` once after `ms` milliseconds without keeping the process alive. Returns a function that cancels it. */
+  after(ms: number, run: () => void): () => void;
+}
+
+/** The system clock. */
+export function systemClock(): Clock {
+  return {
+    now: () => Date.now(),
+    after(ms, run) {
+      const timer = setTimeout(run, ms).unref();
+      return () => clearTimeout(timer);
+    },
+  };
+}
