@@ -56,6 +56,8 @@ const MANNERS: readonly (readonly [Manner, number])[] = [
 const BURST = 3;
 /** Nobody can answer an upstream any more when the session has ended: so long, in milliseconds, may its calls take then. */
 const OUTLIVE_MS = 10_000;
+/** How long the upstreams may take to be known. */
+const READY_MS = 90_000;
 /** How long sessions live: milliseconds. */
 const LIFE_MS = { least: 3_000, most: 30_000 };
 /** What may be more than at the baseline: connections that are kept for the next request, and answers just written. */
@@ -93,7 +95,27 @@ export class Soak {
       prefix: 'second-',
     });
     if (registered.status !== 201) throw new Error(JSON.stringify(registered.body));
-    return new Soak(gateway, await ProcessProbe.connect(gateway), upstreams);
+    const soak = new Soak(gateway, await ProcessProbe.connect(gateway), upstreams);
+    await soak.#ready();
+    return soak;
+  }
+
+  /**
+   * Waits until calls of legacy clients are relayed in their own era: an upstream that took its time when it was asked for
+   * it, on a busy machine, is taken for one that knows the modern era alone until it is asked again.
+   */
+  async #ready(): Promise<void> {
+    const over = performance.now() + READY_MS;
+    for (;;) {
+      const witness = new Witness();
+      const client = this.client(witness);
+      await client.open();
+      await Promise.all(TOOLS.map((tool) => client.interview(tool, 'patient')));
+      await client.end();
+      if (witness.wrong.length === 0) return;
+      if (performance.now() > over) throw new Error(`calls fail before the soak: ${witness.wrong[0]}`);
+      await delay(500);
+    }
   }
 
   /** A client of this gateway; it is to be opened, and ended. */

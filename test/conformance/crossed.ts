@@ -7,7 +7,7 @@ import { discovered } from './discovered.ts';
 import { runReferee } from './referee.ts';
 import { type Scenario, serverPasses } from './scenario.ts';
 import { type CrossedSuite, crossedSuites } from './suites.ts';
-import { crossedFaults } from './verdict.ts';
+import { crossedScenarioFaults } from './verdict.ts';
 
 /** A suite runs a few seconds; one in which some calls hang takes until its scenarios give up. */
 const TIMEOUT_MS = 300_000;
@@ -30,7 +30,8 @@ export async function refereeCrossed(): Promise<CrossedReport[]> {
     };
     const found = await bestOf(
       () => crossed(suite),
-      (all) => crossedFaults(reportOf(all)).length,
+      (all) =>
+        new Set(all.filter((scenario) => crossedScenarioFaults(suite, scenario).length > 0).map(({ name }) => name)),
     );
     reports.push(reportOf(found));
   }

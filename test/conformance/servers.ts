@@ -45,8 +45,10 @@ export async function refereeServers(record?: DirectRecord): Promise<ServerRepor
       const direct = record === undefined ? await run(upstream.url) : recordedScenarios(record, suite);
       const through = await bestOf(
         () => run(gateway.url()),
-        (scenarios) =>
-          compare(direct, scenarios).filter(({ broken, changed }) => broken || changed.some(isLoss)).length,
+        (scenarios) => {
+          const worse = compare(direct, scenarios).filter(({ broken, changed }) => broken || changed.some(isLoss));
+          return new Set(worse.map((pair) => pair.direct.name));
+        },
       );
       const passing = (scenarios: typeof direct) =>
         scenarios.filter((scenario) => scenario.unscored === undefined && serverPasses(scenario)).length;
