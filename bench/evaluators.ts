@@ -3,9 +3,8 @@ import type { Action, EvaluationContext, HostAnswers } from '../packages/server/
 import { ActionCompiler } from '../packages/server/src/policy/sandbox/compiler.ts';
 import { coreAction } from '../packages/server/src/policy/sandbox/fixtures/hostile/core-action.ts';
 import {
-  fastToolchains,
-  slowToolchains,
   type Toolchain,
+  toolchainNames,
   toolchains,
 } from '../packages/server/src/policy/sandbox/fixtures/ordinary-actions.ts';
 import { HOST_LIMITS, Host } from '../packages/server/src/policy/sandbox/host-process.ts';
@@ -105,7 +104,7 @@ export async function measureEvaluators(plan: Plan, log: (line: string) => void)
   const endless = await compiler.compile(await coreAction({ evaluate: '(loop $forever (br $forever))' }));
   const small = await compiler.compile(await toolchains.wat());
   const lanes: Lane[] = [];
-  for (const toolchain of [...fastToolchains, ...slowToolchains]) {
+  for (const toolchain of toolchainNames) {
     log(`evaluators: ${toolchain} is built and taken in`);
     const lane = await openLane(toolchain, compiler, endless, plan.evaluatorStarts);
     owned.defer(() => lane.hosts.close());
