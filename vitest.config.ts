@@ -77,6 +77,8 @@ export default defineConfig({
           name: 'slow',
           include: [`test/${SLOW}`, `packages/*/src/${SLOW}`],
           globalSetup: ['test/slow-setup.ts'],
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
         },
       },
     ],
