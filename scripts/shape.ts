@@ -5,7 +5,7 @@ import { type CallCoverage, measureCall } from './shape/call-coverage.ts';
 import { importCircles, readSourceFiles, sizesOf, upwardImports } from './shape/source-files.ts';
 
 /** What `--check` keeps from decaying. */
-const LIMITS = { median: [120, 220], p90: 450, tinyShare: 0.06, callFiles: 40, callFunctions: 120 } as const;
+const LIMITS = { median: [120, 220], p90: 450, tinyShare: 0.06, callFiles: 56, callFunctions: 235 } as const;
 
 const packages = join(import.meta.dirname, '../packages');
 const server = await readSourceFiles(join(packages, 'server/src'));

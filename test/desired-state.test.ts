@@ -14,6 +14,7 @@ import { startDualEra } from './fixtures/dual-era.ts';
 import { freePort } from './fixtures/free-port.ts';
 import { toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+import { propertyRuns } from './fixtures/seed.ts';
 
 const MAIN = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.url));
 
@@ -497,6 +498,6 @@ test('from any state of a real service apply leads to any other', async (context
       const { out } = await sluice('export');
       expect(await sluice('diff --prune -f -', out)).toMatchObject({ code: 0 });
     }),
-    { numRuns: 60 },
+    { numRuns: propertyRuns(60) },
   );
 }, 120_000);

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Inference, startInference } from './fixtures/chat/inference.ts';
 import { listen } from './fixtures/http-server.ts';
+import { propertyRuns } from './fixtures/seed.ts';
 
 /** The stream that the upstream answers next, in the pieces in which it is sent. */
 let pieces: readonly Buffer[];
@@ -89,5 +90,5 @@ test('what is recorded of a stream is what the client library makes of it, howev
     });
     expect(found?.response_body).toEqual({ ...assembled, choices });
   });
-  await fc.assert(property, { numRuns: 150 });
+  await fc.assert(property, { numRuns: propertyRuns(150) });
 });

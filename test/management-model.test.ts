@@ -15,7 +15,7 @@ it('random calls of the management API, with restarts between them, leave servic
   const { tally, failure } = await checkModel({
     runs: 100,
     steps: 40,
-    ms: 8_000,
+    ms: 4_000,
     atLeast: 5,
     enough: (seen) => counts(seen).every((count) => count > 0),
     seed: testSeed(),

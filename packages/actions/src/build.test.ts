@@ -31,10 +31,10 @@ async function write(files: Readonly<Record<string, string>>): Promise<void> {
 }
 
 /** What is wrong with an action, without the folder that it is in. */
-async function problems(files: Readonly<Record<string, string>>, engine?: 'starlingmonkey'): Promise<string[]> {
+async function problems(files: Readonly<Record<string, string>>): Promise<string[]> {
   await write(files);
   try {
-    await buildAction({ entry: path('a.ts'), engine });
+    await buildAction({ entry: path('a.ts') });
   } catch (error) {
     if (!(error instanceof ActionBuildError)) throw error;
     return error.problems.map((problem) => problem.replaceAll(`${folder}/`, ''));
@@ -164,19 +164,6 @@ it('does not write over what it is made of, by whatever name', async () => {
     );
   }
   for (const [name, text] of Object.entries(files)) expect(await readFile(path(name), 'utf8')).toBe(text);
-});
-
-it('leaves no temporary files, whether StarlingMonkey succeeds or fails', async () => {
-  await mkdir(path('tmp'));
-  vi.stubEnv('TMPDIR', path('tmp'));
-  expect(await problems({ 'a.ts': PASSES }, 'starlingmonkey')).toEqual([]);
-  expect(await readdir(path('tmp'))).toEqual([]);
-  const failed = await problems({ 'a.ts': `\nthrow new Error('no settings'); ${PASSES}` }, 'starlingmonkey');
-  expect(failed).toEqual(['a.ts:2:7: module initialization failed: no settings']);
-  expect(await problems({ 'a.ts': 'export async function evaluate() {}' }, 'starlingmonkey')).toEqual([
-    'a.ts:1:23: evaluate must not be async: nothing runs after it has returned',
-  ]);
-  expect(await readdir(path('tmp'))).toEqual([]);
 });
 
 it('says how to get StarlingMonkey where it is not installed', async () => {

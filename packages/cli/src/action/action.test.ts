@@ -6,47 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
-
-/** Does what the LLM's result says, one deed behind the other, so that one component serves many tests. */
-const OBEDIENT = `
-import { getHistory } from 'service:evaluator/conversation';
-import { error, info } from 'service:evaluator/log';
-import { copyToolToNamespace, getTool, listTools, listToolsInNamespace } from 'service:evaluator/registry';
-import { block, filterTools, pass, rejectMalformed, setMetadata, warn } from 'service:evaluator/response';
-import { verifyLlmResult } from 'service:evaluator/validation';
-
-console.log('at the top level', { started: true });
-const show = (value) => info(JSON.stringify(value) ?? 'undefined');
-const failing = (what) => { try { return what(); } catch (thrown) { return thrown instanceof Error ? thrown.message : 'no error'; } };
-const deeds = {
-  nothing() {},
-  pass, 
-  coloured: () => info('a\\u001b[31mb\\nc'),
-  block: () => block('no \\u001b[31mentry'),
-  malformed: () => rejectMalformed('unusable'),
-  warn: () => warn('careful'),
-  filter: () => filterTools(['a', 'b']),
-  none: () => filterTools([]),
-  note: () => setMetadata('team.note', 'v'),
-  reserved: () => setMetadata('mcp.method', 'v'),
-  long: () => setMetadata('k', '\u00e4'.repeat(129)),
-  twice: () => { block('first'); pass(); },
-  context: (ctx) => show({ ...ctx, keys: Object.keys(ctx).length }),
-  tools: () => show([listTools().map(({ name }) => name), listToolsInNamespace('other').map(({ name }) => name), getTool('both'), getTool('none')]),
-  copy: () => show([copyToolToNamespace('b', 'new'), copyToolToNamespace('b', 'New'), copyToolToNamespace('none', 'new'), copyToolToNamespace('both', 'other'), listToolsInNamespace('new').length, copyToolToNamespace('b', ' new ')]),
-  history: (ctx) => show([getHistory(ctx.conversationId), getHistory('another')]),
-  verify: () => show([failing(() => verifyLlmResult('{"a":1}')), failing(() => verifyLlmResult('{"a":"x"}'))]),
-  mistyped: () => show([failing(() => block(7)), failing(() => filterTools('a')), failing(() => setMetadata('k', null))]),
-  time: () => show([Date.now() > 1.7e12, new Date().getFullYear() > 2024]),
-  random: () => show(Math.random()),
-  console: () => { console.warn('w', 1n, null, [1], new TypeError('t')); console.error(undefined); console.debug({}); },
-  throw: () => { error('before'); throw new RangeError('out of range'); },
-  missing: () => new URL('https://example.com').host,
-  promise: () => Promise.resolve(),
-  loop: () => { for (;;); },
-};
-export function evaluate(ctx) { return ctx.llmResult.split(' ').map((deed) => deeds[deed](ctx)).at(-1); }
-`;
+import { lineOf, OBEDIENT } from './obedient.fixture.ts';
 
 // Building and compiling take a second of a whole core each, of which other tests want their share.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -84,9 +44,6 @@ async function trial(llmResult: string, members: object = {}, ...more: string[])
   // What the action's top level says comes first in every run.
   return { code, err, result, lines: lines.slice(1) };
 }
-
-/** Where a text is in the obedient action, by line. */
-const lineOf = (part: string) => OBEDIENT.slice(0, OBEDIENT.indexOf(part)).split('\n').length;
 
 /** The values that the deeds of {@link trial} have logged. */
 const shown = (lines: readonly string[]) => lines.map((line) => JSON.parse(line.replace(/^info /, '')));
@@ -329,34 +286,6 @@ describe('sluice action build', () => {
       code: 1,
       out: '',
       err: expect.stringMatching(/^sluice: .*async\.js:1:23: evaluate must not be async: nothing runs after .*\n$/),
-    });
-  });
-
-  it('builds with StarlingMonkey, which has what browsers have', async () => {
-    expect(await sluice('build', 'obedient.js', '-o', 'o.wasm', '--engine', 'starlingmonkey')).toMatchObject({
-      code: 0,
-    });
-    // What both engines are made to agree on.
-    const llmResult = 'context verify mistyped console time tools';
-    const given = await context('ctx.json', { llmResult, namespace: 'n' });
-    const schema = await file('schema.json', { properties: { a: { type: 'number' } } });
-    const logOf = async (component: string) => {
-      const options = ['--context', given, '--schema', schema, '--output', 'json'];
-      return JSON.parse((await sluice('test', component, ...options)).out).log;
-    };
-    // Not at the same time: each has 10 s to be compiled and 1 s to run.
-    const one = await logOf('obedient.wasm');
-    const other = await logOf('o.wasm');
-    expect(one).toHaveLength(9);
-    expect(other).toEqual(one);
-    const url = await context('ctx.json', { llmResult: 'missing' });
-    expect(await sluice('test', 'o.wasm', '--context', url)).toMatchObject({ code: 0 });
-    const long = await context('ctx.json', { llmResult: 'pass', arguments: { text: 'ü'.repeat(2 * 1024 * 1024) } });
-    expect(await sluice('test', 'o.wasm', '--context', long)).toMatchObject({ code: 0 });
-    const thrown = await sluice('test', 'o.wasm', '--context', await context('ctx.json', { llmResult: 'throw' }));
-    expect(thrown).toMatchObject({
-      code: 1,
-      err: `sluice: the action failed (trap): RangeError: out of range, at obedient.js:${lineOf('throw:')}\n`,
     });
   });
 });

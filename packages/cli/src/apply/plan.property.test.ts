@@ -1,6 +1,7 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { propertyRuns } from '../../../../test/fixtures/seed.ts';
 import { toYaml } from '../files/yaml-text.ts';
 import type { CurrentState } from './current-state.ts';
 import { toStateFile } from './export-state.ts';
@@ -126,7 +127,7 @@ test('from any state the plan leads to any other, as from an empty service', () 
       apply(fresh, after, true);
       expect(contents(model.actual())).toEqual(contents(fresh.actual()));
     }),
-    { numRuns: 500 },
+    { numRuns: propertyRuns(500) },
   );
 });
 
@@ -160,7 +161,7 @@ test('names change hands, also in a circle', () => {
       parked += plan(desired(after), model.actual(), { prune: true }).filter(({ action }) => action === 'park').length;
       apply(model, after, true);
     }),
-    { numRuns: 500, examples: [[circle[0], circle[1]]] },
+    { numRuns: propertyRuns(500), examples: [[circle[0], circle[1]]] },
   );
   expect(parked).toBeGreaterThan(0);
 });
@@ -191,6 +192,6 @@ test('what is exported makes the same of an empty service, and nothing of this o
       expect(contents(fresh.actual())).toEqual(contents(model.actual()));
       expect(toYaml(toStateFile(fresh.actual())).split('\n').sort()).toEqual(exported.split('\n').sort());
     }),
-    { numRuns: 200 },
+    { numRuns: propertyRuns(200) },
   );
 });

@@ -1,6 +1,7 @@
 import { type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { propertyRuns } from '../../../../test/fixtures/seed.ts';
 import { sanitizeText } from '../terminal/text.ts';
 import { parseLocated } from './located-document.ts';
 import { toYaml } from './yaml-text.ts';
@@ -82,7 +83,7 @@ test('nothing in it moves a cursor, turns the writing around or cannot be seen',
       const yaml = toYaml({ a: text, [text]: 1 });
       expect(yaml).toBe(sanitizeText(yaml));
     }),
-    { numRuns: 1000, examples: [['a\u009b31mRED\u202eevil'], ['\u001b[2J'], ['\u200b'], ['\u{e0041}']] },
+    { numRuns: propertyRuns(1000), examples: [['a\u009b31mRED\u202eevil'], ['\u001b[2J'], ['\u200b'], ['\u{e0041}']] },
   );
 });
 
@@ -93,7 +94,7 @@ test('blanks stay, wherever they are', () => {
       const value = where === 'top' ? text : where === 'item' ? [[text]] : { a: { b: text } };
       expect(parseLocated(toYaml(value), 'x').content).toEqual(value);
     }),
-    { numRuns: 1000, examples: [[' \n', 'top']] },
+    { numRuns: propertyRuns(1000), examples: [[' \n', 'top']] },
   );
 });
 
@@ -103,6 +104,6 @@ test('YAML round-trips with exact numbers', () => {
       const value: JsonValue = parseLossless(text);
       expect(JSON.stringify(parseLocated(toYaml(value), 'x').content)).toBe(JSON.stringify(value));
     }),
-    { numRuns: 1000 },
+    { numRuns: propertyRuns(1000) },
   );
 });

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { propertyRuns } from '../../../../test/fixtures/seed.ts';
 import { splitPositions } from './chunks.fixture.ts';
 import { bodyValue, EVENTS, LIMIT, RecordedExchanges } from './exchange.fixture.ts';
 
@@ -32,7 +33,7 @@ describe('an event stream', () => {
           ],
         });
       }),
-      { numRuns: 300 },
+      { numRuns: propertyRuns(300) },
     );
   });
 

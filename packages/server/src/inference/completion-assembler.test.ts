@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { propertyRuns } from '../../../../test/fixtures/seed.ts';
 import { CompletionAssembler } from './completion-assembler.ts';
 
 function assembled(...chunks: readonly (object | string)[]): object {
@@ -92,7 +93,7 @@ test('assembles any completion from its chunks, however the choices are interlea
         })),
       });
     }),
-    { numRuns: 200 },
+    { numRuns: propertyRuns(200) },
   );
 });
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { propertyRuns } from '../../../../test/fixtures/seed.ts';
 import { deliverChunks, splitPositions } from './chunks.fixture.ts';
 import { JsonScanner } from './json-scanner.ts';
 
@@ -55,7 +56,7 @@ test('changed JSON is valid exactly if JSON.parse accepts it', () => {
         expect(scan(changed, positions).isComplete, changed).toBe(isJson(changed));
       },
     ),
-    { numRuns: 5_000 },
+    { numRuns: propertyRuns(5_000) },
   );
 });
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { propertyRuns } from '../../../../test/fixtures/seed.ts';
 import {
   bodyValue,
   COMPLETION_REQUEST,
@@ -229,6 +230,6 @@ test('calls in any order do not throw and record an exchange at most once', () =
       expect(store.list()).toHaveLength(isRecorded ? 1 : 0);
       expect(log).toEqual([]);
     }),
-    { numRuns: 500 },
+    { numRuns: propertyRuns(500) },
   );
 });

@@ -237,8 +237,8 @@ describe('a file of a version without a limit of bytes', () => {
     await writeFile(join(folder, NAME), content);
     const script = `
       import { readFileSync } from 'node:fs';
-      import { readRevisions } from ${JSON.stringify(import.meta.resolve('./revision-store.ts'))};
-      console.log(readRevisions('f', readFileSync(${JSON.stringify(join(folder, NAME))})).list.length);`;
+      import { parseRevisions } from ${JSON.stringify(import.meta.resolve('./revision-store.ts'))};
+      console.log(parseRevisions('f', readFileSync(${JSON.stringify(join(folder, NAME))})).list.length);`;
     const flags = ['--max-old-space-size=200', '--input-type=module', '--eval', script];
     expect((await promisify(execFile)(process.execPath, flags)).stdout).toBe('16\n');
   });

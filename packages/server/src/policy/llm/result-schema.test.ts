@@ -66,7 +66,8 @@ describe('a text', () => {
     const errors = (await validate(JSON.stringify(text)))?.split('; ') ?? [];
     expect(errors).toHaveLength(10);
     for (const error of errors) {
-      expect(error).toHaveLength(300);
+      // A surrogate pair is not split.
+      expect([299, 300]).toContain(error.length);
       expect(error.isWellFormed()).toBe(true);
     }
   });
@@ -143,7 +144,7 @@ describe('rejects', () => {
     [
       'a keyword with a wrong value',
       { required: 'a' },
-      /^the schema is no JSON Schema \(.*\): \/required must be array$/,
+      /^the schema is not a valid JSON Schema \(.*\): \/required must be array$/,
     ],
     ['an invalid regular expression', { pattern: '(' }, /^the schema .*(regular expression|format "regex")/i],
     ['an unknown draft', { $schema: 'https://example.com/own' }, /unsupported "\$schema" \(https:\/\/example.com/],
@@ -155,17 +156,17 @@ describe('rejects', () => {
     [
       'a circular reference',
       { $ref: '#' },
-      /^the schema comes to no end when it judges a value: let no \$ref lead back/,
+      /^the schema has a circular reference: a \$ref must not lead back to itself/,
     ],
     [
       'a circular reference for strings only',
       { if: { type: 'string' }, else: true, ...Object.fromEntries([['then', { $ref: '#' }]]) },
-      /no end/,
+      /circular reference/,
     ],
     [
       'a reference to a dynamic anchor of a subschema',
       { $dynamicRef: '#node', $defs: { n: { $dynamicAnchor: 'node', type: 'object' } } },
-      /no end .* write \$ref with the place of a definition/,
+      /circular reference: .* use \$ref with a path/,
     ],
   ])('%s', async (_what, schema, message) => {
     const refusal = shared.compile(schema);
@@ -184,7 +185,7 @@ describe('rejects', () => {
     [{ $schema: 'https://json-schema.org/draft/2019-09/schema', $recursiveRef: 'https://example.com/other.json' }],
     [{ $ref: 'http://[' }],
   ])('a remote reference: %j', async (schema) => {
-    await expect(shared.compile(schema)).rejects.toThrow(/^the schema refers to another document \(/);
+    await expect(shared.compile(schema)).rejects.toThrow(/^the schema has a remote reference \(/);
   });
 });
 
@@ -234,7 +235,7 @@ describe('references', () => {
       shared.compile({ $id, type: 'string' }),
     ]);
     expect(await Promise.all([one.validate('1'), other.validate('1')])).toEqual([undefined, '/ must be string']);
-    await expect(shared.compile({ $ref: $id })).rejects.toThrow(/another document/);
+    await expect(shared.compile({ $ref: $id })).rejects.toThrow(/remote reference/);
   });
 });
 

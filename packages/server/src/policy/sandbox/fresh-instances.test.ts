@@ -1,34 +1,20 @@
 import { describe, expect, it } from 'vitest';
 import { actionTests } from './fixtures/action-tests.ts';
+import { forgetful } from './fixtures/forgetful.ts';
 import { coreAction } from './fixtures/hostile/core-action.ts';
 import { curious } from './fixtures/hostile/state.ts';
 import { quickjsComponent } from './fixtures/quickjs-component.ts';
-import { starlingmonkeyComponent } from './fixtures/starlingmonkey-component.ts';
 
 const { compiler, end, reason, withRunLimit } = actionTests();
 
-/** Keeps what it is told in all that outlives a call of a module, and says what it was told before. */
-const forgetful = `
-import { block } from 'service:evaluator/response';
-let told = 'nothing';
-export function evaluate(ctx) {
-  block([told, globalThis.told, Object.prototype.told].join());
-  told = ctx.llmResult;
-  globalThis.told = ctx.llmResult;
-  Object.prototype.told = ctx.llmResult;
-}
-`;
-
 describe('an invocation', () => {
-  it.each([
-    ['quickjs', () => quickjsComponent(forgetful, 'default')],
-    ['quickjs, small', () => quickjsComponent(forgetful, 'small')],
-    ['starlingmonkey', () => starlingmonkeyComponent(forgetful, 'default')],
-    ['starlingmonkey, minimal', () => starlingmonkeyComponent(forgetful, 'minimal')],
-  ])('knows nothing of the one before it: %s', async (_name, file) => {
-    const action = await compiler.compile(await file());
-    for (let time = 0; time < 3; time++) expect(await reason(action, 'a secret')).toBe('nothing,,');
-  });
+  it.each([['quickjs, small', () => quickjsComponent(forgetful, 'small')]])(
+    'knows nothing of the one before it: %s',
+    async (_name, file) => {
+      const action = await compiler.compile(await file());
+      for (let time = 0; time < 3; time++) expect(await reason(action, 'a secret')).toBe('nothing,,');
+    },
+  );
 
   it.each(curious)('finds nothing with $name, however often', async ({ file, outcomes }) => {
     const action = await compiler.compile(await file());

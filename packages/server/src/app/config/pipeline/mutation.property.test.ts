@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Document, isScalar, type Pair, parse, parseDocument, visit, type YAMLMap } from 'yaml';
+import { propertyRuns } from '../../../../../../test/fixtures/seed.ts';
 import { formatPosition } from '../yaml-document.ts';
 import { checkMutant } from './check-mutant.fixture.ts';
 import { comparablePipeline } from './comparable.fixture.ts';
@@ -13,7 +14,7 @@ import { treeMutants } from './tree-mutants.fixture.ts';
 // independent implementation of the contract checks. The campaign `pipeline` does the same with many more mutants, and
 // starts the service.
 
-const RUNS = { numRuns: 150 };
+const RUNS = { numRuns: propertyRuns(150) };
 const name = 'p';
 
 /** Parsed pipeline without positions; undefined if the text is properly rejected. */
@@ -221,7 +222,7 @@ describe('a mutated pipeline file', () => {
         count('values', verdict.kind);
         expect(verdict).not.toHaveProperty('why');
       }),
-      { numRuns: 300 },
+      { numRuns: propertyRuns(300) },
     );
     // Fails if the mutants are all valid or all invalid.
     expect(Math.min(counts['values accepted'] ?? 0, counts['values rejected'] ?? 0)).toBeGreaterThan(0);
@@ -234,7 +235,7 @@ describe('a mutated pipeline file', () => {
         count('text', verdict.kind);
         expect(verdict).not.toHaveProperty('why');
       }),
-      { numRuns: 300 },
+      { numRuns: propertyRuns(300) },
     );
     expect(Math.min(counts['text accepted'] ?? 0, counts['text rejected'] ?? 0)).toBeGreaterThan(0);
   });

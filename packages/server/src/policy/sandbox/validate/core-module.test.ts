@@ -1,7 +1,8 @@
 import { print } from '@bytecodealliance/jco-transpile/wasm-tools';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { toolchainNames, toolchains } from '../fixtures/ordinary-actions.ts';
+import { propertyRuns } from '../../../../../../test/fixtures/seed.ts';
+import { fastToolchains, toolchains } from '../fixtures/ordinary-actions.ts';
 import { assembled } from '../fixtures/wat-component.ts';
 import { tools } from './component-tools.fixture.ts';
 import { boundMemories } from './core-module.ts';
@@ -109,11 +110,11 @@ describe('modules', () => {
         expect(modules.reduce((sum, { pages }) => sum + pages, 0)).toBeLessThanOrEqual(1024);
         expect(elements).toBeLessThanOrEqual(400_000);
       }),
-      { numRuns: 50 },
+      { numRuns: propertyRuns(50) },
     );
   });
 
-  it.each(toolchainNames)('of %s are valid', { timeout: 120_000 }, async (name) => {
+  it.each(fastToolchains)('of %s are valid', { timeout: 120_000 }, async (name) => {
     const files = tools.generate(await toolchains[name]());
     const modules = files.filter(([file]) => file.endsWith('.wasm')).map(([, bytes]) => bytes);
     const all = boundMemories(modules);

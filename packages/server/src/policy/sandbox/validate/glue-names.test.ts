@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { propertyRuns } from '../../../../../../test/fixtures/seed.ts';
 import { assembled } from '../fixtures/wat-component.ts';
 import { allowedCharacters, checkedExport, checkedName, walkComponent } from './component.ts';
 import { glueOf, parsed } from './component-tools.fixture.ts';
@@ -66,7 +67,7 @@ describe('allowed names', () => {
         parsed(glue);
         expect(skeleton(glue)).toBe(plain);
       }),
-      { numRuns: 200 },
+      { numRuns: propertyRuns(200) },
     );
   });
 
@@ -78,7 +79,7 @@ describe('allowed names', () => {
         parsed(glue);
         expect(glue).toMatch(/^ *[\w$]+ = exports1\['zq\/[^'\n]*'\];$/m);
       }),
-      { numRuns: 50 },
+      { numRuns: propertyRuns(50) },
     );
   });
 

@@ -3,6 +3,7 @@ import { members } from '@sluice/protocol/json/scan';
 import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { propertyRuns } from '../../../../../../test/fixtures/seed.ts';
 import { type TraceContext, traceParent } from '../../../telemetry/tracing/trace-context.ts';
 import { addModernMetadata, MODERN_META, RETRY_PARAMS, removeModernMetadata } from '../era-translation/messages.ts';
 import { requestEdits, traceEdits, withTrace } from './request-rewrite.ts';
@@ -113,7 +114,7 @@ describe('the trace context of a call', () => {
         });
         expect(metadata).toEqual([...said(trace), ...ours]);
       }),
-      { numRuns: 500 },
+      { numRuns: propertyRuns(500) },
     );
   });
 
@@ -137,7 +138,7 @@ describe('the trace context of a call', () => {
         expect(without(metadata, MODERN_META)).toEqual([...said(trace), ...kept(message, removed)]);
         expect(new Set(metadata.slice(0, 3).map(([name]) => name))).toEqual(new Set(MODERN_META.slice(0, 3)));
       }),
-      { numRuns: 500 },
+      { numRuns: propertyRuns(500) },
     );
   });
 

@@ -1,0 +1,42 @@
+import { expect, it } from 'vitest';
+import { actionTests } from './fixtures/action-tests.ts';
+import { forgetful } from './fixtures/forgetful.ts';
+import { testOrdinaryActions } from './fixtures/ordinary-action-tests.ts';
+import { slowToolchains, toolchains } from './fixtures/ordinary-actions.ts';
+import { quickjsComponent } from './fixtures/quickjs-component.ts';
+import { starlingmonkeyComponent } from './fixtures/starlingmonkey-component.ts';
+import { walkComponent } from './validate/component.ts';
+import { validate, tools } from './validate/component-tools.fixture.ts';
+import { boundMemories } from './validate/core-module.ts';
+
+const parts = actionTests();
+const { compiler, reason } = parts;
+
+testOrdinaryActions(parts, slowToolchains);
+
+it.each([
+  ['quickjs', () => quickjsComponent(forgetful, 'default')],
+  ['starlingmonkey', () => starlingmonkeyComponent(forgetful, 'default')],
+  ['starlingmonkey, minimal', () => starlingmonkeyComponent(forgetful, 'minimal')],
+])('an invocation knows nothing of the one before it: %s', async (_name, file) => {
+  const action = await compiler.compile(await file());
+  for (let time = 0; time < 3; time++) expect(await reason(action, 'a secret')).toBe('nothing,,');
+});
+
+it.each(slowToolchains)('components of %s pass', async (name) => {
+  const bytes = await toolchains[name]();
+  validate(bytes);
+  const { coreModules, memoryPages } = walkComponent(bytes);
+  expect(coreModules).toBeGreaterThan(0);
+  expect(memoryPages).toBeGreaterThan(0);
+});
+
+it.each(slowToolchains)('modules of %s with bound memories are valid', async (name) => {
+  const files = tools.generate(await toolchains[name]());
+  const modules = files.filter(([file]) => file.endsWith('.wasm')).map(([, bytes]) => bytes);
+  const all = boundMemories(modules);
+  for (const { bytes } of all) expect(WebAssembly.validate(bytes)).toBe(true);
+  const pages = all.reduce((sum, module) => sum + module.pages, 0);
+  expect(pages).toBeGreaterThan(0);
+  expect(pages).toBeLessThanOrEqual(1024);
+});
