@@ -9,7 +9,7 @@ import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
-// Requests that nobody waits for any more while they are judged (mcp 1 and 4).
+// Requests that are canceled during their evaluation (mcp 1 and 4).
 
 let evaluated: EvaluatedService;
 let upstream: RawUpstream;
@@ -36,7 +36,7 @@ beforeAll(async () => {
   };
 }, 120_000);
 
-/** The next question to the LLM: it is not answered before the test says so. */
+/** The next LLM call, which the test completes. */
 function heldQuestion() {
   const asked = Promise.withResolvers<AskedCompletion>();
   const answer = Promise.withResolvers<void>();
@@ -54,7 +54,7 @@ const modernCall = () => {
 };
 const cancellation = (id: string) => notification('cancelled', `{"requestId":${id}}`);
 
-/** Notes what there is, to tell what comes of a test. */
+/** Records the current state, from which a test counts. */
 async function sinceNow() {
   const calls = upstream.count('tools/call');
   const lines = evaluated.lines().length;
@@ -74,21 +74,21 @@ async function counts() {
   return { decided, failedCalls: llm?.calls_failure ?? 0, runs: wasm?.executions ?? 0 };
 }
 
-/** A line per request that came to its end without its client. */
+/** Log line of a canceled evaluation. */
 const departures = () =>
   evaluated.service.log
     .map(parseObject)
     .filter(({ client_left, mcp_method }) => client_left && mcp_method === 'tools/call');
 
-const CANCELLED = { level: 'info', msg: 'evaluator not waited for', evaluator: 'gate', decision: 'cancelled' };
+const CANCELED = { level: 'info', msg: 'evaluation canceled', evaluator: 'gate', decision: 'cancelled' };
 
 describe.each(['continue', 'block'] as const)(
-  'a call that is taken back while it is judged, on_error %s',
+  'a call that is canceled during its evaluation, on_error %s',
   (on_error) => {
     const judging = () =>
       evaluated.apply(evaluator('gate', { on_error }), evaluator('next', { on_error, connection: 'keyless' }));
 
-    it('by a cancellation of its legacy client is not carried out, and has no answer', async () => {
+    it('by a cancellation of its legacy client is not forwarded, and has no response', async () => {
       await judging();
       const client = await legacy();
       const told = await sinceNow();
@@ -96,19 +96,19 @@ describe.each(['continue', 'block'] as const)(
       const reading = client.call('"c"');
       const { left } = await question.asked;
       expect(await client.post(cancellation('"c"'))).toMatchObject({ status: 202, text: '' });
-      // Neither of these waits for the LLM, which is still silent.
+      // Neither waits for the LLM, which has not responded.
       expect([await reading.over, (await reading.head).statusCode, reading.text]).toEqual([true, 200, '']);
       await left;
-      await expect.poll(() => told.lines()).toMatchObject([{ ...CANCELLED, reason: 'the client cancelled the call' }]);
+      await expect.poll(() => told.lines()).toMatchObject([{ ...CANCELED, reason: 'the client cancelled the call' }]);
       expect([told.calls(), told.questions(), await counts()]).toEqual([0, 1, told.counted]);
-      // The session goes on, and the id can be used again.
+      // The session continues, and the id can be reused.
       question.answer();
       const again = client.call('"c"');
       await again.matching(/done/);
       expect(told.calls()).toBe(1);
     });
 
-    it('by its modern client’s leaving is not carried out', async () => {
+    it('by its modern client, which disconnects, is not forwarded', async () => {
       await judging();
       const told = await sinceNow();
       const question = heldQuestion();
@@ -116,7 +116,7 @@ describe.each(['continue', 'block'] as const)(
       const { left } = await question.asked;
       reading.leave();
       await left;
-      await expect.poll(() => told.lines()).toMatchObject([{ ...CANCELLED, reason: 'the client has left' }]);
+      await expect.poll(() => told.lines()).toMatchObject([{ ...CANCELED, reason: 'the client has left' }]);
       expect([told.questions(), await counts()]).toEqual([1, told.counted]);
       question.answer();
       await modernCall().matching(/done/);
@@ -125,7 +125,7 @@ describe.each(['continue', 'block'] as const)(
   },
 );
 
-test('a client that reads no event streams is told that its cancelled call was accepted, and no more', async () => {
+test('a client that accepts no event stream receives 202 for its canceled call', async () => {
   await evaluated.apply(evaluator('gate'));
   const client = await legacy();
   const told = await sinceNow();
@@ -137,7 +137,7 @@ test('a client that reads no event streams is told that its cancelled call was a
   expect(told.calls()).toBe(0);
 });
 
-test('a cancellation ends its own session’s request of this very id and no other', async () => {
+test('a cancellation applies to the request with this id of its own session only', async () => {
   await evaluated.apply(evaluator('gate'));
   const [client, other] = await Promise.all([legacy(), legacy()]);
   const told = await sinceNow();
@@ -151,7 +151,7 @@ test('a cancellation ends its own session’s request of this very id and no oth
   expect(told.calls()).toBe(1);
 });
 
-test('a request of a batch is cancelled alone', async () => {
+test('a request of a batch is canceled by itself', async () => {
   await evaluated.apply(evaluator('gate'));
   const client = await legacy('2025-03-26');
   const told = await sinceNow();
@@ -163,7 +163,7 @@ test('a request of a batch is cancelled alone', async () => {
   expect([status, text.match(/"id":"\w"/g), told.calls()]).toEqual([200, ['"id":"p"'], 0]);
 });
 
-test('a legacy client that leaves has not cancelled: its call is judged to the end and carried out', async () => {
+test('a legacy client that disconnects has not canceled: its call is evaluated and forwarded', async () => {
   await evaluated.apply(evaluator('gate'));
   const client = await legacy();
   const told = await sinceNow();
@@ -176,7 +176,7 @@ test('a legacy client that leaves has not cancelled: its call is judged to the e
   await expect.poll(() => departures().length).toBe(left + 1);
   expect(told.calls()).toBe(0);
   question.answer();
-  // Its whole answer is taken from the upstream, though there is nobody to hand it to.
+  // The whole response is read from the upstream, although there is no client.
   await expect
     .poll(async () => (await eventsAt(evaluated.service, url)).slice(events))
     .toMatchObject([{ eventType: 'STARTED' }, { eventType: 'COMPLETED', isError: false }]);
@@ -184,7 +184,7 @@ test('a legacy client that leaves has not cancelled: its call is judged to the e
   await client.call('"d"').matching(/done/);
 });
 
-test('a legacy client that has left can still cancel', async () => {
+test('a legacy client that has disconnected can still cancel', async () => {
   await evaluated.apply(evaluator('gate'));
   const client = await legacy();
   const told = await sinceNow();
@@ -196,7 +196,7 @@ test('a legacy client that has left can still cancel', async () => {
   await expect.poll(() => departures().length).toBe(left + 1);
   await client.post(cancellation('"c"'));
   await asked.left;
-  await expect.poll(() => told.lines()).toMatchObject([CANCELLED]);
+  await expect.poll(() => told.lines()).toMatchObject([CANCELED]);
   question.answer();
   await client.call('"d"').matching(/done/);
   expect(told.calls()).toBe(1);

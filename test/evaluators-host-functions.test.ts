@@ -14,7 +14,7 @@ import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
-// What the service answers actions, and what it does for them (decisions 2.11, "Host function").
+// Host functions of actions (decisions 2.11, "Host function").
 
 let evaluated: EvaluatedService;
 let upstream: RawUpstream;
@@ -39,7 +39,7 @@ beforeAll(async () => {
   await tool('far', 'ops');
   await service.register('forwards', { name: 'crm', address: upstream.url, namespace: 'crm' });
   await tool('same');
-  // The forward has registered that name first: this one is shadowed, and seen by nobody.
+  // Shadowed: the forward has registered that name first.
   await service.manage('POST', '/forwards', { name: 'late', address: `${upstream.url}?late`, namespace: 'crm' });
   await tool('far', 'later');
   return async () => {
@@ -54,14 +54,14 @@ beforeEach(() => {
 });
 const lines = () => evaluated.service.log.slice(before).map(parseObject);
 
-/** Asks for something in a namespace, as an evaluator judges it whose action is told this. */
-async function judged(says: string, namespace = 'crm', headers = {}, schema?: unknown): Promise<RawAnswer> {
+/** Sends a request in a namespace with an evaluator whose action executes this command. */
+async function evaluate(says: string, namespace = 'crm', headers = {}, schema?: unknown): Promise<RawAnswer> {
   await evaluated.apply(evaluator('gate', { method: 'vendor/asked', says, ...(schema !== undefined && { schema }) }));
   return modernClient(evaluated.service.url(namespace)).call('vendor/asked', '{}', headers);
 }
-/** What the action blocked with. */
-async function told(...args: Parameters<typeof judged>): Promise<unknown> {
-  const { code, message } = parseObject(errorOf(await judged(...args)));
+/** Returns the reason with which the action blocked. */
+async function told(...args: Parameters<typeof evaluate>): Promise<unknown> {
+  const { code, message } = parseObject(errorOf(await evaluate(...args)));
   expect(code).toBe(-32001);
   return message;
 }
@@ -69,12 +69,12 @@ const namesIn = (answer: RawAnswer) => {
   const { tools } = parseObject(resultOf(answer));
   return Array.isArray(tools) ? tools.map((tool) => parseObject(tool).name) : answer.text;
 };
-/** The names of the tools of a namespace, as any client sees them. */
+/** Returns the tool names of a namespace, as listed to clients. */
 const listed = async (namespace: string) =>
   namesIn(await modernClient(evaluated.service.url(namespace)).call('tools/list'));
 
 describe('tools', () => {
-  it('are listed of all namespaces, in order of registration, without shadowed ones', async () => {
+  it('are listed for all namespaces, in order of registration, without shadowed ones', async () => {
     expect(await told('tools')).toBe(
       [
         'same/same of ops/made:same/made/ops',
@@ -87,7 +87,7 @@ describe('tools', () => {
     );
   });
 
-  it('are listed of one namespace', async () => {
+  it('are listed for one namespace', async () => {
     expect(await told('tools:ops')).toBe('same/same of ops/made:same/made/ops far/far of ops/made:far/made/ops');
     expect(await told('tools:nowhere')).toBe('');
   });
@@ -110,15 +110,15 @@ describe('tools', () => {
     },
   );
 
-  it('that there are not are none', async () => {
+  it('that do not exist are not found', async () => {
     expect(await told('tool:nobody has this')).toBe('none');
     expect(await told('tool:')).toBe('none');
   });
 });
 
 describe('a copy of a tool', () => {
-  it('is there for all clients afterwards, beside the one that it was made from', async () => {
-    await judged('copy:search>team-a');
+  it('is visible to all clients afterwards, in addition to the original', async () => {
+    await evaluate('copy:search>team-a');
     expect([await listed('team-a'), await listed('crm')]).toEqual([['search'], ['search', 'same']]);
     const { text } = await modernClient(evaluated.service.url('team-a')).call('tools/call', '{"name":"search"}');
     expect(text).toContain('done');
@@ -127,12 +127,12 @@ describe('a copy of a tool', () => {
     );
   });
 
-  it('is seen inside its own run at once', async () => {
+  it('is visible in its own run at once', async () => {
     expect(await told('copy:far>team-b+tools:team-b')).toBe('far/far of ops/made:far/made/team-b');
     expect(await told('copy:search>team-c+tool:search', 'later')).toContain('search/d/');
   });
 
-  it('is made before the request that was judged is carried out', async () => {
+  it('is made before the evaluated request is forwarded', async () => {
     await evaluated.service.register('namespaces', { name: 'assembled' });
     for (const client of [modernClient, legacyClient]) {
       const { call } = await client(evaluated.service.url('assembled'));
@@ -145,7 +145,7 @@ describe('a copy of a tool', () => {
     }
   });
 
-  it('is made before that where it has to be written to disk first, and lasts', async () => {
+  it('is durable before the request is forwarded', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'sluice-copies-'));
     const env = { SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: folder };
     const own = await startEvaluatedService(env);
@@ -167,7 +167,7 @@ describe('a copy of a tool', () => {
     }
   }, 60_000);
 
-  it('is in the list that the client gets who asked for it', async () => {
+  it('is in the list of the client whose request made it', async () => {
     for (const [namespace, client] of [
       ['listed-a', modernClient],
       ['listed-b', legacyClient],
@@ -185,7 +185,7 @@ describe('a copy of a tool', () => {
     }
   });
 
-  it('is seen by the evaluators that follow', async () => {
+  it('is visible to the following evaluators', async () => {
     await evaluated.apply(
       evaluator('copying', { method: 'vendor/asked', says: 'copy:far>team-d' }),
       evaluator('reading', { method: 'vendor/asked', says: 'tools:team-d' }),
@@ -194,14 +194,14 @@ describe('a copy of a tool', () => {
     expect(errorOf(answer)).toMatchObject({ message: 'far/far of ops/made:far/made/team-d' });
   });
 
-  it('is not made where the run did not end well', async () => {
-    await judged('copy:search>team-e+trap');
+  it('is not made if the run fails', async () => {
+    await evaluate('copy:search>team-e+trap');
     expect(lines()).toContainEqual(expect.objectContaining({ msg: 'evaluator failed' }));
     expect((await modernClient(evaluated.service.url('team-e')).call('tools/list')).status).toBe(404);
   });
 
-  it('is made where the action then refuses: the run has ended well', async () => {
-    await judged('copy:search>team-f+block:no');
+  it('is made if the action then blocks: the run was successful', async () => {
+    await evaluate('copy:search>team-f+block:no');
     expect(await listed('team-f')).toEqual(['search']);
   });
 
@@ -211,25 +211,25 @@ describe('a copy of a tool', () => {
     ['nobody has this>team-g', 'false'],
     ['search>team-g', 'true'],
     ['search>crm', 'true'],
-  ])('says whether there was something to be copied, and where to: %s', async (what, expected) => {
-    await judged(`copy:${what}`);
+  ])('returns whether the tool and namespace are valid: %s', async (what, expected) => {
+    await evaluate(`copy:${what}`);
     const request = () => lines().find(({ target }) => target === 'service::mcp::access');
     await expect.poll(request).toMatchObject({ metadata: { copied: expected } });
   });
 
-  it('leaves a tool alone that has the name already, and that is told', async () => {
-    await judged('copy:same>ops');
+  it('does not replace an existing tool, which is logged', async () => {
+    await evaluate('copy:same>ops');
     expect(await told('tools:ops')).toContain('same/same of ops/made:same/made/ops');
-    const kept = lines().filter(({ msg }) => String(msg).startsWith('tools were not copied'));
-    expect(kept).toMatchObject([
+    const notCopied = lines().filter(({ msg }) => String(msg).startsWith('tools not copied'));
+    expect(notCopied).toMatchObject([
       { level: 'info', evaluator: 'gate', namespace: 'crm', target_namespace: 'ops', tools: ['same'] },
     ]);
   });
 
-  it('goes when its forward goes', async () => {
+  it('is deleted with its forward', async () => {
     const own = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('passing')) } });
     await evaluated.service.register('forwards', { name: 'passing', address: own.url, namespace: 'crm' });
-    await judged('copy:passing>team-h');
+    await evaluate('copy:passing>team-h');
     expect(await listed('team-h')).toEqual(['passing']);
     expect((await evaluated.service.manage('DELETE', '/forwards/passing')).status).toBe(200);
     expect(await listed('team-h')).toEqual([]);
@@ -259,8 +259,8 @@ describe('the history', () => {
 });
 
 describe('the validation', () => {
-  it('of a text is by the schema of the evaluator', async () => {
-    // What the LLM says has to be a command: it fits no schema, and is passed on all the same.
+  it('of a text uses the schema of the evaluator', async () => {
+    // The LLM result is a command: it is invalid, and passed to the action all the same.
     const schema = { type: 'object', required: ['a', 'b'] };
     expect(await told('verify:{"a":1,"b":2}', 'crm', {}, schema)).toBe('ok {"a":1,"b":2}');
     expect(await told('verify:```\n{"a":1,"b":2}\n```', 'crm', {}, schema)).toBe('ok ```\n{"a":1,"b":2}\n```');
@@ -268,14 +268,14 @@ describe('the validation', () => {
     expect(await told('verify:no JSON', 'crm', {}, schema)).toMatch(/^err ./);
   });
 
-  it('without a schema approves of everything', async () => {
+  it('without a schema accepts every text', async () => {
     expect(await told('verify:no JSON')).toBe('ok no JSON');
   });
 });
 
-describe('lines of the log', () => {
-  it('carry the name of the evaluator, and their level', async () => {
-    await judged('log:grüß "dich"\n');
+describe('log lines', () => {
+  it('have the name of the evaluator, and their level', async () => {
+    await evaluate('log:grüß "dich"\n');
     const logged = lines().filter(({ from }) => from === 'action');
     expect(logged.map(({ level, target, msg, evaluator: name }) => [level, target, msg, name])).toEqual(
       ['info', 'warn', 'error'].map((level) => [level, 'service::evaluator', 'grüß "dich"\n', 'gate']),
@@ -286,27 +286,27 @@ describe('lines of the log', () => {
     ['x'.repeat(4096), 4096],
     ['x'.repeat(4097), 4096],
     [`x${'😀'.repeat(2000)}`, 1 + 4 * 1023],
-  ])('are cut at 4096 bytes, between two characters', async (text, bytes) => {
-    await judged(`log:${text}`);
+  ])('are truncated to 4096 bytes, between two characters', async (text, bytes) => {
+    await evaluate(`log:${text}`);
     const [logged, ...others] = lines().filter(({ from }) => from === 'action');
     expect(others).toHaveLength(2);
     const message = String(logged?.msg);
     expect([Buffer.byteLength(message), text.startsWith(message)]).toEqual([bytes, true]);
   });
 
-  it('come before the line of the decision, and stay when the action traps', async () => {
-    await judged('log:a');
+  it('are written before the decision, and also if the action traps', async () => {
+    await evaluate('log:a');
     expect(
       lines()
         .filter(({ from, msg }) => from === 'action' || msg === 'evaluator decided')
         .map(({ msg }) => msg),
     ).toEqual(['a', 'a', 'a', 'evaluator decided']);
-    await judged('log:b+trap');
+    await evaluate('log:b+trap');
     expect(lines().filter(({ msg }) => msg === 'b')).toHaveLength(3);
   });
 });
 
-test('an action sees the registry of one moment, and the next one that of another', async () => {
+test('an action sees a snapshot of the registry, and the next one a new snapshot', async () => {
   expect(await told('tools:moment')).toBe('');
   const tool = { name: 'new', description: 'd', uri: 'made:new', toolType: 'made', input_schema: { type: 'object' } };
   await evaluated.service.register('tools', { ...tool, namespace: 'moment' });

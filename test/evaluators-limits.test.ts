@@ -7,7 +7,7 @@ import {
 } from './fixtures/evaluated/evaluated-service.ts';
 import { legacyClient } from './fixtures/raw-client.ts';
 
-// Nobody gets by an evaluator by being too large for it (docs/evaluators.md).
+// Requests that are too large for an evaluator do not bypass it (docs/evaluators.md).
 
 let evaluated: EvaluatedService;
 beforeAll(async () => {
@@ -15,15 +15,15 @@ beforeAll(async () => {
   return () => evaluated.close();
 }, 120_000);
 
-describe('a request that cannot be judged', () => {
-  it.each(['continue', 'block'] as const)('is refused before the LLM is asked, with on_error %s', async (onError) => {
+describe('a request that cannot be evaluated', () => {
+  it.each(['continue', 'block'] as const)('is rejected before the LLM call, with on_error %s', async (onError) => {
     await evaluated.apply(evaluator('gate', { says: 'pass', on_error: onError }));
     const client = await legacyClient(evaluated.service.url());
     const asked = evaluated.llm.asked.length;
     const many = Array.from({ length: 1001 }, (_, at) => `"n${at}":1`).join(',');
     for (const [pairs, message] of [
-      [many, 'too many arguments: a request that evaluators judge has at most 1000'],
-      ['"a":"good","b":1,"\\u0061":"bad"', 'argument "a" is there twice: leave one out'],
+      [many, 'too many arguments: evaluated requests may have at most 1000'],
+      ['"a":"good","b":1,"\\u0061":"bad"', 'duplicate argument "a"'],
     ] as const) {
       const answer = await client.call('tools/call', `{"name":"none","arguments":{${pairs}}}`);
       expect(errorOf(answer)).toEqual({ code: -32602, message });

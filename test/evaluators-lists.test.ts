@@ -11,9 +11,9 @@ import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 import { connect } from './fixtures/sdk-client.ts';
 
-// Lists of tools that an action has chosen (decisions 4.9, "FilterTools").
+// Tool lists that an action filters (decisions 4.9, "FilterTools").
 
-/** Spelled as nobody else would, so that it can be seen that nobody spells them anew. */
+/** In an unusual format, which shows that they are not serialized again. */
 const TOOLS = [
   '{"inputSchema" : {"type":"object", "properties":{"n":{"minimum":1.50}}},"name":"b","description":"\\u00e9"}',
   '{"name":"a","inputSchema":{"type":"object"},"vendor":{"z":1,"a":123456789012345678901}}',
@@ -21,10 +21,10 @@ const TOOLS = [
   '{"name":"d","inputSchema":{"type":"object"}}',
 ];
 
-/** What the upstream says of how long its lists may be kept, and by whom; and what is said of judged ones (mcp 2). */
-const KEPT = '"ttlMs":60000,"cacheScope":"public"';
-const NOT_KEPT = '"ttlMs":0,"cacheScope":"private"';
-const LIST_END = `"resultType":"complete",${KEPT}}`;
+/** Caching hints of the upstream, and those of evaluated lists (mcp 2). */
+const CACHEABLE = '"ttlMs":60000,"cacheScope":"public"';
+const NOT_CACHEABLE = '"ttlMs":0,"cacheScope":"private"';
+const LIST_END = `"resultType":"complete",${CACHEABLE}}`;
 
 let evaluated: EvaluatedService;
 let upstream: RawUpstream;
@@ -69,27 +69,27 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
   beforeEach(() => {
     asked = evaluated.llm.asked.length;
   });
-  /** The list by evaluators that are told this, one each. */
+  /** Lists with one evaluator per command. */
   async function listed(...says: string[]): Promise<string> {
     await evaluated.apply(...says.map((each, at) => evaluator(`gate-${at}`, { method: 'tools/list', says: each })));
     const answer = await client.call('tools/list');
     expect(answer.status).toBe(200);
     return reply(answer);
   }
-  /** What stands between the brackets of `tools`; the texts of tools have none. */
+  /** Returns the text between the brackets of `tools`; tools contain none. */
   const itemsOf = (list: string) => /"tools":\[(.*?)\]/.exec(list)?.[1];
   const idless = (text: string) => text.replace(/"id":\d+/, '');
-  /** A list as it is where it was judged and nobody chose. */
-  const judged = (list: string) => idless(list).replace(KEPT, NOT_KEPT);
+  /** Returns a list as it is after an evaluation without a filter. */
+  const uncacheable = (list: string) => idless(list).replace(CACHEABLE, NOT_CACHEABLE);
   const namesOf = (list: string) => {
     const { tools } = parseObject(parseObject(list).result);
     return Array.isArray(tools) ? tools.map((tool) => parseObject(tool).name) : undefined;
   };
 
-  it('has all tools where the action does not choose', async () => {
+  it('has all tools without a filter', async () => {
     expect(namesOf(whole)).toEqual(['b', 'a', 'größe', 'd']);
     for (const says of ['pass', 'none', 'warn:x', 'metadata:a=b'])
-      expect(idless(await listed(says))).toBe(judged(whole));
+      expect(idless(await listed(says))).toBe(uncacheable(whole));
   });
 
   it.each(['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'])(
@@ -98,16 +98,16 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
       const ask = async () => idless(reply(await client.call(method)));
       await evaluated.apply();
       const usual = await ask();
-      if (era === 'modern') expect(usual).toContain(KEPT);
-      // Neither elsewhere, nor for another method.
+      if (era === 'modern') expect(usual).toContain(CACHEABLE);
+      // Neither in another namespace, nor for another method.
       await evaluated.apply(evaluator('gate', { method, namespace: 'default' }), evaluator('other'));
       expect(await ask()).toBe(usual);
       await evaluated.apply(evaluator('gate', { method, namespace: 'crm' }));
-      expect(await ask()).toBe(judged(usual));
-      if (era === 'modern') expect(judged(usual)).toContain(NOT_KEPT);
-      // Nor where it could not judge and lets pass.
+      expect(await ask()).toBe(uncacheable(usual));
+      if (era === 'modern') expect(uncacheable(usual)).toContain(NOT_CACHEABLE);
+      // Nor after a failure with on_error continue.
       await evaluated.apply(evaluator('gate', { method, connection: 'nobody' }));
-      expect(await ask()).toBe(judged(usual));
+      expect(await ask()).toBe(uncacheable(usual));
       await evaluated.apply();
       expect(await ask()).toBe(usual);
     },
@@ -121,7 +121,7 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
     ['and none, where none is named', '', []],
     ['and none, where none of the named is there', 'nobody has this', []],
     ['all of them', 'größe,d,a,b', ['b', 'a', 'größe', 'd']],
-  ])('has the chosen tools %s', async (_which, names, expected) => {
+  ])('has the filtered tools %s', async (_which, names, expected) => {
     const list = await listed(`filter:${names}`);
     expect(namesOf(list)).toEqual(expected);
     const texts = itemsOf(whole)?.match(/\{.*?\}(?=,\{|$)/g) ?? [];
@@ -130,7 +130,7 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
     expect(itemsOf(list)).toBe(kept.join(','));
   });
 
-  it('has the members that its era asks for', async () => {
+  it('has the members of its era', async () => {
     const result = resultOf({ status: 200, headers: {}, text: await listed('filter:a') });
     const own = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
     if (era === 'modern') {
@@ -140,21 +140,21 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
     }
   });
 
-  it('asks no evaluator after the one that chose, and no upstream', async () => {
+  it('calls no evaluator after the filter, and no upstream', async () => {
     const seen = upstream.count('tools/list');
     const list = await listed('pass', 'filter:a', 'block:too late', 'filter:b');
     expect([namesOf(list), evaluated.llm.asked.length - asked]).toEqual([['a'], 2]);
     expect(upstream.count('tools/list')).toBe(seen);
   });
 
-  it('is refused where an earlier one refuses, and is whole where the one that chose has trapped', async () => {
+  it('is rejected if an earlier evaluator blocks, and complete if the filtering action traps', async () => {
     expect(errorOf({ status: 200, headers: {}, text: await listed('block:no', 'filter:a') })).toMatchObject({
       message: 'no',
     });
-    expect(idless(await listed('filter:a+trap'))).toBe(judged(whole));
+    expect(idless(await listed('filter:a+trap'))).toBe(uncacheable(whole));
   });
 
-  it('is filtered for the request that was judged, and for no other', async () => {
+  it('is filtered for the evaluated request only', async () => {
     await listed('filter:a');
     await evaluated.apply();
     expect(idless(reply(await client.call('tools/list')))).toBe(idless(whole));
@@ -164,17 +164,17 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
     ['resources/list', '{}'],
     ['prompts/list', '{}'],
     ['tools/call', '{"name":"a"}'],
-  ])('is what tools alone have: a choice of tools for %s is no choice', async (method, params) => {
+  ])('applies to tools only: a filter for %s is ignored', async (method, params) => {
     await evaluated.apply();
     const usual = idless(reply(await client.call(method, params)));
     await evaluated.apply(evaluator('gate', { method, says: 'filter:a' }), evaluator('next', { method, says: 'pass' }));
     const before = evaluated.lines().length;
-    expect(idless(reply(await client.call(method, params)))).toBe(judged(usual));
-    // It counts as a pass, so the next one is asked too.
+    expect(idless(reply(await client.call(method, params)))).toBe(uncacheable(usual));
+    // Counts as a pass, so the next evaluator runs, too.
     expect(evaluated.llm.asked.length - asked).toBe(2);
     const lines = evaluated.lines().slice(before);
     expect(lines).toMatchObject([
-      { level: 'warn', evaluator: 'gate', msg: expect.stringContaining('filters tools') },
+      { level: 'warn', evaluator: 'gate', msg: 'action filter ignored: the request does not list tools' },
       { msg: 'evaluator decided', evaluator: 'gate', decision: 'pass' },
       { msg: 'evaluator decided', evaluator: 'next', decision: 'pass' },
     ]);
@@ -182,7 +182,7 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
 });
 
 describe.each(['legacy', 'modern'] as const)('the official client in the %s era', (era) => {
-  it('hears of each list that is judged otherwise than before, and reads it anew', async () => {
+  it('is notified of each list with different evaluators, and lists again', async () => {
     await evaluated.apply();
     const seen: string[] = [];
     const changed = (kind: string) => ({

@@ -11,7 +11,7 @@ import {
 } from './fixtures/evaluated/evaluated-service.ts';
 import { modernClient, type RawClient } from './fixtures/raw-client.ts';
 
-// What evaluators ask of LLMs, and what becomes of the answers (decisions 4.9, "LLM call", "Failure", "result_schema").
+// LLM calls of evaluators and their results (decisions 4.9, "LLM call", "Failure", "result_schema").
 
 let evaluated: EvaluatedService;
 let client: RawClient;
@@ -23,7 +23,7 @@ beforeAll(async () => {
 
 const echo = (parts: object = {}) => evaluator('gate', { method: 'vendor/asked', action: 'echo', ...parts });
 const ask = () => client.call('vendor/asked', '{"q":"x"}');
-/** What nobody answers, after an evaluator that let it pass. */
+/** Error of an unknown tool, after an evaluator has passed the request. */
 const PASSED = { code: -32601, message: expect.stringContaining('vendor/asked') };
 const FAILED = {
   code: -32603,
@@ -31,8 +31,8 @@ const FAILED = {
   data: { evaluator: 'gate', kind: 'llm_failure' },
 };
 
-describe('a question', () => {
-  test.each(['classify', 'filter', 'augment'] as const)('is one and the same call to %s', async (operation) => {
+describe('an LLM call', () => {
+  test.each(['classify', 'filter', 'augment'] as const)('is the same for %s', async (operation) => {
     await evaluated.apply(echo({ says: 'Judge!', operation }));
     await ask();
     const { method, path, headers, text } = evaluated.llm.asked.at(-1) ?? {};
@@ -45,14 +45,14 @@ describe('a question', () => {
     expect(JSON.parse(text ?? '')).toEqual({ model: MODEL, messages, temperature: 0 });
   });
 
-  test('carries no bearer token where the connection’s key is empty', async () => {
+  test('has no bearer token if the key of the connection is empty', async () => {
     await evaluated.apply(echo({ connection: 'keyless' }));
     await ask();
     expect(evaluated.llm.asked.at(-1)?.headers).not.toHaveProperty('authorization');
     expect(evaluated.llm.asked.at(-1)?.path).toBe('/v1/chat/completions');
   });
 
-  test('carries nothing of the client’s own headers', async () => {
+  test('has no headers of the client', async () => {
     await evaluated.apply(echo());
     await client.call('vendor/asked', '{}', { authorization: 'Bearer of-the-client', cookie: 'a=b' });
     const { headers } = evaluated.llm.asked.at(-1) ?? {};
@@ -60,7 +60,7 @@ describe('a question', () => {
   });
 });
 
-describe('an answer', () => {
+describe('a result', () => {
   test.each(['allow', '{"a": 1}', '```json\n{"a":1}\n```', ' \n ', 'Zoë 😀\u0000', ''])(
     'goes to the action as it is: %j',
     async (content) => {
@@ -100,7 +100,7 @@ const FAILURES: Readonly<Record<string, CompletionScript>> = {
   'a connection that breaks in the body': { stopsIn: 'body', hangsUp: true },
 };
 
-describe.each(['continue', 'block', undefined] as const)('when the LLM fails, and on_error is %s', (on_error) => {
+describe.each(['continue', 'block', undefined] as const)('when the LLM call fails, with on_error %s', (on_error) => {
   const expected = on_error === 'block' ? FAILED : PASSED;
   beforeEach(() => evaluated.apply(echo(on_error && { on_error })));
 
@@ -108,7 +108,7 @@ describe.each(['continue', 'block', undefined] as const)('when the LLM fails, an
     const before = evaluated.llm.asked.length;
     evaluated.llm.script(FAILURES[name] ?? '');
     const answer = await ask();
-    // What nobody answers after it has HTTP 404; refusals of evaluators have 200.
+    // Unknown methods have HTTP 404; rejections of evaluators have 200.
     expect([answer.status, errorOf(answer)]).toEqual([on_error === 'block' ? 200 : 404, expected]);
     expect(evaluated.llm.asked.length - before).toBe(1);
     const line = evaluated.lines().at(-1);
@@ -116,13 +116,13 @@ describe.each(['continue', 'block', undefined] as const)('when the LLM fails, an
     expect(line).toMatchObject({ evaluator: 'gate', on_error: on_error ?? 'continue' });
   });
 
-  it('nobody listens at its address', async () => {
+  it('the connection is refused', async () => {
     await evaluated.apply(echo({ connection: 'nobody', ...(on_error && { on_error }) }));
     expect(errorOf(await ask())).toEqual(expected);
   });
 });
 
-test('an LLM that stays silent for ten seconds has failed', async () => {
+test('an LLM call times out after ten seconds', async () => {
   const next = (method: string) => evaluator('next', { method, action: 'echo', says: 'next' });
   const waiting = evaluator('waiting', { method: 'vendor/waiting', says: 'silent', on_error: 'continue' });
   await evaluated.apply(echo({ on_error: 'block' }), waiting, next('vendor/waiting'));
@@ -130,14 +130,14 @@ test('an LLM that stays silent for ten seconds has failed', async () => {
     system?.content === 'next' ? 'next' : { stopsIn: system?.content === 'silent' ? 'head' : 'body' };
   const startedAt = performance.now();
   const [blocked, continued] = await Promise.all([ask(), client.call('vendor/waiting')]);
-  // Not much earlier; how late is up to the deadline of the test.
+  // Not much earlier; the timeout of the test limits how late.
   expect(performance.now() - startedAt).toBeGreaterThan(9_000);
   expect(errorOf(blocked)).toEqual(FAILED);
   expect(echoOf(continued)).toMatchObject({ llmResult: 'next' });
   evaluated.llm.otherwise = ({ messages: [system] }) => system?.content ?? '';
 });
 
-test('a failure lets the next evaluator judge where on_error is continue', async () => {
+test('a failure with on_error continue runs the next evaluator', async () => {
   await evaluated.apply(
     evaluator('broken', { method: 'vendor/asked', connection: 'nobody', on_error: 'continue' }),
     echo({ says: 'x' }),
@@ -145,7 +145,7 @@ test('a failure lets the next evaluator judge where on_error is continue', async
   expect(echoOf(await ask())).toMatchObject({ llmResult: 'x' });
 });
 
-test('a failure ends the run where on_error is block', async () => {
+test('a failure with on_error block rejects the request', async () => {
   await evaluated.apply(echo({ connection: 'nobody', on_error: 'block' }), {
     ...echo({ says: 'x' }),
     name: 'next',
@@ -157,9 +157,9 @@ test('a failure ends the run where on_error is block', async () => {
 
 describe('with a result_schema', () => {
   const schema = { type: 'object', required: ['verdict'], properties: { verdict: { enum: ['yes', 'no'] } } };
-  const FITS = '{"verdict":"yes"}';
+  const VALID = '{"verdict":"yes"}';
 
-  /** Answers one question with these, which all have to be fetched; what the action was given, and the prompts. */
+  /** Evaluates with these LLM results, all of which must be requested; returns the input of the action and the prompts. */
   async function judged(...answers: ScriptedCompletion[]) {
     const before = evaluated.llm.asked.length;
     const counted = (await evaluated.metrics()).evaluators.gate?.schema;
@@ -183,7 +183,7 @@ describe('with a result_schema', () => {
 
   beforeEach(() => evaluated.apply(echo({ says: 'Judge!', schema, on_error: 'block' })));
 
-  it.each([FITS, ` ${FITS}\n`, `\`\`\`json\n${FITS}\n\`\`\``, `\`\`\`\n{"verdict":"no","more":1}\n\`\`\``])(
+  it.each([VALID, ` ${VALID}\n`, `\`\`\`json\n${VALID}\n\`\`\``, `\`\`\`\n{"verdict":"no","more":1}\n\`\`\``])(
     'what fits is asked for once and goes on raw: %j',
     async (text) => {
       const { answer, counts: gained } = await judged(text);
@@ -192,9 +192,9 @@ describe('with a result_schema', () => {
     },
   );
 
-  it('what does not fit is sent back once with all that helps to correct it', async () => {
-    const { answer, prompts, counts: gained } = await judged('{"verdict":"perhaps"}', `\`\`\`\n${FITS}\n\`\`\``);
-    expect(echoOf(answer).llmResult).toBe(`\`\`\`\n${FITS}\n\`\`\``);
+  it('an invalid result causes one correction with the error, the schema and the result', async () => {
+    const { answer, prompts, counts: gained } = await judged('{"verdict":"perhaps"}', `\`\`\`\n${VALID}\n\`\`\``);
+    expect(echoOf(answer).llmResult).toBe(`\`\`\`\n${VALID}\n\`\`\``);
     expect(gained).toEqual(counts(1, 1, 1, 0));
     const systems = prompts.map(([system]) => system);
     expect(systems).toEqual(Array.from({ length: 2 }, () => ({ role: 'system', content: 'Judge!' })));
@@ -209,16 +209,16 @@ describe('with a result_schema', () => {
 
   it.each([
     ['no JSON', 'I would say yes'],
-    ['prose around it', `Well: ${FITS}`],
-    ['two fences', `\`\`\`\n\`\`\`json\n${FITS}\n\`\`\`\n\`\`\``],
+    ['prose around it', `Well: ${VALID}`],
+    ['two fences', `\`\`\`\n\`\`\`json\n${VALID}\n\`\`\`\n\`\`\``],
     ['nothing', ''],
-  ])('%s does not fit', async (_which, text) => {
-    const { answer, counts: gained } = await judged({ content: text }, FITS);
-    expect(echoOf(answer).llmResult).toBe(FITS);
+  ])('%s is invalid', async (_which, text) => {
+    const { answer, counts: gained } = await judged({ content: text }, VALID);
+    expect(echoOf(answer).llmResult).toBe(VALID);
     expect(gained).toEqual(counts(1, 1, 1, 0));
   });
 
-  it('of two that do not fit the newer one goes to the action', async () => {
+  it('the action receives the second of two invalid results', async () => {
     const { answer, counts: gained } = await judged('first', '```\nsecond\n```');
     expect(echoOf(answer).llmResult).toBe('```\nsecond\n```');
     expect(gained).toEqual(counts(0, 2, 0, 1));
@@ -233,21 +233,21 @@ describe('with a result_schema', () => {
     },
   );
 
-  it('all that is wrong is told, joined with "; "', async () => {
+  it('all errors are included, joined with "; "', async () => {
     const two = { type: 'object', required: ['a', 'b'] };
     await evaluated.apply(echo({ says: 'Judge!', schema: two }));
     const { prompts } = await judged('{}', '{"a":1,"b":2}');
     expect(prompts[1]?.[1]?.content).toMatch(/must have required property 'a'; .*must have required property 'b'/);
   });
 
-  it('drafts that a schema names are obeyed', async () => {
+  it('the draft of a schema is used', async () => {
     const draft = { $schema: 'http://json-schema.org/draft-07/schema#', items: [{ type: 'string' }] };
     await evaluated.apply(echo({ says: 'Judge!', schema: draft }));
     const { answer } = await judged('[1]', '["a", 1]');
     expect(echoOf(answer).llmResult).toBe('["a", 1]');
   });
 
-  it('a schema that lets nothing through keeps no answer from the action', async () => {
+  it('the action receives the result of a schema that rejects everything', async () => {
     await evaluated.apply(echo({ says: 'Judge!', schema: { not: {} } }));
     const { answer, counts: gained } = await judged('{}', '[]');
     expect(echoOf(answer).llmResult).toBe('[]');

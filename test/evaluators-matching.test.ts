@@ -11,7 +11,7 @@ import { LEGACY, legacyClient, MODERN, modernClient, post, type RawClient } from
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
-// Which requests evaluators judge, and when (decisions 4.9, "Matching").
+// Which requests are evaluated, and when (decisions 4.9, "Matching").
 
 let evaluated: EvaluatedService;
 let upstream: RawUpstream;
@@ -33,7 +33,7 @@ let asked: number;
 beforeEach(() => {
   asked = evaluated.llm.asked.length;
 });
-/** How often the LLM was asked in this test. */
+/** Number of LLM calls in this test. */
 const questions = () => evaluated.llm.asked.length - asked;
 
 const BLOCKED = { code: -32001, message: 'no', data: { evaluator: 'gate', kind: 'block' } };
@@ -62,41 +62,41 @@ describe.each(['legacy', 'modern'] as const)('requests of a %s client', (era) =>
 
   const more =
     era === 'modern' ? ([['server/discover', '{}']] as const) : ([['logging/setLevel', '{"level":"info"}']] as const);
-  it.each([...METHODS, ...more])('are judged where the method is that of the trigger: %s', async (method, params) => {
+  it.each([...METHODS, ...more])('are evaluated if the method is that of the trigger: %s', async (method, params) => {
     await evaluated.apply(gate(method));
     const before = upstream.seen.length;
     const answer = await client.call(method, params);
     expect([answer.status, errorOf(answer)]).toEqual([200, BLOCKED]);
     expect(questions()).toBe(1);
-    // Nothing was carried out.
+    // Nothing was forwarded.
     expect(upstream.seen.slice(before).map((each) => each.method)).not.toContain(method);
   });
 
-  it('are judged after a pass as if nobody had been asked', async () => {
+  it('have the same response after a pass as without evaluators', async () => {
     await evaluated.apply(evaluator('gate'));
     const { text } = await client.call('tools/call', '{"name":"a","arguments":{}}');
     expect([questions(), text]).toEqual([1, expect.stringContaining('done')]);
   });
 
-  it('pass without a question where the method or the namespace is another one', async () => {
+  it('pass without an LLM call if the method or the namespace differs', async () => {
     const others = [gate('tools/list', 'crm'), gate('tools/call', 'default'), gate('tools/Call'), gate('tools/*')];
     await evaluated.apply(...others.map((each, index) => ({ ...each, name: `gate-${index}` })));
     const { text } = await client.call('tools/call', '{"name":"a","arguments":{}}');
     expect([questions(), text]).toEqual([0, expect.stringContaining('done')]);
   });
 
-  it('are judged where the namespace is that of the trigger', async () => {
+  it('are evaluated if the namespace is that of the trigger', async () => {
     await evaluated.apply(gate('tools/call', 'crm'));
     expect(errorOf(await client.call('tools/call', '{"name":"a","arguments":{}}'))).toEqual(BLOCKED);
   });
 
-  it('are judged before anybody looks whether what they ask for is there', async () => {
+  it('are evaluated before their target is looked up', async () => {
     await evaluated.apply(gate('tools/call'));
     expect(errorOf(await client.call('tools/call', '{"name":"nobody has this"}'))).toEqual(BLOCKED);
     if (era === 'legacy') expect(errorOf(await client.call('tools/call', '{}'))).toEqual(BLOCKED);
   });
 
-  it('are never judged where the method is ping', async () => {
+  it('are never evaluated if the method is ping', async () => {
     await evaluated.apply(gate('ping'), { ...gate('initialize'), name: 'other' });
     const answer = await client.call('ping');
     expect(errorOf(answer)).not.toEqual(BLOCKED);
@@ -105,20 +105,20 @@ describe.each(['legacy', 'modern'] as const)('requests of a %s client', (era) =>
   });
 });
 
-test('opening a session, notifications and answers are never judged', async () => {
+test('initialize, notifications and responses are never evaluated', async () => {
   const methods = ['initialize', 'notifications/initialized', 'notifications/cancelled', 'ping', 'tools/call'];
   await evaluated.apply(...methods.map((method, index) => ({ ...gate(method), name: `gate-${index}` })));
   const url = evaluated.service.url('crm');
   const client = await legacyClient(url);
   const without = async (message: string) => (await post(url, message, client.headers)).status;
   expect(await without('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}')).toBe(202);
-  // Without an id it is a notification, whatever its method is.
+  // Without an id it is a notification, whatever its method.
   expect(await without('{"jsonrpc":"2.0","method":"tools/call","params":{"name":"a"}}')).toBe(202);
   await post(url, '{"jsonrpc":"2.0","id":77,"result":{}}', client.headers);
   expect(questions()).toBe(0);
 });
 
-test('a namespace that there is not is refused before anybody is asked', async () => {
+test('an unknown namespace is rejected before the evaluation', async () => {
   await evaluated.apply(gate('tools/list'), { ...gate('tools/list', 'nowhere'), name: 'of nowhere' });
   for (const namespace of ['nowhere', 'Not_Valid']) {
     const answer = await modernClient(evaluated.service.url(namespace)).call('tools/list');
@@ -130,7 +130,7 @@ test('a namespace that there is not is refused before anybody is asked', async (
   expect(questions()).toBe(0);
 });
 
-test('what cannot be read, or contradicts its headers, is refused before anybody is asked', async () => {
+test('an invalid request, or one that contradicts its headers, is rejected before the evaluation', async () => {
   await evaluated.apply(gate('tools/call'), { ...gate('tools/list'), name: 'lists' });
   const url = evaluated.service.url('crm');
   expect((await post(url, '{"jsonrpc":"2.0","id":1,"method":"tools/call"')).status).toBe(400);
@@ -139,7 +139,7 @@ test('what cannot be read, or contradicts its headers, is refused before anybody
   expect(questions()).toBe(0);
 });
 
-test('each message of a batch is judged by itself', async () => {
+test('each message of a batch is evaluated by itself', async () => {
   await evaluated.apply(evaluator('gate', { action: 'ordinary', says: 'argument' }));
   const url = evaluated.service.url('crm');
   const client = { protocolVersion: '2025-03-26', capabilities: {}, clientInfo: { name: 'c', version: '1' } };
@@ -159,7 +159,7 @@ test('each message of a batch is judged by itself', async () => {
   expect(text).toMatch(/"id":2,"result":\{\}|"result":\{\},"id":2/);
 });
 
-test('no evaluator runs in a chain without their filter', async () => {
+test('no evaluator runs in a chain without service_evaluator', async () => {
   const yaml = `
 listeners: [{ name: mcp, address: '127.0.0.1:0', filter_chains: [c] }]
 filter_chains:
@@ -187,7 +187,7 @@ filter_chains:
 test.each([
   ['legacy', LEGACY],
   ['modern', MODERN],
-])('the id of a refused request is as the %s client spelled it', async (era, version) => {
+])('the id of a rejected request keeps the spelling of the %s client', async (era, version) => {
   await evaluated.apply(gate('vendor/unknown'));
   const url = evaluated.service.url('crm');
   const client = era === 'legacy' ? await legacyClient(url) : modernClient(url);

@@ -11,7 +11,7 @@ import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
-// What becomes of a request by what actions decide (decisions 4.9, "Outcome").
+// Outcomes of actions (decisions 4.9, "Outcome").
 
 let evaluated: EvaluatedService;
 let upstream: RawUpstream;
@@ -27,14 +27,14 @@ beforeAll(async () => {
   };
 }, 120_000);
 
-/** The lines of the log since the beginning of the test. */
+/** Log lines since the start of the test. */
 let before: number;
 beforeEach(() => {
   before = evaluated.service.log.length;
 });
 const lines = () => evaluated.service.log.slice(before).map(parseObject);
 const linesOf = (msg: string) => lines().filter((line) => line.msg === msg);
-/** Metadata of the request, as the request log has it. */
+/** Metadata of the request in the access log. */
 const metadata = async () => {
   await expect.poll(() => linesOf('request').filter(({ target }) => target === 'service::mcp::access')).toHaveLength(1);
   return linesOf('request').find(({ target }) => target === 'service::mcp::access')?.metadata;
@@ -46,12 +46,12 @@ describe.each(['legacy', 'modern'] as const)('of a %s client', (era) => {
     client = era === 'legacy' ? await legacyClient(evaluated.service.url()) : modernClient(evaluated.service.url());
   });
   const call = () => client.call('tools/call', '{"name":"a","arguments":{"x":"y"}}');
-  /** Calls the tool with evaluators whose actions are told this, one each. */
-  async function judged(...says: string[]) {
+  /** Calls the tool with one evaluator per command. */
+  async function evaluate(...says: string[]) {
     await evaluated.apply(...says.map((each, at) => evaluator(`gate-${at}`, { says: each, on_error: 'block' })));
     const calls = upstream.count('tools/call');
     const answer = await call();
-    return { ...answer, error: errorOf(answer), carriedOut: upstream.count('tools/call') - calls };
+    return { ...answer, error: errorOf(answer), forwarded: upstream.count('tools/call') - calls };
   }
 
   it.each([
@@ -61,22 +61,22 @@ describe.each(['legacy', 'modern'] as const)('of a %s client', (era) => {
     ['metadata', 'metadata:a=b'],
     ['a choice of tools, which this is no list of', 'filter:a'],
     ['an answer that the action does nothing about', 'log:x'],
-  ])('a request is carried out after %s', async (_which, says) => {
-    const { text, carriedOut } = await judged(says);
-    expect([text, carriedOut]).toEqual([expect.stringContaining('done'), 1]);
+  ])('a request is forwarded after %s', async (_which, says) => {
+    const { text, forwarded } = await evaluate(says);
+    expect([text, forwarded]).toEqual([expect.stringContaining('done'), 1]);
   });
 
   it.each([
     ['block', -32001, 'block'],
     ['reject', -32002, 'reject_malformed'],
-  ])('%s refuses it with the reason as it is', async (command, code, kind) => {
+  ])('%s rejects it with the unchanged reason', async (command, code, kind) => {
     for (const reason of ['', 'Nö: "not" {like} this\n\t\u0000😀', 'r'.repeat(20_000)]) {
-      const { status, error, carriedOut } = await judged(`${command}:${reason}`, 'pass');
+      const { status, error, forwarded } = await evaluate(`${command}:${reason}`, 'pass');
       expect(error).toEqual({ code, message: reason, data: { evaluator: 'gate-0', kind } });
-      expect([status, carriedOut]).toEqual([200, 0]);
+      expect([status, forwarded]).toEqual([200, 0]);
     }
     const { length } = evaluated.llm.asked;
-    await judged(`${command}:no`, 'pass');
+    await evaluate(`${command}:no`, 'pass');
     expect(evaluated.llm.asked.length - length).toBe(1);
   });
 
@@ -86,23 +86,23 @@ describe.each(['legacy', 'modern'] as const)('of a %s client', (era) => {
     ['reject:first+block:second', { code: -32002, message: 'first' }],
     ['pass+block:second', { code: -32001, message: 'second' }],
     ['warn:first+metadata:k=v+reject:third', { code: -32002, message: 'third' }],
-  ])('block and reject-malformed are final, and before them the last response counts: %s', async (says, expected) => {
-    const { error, carriedOut } = await judged(says);
-    expect([error, carriedOut]).toEqual([expect.objectContaining(expected), 0]);
+  ])('block and reject-malformed are final; of other responses the last counts: %s', async (says, expected) => {
+    const { error, forwarded } = await evaluate(says);
+    expect([error, forwarded]).toEqual([expect.objectContaining(expected), 0]);
     const ignored = says.split('+').length - 1;
-    expect(linesOf('an action responded more than once')).toMatchObject([{ evaluator: 'gate-0', ignored }]);
+    expect(linesOf('action responded more than once')).toMatchObject([{ evaluator: 'gate-0', ignored }]);
   });
 
-  it('of several responses that refuse nothing the last one counts', async () => {
-    const { carriedOut } = await judged('metadata:first=1+warn:second', 'warn:first+metadata:second=2', 'warn:x+pass');
-    expect(carriedOut).toBe(1);
+  it('the last of several responses without a rejection counts', async () => {
+    const { forwarded } = await evaluate('metadata:first=1+warn:second', 'warn:first+metadata:second=2', 'warn:x+pass');
+    expect(forwarded).toBe(1);
     expect(await metadata()).toEqual({ 'service.evaluator.gate-0.warning': 'second', second: '2' });
-    expect(linesOf('an action responded more than once')).toHaveLength(3);
+    expect(linesOf('action responded more than once')).toHaveLength(3);
   });
 
   it('a warning is logged and set as metadata', async () => {
-    await judged('warn:mind the\ngap', 'warn:and the step');
-    const warned = linesOf('an action warns');
+    await evaluate('warn:mind the\ngap', 'warn:and the step');
+    const warned = linesOf('action warning');
     expect(warned).toMatchObject([
       { level: 'warn', target: 'service::evaluator', evaluator: 'gate-0', message: 'mind the\ngap' },
       { level: 'warn', evaluator: 'gate-1', message: 'and the step' },
@@ -113,16 +113,16 @@ describe.each(['legacy', 'modern'] as const)('of a %s client', (era) => {
     });
   });
 
-  it('metadata accumulates, and of a key the later value counts', async () => {
-    await judged('metadata:tier=gold', 'metadata:note=a=b', 'metadata:tier=', 'metadata:größe=😀');
+  it('metadata accumulates; a later value of a key replaces an earlier one', async () => {
+    await evaluate('metadata:tier=gold', 'metadata:note=a=b', 'metadata:tier=', 'metadata:größe=😀');
     expect(await metadata()).toEqual({ tier: '', note: 'a=b', größe: '😀' });
-    expect(linesOf('metadata of an action is not set')).toEqual([]);
+    expect(linesOf('action metadata ignored')).toEqual([]);
     expect(JSON.stringify(upstream.seen.at(-1))).not.toMatch(/gold|größe/);
   });
 
-  it('metadata that is the service’s own, or too long, is not set, and told without its value', async () => {
+  it('reserved or oversized metadata is ignored and logged without its value', async () => {
     const long = { key: 'k'.repeat(64), value: 'v'.repeat(256) };
-    await judged(
+    await evaluate(
       `metadata:${long.key}=${long.value}`,
       'metadata:mcp.method=of-the-action',
       'metadata:service.namespace=of-the-action',
@@ -134,23 +134,23 @@ describe.each(['legacy', 'modern'] as const)('of a %s client', (era) => {
       'metadata:mcpx=fine',
     );
     expect(await metadata()).toEqual({ [long.key]: long.value, mcpx: 'fine' });
-    const told = linesOf('metadata of an action is not set');
-    expect(told.map(({ level, evaluator }) => [level, evaluator])).toEqual(
+    const ignored = linesOf('action metadata ignored');
+    expect(ignored.map(({ level, evaluator }) => [level, evaluator])).toEqual(
       Array.from({ length: 7 }, (_, at) => ['warn', `gate-${at + 1}`]),
     );
-    expect(JSON.stringify(told)).not.toContain('of-the-action');
+    expect(JSON.stringify(ignored)).not.toContain('of-the-action');
   });
 
-  it('evaluators run in the order of the list, until one of them refuses', async () => {
+  it('evaluators run in the order of the list until one rejects', async () => {
     const { length } = evaluated.llm.asked;
-    const { error } = await judged('pass', 'warn:x', 'none', 'block:enough', 'block:too late');
+    const { error } = await evaluate('pass', 'warn:x', 'none', 'block:enough', 'block:too late');
     expect(error).toMatchObject({ message: 'enough', data: { evaluator: 'gate-3' } });
     const asked = evaluated.llm.asked.slice(length).map(({ messages: [system] }) => system?.content);
     expect(asked).toEqual(['pass', 'warn:x', 'none', 'block:enough']);
   });
 });
 
-describe.each(['continue', 'block', undefined] as const)('an action that fails, where on_error is %s', (on_error) => {
+describe.each(['continue', 'block', undefined] as const)('an action that fails, with on_error %s', (on_error) => {
   const parts = { method: 'vendor/asked', ...(on_error && { on_error }) };
   const ask = () => modernClient(evaluated.service.url()).call('vendor/asked');
   const FAILED = {
@@ -180,18 +180,18 @@ describe.each(['continue', 'block', undefined] as const)('an action that fails, 
     expect(failed[0]).toMatchObject({ action_ms: expect.any(Number) });
   });
 
-  it('sets no metadata, and warns of nothing', async () => {
+  it('sets no metadata and logs no warning', async () => {
     await evaluated.apply(
       evaluator('gate', { ...parts, says: 'metadata:a=b+trap' }),
       evaluator('other', { ...parts, says: 'warn:x+trap' }),
     );
     await ask();
     expect(await metadata()).toBeUndefined();
-    expect(linesOf('an action warns')).toEqual([]);
+    expect(linesOf('action warning')).toEqual([]);
   });
 });
 
-test('the id of the answer is that of the request, and nothing of the error but code, message and data', async () => {
+test('the response has the id of the request, and an error of code, message and data', async () => {
   await evaluated.apply(evaluator('gate', { says: 'block:no' }));
   const answer = await modernClient(evaluated.service.url()).call('tools/call', '{"name":"a"}');
   const error = '{"code":-32001,"message":"no","data":{"evaluator":"gate","kind":"block"}}';

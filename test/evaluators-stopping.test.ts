@@ -7,7 +7,7 @@ import { sessionClient } from '../packages/server/testing/session-client.ts';
 import { type EvaluatedService, evaluator, startEvaluatedService } from './fixtures/evaluated/evaluated-service.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 
-// A call whose legacy client has left, and that is still judged when the service stops (decisions 1.1, 4.9).
+// A call whose legacy client has disconnected, and whose evaluation is in progress at shutdown (decisions 1.1, 4.9).
 
 let evaluated: EvaluatedService;
 let worker: WorkingService;
@@ -17,7 +17,7 @@ beforeEach(async () => {
   await service.manage('POST', '/services', { name: 'work', address: worker.address, serviceType: 'tool-invoker' });
   const tool = { description: '', input_schema: { type: 'object' } };
   await service.register('tools', { name: 'work', toolType: 'work', uri: 'work://', ...tool });
-  // A failure of the LLM lets requests pass; that the service stops is none.
+  // A failed LLM call passes the request; shutdown is no failure.
   await evaluated.apply(evaluator('gate', { on_error: 'continue' }));
   return async () => {
     await evaluated.close();
@@ -25,7 +25,7 @@ beforeEach(async () => {
   };
 }, 60_000);
 
-/** Begins the call and has its client leave while the LLM is asked; `answer` lets the LLM answer. */
+/** Starts the call and disconnects its client during the LLM call, which `answer` completes. */
 async function left() {
   const asked = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<void>();
@@ -41,19 +41,19 @@ async function left() {
   return { answer: () => answer.resolve() };
 }
 
-const said = () => evaluated.service.log.map((line) => parseObject(line).msg);
+const messages = () => evaluated.service.log.map((line) => parseObject(line).msg);
 
-test('is judged to its end and carried out within the grace', async () => {
+test('is evaluated and forwarded within the grace period', async () => {
   const { answer } = await left();
   const stopping = evaluated.service.stop(20_000);
   await expect.poll(() => fetch(evaluated.service.url()).then(String, () => 'closed')).toBe('closed');
   answer();
   await stopping;
   expect(worker.tools).toHaveLength(1);
-  expect(said().slice(-2)).toEqual(['evaluator decided', 'stopped']);
+  expect(messages().slice(-2)).toEqual(['evaluator decided', 'stopped']);
 });
 
-test('is not carried out unjudged when the grace is used up', async () => {
+test('is not forwarded without evaluation after the grace period', async () => {
   const { answer } = await left();
   await evaluated.service.stop(200);
   answer();

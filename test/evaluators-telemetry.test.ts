@@ -10,7 +10,7 @@ import {
 import { legacyClient, modernClient, type RawClient } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 
-// What is counted and logged of evaluators (decisions 4.4 and 4.9), and what never is.
+// Metrics and log lines of evaluators (decisions 4.4 and 4.9), and what they never contain.
 
 const ARGUMENT = 'argument-that-nobody-tells';
 const ANSWER = 'answer-that-nobody-tells';
@@ -27,7 +27,7 @@ beforeAll(async () => {
 const ask = (method: string, headers = {}) => client.call(method, `{"secret":"${ARGUMENT}"}`, headers);
 const schema = { enum: ['fits'] };
 
-describe('of known traffic', () => {
+describe('metrics of known traffic', () => {
   beforeAll(async () => {
     const { llm, apply } = evaluated;
     await apply(
@@ -37,10 +37,10 @@ describe('of known traffic', () => {
       evaluator('idle', { method: 'vendor/idle' }),
       evaluator('here', { method: 'vendor/one', namespace: 'nowhere' }),
     );
-    // Each answer that is a command is no JSON: the first does not fit, nor does the second.
+    // A command is not JSON: the first result is invalid, and so is the second.
     llm.script('no JSON', 'warn:x');
     await ask('vendor/one');
-    llm.script('no JSON', { status: 500 }); // The action is told the first, which it does not understand.
+    llm.script('no JSON', { status: 500 }); // The action is logged the first, which it does not understand.
     await ask('vendor/one');
     for (const says of ['pass', 'none', 'block:x', 'reject:x', 'warn:x', 'filter:a', 'metadata:a=b', 'trap']) {
       llm.script(says);
@@ -64,7 +64,7 @@ describe('of known traffic', () => {
   const NONE = { pass: 0, block: 0, reject_malformed: 0, warn: 0, filter_tools: 0, set_metadata: 0 };
   const duration = (count: number) => ({ count, total_ms: expect.any(Number), avg_ms: expect.any(Number) });
 
-  it('each evaluator’s counts are exact', async () => {
+  it('the counts of each evaluator are exact', async () => {
     const { evaluators } = await evaluated.metrics();
     expect(Object.keys(evaluators).sort()).toEqual(['fenced', 'one', 'three', 'two']);
     expect(evaluators.one).toEqual({
@@ -75,7 +75,7 @@ describe('of known traffic', () => {
       pipeline_duration: duration(2),
     });
     expect(evaluators.two).toEqual({
-      // A choice of tools for what is no list of tools counts as a pass, as no response does.
+      // A tool filter for another request counts as a pass, as does no response.
       decisions: { ...NONE, pass: 3, block: 1, reject_malformed: 1, warn: 1, set_metadata: 1 },
       llm: { calls_success: 9, calls_failure: 1, empty_results: 1, duration: duration(10) },
       schema: { validations_pass: 0, validations_fail: 0, retries_success: 0, retries_failure: 0 },
@@ -89,7 +89,7 @@ describe('of known traffic', () => {
     });
   });
 
-  it('durations are those that the parts took', async () => {
+  it('durations are those of the parts', async () => {
     const { evaluators } = await evaluated.metrics();
     const { llm, wasm, pipeline_duration: all } = evaluators.two ?? {};
     expect(llm?.duration.total_ms).toBeGreaterThan(0);
@@ -97,14 +97,14 @@ describe('of known traffic', () => {
     expect(all?.total_ms).toBeGreaterThanOrEqual((llm?.duration.total_ms ?? 0) + (wasm?.duration.total_ms ?? 0) - 1);
   });
 
-  it('triggers are counted by evaluator, and runs that were not made by request', async () => {
+  it('triggers are counted by evaluator, and skipped evaluations by request', async () => {
     const { pipeline, gauges } = await evaluated.metrics();
     expect(pipeline).toEqual({
       // Two for one, ten for two and for three, two for fenced.
       trigger_matches: 2 + 20 + 2,
-      // Of five: four at `one`, three at `two`, five for what nobody judges and for the ping.
+      // Of five: four at `one`, three at `two`, five for unmatched requests and the ping.
       trigger_misses: 2 * 4 + 10 * 3 + 2 * 5,
-      // The notification that the session is open, and its opening.
+      // initialize and its notification.
       skipped_no_method: 1,
       skipped_no_state: 2,
       skipped_no_match: 2,
@@ -114,7 +114,7 @@ describe('of known traffic', () => {
     expect(gauges).toEqual({ evaluators_loaded: 0, wasm_compiled: 0, namespace_bindings: 0 });
   });
 
-  it('Prometheus is told the same', async () => {
+  it('Prometheus has the same', async () => {
     const answer = await fetch(`${evaluated.service.management}/metrics`, { headers: { connection: 'close' } });
     const samples = samplesOf(await answer.text());
     const of = (name: string, sluice_evaluator: string, labels = {}) =>
@@ -142,7 +142,7 @@ describe('of known traffic', () => {
     expect(of('action_duration_seconds_total', 'two')).toBeCloseTo((wasm?.duration.total_ms ?? 0) / 1000, 6);
   });
 
-  it('what is loaded is told', async () => {
+  it('the gauges have what is loaded', async () => {
     await evaluated.apply(evaluator('a'), evaluator('b'), evaluator('c', { action: 'echo' }));
     await evaluated.service.manage('PUT', '/evaluators/namespaces/default', { conversation_id: 'x' });
     const gauges = { evaluators_loaded: 3, wasm_compiled: 2, namespace_bindings: 1 };
@@ -183,13 +183,13 @@ describe('the log', () => {
     });
   });
 
-  it('has one for a chosen list of tools', async () => {
+  it('has one for a filtered tool list', async () => {
     await evaluated.apply(evaluator('gate', { method: 'tools/list', says: 'filter:a,b' }));
     await client.call('tools/list');
     expect(evaluated.lines('evaluator decided').at(-1)).toMatchObject({ decision: 'filter_tools' });
   });
 
-  it('has one for each failure, which says what failed and that nobody ran the action', async () => {
+  it('has one for each failure, with its reason', async () => {
     await evaluated.apply(evaluator('gate', { connection: 'nobody', on_error: 'block' }));
     await client.call('tools/call', '{"name":"no such tool"}');
     const line = evaluated.lines('evaluator failed').at(-1);
@@ -206,9 +206,9 @@ describe('the log', () => {
   });
 });
 
-describe('nowhere is told', () => {
+describe('no output contains', () => {
   let everything: readonly string[];
-  /** The texts that have it. */
+  /** Returns the outputs that contain it. */
   const where = (text: string) => everything.filter((each) => each.includes(text));
   const SECRETS = [API_KEY, MODEL];
   beforeAll(async () => {
@@ -229,7 +229,7 @@ describe('nowhere is told', () => {
         seen.push((await call('vendor/asked', `{"secret":"${ARGUMENT}"}`)).text);
       }
     }
-    // Answers that repeat the key, as some models' servers do when they refuse it.
+    // Responses that repeat the key, as some servers do when they reject it.
     await apply(evaluator('judge', { method: 'vendor/asked', says: PROMPT, on_error: 'block' }));
     for (const script of [
       { status: 401, body: `{"error":"no such key: ${API_KEY} ${ANSWER}"}` },
@@ -265,31 +265,31 @@ describe('nowhere is told', () => {
     everything = [...seen, ...service.log];
   }, 60_000);
 
-  it.each(SECRETS)('what a connection consists of: %s', (secret) => {
+  it.each(SECRETS)('the settings of a connection: %s', (secret) => {
     expect(evaluated.llm.asked.map(({ headers, text }) => `${headers.authorization} ${text}`).join()).toContain(secret);
     expect(where(secret)).toEqual([]);
     expect(where(new URL(evaluated.llm.url).host)).toEqual([]);
   });
 
-  it('what a request’s arguments are, and what the LLM said of them', () => {
+  it('the arguments of a request, and the LLM results', () => {
     const asked = evaluated.llm.asked.map(({ text }) => text).join();
     expect(asked).toContain(ARGUMENT);
     expect([where(ARGUMENT), where(ANSWER)]).toEqual([[], []]);
   });
 
-  it('in the log, what the operator’s prompt is', () => {
+  it('the prompt of an evaluator (in the log)', () => {
     expect(evaluated.service.log.filter((line) => line.includes(PROMPT))).toEqual([]);
     expect(where(PROMPT)).not.toEqual([]);
   });
 });
 
-test('metadata is told at debug alone', async () => {
+test('metadata is logged at level debug only', async () => {
   const own = await startEvaluatedService({ RUST_LOG: 'info' });
   try {
     await own.apply(evaluator('gate', { method: 'tools/list', says: 'metadata:tier=gold' }));
     await (await legacyClient(own.service.url())).call('tools/list');
-    const told = () => own.service.log.map(parseObject).filter(({ mcp_method }) => mcp_method === 'tools/list');
-    await expect.poll(() => told().map(({ msg }) => msg)).toEqual(['evaluator decided', 'request']);
+    const logged = () => own.service.log.map(parseObject).filter(({ mcp_method }) => mcp_method === 'tools/list');
+    await expect.poll(() => logged().map(({ msg }) => msg)).toEqual(['evaluator decided', 'request']);
     expect(own.service.log.join('')).not.toContain('gold');
   } finally {
     await own.close();

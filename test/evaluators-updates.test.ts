@@ -12,7 +12,7 @@ import {
 import { modernClient, type RawAnswer, type RawClient } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 
-// What becomes of requests while evaluators are replaced (spec, "Evaluator management endpoints"; decisions 4.5).
+// Requests while evaluators are replaced (spec, "Evaluator management endpoints"; decisions 4.5).
 
 let evaluated: EvaluatedService;
 let client: RawClient;
@@ -26,7 +26,7 @@ const METHOD = 'vendor/asked';
 const gate = (name: string, says: string) => evaluator(name, { method: METHOD, says });
 const ask = (id = 0) => client.call(METHOD, `{"id":${id}}`);
 const messageOf = (answer: RawAnswer) => parseObject(errorOf(answer)).message;
-/** The whole answer to a PUT. */
+/** Whole response to a PUT. */
 async function put(body: unknown) {
   const answer = await fetch(`${evaluated.service.management}/api/v1/evaluators`, {
     method: 'PUT',
@@ -35,13 +35,13 @@ async function put(body: unknown) {
   });
   return { status: answer.status, etag: answer.headers.get('etag'), envelope: parseObject(await answer.text()) };
 }
-/** An answer of the LLM that waits until it is let go. */
+/** An LLM result that the test releases. */
 function held(content: string) {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { script: { content, after: promise }, release: () => resolve() };
 }
 
-/** Takes all that nobody has taken yet. */
+/** Takes all pending entries. */
 async function asked(count: number) {
   await expect.poll(() => evaluated.llm.asked.length - before, { timeout: 20_000 }).toBe(count);
 }
@@ -50,7 +50,7 @@ beforeEach(() => {
   before = evaluated.llm.asked.length;
 });
 
-test('a broken file among ten leaves out its evaluator alone, and a warning says so', async () => {
+test('a broken file among ten skips its evaluator only, with a warning', async () => {
   await writeFile(join(evaluated.folder, 'broken.wasm'), Buffer.from('0061736d0d000100ffff', 'hex'));
   const ten = Array.from({ length: 10 }, (_, at) => gate(`gate-${at}`, at === 9 ? 'block:last' : 'pass'));
   ten[4] = { ...gate('gate-4', 'block:of the broken one'), processor: { path: 'broken.wasm' } };
@@ -70,7 +70,7 @@ test.each([
   ['no WebAssembly', 'text.wasm', Buffer.from('export function evaluate() {}')],
   ['a file of no bytes', 'empty.wasm', Buffer.alloc(0)],
   ['no file', 'missing.wasm', undefined],
-])('%s is left out, and the requests that it was for pass', async (_which, path, bytes) => {
+])('%s is skipped, and its requests pass', async (_which, path, bytes) => {
   if (bytes) await writeFile(join(evaluated.folder, path), bytes);
   const { status, envelope } = await put({ evaluators: [{ ...gate('gate', 'block:no'), processor: { path } }] });
   expect([status, envelope.data, envelope.warnings]).toEqual([
@@ -109,14 +109,14 @@ test.each([
   expect(messageOf(await ask())).toBe('as before');
 });
 
-test('an empty list clears all of them', async () => {
+test('an empty list deletes all', async () => {
   await evaluated.apply(gate('gate', 'block:no'));
   expect(await put({ evaluators: [] })).toMatchObject({ status: 200, envelope: { data: [], error: null } });
   expect(errorOf(await ask())).toMatchObject({ code: -32601 });
   await asked(0);
 });
 
-test('a changed file counts from the next PUT on', async () => {
+test('a changed file is used from the next PUT on', async () => {
   const file = join(evaluated.folder, 'changing.wasm');
   const blocking = (reason: string) =>
     quickjsComponent(
@@ -132,8 +132,8 @@ test('a changed file counts from the next PUT on', async () => {
   expect(messageOf(await ask())).toBe('new');
 }, 120_000);
 
-describe('a request under way', () => {
-  it('finishes with the evaluators that it began with', async () => {
+describe('a request in progress', () => {
+  it('finishes with the evaluators that it started with', async () => {
     await evaluated.apply(gate('first', 'pass'), gate('second', 'block:of the old set'));
     const first = held('pass');
     evaluated.llm.script(first.script);
@@ -146,7 +146,7 @@ describe('a request under way', () => {
     expect(messageOf(await answer)).toBe('of the old set');
   });
 
-  it('runs the action that it began with, even when that is used no more', async () => {
+  it('runs the action that it started with, even after it was replaced', async () => {
     await evaluated.apply(evaluator('gate', { method: METHOD, action: 'echo' }));
     const answered = held('said');
     evaluated.llm.script(answered.script);
@@ -158,7 +158,7 @@ describe('a request under way', () => {
     expect(echoOf(await answer)).toMatchObject({ llmResult: 'said', arguments: [['id', '7']] });
   });
 
-  it('is not judged anew by what comes meanwhile', async () => {
+  it('is not evaluated again by a new set', async () => {
     await evaluated.apply(gate('gate', 'pass'));
     const answered = held('pass');
     evaluated.llm.script(answered.script);
@@ -171,7 +171,7 @@ describe('a request under way', () => {
   });
 });
 
-test('under load and many updates no request meets evaluators of two sets', async () => {
+test('under load and many updates no request is evaluated by two sets', async () => {
   const set = (number: number) => [
     gate('a', `warn:${number}`),
     gate('b', `none+log:${number}`),
@@ -202,14 +202,14 @@ test('under load and many updates no request meets evaluators of two sets', asyn
   for (const [own, numbers] of sets) expect(numbers).toEqual(Array.from({ length: 3 }, () => answers.get(own)));
 }, 120_000);
 
-test('evaluators of the service-config file judge from the start', async () => {
+test('evaluators of the service-config file are active from the start', async () => {
   const broken = { ...gate('broken', 'block:no'), processor: { path: 'missing.wasm' } };
   const own = await startEvaluatedService({}, [], [broken, gate('gate', 'block:from the start')]);
   try {
     expect(messageOf(await modernClient(own.service.url()).call(METHOD))).toBe('from the start');
     expect(own.lines().filter(({ level }) => level === 'warn')).toMatchObject([
       { msg: expect.stringContaining('"broken"') },
-      { msg: `evaluator "gate" may judge nothing: MCP has no method "${METHOD}"` },
+      { msg: `evaluator "gate" may never match: "${METHOD}" is not an MCP method` },
     ]);
   } finally {
     await own.close();

@@ -2,11 +2,11 @@ import { members } from '@sluice/protocol/json/scan';
 import type { Message, RequestMessage } from '@sluice/protocol/mcp/message';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { Correlation } from '../telemetry/caller.ts';
-import type { WaitingRequest } from '../upstreams/mcp/relay/in-flight-calls.ts';
+import type { CancelableInput } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import type { EvaluationContext } from './sandbox/action.ts';
 
 /** A request to evaluate, and the members that evaluation sets. */
-export interface EvaluationInput extends WaitingRequest {
+export interface EvaluationInput extends CancelableInput {
   readonly message: Message | undefined;
   readonly correlation: Correlation;
   readonly metadata: Map<string, string>;
