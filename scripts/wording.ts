@@ -15,9 +15,13 @@ const paths = [...new Set(listed.split('\0'))].filter(
 const escaped = (text: string): string => text.replace(/[$#.*+?^{}()|[\]\\]/g, '\\$&');
 const anyOf = (names: readonly string[]): string => names.map(escaped).join('|');
 const anywhere = new RegExp(`\\b(?:${anyOf(replaced.anywhere)})\\b`);
-const declaration = new RegExp(
-  `^\\s*(?:export )?(?:abstract |async )*(?:class|interface|type|function\\*?|const|let) (?:${anyOf(replaced.declarations)})\\b`,
-);
+const declarationOf = (exported: string): RegExp =>
+  new RegExp(
+    `^\\s*${exported}(?:abstract |async )*(?:class|interface|type|function\\*?|const|let) (?:${anyOf(replaced.declarations)})\\b`,
+  );
+const declaration = declarationOf('(?:export )?');
+const exportedDeclaration = declarationOf('export ');
+const TEST = /^(?:test|bench)\/|\.(?:test|fixture)\.ts$|\/(?:fixtures|testing)\//;
 const texts = new RegExp(anyOf(replaced.texts));
 const members = new Map(
   Object.entries(replaced.members).map(([path, names]) => [
@@ -37,7 +41,11 @@ for (const path of paths) {
       const isSource = /\.(?:ts|mjs)$/.test(path);
       const found =
         texts.exec(line) ??
-        (isSource ? (anywhere.exec(line) ?? declaration.exec(line) ?? members.get(path)?.exec(line)) : null);
+        (isSource
+          ? (anywhere.exec(line) ??
+            (TEST.test(path) ? exportedDeclaration : declaration).exec(line) ??
+            members.get(path)?.exec(line))
+          : null);
       if (found) findings.push(`${path}:${at + 1}: replaced wording: ${found[0].trim()}`);
     });
 }

@@ -5,7 +5,7 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { localhostCertificate } from '../packages/server/src/http/client/certificate.fixture.ts';
-import { NOBODY, openDoor } from '../packages/server/testing/door.ts';
+import { openFaultyProxy, refusing } from '../packages/server/testing/faulty-proxy.ts';
 import { startTestService } from '../packages/server/testing/service.ts';
 import { type ChatRequest, completionOf } from './fixtures/chat/completion.ts';
 import { type ChatServer, startChatServer } from './fixtures/chat/server.ts';
@@ -138,7 +138,7 @@ clusters:
 });
 
 test('an upstream that never speaks TLS is waited for as long as the cluster says, also when it is set later', async () => {
-  const silent = await openDoor(NOBODY);
+  const silent = await openFaultyProxy(refusing);
   const file = join(folder, 'impatient.yaml');
   await writeFile(
     file,

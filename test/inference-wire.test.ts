@@ -1,16 +1,16 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type Door, openDoor } from '../packages/server/testing/door.ts';
+import { type FaultyProxy, openFaultyProxy } from '../packages/server/testing/faulty-proxy.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 
 /** What the upstream answers, and what it was asked. */
 let answer: string;
 let asked: string;
-let upstream: Door;
+let upstream: FaultyProxy;
 let service: TestService;
 beforeAll(async () => {
-  upstream = await openDoor((near) => {
+  upstream = await openFaultyProxy((near) => {
     asked = '';
     near.on('data', (bytes) => {
       asked += bytes.toString('latin1');

@@ -4,7 +4,7 @@ import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { callEverything, type OwnAnswer } from './fixtures/secrets/calls.ts';
 import { Marks } from './fixtures/secrets/marks.ts';
 import { operateEverything } from './fixtures/secrets/operations.ts';
-import { type Asked, answerQuestions, leaveCalls } from './fixtures/secrets/questions.ts';
+import { answerQuestions, leaveCalls, type ServerRequestSources } from './fixtures/secrets/questions.ts';
 import { type Followed, followEvents, type Reading, readEverything, readFiles } from './fixtures/secrets/readings.ts';
 import { ERAS, type Surroundings, startSurroundings } from './fixtures/secrets/surroundings.ts';
 
@@ -28,7 +28,7 @@ const marks = new Marks();
 let surroundings: Surroundings;
 let followed: Followed;
 let own: readonly OwnAnswer[];
-let asked: Asked;
+let asked: ServerRequestSources;
 let read: readonly Reading[];
 let lists: readonly Reading[];
 let files: readonly Reading[];

@@ -47,7 +47,7 @@ export function startCode({
 /** Returns `arg0`, `arg1` and so on (from a list) in order, others as `--name=value`. */
 function commandLine(given: CodeExecutionRequest['arguments']): string[] {
   const numbered = Object.keys(given).filter((name) => /^arg\d+$/.test(name));
-  const inOrder = numbered.sort((a, b) => Number(a.slice(3)) - Number(b.slice(3)));
+  const positional = numbered.sort((a, b) => Number(a.slice(3)) - Number(b.slice(3)));
   const named = Object.entries(given).filter(([name]) => !numbered.includes(name));
-  return [...inOrder.map((name) => given[name] ?? ''), ...named.map(([name, value]) => `--${name}=${value}`)];
+  return [...positional.map((name) => given[name] ?? ''), ...named.map(([name, value]) => `--${name}=${value}`)];
 }

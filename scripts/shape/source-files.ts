@@ -10,7 +10,7 @@ export interface SourceFile {
 }
 
 /** The folders of `packages/server/src`, each of which may import the ones after it (docs/architecture.md). */
-const FOLDER_ORDER = [
+const FOLDER_ORDER: readonly string[] = [
   'main.ts',
   'app',
   'management',
@@ -21,7 +21,7 @@ const FOLDER_ORDER = [
   'registry',
   'http',
   'telemetry',
-] as const;
+];
 
 const SUPPORT = /\.(?:test|fixture)\.ts$|\.d\.ts$|\/fixtures\/|\/generated\//;
 const IMPORT = /^(?:import|export)\s[^'"]*?from\s+'(\.[^']+)'|\bimport\('(\.[^']+)'\)/gm;
@@ -52,7 +52,7 @@ export function upwardImports(files: readonly SourceFile[]): string[] {
 
 function rank(path: string): number {
   const [top] = path.split('/');
-  return FOLDER_ORDER.findIndex((folder) => folder === top);
+  return FOLDER_ORDER.indexOf(top ?? '');
 }
 
 /** Groups of files that import each other in a circle, type imports included. */

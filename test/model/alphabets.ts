@@ -37,7 +37,7 @@ export const labels = fc.constantFrom<Record<string, string>>(
 );
 
 /** Values whose numbers must stay as they are spelled. */
-export const spelled = fc.constantFrom<JsonValue>(
+export const escapeVariants = fc.constantFrom<JsonValue>(
   { n: JSON.rawJSON('1.0'), big: JSON.rawJSON('9223372036854775807') },
   [{ deep: [null, true, 'ü\u2028'] }],
   'text',

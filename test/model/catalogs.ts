@@ -1,14 +1,14 @@
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
-import { locations, resourceNames, schemas, some, spelled, texts, upstreamNames } from './alphabets.ts';
+import { escapeVariants, locations, resourceNames, schemas, some, texts, upstreamNames } from './alphabets.ts';
 import type { Catalog } from './state.ts';
 
 /** Members that any object may have; the last ones are called like the registry's own (decisions 2.5). */
 const ANY = {
   description: texts,
   title: texts,
-  _meta: spelled,
-  vendor: spelled,
+  _meta: escapeVariants,
+  vendor: escapeVariants,
   labels: fc.constant({ theirs: JSON.rawJSON('1.0') }),
   forward: fc.constant('theirs'),
   id: fc.constant(5),

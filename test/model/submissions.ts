@@ -7,7 +7,7 @@ import { UPSTREAMS } from './upstreams.ts';
 
 type Members = Readonly<Record<string, fc.Arbitrary<JsonValue>>>;
 
-const { labels, texts, spelled, schemas, names, namespaces } = alphabet;
+const { labels, texts, escapeVariants: spelled, schemas, names, namespaces } = alphabet;
 /** Kept members of entries, unknown ones among them, and read-only ones, which are ignored. */
 const KEPT: Members = {
   labels,

@@ -5,7 +5,7 @@ import type { CodeExecutionRequest__Output } from '../src/upstreams/grpc/generat
 import type { CodeExecutorHandlers } from '../src/upstreams/grpc/generated/codeexecution/CodeExecutor.ts';
 import { Arrivals } from './arrivals.ts';
 import { startCapabilityService } from './capability-service.ts';
-import { type Door, leadingTo, openDoor } from './door.ts';
+import { connectingTo, type FaultyProxy, openFaultyProxy } from './faulty-proxy.ts';
 
 type Stream = ServerWritableStream<CodeExecutionRequest__Output, CodeExecutionReply>;
 
@@ -58,7 +58,7 @@ export interface CodeService {
   /** All so far. */
   readonly executions: readonly ReportedExecution[];
   /** What its connections come through: the library has no way to break them. */
-  readonly door: Door;
+  readonly door: FaultyProxy;
   /** Cuts its connections, without a word, and takes no more. */
   die(): void;
   /** Takes no further executions, and says so on its connections; resolves when those under way are finished. */
@@ -85,7 +85,7 @@ export async function startCodeService(refusals = 0, options?: ServerOptions): P
     0,
     options,
   );
-  const door = await openDoor(leadingTo(service.port));
+  const door = await openFaultyProxy(connectingTo(service.port));
   return {
     port: door.port,
     next: () => executions.next(),

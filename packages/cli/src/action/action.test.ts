@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
-import { lineOf, OBEDIENT } from './obedient.fixture.ts';
+import { lineWith, OBEDIENT } from './obedient.fixture.ts';
 
 // Building and compiling take a second of a whole core each, of which other tests want their share.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -176,11 +176,11 @@ time: `);
   it('has exit code 1 when the action fails, and says why', async () => {
     const { code, err, result, lines } = await trial('throw');
     expect({ code, err }).toEqual({ code: 1, err: '' });
-    const message = `RangeError: out of range, at obedient.js:${lineOf('throw:')}`;
+    const message = `RangeError: out of range, at obedient.js:${lineWith('throw:')}`;
     expect(result).toMatchObject({ failure: { fault: 'trap', message }, copies: [] });
     // Nothing of what the engine prints, which says the same in more words.
     expect(lines).toEqual(['error before', expect.stringContaining(`error uncaught ${message}\n    at `)]);
-    const caller = lineOf('export function evaluate');
+    const caller = lineWith('export function evaluate');
     expect(lines[1]?.split('\n').at(-1)).toBe(`    at evaluate (obedient.js:${caller})`);
 
     // What it had copied is not kept.
@@ -191,7 +191,7 @@ time: `);
 
     const missing = 'ReferenceError: URL is not defined (not available in QuickJS; build with --engine starlingmonkey)';
     expect((await trial('missing')).result).toMatchObject({
-      failure: { message: `${missing}, at obedient.js:${lineOf('missing:')}` },
+      failure: { message: `${missing}, at obedient.js:${lineWith('missing:')}` },
     });
     expect(await trial('loop')).toMatchObject({ code: 1, result: { failure: { fault: 'timeout' } } });
 

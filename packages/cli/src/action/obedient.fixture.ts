@@ -40,4 +40,4 @@ export function evaluate(ctx) { return ctx.llmResult.split(' ').map((deed) => de
 `;
 
 /** Where a text is in the obedient action, by line. */
-export const lineOf = (part: string) => OBEDIENT.slice(0, OBEDIENT.indexOf(part)).split('\n').length;
+export const lineWith = (part: string) => OBEDIENT.slice(0, OBEDIENT.indexOf(part)).split('\n').length;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
-import { lineOf, OBEDIENT } from './obedient.fixture.ts';
+import { lineWith, OBEDIENT } from './obedient.fixture.ts';
 
 let folder: string;
 beforeAll(async () => {
@@ -52,6 +52,6 @@ it('sluice action builds with StarlingMonkey, which has what browsers have', asy
   const thrown = await sluice('test', 'o.wasm', '--context', await context('ctx.json', { llmResult: 'throw' }));
   expect(thrown).toMatchObject({
     code: 1,
-    err: `sluice: the action failed (trap): RangeError: out of range, at obedient.js:${lineOf('throw:')}\n`,
+    err: `sluice: the action failed (trap): RangeError: out of range, at obedient.js:${lineWith('throw:')}\n`,
   });
 });

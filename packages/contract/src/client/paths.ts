@@ -3334,7 +3334,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Counters since the start of the process */
+            /** @description Counters since the process started */
             200: {
                 headers: {
                     [name: string]: unknown;

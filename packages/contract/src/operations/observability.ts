@@ -49,7 +49,7 @@ export const observabilityOperations = {
     path: '/api/v1/metrics',
     tag,
     summary: 'Get metrics',
-    responses: { 200: { description: 'Counters since the start of the process', data: metrics } },
+    responses: { 200: { description: 'Counters since the process started', data: metrics } },
     errors: [],
   }),
   document: defineOperation({

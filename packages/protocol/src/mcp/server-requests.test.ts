@@ -41,7 +41,7 @@ describe('translatedCapabilities', () => {
   });
 });
 
-describe('isAskable', () => {
+describe('supportsServerRequests', () => {
   it('is true for each capability that lets an upstream ask', () => {
     expect(supportsServerRequests({ elicitation: {} })).toBe(true);
     expect(supportsServerRequests({ sampling: {} })).toBe(true);

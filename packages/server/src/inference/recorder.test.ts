@@ -140,9 +140,9 @@ describe('truncation', () => {
     for (const character of ['a', 'é', '€', '😀']) {
       for (let before = 80; before < 90; before++) {
         const request = `{"messages":[${'x'.repeat(before)}${character.repeat(20)}`;
-        const kept = exchanges.recordPlain({ request })?.request.body?.bytes.toString() ?? '';
-        expect(request.startsWith(kept), kept).toBe(true);
-        expect(Buffer.byteLength(kept)).toBeGreaterThan(100 - Buffer.byteLength(character));
+        const recorded = exchanges.recordPlain({ request })?.request.body?.bytes.toString() ?? '';
+        expect(request.startsWith(recorded), recorded).toBe(true);
+        expect(Buffer.byteLength(recorded)).toBeGreaterThan(100 - Buffer.byteLength(character));
       }
     }
   });

@@ -176,7 +176,7 @@ describe('activation', () => {
     const answer = await it.api.call('POST', '/api/v1/evaluators/revisions/1/activate');
     expect(answer.status).toBe(422);
     const reason =
-      'evaluators.0.llm.connection is "another", which is no connection: known are model; llm_connections of the service-config file has them';
+      'evaluators.0.llm.connection is an unknown connection "another"; known connections: model in llm_connections of the service-config file';
     expect(answer.error).toMatchObject({ message: `revision 1 cannot be activated: ${reason}` });
     expect(namesIn(await get())).toEqual(['b']);
     expect((await get('/revisions/3')).data).toMatchObject({ status: 'rejected', failure_reason: reason });
@@ -221,7 +221,7 @@ describe('after a restart', () => {
     expect((await put([], { expected_revision: 2 })).headers.etag).toBe('"4"');
   });
 
-  test('what cannot be loaded any more is left out, with a warning in the log', async (context) => {
+  test('evaluators that cannot be loaded anymore are skipped, with a warning in the log', async (context) => {
     const it = await startEvaluatorApi(context);
     const one = evaluatorDefinition('b');
     await it.put([
@@ -234,9 +234,9 @@ describe('after a restart', () => {
     expect((await it.get()).data).toEqual([]);
     expect((await it.get()).headers.etag).toBe('"1"');
     for (const line of [
-      'evaluator \\"a\\" is left out: ok.wasm: is not a component',
-      'evaluator \\"b\\" is left out: llm.connection is \\"another\\", which is no connection: known are model; llm_connections of the service-config file has them',
-      'evaluator \\"c\\" is left out: ok.wasm: is not a component',
+      'evaluator \\"a\\" skipped: ok.wasm: is not a component',
+      'evaluator \\"b\\" skipped: llm.connection is an unknown connection \\"another\\"; known connections: model in llm_connections of the service-config file',
+      'evaluator \\"c\\" skipped: ok.wasm: is not a component',
     ]) {
       expect(it.api.log.join('')).toContain(line);
     }
@@ -262,8 +262,8 @@ describe('a set of the configuration', () => {
       skipped: ['a'],
     });
     expect(Object((await get('/revisions/1')).data)).not.toHaveProperty('actor');
-    expect(api.log.join('')).toContain('evaluator \\"b\\" is left out: name is the name of an earlier evaluator too');
-    expect(api.log.join('')).toContain('evaluator \\"a\\" is left out: broken.wasm: is not a component');
+    expect(api.log.join('')).toContain('evaluator \\"b\\" skipped: name is the name of an earlier evaluator');
+    expect(api.log.join('')).toContain('evaluator \\"a\\" skipped: broken.wasm: is not a component');
   });
 
   test('that is the same as at the last start leaves what has become active since', async (context) => {

@@ -60,7 +60,7 @@ describe('PUT /api/v1/evaluators', () => {
     expect((await get()).data).toEqual([]);
   });
 
-  test('one of ten whose action is broken is left out, with a warning', async (context) => {
+  test('one of ten whose action is broken is skipped, with a warning', async (context) => {
     const { folder, get, put } = await startEvaluatorApi(context);
     const names = Array.from({ length: 10 }, (_, index) => `e${index}`);
     const answer = await put(names.map((name) => evaluatorDefinition(name, name === 'e4' ? 'broken.wasm' : 'ok.wasm')));
@@ -168,7 +168,7 @@ describe('409', () => {
     expect(stale.status).toBe(409);
     expect(stale.error).toEqual({
       code: 'CONFLICT',
-      message: 'revision 0 is not active, revision 1 is: read the evaluators again',
+      message: 'expected revision 0, but revision 1 is active',
       details: { expected_revision: 0, active_revision: 1 },
     });
     expect(namesIn(await get())).toEqual(['a']);
@@ -198,7 +198,7 @@ describe('If-Match', () => {
       409,
       {
         code: 'CONFLICT',
-        message: 'no revision that If-Match names is active, none is: read the evaluators again',
+        message: 'If-Match does not match: no revision is active',
         details: { active_revision: 0 },
       },
     ]);
@@ -210,7 +210,7 @@ describe('If-Match', () => {
     }
     expect((await matching('"7"')).error).toEqual({
       code: 'CONFLICT',
-      message: 'revision 7 is not active, revision 1 is: read the evaluators again',
+      message: 'expected revision 7, but revision 1 is active',
       details: { expected_revision: 7, active_revision: 1 },
     });
     expect((await get('/revisions')).data).toHaveLength(1);
@@ -251,7 +251,7 @@ describe('422: nothing changes, and a rejected revision says why', () => {
     [
       'an unknown connection',
       inLlm({ connection: 'gpt' }),
-      'llm.connection is "gpt", which is no connection: known are ',
+      'llm.connection is an unknown connection "gpt"; known connections: ',
     ],
     ['an empty name', (one) => ({ ...one, name: ' ' }), 'name must not be empty'],
     ['a name that is taken', (one) => ({ ...one, name: 'first' }), 'name is the name of an earlier evaluator too'],

@@ -212,9 +212,9 @@ function isModern({ catalogs }: Declaration): boolean {
 }
 
 function read({ rendered, discovered }: Entry): ToolDeclarations {
-  const shown = rendered.map(declarationOf);
-  const upstream = discovered ? discovered.variants.map(declarationOf) : shown;
-  return [...shown, ...upstream].some(({ params }) => params) ? { shown, upstream } : NONE;
+  const visible = rendered.map(declarationOf);
+  const upstream = discovered ? discovered.variants.map(declarationOf) : visible;
+  return [...visible, ...upstream].some(({ params }) => params) ? { shown: visible, upstream } : NONE;
 }
 
 function declarationOf({ json, catalogs }: EntryVariant): Declaration {

@@ -151,9 +151,9 @@ describe('arguments', () => {
 
   test('at most a thousand', () => {
     const pairs = (count: number) => Array.from({ length: count }, (_, at) => `"n${at}":${at}`).join(',');
-    const asked = (count: number) => argumentsOf('tools/call', `{"name":"t","arguments":{${pairs(count)}}}`);
-    expect([asked(1000).length, asked(1000).at(-1)]).toEqual([1000, ['n999', '999']]);
-    expect(() => asked(1001)).toThrow(UnevaluableRequestError);
+    const argumentsOfCount = (count: number) => argumentsOf('tools/call', `{"name":"t","arguments":{${pairs(count)}}}`);
+    expect([argumentsOfCount(1000).length, argumentsOfCount(1000).at(-1)]).toEqual([1000, ['n999', '999']]);
+    expect(() => argumentsOfCount(1001)).toThrow(UnevaluableRequestError);
     // Nested values are not counted.
     expect(argumentsOf('tools/call', `{"name":"t","arguments":{"a":{${pairs(5000)}}}}`)).toHaveLength(1);
   });

@@ -82,11 +82,11 @@ async function setUp({ schema, store = memoryStore(), request = REQUEST }: Setup
     definition: {
       name: 'gate',
       trigger: { method: 'tools/call', namespace: null },
-      llm: { operation: 'classify' as const, prompt: 'Judge.', connection: 'judge', result_schema: null },
+      llm: { operation: 'classify' as const, prompt: 'Evaluate.', connection: 'model', result_schema: null },
       processor: { path: 'gate.wasm' },
       on_error: 'block' as const,
     },
-    connection: { name: 'judge', model: 'm', url: llm.url },
+    connection: { name: 'model', model: 'm', url: llm.url },
     action: { checksum: '', glue: '', modules: [] },
     schema,
   };
@@ -278,10 +278,10 @@ it('an evaluation that takes longer than the limits of upstream calls can still 
   const { engine, context, run, disconnect } = await setUp();
   const outcome = engine.evaluate(context);
   await run.reached;
-  const judged = calls.find(() => true);
+  const evaluated = calls.find(() => true);
   // Both limits have passed, and the timer has fired some more times.
-  await expect.poll(() => calls.now() - (judged?.startedAt ?? Number.POSITIVE_INFINITY)).toBeGreaterThan(150);
-  expect(calls.find(() => true)).toBe(judged);
+  await expect.poll(() => calls.now() - (evaluated?.startedAt ?? Number.POSITIVE_INFINITY)).toBeGreaterThan(150);
+  expect(calls.find(() => true)).toBe(evaluated);
   disconnect();
   expect(isCanceled(await outcome)).toBe(true);
 });

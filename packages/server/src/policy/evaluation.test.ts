@@ -35,11 +35,11 @@ async function lineOf(answers: readonly string[], failure?: Error): Promise<Reco
     definition: {
       name: 'gate',
       trigger: { method: 'tools/call', namespace: null },
-      llm: { operation: 'classify' as const, prompt: 'Judge.', connection: 'judge', result_schema: {} },
+      llm: { operation: 'classify' as const, prompt: 'Evaluate.', connection: 'model', result_schema: {} },
       processor: { path: 'gate.wasm' },
       on_error: 'block' as const,
     },
-    connection: { name: 'judge', model: 'm', url: llm.url },
+    connection: { name: 'model', model: 'm', url: llm.url },
     action: { checksum: '', glue: '', modules: [] },
     schema: { text: '{}', validate: async (text: string) => (text === '{}' ? undefined : 'wrong') },
   };

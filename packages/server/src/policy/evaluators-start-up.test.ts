@@ -36,8 +36,8 @@ async function start(content: object, env: Record<string, string> = {}): Promise
   service = undefined;
   const file = join(folder, 'service.yaml');
   await writeFile(file, JSON.stringify({ llm_connections, ...content }));
-  const kept = { SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: join(folder, 'registry') };
-  service = await startTestService({ ...kept, ...env }, ['--service-config', file]);
+  const persistence = { SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: join(folder, 'registry') };
+  service = await startTestService({ ...persistence, ...env }, ['--service-config', file]);
   return service;
 }
 
@@ -141,15 +141,15 @@ it('an action outside SERVICE_ACTIONS_PATH is skipped at startup, and rejected l
 
 it('the settings of a connection are in no response, log line or file', async () => {
   const running = await start({ evaluators: [GUARD, evaluatorDefinition('core', 'actions/core.wasm')] });
-  const told: unknown[] = [await running.manage('PUT', '/evaluators', { evaluators: [GUARD, GUARD] })];
+  const outputs: unknown[] = [await running.manage('PUT', '/evaluators', { evaluators: [GUARD, GUARD] })];
   for (const path of ['', '/llm-connections', '/revisions', '/revisions/active', '/revisions/1', '/revisions/2']) {
-    told.push(await running.manage('GET', `/evaluators${path}`));
+    outputs.push(await running.manage('GET', `/evaluators${path}`));
   }
   await service?.stop(0);
-  const kept = await readdir(join(folder, 'registry'));
-  for (const name of kept) told.push(await readFile(join(folder, 'registry', name), 'latin1'));
-  expect(kept).toContain('evaluator-revisions.json');
-  const text = JSON.stringify(told) + running.log.join('');
+  const stored = await readdir(join(folder, 'registry'));
+  for (const name of stored) outputs.push(await readFile(join(folder, 'registry', name), 'latin1'));
+  expect(stored).toContain('evaluator-revisions.json');
+  const text = JSON.stringify(outputs) + running.log.join('');
   expect(text).toContain('model');
   for (const secret of SECRETS) expect(text).not.toContain(secret);
 });

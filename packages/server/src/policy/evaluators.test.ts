@@ -102,11 +102,11 @@ describe('the current set', () => {
   });
 
   it('is reported whenever another one is activated', async () => {
-    let kept = NO_REVISIONS;
+    let stored = NO_REVISIONS;
     const store: RevisionStore = {
-      load: async () => kept,
+      load: async () => stored,
       save: async (revisions) => {
-        kept = revisions;
+        stored = revisions;
       },
     };
     const evaluators = made(store);
@@ -159,11 +159,11 @@ describe('updates', () => {
   });
 
   it('check once whether actions are allowed: an evaluator whose link changes later is skipped', async () => {
-    const asked: string[] = [];
+    const checked: string[] = [];
     class Changing extends ActionFiles {
       override async isAllowed(path: string): Promise<boolean> {
-        asked.push(path);
-        return asked.length === 1;
+        checked.push(path);
+        return checked.length === 1;
       }
     }
     const evaluators = made(
@@ -171,10 +171,10 @@ describe('updates', () => {
       new Changing({ baseFolder: folder, actionsPath: join(folder, 'no') }),
     );
     expect((await evaluators.replace([evaluatorDefinition('a')], NOBODY)).warnings).toMatchObject([{ evaluator: 'a' }]);
-    expect(asked).toHaveLength(1);
+    expect(checked).toHaveLength(1);
     await expect(evaluators.activate(1, NOBODY)).rejects.toMatchObject({ code: 'UNPROCESSABLE' });
     await expect(evaluators.replace([evaluatorDefinition('a')], NOBODY)).rejects.toMatchObject({ code: 'BAD_REQUEST' });
-    expect(asked).toHaveLength(3);
+    expect(checked).toHaveLength(3);
   });
 
   it('that fail do not block others', async () => {
@@ -338,11 +338,11 @@ describe('the log', () => {
 
   it('has the origin of the evaluators at startup and those that were skipped', async () => {
     const unknown = { ...evaluatorDefinition('c'), llm: { ...evaluatorDefinition('c').llm, connection: 'none' } };
-    let kept = NO_REVISIONS;
+    let stored = NO_REVISIONS;
     const store: RevisionStore = {
-      load: async () => kept,
+      load: async () => stored,
       save: async (revisions) => {
-        kept = revisions;
+        stored = revisions;
       },
     };
     const skippedLines = [
@@ -356,7 +356,7 @@ describe('the log', () => {
     const loaded = { level: 'info', msg: 'evaluators loaded', revision: 1, evaluators: 1 };
     await made(store).start([evaluatorDefinition('a'), evaluatorDefinition('b', 'none.wasm'), unknown]);
     expect(entries).toEqual([...skippedLines, { ...loaded, from: 'the service-config file' }]);
-    expect(kept.list).toMatchObject([{ skipped: ['c', 'b'] }]);
+    expect(stored.list).toMatchObject([{ skipped: ['c', 'b'] }]);
     entries = [];
     const again = made(store);
     await again.start(undefined);

@@ -290,9 +290,9 @@ describe('a copy', () => {
       const run = view();
       for (let at = 0; at < count; at++) run.copyTool('a', `own-${at}`);
       await run.commit();
-      const told = lines.map((line) => JSON.parse(line)).map((line) => line.target_namespaces ?? line.target_namespace);
+      const namespaces = lines.map((line) => JSON.parse(line)).map((line) => line.target_namespaces ?? line.target_namespace);
       const named = Array.from({ length: 20 }, (_, at) => `own-${at}`);
-      expect(told).toEqual(count === 20 ? named : [21, ...named]);
+      expect(namespaces).toEqual(count === 20 ? named : [21, ...named]);
     }
   });
 
@@ -309,24 +309,24 @@ describe('a copy', () => {
     const { registry, add, view } = await setUp();
     await add('own', 'new');
     const notices = new ListChangeNotifier(registry);
-    const told = { new: 0, crm: 0 };
-    const told1 = Promise.withResolvers<void>();
+    const notified = { new: 0, crm: 0 };
+    const notified1 = Promise.withResolvers<void>();
     const told2 = Promise.withResolvers<void>();
     const quiet = { onTouched: () => undefined, onDeleted: () => undefined };
     notices.subscribe(parseNamespace('new') ?? DEFAULT_NAMESPACE, {
       ...quiet,
       onChanged: (kinds) => {
         expect([...kinds]).toEqual(['tool']);
-        if (++told.new === 1) told1.resolve();
+        if (++notified.new === 1) notified1.resolve();
         else told2.resolve();
       },
     });
-    notices.subscribe(CRM, { ...quiet, onChanged: () => void told.crm++ });
+    notices.subscribe(CRM, { ...quiet, onChanged: () => void notified.crm++ });
     const run = view();
     run.copyTool('a', 'new');
     await run.commit();
-    await told1.promise;
-    expect(told).toEqual({ new: 1, crm: 0 });
+    await notified1.promise;
+    expect(notified).toEqual({ new: 1, crm: 0 });
     await registry.commit((draft) => removeForward(draft, 'up'));
     await told2.promise;
   });

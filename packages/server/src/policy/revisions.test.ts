@@ -127,7 +127,7 @@ test('the UTF-8 bytes of reasons and skipped names count, too', () => {
   expect(ids(addActive(addActive(NO_REVISIONS, input('a'), [reason]), input('a'), [reason]))).toEqual([2]);
 });
 
-test('the active one is kept however large it and others are, and so is the newest of the configuration', () => {
+test('the active revision and the latest startup revision remain, however large they are', () => {
   let revisions = addActive(NO_REVISIONS, large(9, { origin: 'startup' }), []);
   revisions = addActive(revisions, large(20), []);
   expect(ids(revisions)).toEqual([1, 2]);

@@ -219,14 +219,14 @@ export class Draft {
     for (const [namespace, drafts] of this.#indexes) {
       const state = this.#namespaces.get(namespace);
       if (!state) continue;
-      const shelves = { ...state.indexes };
+      const indexes = { ...state.indexes };
       for (const kind of KINDS) {
         const draft = drafts[kind];
         if (!draft) continue;
-        shelves[kind] = draft.publish();
+        indexes[kind] = draft.publish();
         touched.push({ namespace, kind });
       }
-      this.#namespaces.set(namespace, { ...state, indexes: shelves });
+      this.#namespaces.set(namespace, { ...state, indexes: indexes });
     }
     const services = this.#draftServices?.publish() ?? this.#services;
     return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#unusable, services), touched };
@@ -269,10 +269,10 @@ export class Draft {
   }
 
   #changeable({ namespace, kind, key }: Entry): DraftIndex {
-    const shelf = this.#write(namespace, kind);
-    const claims = shelf.claims(key);
-    this.#undo?.push(() => shelf.set(key, claims));
-    return shelf;
+    const index = this.#write(namespace, kind);
+    const claims = index.claims(key);
+    this.#undo?.push(() => index.set(key, claims));
+    return index;
   }
 
   #changeableServices(name: string): DraftServices {

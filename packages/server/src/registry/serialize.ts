@@ -75,25 +75,25 @@ export interface EntryJsonOptions {
 
 /** The entry as the management API shows it: JSON text of one object. */
 export function entryJson(entry: Entry, { shadowed = false, upstream = false }: EntryJsonOptions = {}): string {
-  const shown = withDefaults(entry.kind, restMembers(entry));
-  if (shadowed) shown.set('shadowed', 'true');
+  const texts = withDefaults(entry.kind, restMembers(entry));
+  if (shadowed) texts.set('shadowed', 'true');
   if (upstream && entry.discovered) {
     const own = new Map<string, string>();
     addObject(own, entry.kind, entry.discovered.variants[0]?.json ?? '{}');
-    shown.set(UPSTREAM, joined(withDefaults(entry.kind, own)));
+    texts.set(UPSTREAM, joined(withDefaults(entry.kind, own)));
   }
-  return joined(shown);
+  return joined(texts);
 }
 
-function withDefaults(kind: Kind, shown: Map<string, string>): Map<string, string> {
-  for (const [key, text] of Object.entries(MEMBER_NAMES[kind].defaults)) if (!shown.has(key)) shown.set(key, text);
-  return shown;
+function withDefaults(kind: Kind, texts: Map<string, string>): Map<string, string> {
+  for (const [key, text] of Object.entries(MEMBER_NAMES[kind].defaults)) if (!texts.has(key)) texts.set(key, text);
+  return texts;
 }
 
 /** An object of these members, which are JSON text; `lines` puts each on a line of its own. */
-export function joined(shown: ReadonlyMap<string, string>, lines = false): string {
+export function joined(texts: ReadonlyMap<string, string>, lines = false): string {
   const parts: string[] = [];
-  for (const [key, text] of shown)
+  for (const [key, text] of texts)
     parts.push(lines ? `  ${JSON.stringify(key)}: ${text}` : `${JSON.stringify(key)}:${text}`);
   return lines ? `{\n${parts.join(',\n')}\n}` : `{${parts.join(',')}}`;
 }
@@ -101,37 +101,37 @@ export function joined(shown: ReadonlyMap<string, string>, lines = false): strin
 /** The text of each member of the management API's view that the entry has; those that are always shown may be missing. */
 export function restMembers(entry: Entry): Map<string, string> {
   const { kind } = entry;
-  const shown = new Map<string, string>([
+  const texts = new Map<string, string>([
     ['name', JSON.stringify(entry.name)],
     ['namespace', JSON.stringify(entry.namespace)],
   ]);
-  addDefinition(shown, entry);
-  for (const [key, value] of Object.entries(entry.members)) shown.set(key, JSON.stringify(value));
-  if (kind === 'resource') shown.set('location', JSON.stringify(entry.key));
-  shown.set('labels', JSON.stringify(entry.labels));
+  addDefinition(texts, entry);
+  for (const [key, value] of Object.entries(entry.members)) texts.set(key, JSON.stringify(value));
+  if (kind === 'resource') texts.set('location', JSON.stringify(entry.key));
+  texts.set('labels', JSON.stringify(entry.labels));
   if (entry.discovered) {
-    shown.set('forward', JSON.stringify(entry.discovered.forward));
+    texts.set('forward', JSON.stringify(entry.discovered.forward));
     if (kind !== 'resource' && entry.discovered.upstreamKey !== entry.key) {
-      shown.set('upstreamName', JSON.stringify(entry.discovered.upstreamKey));
+      texts.set('upstreamName', JSON.stringify(entry.discovered.upstreamKey));
     }
   }
-  return shown;
+  return texts;
 }
 
 /** Adds the members of the served MCP object as text; a hand-made entry keeps empty ones too. */
-function addDefinition(shown: Map<string, string>, { kind, discovered, rendered: served, definition }: Entry): void {
-  if (discovered) return addObject(shown, kind, served[0]?.json ?? '{}');
+function addDefinition(texts: Map<string, string>, { kind, discovered, rendered: served, definition }: Entry): void {
+  if (discovered) return addObject(texts, kind, served[0]?.json ?? '{}');
   for (const [key, value] of Object.entries(definition)) {
     const name = restName(kind, key);
-    if (!REGISTRY_OWNED[kind].has(name)) shown.set(name, JSON.stringify(value));
+    if (!REGISTRY_OWNED[kind].has(name)) texts.set(name, JSON.stringify(value));
   }
 }
 
 /** Adds the members of an MCP object under REST's names, but those that REST shows from the registry. */
-function addObject(shown: Map<string, string>, kind: Kind, json: string): void {
+function addObject(texts: Map<string, string>, kind: Kind, json: string): void {
   for (const { key, start, end } of members(json)) {
     const name = restName(kind, key);
-    if (!REGISTRY_OWNED[kind].has(name)) shown.set(name, json.slice(start, end));
+    if (!REGISTRY_OWNED[kind].has(name)) texts.set(name, json.slice(start, end));
   }
 }
 

@@ -2,8 +2,8 @@ import type { EvaluatorEngine } from '../../policy/engine.ts';
 import type { McpFilter } from '../request.ts';
 
 /**
- * Evaluators: requests that one of them triggers on are judged before anything carries them out (spec "Evaluator
- * processing rules"). It stands after the namespace is known and before the methods; a chain without it runs none.
+ * Creates the filter that evaluates requests before they are handled (spec "Evaluator processing rules"). It follows
+ * `service_namespace` and precedes the methods; a chain without it runs no evaluators.
  */
 export function serviceEvaluator(engine: Pick<EvaluatorEngine, 'evaluate'>): McpFilter {
   return (context) => engine.evaluate(context);

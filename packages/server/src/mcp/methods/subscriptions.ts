@@ -32,7 +32,7 @@ export interface ResourceSubscriptionParts {
 export type SubscriptionMethod = 'resources/subscribe' | 'resources/unsubscribe';
 
 /**
- * `resources/subscribe` and `resources/unsubscribe` of a legacy session: the forward that has the resource is asked, in
+ * `resources/subscribe` and `resources/unsubscribe` of a legacy session: the forward that has the resource is requested, in
  * the client's own session there or, where it speaks the modern era alone, with `subscriptions/listen`. The subscription
  * is kept, so that neither a restart of ours nor one of the upstream ends it (mcp 3). Updates come on the notification
  * stream.
@@ -52,7 +52,7 @@ async function resourceSubscription(
   const sent = parts.relay.upstreamHeaders(headers);
   if (!sent) return FORWARDING_LOOP;
   try {
-    // Ended before the upstream is asked, so that it is over even where the upstream cannot be asked.
+    // Ended before the upstream is requested, so that it is over even where the upstream cannot be requested.
     if (method === 'resources/unsubscribe') await session.change((before) => without(before, uri));
     if (upstream.isModernOnly) {
       if (method === 'resources/subscribe')
@@ -163,9 +163,9 @@ function listen(
   { relay, serverInfo }: SubscribeParts,
   listening: ListenParts,
 ): McpOutcome {
-  const asked = parseListenFilter(message.params.notifications);
-  if (typeof asked === 'string') return rpcError(INVALID_PARAMS, asked);
-  const uris = asked.resourceSubscriptions ?? [];
+  const requested = parseListenFilter(message.params.notifications);
+  if (typeof requested === 'string') return rpcError(INVALID_PARAMS, requested);
+  const uris = requested.resourceSubscriptions ?? [];
   if (uris.length > MAX_URIS) {
     return rpcError(INVALID_PARAMS, `parameter "notifications.resourceSubscriptions" has more than ${MAX_URIS} uris`);
   }
@@ -177,7 +177,7 @@ function listen(
     capabilities,
     headers: own,
   };
-  return { kind: 'deferred', start: (client) => new ListenStream(listening, asked, watcher, client).start() };
+  return { kind: 'deferred', start: (client) => new ListenStream(listening, requested, watcher, client).start() };
 }
 
 function clientInfo({ params: { _meta: meta } }: RequestMessage): JsonObject | undefined {

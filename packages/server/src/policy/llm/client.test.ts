@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => llm.close());
 
 function connectionTo(url: string, apiKey?: string): LlmConnection {
-  return { name: 'judge', model: MODEL, url, ...(apiKey !== undefined && { apiKey }) };
+  return { name: 'model', model: MODEL, url, ...(apiKey !== undefined && { apiKey }) };
 }
 
 async function ownServer(): Promise<ChatCompletions> {
@@ -90,12 +90,12 @@ describe('a call', () => {
   test('does not wait for other calls', async () => {
     const own = await ownServer();
     const client = clientWith();
-    const held = Promise.withResolvers<void>();
-    own.script({ content: 'late', after: held.promise }, 'soon');
+    const released = Promise.withResolvers<void>();
+    own.script({ content: 'late', after: released.promise }, 'soon');
     const first = client.complete(connectionTo(own.url), MESSAGES);
     await own.next();
     expect(await client.complete(connectionTo(own.url), MESSAGES)).toBe('soon');
-    held.resolve();
+    released.resolve();
     expect(await first).toBe('late');
   });
 
@@ -105,7 +105,7 @@ describe('a call', () => {
     const refused = await failureOf(clientWith().complete(connectionTo(secure.url, KEY), MESSAGES));
     expect([refused.fault, refused.message]).toEqual([
       'network',
-      'llm connection "judge": connection failed (DEPTH_ZERO_SELF_SIGNED_CERT)',
+      'llm connection "model": connection failed (DEPTH_ZERO_SELF_SIGNED_CERT)',
     ]);
     expect(secure.asked).toEqual([]);
     const trusted = getCACertificates('default');
@@ -209,7 +209,7 @@ describe('a failure', () => {
     llm.script(script);
     const failure = await failureOf(clientWith().complete(connectionTo(llm.url, KEY), MESSAGES));
     expect(failure.fault).toBe(fault);
-    const problem = failure.message.replace('llm connection "judge": ', '');
+    const problem = failure.message.replace('llm connection "model": ', '');
     if (typeof what === 'string') expect(problem).toBe(what);
     else expect(problem).toMatch(what);
     expectNothingTold(failure);
@@ -221,7 +221,7 @@ describe('a failure', () => {
     const failure = await failureOf(clientWith().complete(connectionTo(llm.url, KEY), MESSAGES));
     expect([failure.fault, failure.message]).toEqual([
       'status',
-      `llm connection "judge": HTTP ${status}: redirects are not followed; set url to the target`,
+      `llm connection "model": HTTP ${status}: redirects are not followed; set url to the target`,
     ]);
     expect(llm.asked.length - before).toBe(1);
     expectNothingTold(failure);
@@ -249,7 +249,7 @@ describe('a failure', () => {
       const failure = await failureOf(clientWith().complete(connectionTo(`http://127.0.0.1:${port}`, KEY), MESSAGES));
       expect([failure.fault, failure.message]).toEqual([
         'invalid',
-        'llm connection "judge": response is not valid HTTP/1.1',
+        'llm connection "model": response is not valid HTTP/1.1',
       ]);
     }
   });
@@ -258,7 +258,7 @@ describe('a failure', () => {
     const failure = await failureOf(clientWith().complete(connectionTo('http://127.0.0.1:1/v1', KEY), MESSAGES));
     expect([failure.fault, failure.message]).toEqual([
       'network',
-      'llm connection "judge": connection failed (ECONNREFUSED)',
+      'llm connection "model": connection failed (ECONNREFUSED)',
     ]);
     expectNothingTold(failure);
   });
@@ -272,16 +272,16 @@ describe('a failure', () => {
     const own = await ownServer();
     own.script(script);
     const call = failureOf(clientWith({ timeoutMs: 200 }).complete(connectionTo(own.url, KEY), MESSAGES));
-    const asked = await own.next();
+    const received = await own.next();
     // The beginning of the response arrives in the meantime.
     for (let turn = 0; turn < 10; turn++) await nextTurn();
     vi.advanceTimersByTime(200);
     const failure = await call;
     expect([failure.fault, failure.message]).toEqual([
       'timeout',
-      'llm connection "judge": no complete response within 0.2 s',
+      'llm connection "model": no complete response within 0.2 s',
     ]);
-    await asked.left;
+    await received.left;
     expectNothingTold(failure);
   });
 
@@ -297,7 +297,7 @@ describe('a failure', () => {
     for (let turn = 0; turn < 10; turn++) await nextTurn();
     expect(ended).not.toHaveBeenCalled();
     vi.advanceTimersByTime(1);
-    expect((await call).message).toBe('llm connection "judge": no complete response within 10 s');
+    expect((await call).message).toBe('llm connection "model": no complete response within 10 s');
   });
 
   test('is no connection within the same time, and no earlier', async () => {
@@ -333,7 +333,7 @@ describe('a failure', () => {
     ['a url of another scheme', () => 'ftp://127.0.0.1/', KEY],
   ])('is %s', async (_what, url, key) => {
     const failure = await failureOf(clientWith().complete(connectionTo(url(), key), MESSAGES));
-    expect([failure.fault, failure.message]).toEqual(['request', 'llm connection "judge": invalid url or api_key']);
+    expect([failure.fault, failure.message]).toEqual(['request', 'llm connection "model": invalid url or api_key']);
     expectNothingTold(failure);
   });
 });
@@ -344,13 +344,13 @@ describe('cancellation', () => {
     const own = await ownServer();
     own.script({ stopsIn: 'head' });
     const call = failureOf(clientWith().complete(connectionTo(own.url, KEY), MESSAGES, ending.signal));
-    const asked = await own.next();
+    const received = await own.next();
     ending.abort(new Error(KEY));
     expect(await call).toMatchObject({
       fault: 'aborted',
-      message: 'llm connection "judge": request canceled',
+      message: 'llm connection "model": request canceled',
     });
-    await asked.left;
+    await received.left;
     expectNothingTold(await call);
   });
 
@@ -397,10 +397,10 @@ describe('cancellation', () => {
     await own.next();
     own.script({ stopsIn: 'head' });
     const call = failureOf(client.complete(connectionTo(own.url), MESSAGES));
-    const asked = await own.next();
+    const received = await own.next();
     await client.close();
     expect((await call).fault).toBe('aborted');
-    await asked.left;
+    await received.left;
     expect((await failureOf(client.complete(connectionTo(own.url), MESSAGES))).fault).toBe('aborted');
     expect((await failureOf(client.complete(connectionTo(`${own.url}/other`), MESSAGES))).fault).toBe('aborted');
     expect(own.asked).toHaveLength(2);
@@ -412,8 +412,8 @@ function llmUrl(): string {
 }
 
 function expectNothingTold(failure: LlmError): void {
-  const told = [failure.message, failure.stack, JSON.stringify(failure), String(failure.cause)].join('\n');
+  const texts = [failure.message, failure.stack, JSON.stringify(failure), String(failure.cause)].join('\n');
   for (const secret of [KEY, MODEL, 'system-prompt', 'user-prompt', 'of the response', '127.0.0.1', '/v1']) {
-    expect(told).not.toContain(secret);
+    expect(texts).not.toContain(secret);
   }
 }

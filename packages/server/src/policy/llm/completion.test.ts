@@ -51,8 +51,8 @@ interface RequestOptions {
 
 async function complete({ schema = SCHEMA, by = schemas, signal }: RequestOptions = {}) {
   const compiled = schema === null ? undefined : await by.compile(schema);
-  const connection = { name: 'judge', model: 'm', url: llm.url };
-  const request = { connection, systemPrompt: 'Judge.', userPrompt: '# Request\nmethod: x', schema: compiled, signal };
+  const connection = { name: 'model', model: 'm', url: llm.url };
+  const request = { connection, systemPrompt: 'Evaluate.', userPrompt: '# Request\nmethod: x', schema: compiled, signal };
   return completeWithSchema(client, request, observer);
 }
 
@@ -62,7 +62,7 @@ describe('without a schema', () => {
     expect(await complete({ schema: null })).toBe('anything');
     expect(observer.events).toEqual(['call']);
     expect(llm.asked[0]?.messages).toEqual([
-      { role: 'system', content: 'Judge.' },
+      { role: 'system', content: 'Evaluate.' },
       { role: 'user', content: '# Request\nmethod: x' },
     ]);
   });
@@ -99,7 +99,7 @@ describe('with a schema', () => {
     expect(await complete()).toBe(VALID);
     expect(observer.events).toEqual(['call', 'invalid', 'call', 'valid', 'corrected']);
     expect(llm.asked[1]?.messages).toEqual([
-      { role: 'system', content: 'Judge.' },
+      { role: 'system', content: 'Evaluate.' },
       {
         role: 'user',
         content: [

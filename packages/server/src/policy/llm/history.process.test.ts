@@ -9,11 +9,11 @@ import { ConversationCache } from './history.ts';
 
 const MIB = 1024 * 1024;
 
-/** Has everything collected that nobody holds. */
+/** Collects garbage. */
 async function collect(): Promise<void> {
   setFlagsFromString('--expose-gc');
   const gc: unknown = runInNewContext('gc');
-  // What a weak reference was asked for is held for the rest of its turn.
+  // A dereferenced object is reachable until the end of its turn.
   await nextTurn();
   if (typeof gc === 'function') gc();
 }
@@ -23,7 +23,7 @@ async function usedBytes(): Promise<number> {
   return getHeapStatistics().used_heap_size;
 }
 
-/** The messages of the oldest interaction that a prompt has of a conversation, held by nothing but what keeps them. */
+/** Returns a weak reference to the cached messages of the oldest interaction of a conversation. */
 async function oldestOf(conversations: ConversationCache, id: string): Promise<WeakRef<object>> {
   const [messages] = await conversations.latest(id);
   return new WeakRef(messages ?? []);
@@ -115,12 +115,12 @@ describe('the cache of a conversation', () => {
       store.add(recordedInteraction({ conversationId: id, requestText }));
     }
     const conversations = new ConversationCache(store);
-    const kept: WeakRef<object>[] = [];
-    for (const id of ids.slice(0, 32)) kept.push(await oldestOf(conversations, id));
+    const references: WeakRef<object>[] = [];
+    for (const id of ids.slice(0, 32)) references.push(await oldestOf(conversations, id));
     await oldestOf(conversations, 'talk-0');
-    kept.push(await oldestOf(conversations, 'talk-32'));
+    references.push(await oldestOf(conversations, 'talk-32'));
     await collect();
-    const gone = ids.filter((_, at) => kept[at]?.deref() === undefined);
-    expect(gone).toEqual(['talk-1']);
+    const dropped = ids.filter((_, at) => references[at]?.deref() === undefined);
+    expect(dropped).toEqual(['talk-1']);
   });
 });

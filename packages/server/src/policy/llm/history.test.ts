@@ -8,7 +8,7 @@ import { ConversationCache, historyReader, parseMessages, ReadThrottle } from '.
 const MIB = 1024 * 1024;
 const notAborted = new AbortController().signal;
 
-async function said(store: InteractionStore, id = 'talk'): Promise<unknown> {
+async function historyOf(store: InteractionStore, id = 'talk'): Promise<unknown> {
   return JSON.parse(await historyReader(store)(id, notAborted));
 }
 
@@ -33,12 +33,12 @@ describe('the history for actions', () => {
     const store = conversationStore(
       ...Array.from({ length: 15 }, (_, at) => completionRequest({ role: 'user', content: String(at) })),
     );
-    expect(await said(store)).toEqual(Array.from({ length: 15 }, (_, at) => ({ role: 'user', content: String(at) })));
+    expect(await historyOf(store)).toEqual(Array.from({ length: 15 }, (_, at) => ({ role: 'user', content: String(at) })));
   });
 
   test('skips interactions without messages', async () => {
-    const store = conversationStore(undefined, 'no JSON', completionRequest({ role: 'user', content: 'kept' }), '{}');
-    expect(await said(store)).toEqual([{ role: 'user', content: 'kept' }]);
+    const store = conversationStore(undefined, 'no JSON', completionRequest({ role: 'user', content: 'text' }), '{}');
+    expect(await historyOf(store)).toEqual([{ role: 'user', content: 'text' }]);
   });
 
   test('is found by completion id, too, and empty for an unknown id', async () => {
@@ -46,9 +46,9 @@ describe('the history for actions', () => {
       completionRequest({ role: 'user', content: 'x' }),
       completionRequest({ role: 'user', content: 'y' }),
     );
-    expect(await said(store, 'c-0')).toEqual(await said(store));
-    expect(await said(store, 'other')).toEqual([]);
-    expect(await said(store, '')).toEqual([]);
+    expect(await historyOf(store, 'c-0')).toEqual(await historyOf(store));
+    expect(await historyOf(store, 'other')).toEqual([]);
+    expect(await historyOf(store, '')).toEqual([]);
   });
 
   test('is rejected if it exceeds the memory of an action', async () => {
@@ -60,7 +60,7 @@ describe('the history for actions', () => {
       ...Array.from({ length: 8 }, () => large),
       completionRequest({ role: 'user', content: 'x' }),
     );
-    await expect(said(more)).rejects.toMatchObject({ fault: 'memory' });
+    await expect(historyOf(more)).rejects.toMatchObject({ fault: 'memory' });
   });
 
   test('is rejected after 256 MiB of bodies in one run', async () => {

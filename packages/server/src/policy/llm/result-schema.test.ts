@@ -453,12 +453,12 @@ test('a timeout is cached for five seconds: the machine may have been slow', asy
   const schemas = resultSchemas(1_000);
   const { validate } = await schemas.compile(ENDLESS);
   expect(await validate(BAD_FOR_IT)).toBe('validation exceeded 1 s');
-  const judgedAt = performance.now();
+  const validatedAt = performance.now();
   await schemas.close();
   const now = vi.spyOn(performance, 'now');
   onTestFinished(() => now.mockRestore());
-  now.mockReturnValue(judgedAt + 4_000);
+  now.mockReturnValue(validatedAt + 4_000);
   expect(await validate(BAD_FOR_IT)).toBe('validation exceeded 1 s');
-  now.mockReturnValue(judgedAt + 5_000);
+  now.mockReturnValue(validatedAt + 5_000);
   expect(await validate(BAD_FOR_IT)).toContain('shutting down');
 });

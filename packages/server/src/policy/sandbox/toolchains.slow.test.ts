@@ -6,7 +6,7 @@ import { slowToolchains, toolchains } from './fixtures/ordinary-actions.ts';
 import { quickjsComponent } from './fixtures/quickjs-component.ts';
 import { starlingmonkeyComponent } from './fixtures/starlingmonkey-component.ts';
 import { walkComponent } from './validate/component.ts';
-import { validate, tools } from './validate/component-tools.fixture.ts';
+import { tools, validate } from './validate/component-tools.fixture.ts';
 import { boundMemories } from './validate/core-module.ts';
 
 const parts = actionTests();

@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { type Behind, leadingTo, NOBODY, openDoor, saying } from '../../../testing/door.ts';
+import {
+  type ConnectionHandler,
+  connectingTo,
+  openFaultyProxy,
+  refusing,
+  respondingWith,
+} from '../../../testing/faulty-proxy.ts';
 import type { TestService } from '../../../testing/service.ts';
 import { operationTests, STARTED_AND_COMPLETED, startedAndFailed } from './fixtures/operation-tests.ts';
 import { startWorkingService, type WorkingServiceOptions } from './fixtures/working-service.ts';
@@ -8,10 +14,10 @@ const tests = operationTests();
 const { address, registered, onEnd, serviceWith, work, eventsOf } = tests;
 
 /** A service that is registered at a door in front of it. */
-async function behindDoor(options?: WorkingServiceOptions, behind?: Behind, on?: TestService) {
+async function behindDoor(options?: WorkingServiceOptions, behind?: ConnectionHandler, on?: TestService) {
   const service = await startWorkingService(options);
   onEnd(async () => service.close());
-  const door = await openDoor(behind ?? leadingTo(service.port));
+  const door = await openFaultyProxy(behind ?? connectingTo(service.port));
   onEnd(async () => door.close());
   await address('worker', door.port, {}, on);
   return { service, door };
@@ -29,14 +35,14 @@ it('a server that does not speak gRPC is not available, and the service that rep
   // Concurrently, since each waits for its retries.
   const calls = SAID.map(async ([what, bytes]) => {
     const on = await serviceWith({});
-    const { service, door } = await behindDoor({}, saying(bytes), on);
+    const { service, door } = await behindDoor({}, respondingWith(bytes), on);
     const [isError, text] = await work(on);
     expect([isError, text], what).toEqual([
       true,
       expect.stringMatching(`^service worker at 127.0.0.1:${door.port} is not available: `),
     ]);
     expect(await eventsOf(on), what).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
-    door.lead(leadingTo(service.port));
+    door.lead(connectingTo(service.port));
     // The library's reconnect delay is random.
     await expect.poll(() => work(on), { message: what }).toEqual([false, 'done']);
     expect(await eventsOf(on), what).toMatchObject(STARTED_AND_COMPLETED);
@@ -47,7 +53,7 @@ it('a server that does not speak gRPC is not available, and the service that rep
 it('a port that accepts connections without answering times out, and works once it answers', async () => {
   const on = await serviceWith({ SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '200' });
   const service = await registered('elsewhere');
-  const door = await openDoor(NOBODY);
+  const door = await openFaultyProxy(refusing);
   onEnd(async () => door.close());
   await address('worker', door.port, {}, on);
   const [isError, text] = await work(on);
@@ -56,7 +62,7 @@ it('a port that accepts connections without answering times out, and works once 
     expect.stringMatching(`^service worker at 127.0.0.1:${door.port} did not answer in time: `),
   ]);
   expect(await eventsOf(on)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
-  door.lead(leadingTo(service.port));
+  door.lead(connectingTo(service.port));
   door.cut();
   // The 200 ms of a call include the new connection.
   await expect.poll(() => work(on)).toEqual([false, 'done']);

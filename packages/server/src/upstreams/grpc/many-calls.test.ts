@@ -3,7 +3,7 @@ import { toolCallEvent } from '@sluice/contract';
 import { describe, expect, it, test } from 'vitest';
 import { post } from '../../../../../test/fixtures/raw-client.ts';
 import type { ReportedExecution } from '../../../testing/code-service.ts';
-import { leadingTo, openDoor } from '../../../testing/door.ts';
+import { connectingTo, openFaultyProxy } from '../../../testing/faulty-proxy.ts';
 import { callOfRun, result, setUp } from './fixtures/code-tests.ts';
 import { operationTests } from './fixtures/operation-tests.ts';
 import { startWorkingService } from './fixtures/working-service.ts';
@@ -33,7 +33,7 @@ describe('concurrent calls to one service', () => {
         },
       });
       onEnd(async () => service.close());
-      const door = await openDoor(leadingTo(service.port));
+      const door = await openFaultyProxy(connectingTo(service.port));
       onEnd(async () => door.close());
       // For slow machines.
       const on = await serviceWith({ SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '60000' });

@@ -1,6 +1,6 @@
 import { Client, status } from '@grpc/grpc-js';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
-import { type Behind, leadingTo, NOBODY, openDoor } from '../../../testing/door.ts';
+import { type ConnectionHandler, connectingTo, openFaultyProxy, refusing } from '../../../testing/faulty-proxy.ts';
 import { loadProtocols, plaintextCredentials } from './channels.ts';
 import { startWorkingService, type WorkingServiceOptions } from './fixtures/working-service.ts';
 import { callUnary } from './grpc-client.ts';
@@ -12,10 +12,10 @@ afterEach(() => {
 });
 
 /** A service behind a controllable port, called over a channel with this first-frame timeout. */
-async function connected(firstFrameMs: number, behind?: Behind, options?: WorkingServiceOptions) {
+async function connected(firstFrameMs: number, behind?: ConnectionHandler, options?: WorkingServiceOptions) {
   const service = await startWorkingService(options);
   onTestFinished(() => service.close());
-  const door = await openDoor(behind ?? leadingTo(service.port));
+  const door = await openFaultyProxy(behind ?? connectingTo(service.port));
   onTestFinished(() => door.close());
   const client = new Client(`127.0.0.1:${door.port}`, plaintextCredentials(firstFrameMs), {
     'grpc.initial_reconnect_backoff_ms': 100,
@@ -27,7 +27,7 @@ async function connected(firstFrameMs: number, behind?: Behind, options?: Workin
 }
 
 test('an accepted connection without a frame is closed, and its calls are UNAVAILABLE', async () => {
-  const { door, call } = await connected(50, NOBODY);
+  const { door, call } = await connected(50, refusing);
   await expect(call(20_000, 0)).rejects.toMatchObject({
     code: status.UNAVAILABLE,
     details: expect.stringContaining('no HTTP/2 frame on an accepted connection'),
@@ -45,8 +45,8 @@ test.each([1, 8])('%i bytes, less than a frame, do not count', async (count) => 
 
 test('a call that waited for such a connection uses the next one', async () => {
   const { service, door, call } = await connected(100, (near) => {
-    NOBODY(near);
-    door.lead(leadingTo(service.port));
+    refusing(near);
+    door.lead(connectingTo(service.port));
   });
   // Several retries, since on a slow machine the next connection may time out too.
   expect((await call(20_000, 8)).content).toEqual(['done']);

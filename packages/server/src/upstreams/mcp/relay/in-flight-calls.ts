@@ -139,7 +139,7 @@ export function dispatchProgress(
 }
 
 /** The request of a {@link CancelableRequest}. */
-export interface WaitingRequest {
+export interface CancelableInput {
   readonly era: Era;
   readonly idText: string;
   readonly session: { readonly id: string } | undefined;
@@ -158,12 +158,12 @@ export class CancelableRequest implements InFlightCall {
   activeAt: number;
   slot = -1;
   isSlow = false;
-  readonly #request: WaitingRequest;
+  readonly #request: CancelableInput;
   readonly #calls: InFlightCalls<InFlightCall>;
   readonly #abort = new AbortController();
   readonly #canceled = Promise.withResolvers<DeferredOutcome>();
 
-  constructor(request: WaitingRequest, calls: InFlightCalls<InFlightCall>) {
+  constructor(request: CancelableInput, calls: InFlightCalls<InFlightCall>) {
     this.#request = request;
     this.#calls = calls;
     this.startedAt = calls.now();

@@ -2,16 +2,16 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
 /** What becomes of a connection that was accepted. */
-export type Behind = (near: Socket) => void;
+export type ConnectionHandler = (near: Socket) => void;
 
 /** A port in front of a service, whose connections a test can break, as a service and its library would not. */
-export interface Door {
+export interface FaultyProxy {
   readonly port: number;
   /** Connections accepted so far, and those that are open now. */
   readonly accepted: number;
   readonly open: number;
   /** What is behind it for connections from now on. */
-  lead(behind: Behind): void;
+  lead(behind: ConnectionHandler): void;
   /** Ends the connections that there are, without a word. */
   cut(): void;
   /** Breaks them with a reset. */
@@ -21,7 +21,7 @@ export interface Door {
 }
 
 /** Opens one, on a port that the system chooses unless one is given. */
-export async function openDoor(behind: Behind, port = 0): Promise<Door> {
+export async function openFaultyProxy(behind: ConnectionHandler, port = 0): Promise<FaultyProxy> {
   const sockets = new Set<Socket>();
   let accepted = 0;
   let leadsTo = behind;
@@ -61,7 +61,7 @@ export async function openDoor(behind: Behind, port = 0): Promise<Door> {
 }
 
 /** Behind the door is what listens on this port. */
-export function leadingTo(port: number): Behind {
+export function connectingTo(port: number): ConnectionHandler {
   return (near) => {
     const far = connect(port, '127.0.0.1');
     far.on('error', () => undefined);
@@ -72,10 +72,10 @@ export function leadingTo(port: number): Behind {
 }
 
 /** Behind the door is nobody: connections are accepted, and nothing is ever said. */
-export const NOBODY: Behind = (near) => void near.resume();
+export const refusing: ConnectionHandler = (near) => void near.resume();
 
 /** Behind the door is something that says this to whoever comes, and then hangs up. */
-export function saying(bytes: string | Uint8Array): Behind {
+export function respondingWith(bytes: string | Uint8Array): ConnectionHandler {
   return (near) => {
     near.resume();
     near.end(bytes);
