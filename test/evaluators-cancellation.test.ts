@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it, test } from 'vitest';
-import type { AskedCompletion } from '../packages/server/testing/chat-completions.ts';
+import type { ReceivedCompletion } from '../packages/server/testing/chat-completions.ts';
 import { notification } from '../packages/server/testing/live.ts';
 import { callText, Reading, type SessionClient, sessionClient } from '../packages/server/testing/session-client.ts';
 import { callHeaders, callText as modernCallText } from '../packages/server/testing/streamer.ts';
@@ -37,14 +37,14 @@ beforeAll(async () => {
 }, 120_000);
 
 /** The next LLM call, which the test completes. */
-function heldQuestion() {
-  const asked = Promise.withResolvers<AskedCompletion>();
+function blockedLlmCall() {
+  const received = Promise.withResolvers<ReceivedCompletion>();
   const answer = Promise.withResolvers<void>();
   evaluated.llm.script((completion) => {
-    asked.resolve(completion);
+    received.resolve(completion);
     return { content: 'pass', after: answer.promise };
   });
-  return { asked: asked.promise, answer: () => answer.resolve() };
+  return { received: received.promise, answer: () => answer.resolve() };
 }
 
 const legacy = (version?: string): Promise<SessionClient> => sessionClient(url, version ? { version } : {});
@@ -58,12 +58,12 @@ const cancellation = (id: string) => notification('cancelled', `{"requestId":${i
 async function sinceNow() {
   const calls = upstream.count('tools/call');
   const lines = evaluated.lines().length;
-  const questions = evaluated.llm.asked.length;
+  const llmCalls = evaluated.llm.requests.length;
   const counted = await counts();
   return {
     calls: () => upstream.count('tools/call') - calls,
     lines: () => evaluated.lines().slice(lines),
-    questions: () => evaluated.llm.asked.length - questions,
+    llmCalls: () => evaluated.llm.requests.length - llmCalls,
     counted,
   };
 }
@@ -74,53 +74,54 @@ async function counts() {
   return { decided, failedCalls: llm?.calls_failure ?? 0, runs: wasm?.executions ?? 0 };
 }
 
-/** Log line of a canceled evaluation. */
-const departures = () =>
+/** Log lines of calls whose client has disconnected. */
+const disconnections = () =>
   evaluated.service.log
     .map(parseObject)
     .filter(({ client_left, mcp_method }) => client_left && mcp_method === 'tools/call');
 
+/** Log line of a canceled evaluation. */
 const CANCELED = { level: 'info', msg: 'evaluation canceled', evaluator: 'gate', decision: 'cancelled' };
 
 describe.each(['continue', 'block'] as const)(
   'a call that is canceled during its evaluation, on_error %s',
   (on_error) => {
-    const judging = () =>
+    const applyEvaluators = () =>
       evaluated.apply(evaluator('gate', { on_error }), evaluator('next', { on_error, connection: 'keyless' }));
 
     it('by a cancellation of its legacy client is not forwarded, and has no response', async () => {
-      await judging();
+      await applyEvaluators();
       const client = await legacy();
-      const told = await sinceNow();
-      const question = heldQuestion();
+      const since = await sinceNow();
+      const llmCall = blockedLlmCall();
       const reading = client.call('"c"');
-      const { left } = await question.asked;
+      const { left } = await llmCall.received;
       expect(await client.post(cancellation('"c"'))).toMatchObject({ status: 202, text: '' });
       // Neither waits for the LLM, which has not responded.
       expect([await reading.over, (await reading.head).statusCode, reading.text]).toEqual([true, 200, '']);
       await left;
-      await expect.poll(() => told.lines()).toMatchObject([{ ...CANCELED, reason: 'the client cancelled the call' }]);
-      expect([told.calls(), told.questions(), await counts()]).toEqual([0, 1, told.counted]);
+      await expect.poll(() => since.lines()).toMatchObject([{ ...CANCELED, reason: 'the client cancelled the call' }]);
+      expect([since.calls(), since.llmCalls(), await counts()]).toEqual([0, 1, since.counted]);
       // The session continues, and the id can be reused.
-      question.answer();
+      llmCall.answer();
       const again = client.call('"c"');
       await again.matching(/done/);
-      expect(told.calls()).toBe(1);
+      expect(since.calls()).toBe(1);
     });
 
     it('by its modern client, which disconnects, is not forwarded', async () => {
-      await judging();
-      const told = await sinceNow();
-      const question = heldQuestion();
+      await applyEvaluators();
+      const since = await sinceNow();
+      const llmCall = blockedLlmCall();
       const reading = modernCall();
-      const { left } = await question.asked;
+      const { left } = await llmCall.received;
       reading.leave();
       await left;
-      await expect.poll(() => told.lines()).toMatchObject([{ ...CANCELED, reason: 'the client has left' }]);
-      expect([told.questions(), await counts()]).toEqual([1, told.counted]);
-      question.answer();
+      await expect.poll(() => since.lines()).toMatchObject([{ ...CANCELED, reason: 'the client has left' }]);
+      expect([since.llmCalls(), await counts()]).toEqual([1, since.counted]);
+      llmCall.answer();
       await modernCall().matching(/done/);
-      expect(told.calls()).toBe(1);
+      expect(since.calls()).toBe(1);
     });
   },
 );
@@ -128,76 +129,76 @@ describe.each(['continue', 'block'] as const)(
 test('a client that accepts no event stream receives 202 for its canceled call', async () => {
   await evaluated.apply(evaluator('gate'));
   const client = await legacy();
-  const told = await sinceNow();
-  const question = heldQuestion();
+  const since = await sinceNow();
+  const llmCall = blockedLlmCall();
   const answer = client.post(callText('7'), { accept: 'application/json' });
-  await question.asked;
+  await llmCall.received;
   await client.post(cancellation('7'));
   expect(await answer).toMatchObject({ status: 202, text: '' });
-  expect(told.calls()).toBe(0);
+  expect(since.calls()).toBe(0);
 });
 
 test('a cancellation applies to the request with this id of its own session only', async () => {
   await evaluated.apply(evaluator('gate'));
   const [client, other] = await Promise.all([legacy(), legacy()]);
-  const told = await sinceNow();
-  const question = heldQuestion();
+  const since = await sinceNow();
+  const llmCall = blockedLlmCall();
   const reading = client.call('1');
-  await question.asked;
+  await llmCall.received;
   for (const id of ['"1"', '2']) expect((await client.post(cancellation(id))).status).toBe(202);
   expect((await other.post(cancellation('1'))).status).toBe(202);
-  question.answer();
+  llmCall.answer();
   await reading.matching(/done/);
-  expect(told.calls()).toBe(1);
+  expect(since.calls()).toBe(1);
 });
 
 test('a request of a batch is canceled by itself', async () => {
   await evaluated.apply(evaluator('gate'));
   const client = await legacy('2025-03-26');
-  const told = await sinceNow();
-  const question = heldQuestion();
+  const since = await sinceNow();
+  const llmCall = blockedLlmCall();
   const answer = client.post(`[${callText('"c"')},{"jsonrpc":"2.0","id":"p","method":"tools/list"}]`);
-  await question.asked;
+  await llmCall.received;
   await client.post(cancellation('"c"'));
   const { status, text } = await answer;
-  expect([status, text.match(/"id":"\w"/g), told.calls()]).toEqual([200, ['"id":"p"'], 0]);
+  expect([status, text.match(/"id":"\w"/g), since.calls()]).toEqual([200, ['"id":"p"'], 0]);
 });
 
 test('a legacy client that disconnects has not canceled: its call is evaluated and forwarded', async () => {
   await evaluated.apply(evaluator('gate'));
   const client = await legacy();
-  const told = await sinceNow();
-  const left = departures().length;
+  const since = await sinceNow();
+  const left = disconnections().length;
   const events = (await eventsAt(evaluated.service, url)).length;
-  const question = heldQuestion();
+  const llmCall = blockedLlmCall();
   const reading = client.call('"c"');
-  await question.asked;
+  await llmCall.received;
   reading.leave();
-  await expect.poll(() => departures().length).toBe(left + 1);
-  expect(told.calls()).toBe(0);
-  question.answer();
+  await expect.poll(() => disconnections().length).toBe(left + 1);
+  expect(since.calls()).toBe(0);
+  llmCall.answer();
   // The whole response is read from the upstream, although there is no client.
   await expect
     .poll(async () => (await eventsAt(evaluated.service, url)).slice(events))
     .toMatchObject([{ eventType: 'STARTED' }, { eventType: 'COMPLETED', isError: false }]);
-  expect([told.calls(), told.lines()]).toMatchObject([1, [{ decision: 'pass' }]]);
+  expect([since.calls(), since.lines()]).toMatchObject([1, [{ decision: 'pass' }]]);
   await client.call('"d"').matching(/done/);
 });
 
 test('a legacy client that has disconnected can still cancel', async () => {
   await evaluated.apply(evaluator('gate'));
   const client = await legacy();
-  const told = await sinceNow();
-  const left = departures().length;
-  const question = heldQuestion();
+  const since = await sinceNow();
+  const left = disconnections().length;
+  const llmCall = blockedLlmCall();
   const reading = client.call('"c"');
-  const asked = await question.asked;
+  const received = await llmCall.received;
   reading.leave();
-  await expect.poll(() => departures().length).toBe(left + 1);
+  await expect.poll(() => disconnections().length).toBe(left + 1);
   await client.post(cancellation('"c"'));
-  await asked.left;
-  await expect.poll(() => told.lines()).toMatchObject([CANCELED]);
-  question.answer();
+  await received.left;
+  await expect.poll(() => since.lines()).toMatchObject([CANCELED]);
+  llmCall.answer();
   await client.call('"d"').matching(/done/);
-  expect(told.calls()).toBe(1);
+  expect(since.calls()).toBe(1);
 });

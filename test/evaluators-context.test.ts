@@ -31,7 +31,7 @@ beforeAll(async () => {
 }, 120_000);
 
 /** Returns the last user prompt. */
-const prompt = () => evaluated.llm.asked.at(-1)?.messages[1]?.content;
+const prompt = () => evaluated.llm.requests.at(-1)?.messages[1]?.content;
 
 describe('an action receives', () => {
   let client: RawClient;
@@ -128,7 +128,7 @@ describe('an LLM receives', () => {
     const system = 'block:# Mind\u202e\tthe\n\ngap';
     await evaluated.apply(evaluator('gate', { says: system }));
     await client.call('tools/call', '{"name":"search","arguments":{"q":"x","n":[1, 2]}}');
-    const asked = evaluated.llm.asked.at(-1);
+    const asked = evaluated.llm.requests.at(-1);
     expect(asked?.messages).toEqual([
       { role: 'system', content: system },
       {
@@ -227,13 +227,13 @@ test('all evaluators receive the same request', async () => {
     evaluator('second', { says: 'warn:mind' }),
     evaluator('third', { action: 'echo', says: 'x' }),
   );
-  const before = evaluated.llm.asked.length;
+  const before = evaluated.llm.requests.length;
   const answer = await modernClient(evaluated.service.url('crm')).call(
     'tools/call',
     '{"name":"search","arguments":{"q":"x"}}',
   );
   expect(echoOf(answer)).toMatchObject({ toolName: 'search', arguments: [['q', 'x']] });
-  const prompts = evaluated.llm.asked.slice(before).map(({ messages }) => messages[1]?.content);
+  const prompts = evaluated.llm.requests.slice(before).map(({ messages }) => messages[1]?.content);
   expect(prompts).toHaveLength(3);
   expect(new Set(prompts).size).toBe(1);
 });

@@ -67,7 +67,7 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
 
   let asked: number;
   beforeEach(() => {
-    asked = evaluated.llm.asked.length;
+    asked = evaluated.llm.requests.length;
   });
   /** Lists with one evaluator per command. */
   async function listed(...says: string[]): Promise<string> {
@@ -143,7 +143,7 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
   it('calls no evaluator after the filter, and no upstream', async () => {
     const seen = upstream.count('tools/list');
     const list = await listed('pass', 'filter:a', 'block:too late', 'filter:b');
-    expect([namesOf(list), evaluated.llm.asked.length - asked]).toEqual([['a'], 2]);
+    expect([namesOf(list), evaluated.llm.requests.length - asked]).toEqual([['a'], 2]);
     expect(upstream.count('tools/list')).toBe(seen);
   });
 
@@ -171,7 +171,7 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
     const before = evaluated.lines().length;
     expect(idless(reply(await client.call(method, params)))).toBe(uncacheable(usual));
     // Counts as a pass, so the next evaluator runs, too.
-    expect(evaluated.llm.asked.length - asked).toBe(2);
+    expect(evaluated.llm.requests.length - asked).toBe(2);
     const lines = evaluated.lines().slice(before);
     expect(lines).toMatchObject([
       { level: 'warn', evaluator: 'gate', msg: 'action filter ignored: the request does not list tools' },

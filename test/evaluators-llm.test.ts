@@ -35,7 +35,7 @@ describe('an LLM call', () => {
   test.each(['classify', 'filter', 'augment'] as const)('is the same for %s', async (operation) => {
     await evaluated.apply(echo({ says: 'Judge!', operation }));
     await ask();
-    const { method, path, headers, text } = evaluated.llm.asked.at(-1) ?? {};
+    const { method, path, headers, text } = evaluated.llm.requests.at(-1) ?? {};
     expect([method, path]).toEqual(['POST', '/v1/chat/completions']);
     expect(headers).toMatchObject({ authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json' });
     const messages = [
@@ -48,14 +48,14 @@ describe('an LLM call', () => {
   test('has no bearer token if the key of the connection is empty', async () => {
     await evaluated.apply(echo({ connection: 'keyless' }));
     await ask();
-    expect(evaluated.llm.asked.at(-1)?.headers).not.toHaveProperty('authorization');
-    expect(evaluated.llm.asked.at(-1)?.path).toBe('/v1/chat/completions');
+    expect(evaluated.llm.requests.at(-1)?.headers).not.toHaveProperty('authorization');
+    expect(evaluated.llm.requests.at(-1)?.path).toBe('/v1/chat/completions');
   });
 
   test('has no headers of the client', async () => {
     await evaluated.apply(echo());
     await client.call('vendor/asked', '{}', { authorization: 'Bearer of-the-client', cookie: 'a=b' });
-    const { headers } = evaluated.llm.asked.at(-1) ?? {};
+    const { headers } = evaluated.llm.requests.at(-1) ?? {};
     expect(JSON.stringify(headers)).not.toMatch(/of-the-client|a=b/);
   });
 });
@@ -105,12 +105,12 @@ describe.each(['continue', 'block', undefined] as const)('when the LLM call fail
   beforeEach(() => evaluated.apply(echo(on_error && { on_error })));
 
   it.each(Object.keys(FAILURES))('%s', async (name) => {
-    const before = evaluated.llm.asked.length;
+    const before = evaluated.llm.requests.length;
     evaluated.llm.script(FAILURES[name] ?? '');
     const answer = await ask();
     // Unknown methods have HTTP 404; rejections of evaluators have 200.
     expect([answer.status, errorOf(answer)]).toEqual([on_error === 'block' ? 200 : 404, expected]);
-    expect(evaluated.llm.asked.length - before).toBe(1);
+    expect(evaluated.llm.requests.length - before).toBe(1);
     const line = evaluated.lines().at(-1);
     expect(line).toMatchObject({ level: 'warn', msg: 'evaluator failed', decision: 'llm_failure' });
     expect(line).toMatchObject({ evaluator: 'gate', on_error: on_error ?? 'continue' });
@@ -126,7 +126,7 @@ test('an LLM call times out after ten seconds', async () => {
   const next = (method: string) => evaluator('next', { method, action: 'echo', says: 'next' });
   const waiting = evaluator('waiting', { method: 'vendor/waiting', says: 'silent', on_error: 'continue' });
   await evaluated.apply(echo({ on_error: 'block' }), waiting, next('vendor/waiting'));
-  evaluated.llm.otherwise = ({ messages: [system] }) =>
+  evaluated.llm.defaultResult = ({ messages: [system] }) =>
     system?.content === 'next' ? 'next' : { stopsIn: system?.content === 'silent' ? 'head' : 'body' };
   const startedAt = performance.now();
   const [blocked, continued] = await Promise.all([ask(), client.call('vendor/waiting')]);
@@ -134,7 +134,7 @@ test('an LLM call times out after ten seconds', async () => {
   expect(performance.now() - startedAt).toBeGreaterThan(9_000);
   expect(errorOf(blocked)).toEqual(FAILED);
   expect(echoOf(continued)).toMatchObject({ llmResult: 'next' });
-  evaluated.llm.otherwise = ({ messages: [system] }) => system?.content ?? '';
+  evaluated.llm.defaultResult = ({ messages: [system] }) => system?.content ?? '';
 });
 
 test('a failure with on_error continue runs the next evaluator', async () => {
@@ -150,9 +150,9 @@ test('a failure with on_error block rejects the request', async () => {
     ...echo({ says: 'x' }),
     name: 'next',
   });
-  const before = evaluated.llm.asked.length;
+  const before = evaluated.llm.requests.length;
   expect(errorOf(await ask())).toEqual(FAILED);
-  expect(evaluated.llm.asked.length).toBe(before);
+  expect(evaluated.llm.requests.length).toBe(before);
 });
 
 describe('with a result_schema', () => {
@@ -161,11 +161,11 @@ describe('with a result_schema', () => {
 
   /** Evaluates with these LLM results, all of which must be requested; returns the input of the action and the prompts. */
   async function judged(...answers: ScriptedCompletion[]) {
-    const before = evaluated.llm.asked.length;
+    const before = evaluated.llm.requests.length;
     const counted = (await evaluated.metrics()).evaluators.gate?.schema;
     evaluated.llm.script(...answers);
     const answer = await ask();
-    const asked = evaluated.llm.asked.slice(before);
+    const asked = evaluated.llm.requests.slice(before);
     expect(asked).toHaveLength(answers.length);
     const now = (await evaluated.metrics()).evaluators.gate?.schema;
     const gained = Object.entries(now ?? {}).map(([name, count]) => [

@@ -31,10 +31,10 @@ beforeAll(async () => {
 
 let asked: number;
 beforeEach(() => {
-  asked = evaluated.llm.asked.length;
+  asked = evaluated.llm.requests.length;
 });
 /** Number of LLM calls in this test. */
-const questions = () => evaluated.llm.asked.length - asked;
+const questions = () => evaluated.llm.requests.length - asked;
 
 const BLOCKED = { code: -32001, message: 'no', data: { evaluator: 'gate', kind: 'block' } };
 const gate = (method: string, namespace?: string) =>
@@ -178,7 +178,7 @@ filter_chains:
     await own.apply(gate('tools/list'));
     const answer = await modernClient(own.service.url()).call('tools/list');
     expect(resultOf(answer)).toMatchObject({ tools: [] });
-    expect([own.llm.asked.length, (await own.metrics()).pipeline.trigger_matches]).toEqual([0, 0]);
+    expect([own.llm.requests.length, (await own.metrics()).pipeline.trigger_matches]).toEqual([0, 0]);
   } finally {
     await own.close();
   }

@@ -75,9 +75,9 @@ describe.each(['legacy', 'modern'] as const)('of a %s client', (era) => {
       expect(error).toEqual({ code, message: reason, data: { evaluator: 'gate-0', kind } });
       expect([status, forwarded]).toEqual([200, 0]);
     }
-    const { length } = evaluated.llm.asked;
+    const { length } = evaluated.llm.requests;
     await evaluate(`${command}:no`, 'pass');
-    expect(evaluated.llm.asked.length - length).toBe(1);
+    expect(evaluated.llm.requests.length - length).toBe(1);
   });
 
   it.each([
@@ -142,10 +142,10 @@ describe.each(['legacy', 'modern'] as const)('of a %s client', (era) => {
   });
 
   it('evaluators run in the order of the list until one rejects', async () => {
-    const { length } = evaluated.llm.asked;
+    const { length } = evaluated.llm.requests;
     const { error } = await evaluate('pass', 'warn:x', 'none', 'block:enough', 'block:too late');
     expect(error).toMatchObject({ message: 'enough', data: { evaluator: 'gate-3' } });
-    const asked = evaluated.llm.asked.slice(length).map(({ messages: [system] }) => system?.content);
+    const asked = evaluated.llm.requests.slice(length).map(({ messages: [system] }) => system?.content);
     expect(asked).toEqual(['pass', 'warn:x', 'none', 'block:enough']);
   });
 });

@@ -266,13 +266,15 @@ describe('no output contains', () => {
   }, 60_000);
 
   it.each(SECRETS)('the settings of a connection: %s', (secret) => {
-    expect(evaluated.llm.asked.map(({ headers, text }) => `${headers.authorization} ${text}`).join()).toContain(secret);
+    expect(evaluated.llm.requests.map(({ headers, text }) => `${headers.authorization} ${text}`).join()).toContain(
+      secret,
+    );
     expect(where(secret)).toEqual([]);
     expect(where(new URL(evaluated.llm.url).host)).toEqual([]);
   });
 
   it('the arguments of a request, and the LLM results', () => {
-    const asked = evaluated.llm.asked.map(({ text }) => text).join();
+    const asked = evaluated.llm.requests.map(({ text }) => text).join();
     expect(asked).toContain(ARGUMENT);
     expect([where(ARGUMENT), where(ANSWER)]).toEqual([[], []]);
   });

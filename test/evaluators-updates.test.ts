@@ -43,11 +43,11 @@ function held(content: string) {
 
 /** Takes all pending entries. */
 async function asked(count: number) {
-  await expect.poll(() => evaluated.llm.asked.length - before, { timeout: 20_000 }).toBe(count);
+  await expect.poll(() => evaluated.llm.requests.length - before, { timeout: 20_000 }).toBe(count);
 }
 let before: number;
 beforeEach(() => {
-  before = evaluated.llm.asked.length;
+  before = evaluated.llm.requests.length;
 });
 
 test('a broken file among ten skips its evaluator only, with a warning', async () => {
@@ -193,7 +193,7 @@ test('under load and many updates no request is evaluated by two sets', async ()
   updating = false;
   await Promise.all(clients);
   const sets = new Map<number, unknown[]>();
-  for (const { messages } of evaluated.llm.asked.slice(before)) {
+  for (const { messages } of evaluated.llm.requests.slice(before)) {
     const own = Number(/ id: (\d+)$/.exec(messages[1]?.content ?? '')?.[1]);
     const number = /\d+$/.exec(messages[0]?.content ?? '')?.[0];
     sets.set(own, [...(sets.get(own) ?? []), number]);

@@ -52,7 +52,7 @@ export async function updatesUnderLoad(
 
   /** Evaluators that evaluated a request, by its number. */
   const evaluatedBy = new Map<number, string[]>();
-  llm.otherwise = ({ messages: [system, user] }) => {
+  llm.defaultResult = ({ messages: [system, user] }) => {
     const [, place, set = ''] = /^(first|second) of set (\d+)$/.exec(system?.content ?? '') ?? [];
     evaluatedBy.get(Number(/^ *request: (\d+)$/m.exec(user?.content ?? '')?.[1]))?.push(`${place} of ${set}`);
     return {

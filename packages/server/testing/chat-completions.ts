@@ -3,75 +3,78 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Serv
 import { createServer as createTlsServer } from 'node:https';
 import { Arrivals } from './arrivals.ts';
 
-/** What a {@link ChatCompletions} was asked. */
-export interface AskedCompletion {
+/** Request to a {@link ChatCompletions} server. */
+export interface ReceivedCompletion {
   readonly method: string;
-  /** With its query. */
+  /** With the query. */
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
-  /** The body as it came. */
+  /** Body as received. */
   readonly text: string;
-  /** What it says; empty where it says nothing. */
+  /** Members of the body; empty if missing. */
   readonly model: string;
   readonly messages: readonly { readonly role: string; readonly content: string }[];
-  /** Resolves when the connection has ended before the answer was complete. */
+  /** Resolves when the connection is closed before the response is complete. */
   readonly left: Promise<void>;
 }
 
-/** One answer. By default a completion whose only choice has `content`. */
+/** A response: by default a completion whose only choice has `content`. */
 export interface CompletionScript {
-  /** `choices[0].message.content`, which may also be what it should not be. */
+  /** `choices[0].message.content`, possibly invalid. */
   readonly content?: unknown;
-  /** A body in place of the completion, byte for byte. */
+  /** Body instead of the completion. */
   readonly body?: string | Buffer;
   /** 200 by default. */
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Nothing is sent before this has resolved. */
+  /** Delays the response until this resolves. */
   readonly after?: Promise<unknown>;
-  /** Where the answer goes no further: before its head, or after half of its body. */
+  /** Stops the response before its head, or after half of its body. */
   readonly stopsIn?: 'head' | 'body';
-  /** Whether the connection breaks there; otherwise there is silence. */
+  /** Whether the connection is closed there; otherwise it remains open. */
   readonly hangsUp?: boolean;
 }
 
-/** How a request is answered: a text is the content of a completion. */
-export type ScriptedCompletion = string | CompletionScript | ((asked: AskedCompletion) => string | CompletionScript);
+/** Response to a request: a string is the content of a completion. */
+export type ScriptedCompletion =
+  | string
+  | CompletionScript
+  | ((request: ReceivedCompletion) => string | CompletionScript);
 
-/** An LLM that says what the test wants it to, behind a real server of the chat-completions API. */
+/** Scripted LLM behind a real server of the chat-completions API. */
 export interface ChatCompletions {
-  /** Base address, as connections have it: `http://127.0.0.1:port/v1`. */
+  /** Base URL for connections: `http://127.0.0.1:port/v1`. */
   readonly url: string;
-  /** All requests so far whose bodies have come, oldest first. */
-  readonly asked: readonly AskedCompletion[];
+  /** All complete requests so far, oldest first. */
+  readonly requests: readonly ReceivedCompletion[];
   /** Connections accepted so far. */
   readonly connections: number;
   /** Connections that are open now. */
   readonly open: number;
-  /** The next requests are answered so, one each, in this order. */
-  script(...answers: readonly ScriptedCompletion[]): void;
-  /** How requests are answered that nothing was scripted for: `yes` at first. */
-  otherwise: ScriptedCompletion;
-  /** The next request that nobody has taken, as soon as it is here. */
-  next(): Promise<AskedCompletion>;
+  /** Scripts the responses to the next requests, in this order. */
+  script(...responses: readonly ScriptedCompletion[]): void;
+  /** Response if nothing is scripted: `yes` at first. */
+  defaultResult: ScriptedCompletion;
+  /** Resolves with the next complete request. */
+  next(): Promise<ReceivedCompletion>;
   close(): Promise<void>;
 }
 
-/** Starts one on the loopback interface, with TLS and as `localhost` where it gets a certificate. */
+/** Starts the server on the loopback interface; with a certificate, with TLS and as `localhost`. */
 export async function startChatCompletions(tls?: {
   readonly cert: string;
   readonly key: string;
 }): Promise<ChatCompletions> {
-  const asked = new Arrivals<AskedCompletion>();
+  const requests = new Arrivals<ReceivedCompletion>();
   const scripts: ScriptedCompletion[] = [];
-  const state: { otherwise: ScriptedCompletion; connections: number } = { otherwise: 'yes', connections: 0 };
+  const state: { defaultResult: ScriptedCompletion; connections: number } = { defaultResult: 'yes', connections: 0 };
   const sockets = new Set<object>();
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const completion = await read(request, response);
     if (completion === undefined) return;
-    const scripted = scripts.shift() ?? state.otherwise;
-    asked.add(completion);
-    await answer(response, typeof scripted === 'function' ? scripted(completion) : scripted);
+    const scripted = scripts.shift() ?? state.defaultResult;
+    requests.add(completion);
+    await respond(response, typeof scripted === 'function' ? scripted(completion) : scripted);
   };
   const server = tls ? createTlsServer(tls, serve) : createServer(serve);
   server.on(tls ? 'secureConnection' : 'connection', (socket) => {
@@ -85,21 +88,21 @@ export async function startChatCompletions(tls?: {
   if (typeof address !== 'object' || address === null) throw new Error('the server has no TCP address');
   return {
     url: `${tls ? 'https://localhost' : 'http://127.0.0.1'}:${address.port}/v1`,
-    asked: asked.all,
+    requests: requests.all,
     get connections() {
       return state.connections;
     },
     get open() {
       return sockets.size;
     },
-    script: (...answers) => void scripts.push(...answers),
-    get otherwise() {
-      return state.otherwise;
+    script: (...responses) => void scripts.push(...responses),
+    get defaultResult() {
+      return state.defaultResult;
     },
-    set otherwise(scripted) {
-      state.otherwise = scripted;
+    set defaultResult(scripted) {
+      state.defaultResult = scripted;
     },
-    next: () => asked.next(),
+    next: () => requests.next(),
     async close() {
       server.close();
       server.closeAllConnections();
@@ -108,8 +111,8 @@ export async function startChatCompletions(tls?: {
   };
 }
 
-/** The request, once it is complete; undefined when it never was. */
-async function read(request: IncomingMessage, response: ServerResponse): Promise<AskedCompletion | undefined> {
+/** Reads a request; undefined if it is incomplete. */
+async function read(request: IncomingMessage, response: ServerResponse): Promise<ReceivedCompletion | undefined> {
   const { method = '', url = '', headers } = request;
   const left = new Promise<void>((resolve) => {
     response.once('close', () => {
@@ -127,7 +130,7 @@ async function read(request: IncomingMessage, response: ServerResponse): Promise
   return { method, path: url, headers, text, model, messages, left };
 }
 
-async function answer(response: ServerResponse, scripted: string | CompletionScript): Promise<void> {
+async function respond(response: ServerResponse, scripted: string | CompletionScript): Promise<void> {
   const script: CompletionScript = typeof scripted === 'string' ? { content: scripted } : scripted;
   const { status = 200, headers, body = completionText(script.content), after, stopsIn, hangsUp } = script;
   await after;

@@ -80,7 +80,7 @@ describe('PUT /api/v1/evaluators', () => {
     expect(namesIn(await put(names.map((name) => evaluatorDefinition(name, 'broken.wasm'))))).toEqual(names);
   });
 
-  test('files that are none are left out with their reasons', async (context) => {
+  test('invalid files are skipped with their reasons', async (context) => {
     const { folder, put } = await startEvaluatorApi(context);
     const answer = await put([
       evaluatorDefinition('gone', 'gone.wasm'),
@@ -89,7 +89,7 @@ describe('PUT /api/v1/evaluators', () => {
     ]);
     expect(namesIn(answer)).toEqual(['fine']);
     expect(warningsIn(answer)).toMatchObject([
-      { evaluator: 'gone', path: 'gone.wasm', message: expect.stringMatching(/^no such file \(a relative path/) },
+      { evaluator: 'gone', path: 'gone.wasm', message: expect.stringMatching(/^no such file \(relative paths/) },
       { evaluator: 'folder', path: '.', message: 'is not a file' },
     ]);
     expect(answer.text).not.toContain(folder);
@@ -254,7 +254,7 @@ describe('422: nothing changes, and a rejected revision says why', () => {
       'llm.connection is an unknown connection "gpt"; known connections: ',
     ],
     ['an empty name', (one) => ({ ...one, name: ' ' }), 'name must not be empty'],
-    ['a name that is taken', (one) => ({ ...one, name: 'first' }), 'name is the name of an earlier evaluator too'],
+    ['a name that is taken', (one) => ({ ...one, name: 'first' }), 'name is the name of an earlier evaluator'],
     ['an empty trigger', (one) => ({ ...one, trigger: { method: '' } }), 'trigger.method must not be empty'],
     [
       'an invalid namespace',

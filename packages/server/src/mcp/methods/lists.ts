@@ -22,13 +22,13 @@ const NOT_TO_BE_KEPT: CacheHint = { ttlMs: 0, cacheScope: 'private' };
 export function lists(methods: Readonly<Record<string, Kind>>, { forwards, profiles }: ListParts): McpFilter {
   // Not looked up in the record itself: methods come from outside, and every object has a `toString`.
   const kinds = new Map(Object.entries(methods));
-  return ({ message, namespace, session, era, capabilities, onlyTools, evaluated: judged }) => {
+  return ({ message, namespace, session, era, capabilities, onlyTools, evaluated }) => {
     if (message?.kind !== 'request' || !namespace) return undefined;
     const kind = kinds.get(message.method);
     if (kind === undefined) return undefined;
     const { method } = message;
     const profile = session?.profile ?? profiles.of(era, capabilities);
-    const view = judged ? unkept(profile.view) : profile.view;
+    const view = evaluated ? uncacheable(profile.view) : profile.view;
     const answer = ({ [kind]: shelf }: NamespaceState['indexes']): McpOutcome => {
       // An evaluator's choice: `tools/list` alone has one.
       const list = onlyTools ? shelf.listOf(onlyTools, view, method) : shelf.list(view, method);
@@ -46,12 +46,12 @@ export function lists(methods: Readonly<Record<string, Kind>>, { forwards, profi
 }
 
 /**
- * The view with the hints that go with a judged answer: a client that kept it would not be judged the next time, and
- * another one not at all (mcp 2).
+ * The view with the caching hints of an evaluated response: a client that cached it would bypass the evaluation of its next
+ * request, and those of other clients with a shared cache (mcp 2).
  */
-function unkept(view: CatalogView): CatalogView {
+function uncacheable(view: CatalogView): CatalogView {
   return {
-    key: `${view.key} judged`,
+    key: `${view.key} evaluated`,
     choose: (forward) => view.choose(forward),
     item: (method, json) => view.item(method, json),
     wrap: (method, items) => view.wrap(method, items, NOT_TO_BE_KEPT),

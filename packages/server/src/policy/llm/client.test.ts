@@ -56,7 +56,7 @@ describe('a call', () => {
   test('sends the specified request', async () => {
     llm.script('no');
     expect(await clientWith().complete(connectionTo(llm.url, KEY), MESSAGES)).toBe('no');
-    const { method, path, headers, text } = llm.asked.at(-1) ?? {};
+    const { method, path, headers, text } = llm.requests.at(-1) ?? {};
     expect([method, path]).toEqual(['POST', '/v1/chat/completions']);
     expect(JSON.parse(text ?? '')).toEqual({ model: MODEL, messages: MESSAGES, temperature: 0 });
     expect(headers).toMatchObject({
@@ -72,12 +72,12 @@ describe('a call', () => {
     ['an empty key', ''],
   ])('with %s sends no authorization', async (_which, key) => {
     await clientWith().complete(connectionTo(llm.url, key), MESSAGES);
-    expect(llm.asked.at(-1)?.headers).not.toHaveProperty('authorization');
+    expect(llm.requests.at(-1)?.headers).not.toHaveProperty('authorization');
   });
 
   test.each(['', '/', '//'])('uses the url without trailing slashes: %j', async (slashes) => {
     await clientWith().complete(connectionTo(`${llm.url}${slashes}`), MESSAGES);
-    expect(llm.asked.at(-1)?.path).toBe('/v1/chat/completions');
+    expect(llm.requests.at(-1)?.path).toBe('/v1/chat/completions');
   });
 
   test('reuses the connection of the previous call', async () => {
@@ -107,7 +107,7 @@ describe('a call', () => {
       'network',
       'llm connection "model": connection failed (DEPTH_ZERO_SELF_SIGNED_CERT)',
     ]);
-    expect(secure.asked).toEqual([]);
+    expect(secure.requests).toEqual([]);
     const trusted = getCACertificates('default');
     setDefaultCACertificates([...trusted, localhostCertificate.cert]);
     onTestFinished(() => setDefaultCACertificates(trusted));
@@ -216,14 +216,14 @@ describe('a failure', () => {
   });
 
   test.each([300, 301, 302, 303, 307, 308])('is a redirect (%i), which is not followed', async (status) => {
-    const before = llm.asked.length;
+    const before = llm.requests.length;
     llm.script({ status, body: '', headers: { location: `${llm.url}/chat/completions?token=${KEY}` } });
     const failure = await failureOf(clientWith().complete(connectionTo(llm.url, KEY), MESSAGES));
     expect([failure.fault, failure.message]).toEqual([
       'status',
       `llm connection "model": HTTP ${status}: redirects are not followed; set url to the target`,
     ]);
-    expect(llm.asked.length - before).toBe(1);
+    expect(llm.requests.length - before).toBe(1);
     expectNothingTold(failure);
   });
 
@@ -355,9 +355,9 @@ describe('cancellation', () => {
   });
 
   test('before the call sends nothing', async () => {
-    const before = llm.asked.length;
+    const before = llm.requests.length;
     const failure = await failureOf(clientWith().complete(connectionTo(llm.url), MESSAGES, AbortSignal.abort()));
-    expect([failure.fault, llm.asked.length - before]).toEqual(['aborted', 0]);
+    expect([failure.fault, llm.requests.length - before]).toEqual(['aborted', 0]);
   });
 
   test('after a response changes nothing and leaves no listener', async () => {
@@ -403,7 +403,7 @@ describe('cancellation', () => {
     await received.left;
     expect((await failureOf(client.complete(connectionTo(own.url), MESSAGES))).fault).toBe('aborted');
     expect((await failureOf(client.complete(connectionTo(`${own.url}/other`), MESSAGES))).fault).toBe('aborted');
-    expect(own.asked).toHaveLength(2);
+    expect(own.requests).toHaveLength(2);
   });
 });
 

@@ -52,7 +52,13 @@ interface RequestOptions {
 async function complete({ schema = SCHEMA, by = schemas, signal }: RequestOptions = {}) {
   const compiled = schema === null ? undefined : await by.compile(schema);
   const connection = { name: 'model', model: 'm', url: llm.url };
-  const request = { connection, systemPrompt: 'Evaluate.', userPrompt: '# Request\nmethod: x', schema: compiled, signal };
+  const request = {
+    connection,
+    systemPrompt: 'Evaluate.',
+    userPrompt: '# Request\nmethod: x',
+    schema: compiled,
+    signal,
+  };
   return completeWithSchema(client, request, observer);
 }
 
@@ -61,7 +67,7 @@ describe('without a schema', () => {
     llm.script('anything');
     expect(await complete({ schema: null })).toBe('anything');
     expect(observer.events).toEqual(['call']);
-    expect(llm.asked[0]?.messages).toEqual([
+    expect(llm.requests[0]?.messages).toEqual([
       { role: 'system', content: 'Evaluate.' },
       { role: 'user', content: '# Request\nmethod: x' },
     ]);
@@ -76,7 +82,7 @@ describe('without a schema', () => {
   test('does not retry after a failure', async () => {
     llm.script({ status: 500 });
     await expect(complete({ schema: null })).rejects.toThrow(LlmError);
-    expect([observer.events, llm.asked.length]).toEqual([['failed call'], 1]);
+    expect([observer.events, llm.requests.length]).toEqual([['failed call'], 1]);
   });
 
   test('observes the duration', async () => {
@@ -91,14 +97,14 @@ describe('with a schema', () => {
     const fenced = `\`\`\`json\n${VALID}\n\`\`\``;
     llm.script(fenced);
     expect(await complete()).toBe(fenced);
-    expect([observer.events, llm.asked.length]).toEqual([['call', 'valid'], 1]);
+    expect([observer.events, llm.requests.length]).toEqual([['call', 'valid'], 1]);
   });
 
   test('requests a correction of an invalid result, with the error', async () => {
     llm.script('{"ok":\n"yes"}', VALID);
     expect(await complete()).toBe(VALID);
     expect(observer.events).toEqual(['call', 'invalid', 'call', 'valid', 'corrected']);
-    expect(llm.asked[1]?.messages).toEqual([
+    expect(llm.requests[1]?.messages).toEqual([
       { role: 'system', content: 'Evaluate.' },
       {
         role: 'user',
@@ -121,7 +127,7 @@ describe('with a schema', () => {
     llm.script('first', 'second');
     expect(await complete()).toBe('second');
     expect(observer.events).toEqual(['call', 'invalid', 'call', 'invalid', 'not corrected']);
-    expect(llm.asked).toHaveLength(2);
+    expect(llm.requests).toHaveLength(2);
   });
 
   test('an empty result is invalid', async () => {
@@ -162,7 +168,7 @@ describe('with a schema', () => {
     llm.script(...before, JSON.stringify(`${'a'.repeat(60)}!`));
     observer.onCall = (success) => {
       observer.events.push('call');
-      if (success && llm.asked.length > before.length) setImmediate(() => ending.abort(reason));
+      if (success && llm.requests.length > before.length) setImmediate(() => ending.abort(reason));
     };
     const schema = { type: 'string', pattern: '^(a+)+$' };
     const by = new ResultSchemas(PATIENCE_MS);
@@ -176,7 +182,7 @@ describe('with a schema', () => {
     const members = Object.fromEntries(Array.from({ length: 10 }, (_, at) => [name(at), 'x']));
     llm.script(JSON.stringify(members), '{}');
     await complete({ schema: { additionalProperties: { type: 'number' } } });
-    const lines = llm.asked[1]?.messages[1]?.content.split('\n') ?? [];
+    const lines = llm.requests[1]?.messages[1]?.content.split('\n') ?? [];
     expect(lines.filter((line) => line.startsWith('#'))).toEqual(['# Request', '# Correction']);
     const [problem = ''] = lines.filter((line) => line.startsWith('error: '));
     expect(problem).toMatch(/^error: \/0 # Request method: other(😀)+…; \/1 # Request/);
@@ -187,7 +193,7 @@ describe('with a schema', () => {
   test('of a previous answer nothing is taken for a part of the prompt', async () => {
     llm.script(`# Request\n\nmethod: other\u202e${'x'.repeat(2_000)}`, VALID);
     await complete();
-    const lines = llm.asked[1]?.messages[1]?.content.split('\n') ?? [];
+    const lines = llm.requests[1]?.messages[1]?.content.split('\n') ?? [];
     expect(lines.filter((line) => line.startsWith('#'))).toEqual(['# Request', '# Correction']);
     expect(lines.filter((line) => line.startsWith('method: '))).toEqual(['method: x']);
     const [previous = ''] = lines.filter((line) => line.startsWith('previous answer: '));

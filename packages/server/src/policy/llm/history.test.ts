@@ -33,7 +33,9 @@ describe('the history for actions', () => {
     const store = conversationStore(
       ...Array.from({ length: 15 }, (_, at) => completionRequest({ role: 'user', content: String(at) })),
     );
-    expect(await historyOf(store)).toEqual(Array.from({ length: 15 }, (_, at) => ({ role: 'user', content: String(at) })));
+    expect(await historyOf(store)).toEqual(
+      Array.from({ length: 15 }, (_, at) => ({ role: 'user', content: String(at) })),
+    );
   });
 
   test('skips interactions without messages', async () => {
