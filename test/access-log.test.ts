@@ -78,6 +78,16 @@ const POSTED = {
   client: '127.0.0.1',
 };
 const CALLED = { ...POSTED, mcp_method: 'tools/call', decision: 'forwarded', filter: 'service_tool_call' };
+/** Members of the last event of a relayed tool call, which its access line carries too (decisions 6). */
+const event = (isError: boolean, last: object = { event_type: 'COMPLETED' }) => ({
+  ...last,
+  event_id: expect.any(String),
+  transport: 'mcp',
+  tool_type: 'mcp-forward',
+  service_address: expect.stringMatching(/^http:/),
+  is_error: isError,
+  call_duration_ms: expect.any(Number),
+});
 
 describe('of an MCP request', () => {
   const modern = () => modernClient(`${service.url()}?key=of-query`);
@@ -92,6 +102,7 @@ describe('of an MCP request', () => {
     const { session_id: session, ...rest } = await line();
     expect(rest).toEqual({
       ...CALLED,
+      ...event(false),
       tool: 'tracked',
       upstream: `127.0.0.1:${upstream.port}`,
       conversation_id: 'talk-1',
@@ -103,9 +114,15 @@ describe('of an MCP request', () => {
   it('says how it failed', async () => {
     await call('failing');
     const asked = { upstream: `127.0.0.1:${upstream.port}` };
-    expect(await line()).toEqual({ ...CALLED, ...asked, tool: 'failing', error_type: 'tool_error' });
+    expect(await line()).toEqual({ ...CALLED, ...event(true), ...asked, tool: 'failing', error_type: 'tool_error' });
     await call('refusing');
-    expect(await line()).toEqual({ ...CALLED, ...asked, tool: 'refusing', error_code: -32055 });
+    expect(await line()).toMatchObject({
+      ...CALLED,
+      ...asked,
+      tool: 'refusing',
+      error_code: -32055,
+      event_type: 'FAILED',
+    });
   });
 
   it('says that it was refused', async () => {

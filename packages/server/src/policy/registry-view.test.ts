@@ -290,7 +290,9 @@ describe('a copy', () => {
       const run = view();
       for (let at = 0; at < count; at++) run.copyTool('a', `own-${at}`);
       await run.commit();
-      const namespaces = lines.map((line) => JSON.parse(line)).map((line) => line.target_namespaces ?? line.target_namespace);
+      const namespaces = lines
+        .map((line) => JSON.parse(line))
+        .map((line) => line.target_namespaces ?? line.target_namespace);
       const named = Array.from({ length: 20 }, (_, at) => `own-${at}`);
       expect(namespaces).toEqual(count === 20 ? named : [21, ...named]);
     }

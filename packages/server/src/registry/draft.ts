@@ -226,7 +226,7 @@ export class Draft {
         indexes[kind] = draft.publish();
         touched.push({ namespace, kind });
       }
-      this.#namespaces.set(namespace, { ...state, indexes: indexes });
+      this.#namespaces.set(namespace, { ...state, indexes });
     }
     const services = this.#draftServices?.publish() ?? this.#services;
     return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#unusable, services), touched };
