@@ -5,7 +5,7 @@ import { type Inference, startInference } from './fixtures/chat/inference.ts';
 import { listen } from './fixtures/http-server.ts';
 import { propertyRuns } from './fixtures/seed.ts';
 
-/** The stream that the upstream answers next, in the pieces in which it is sent. */
+/** Next event stream of the upstream, in the chunks in which it is sent. */
 let pieces: readonly Buffer[];
 let inference: Inference;
 beforeAll(async () => {
@@ -31,7 +31,7 @@ interface Delta {
   readonly delta: object;
 }
 
-/** The deltas of one choice, the way of its texts and calls. */
+/** Returns the deltas of one choice: its texts and calls in order. */
 const deltas = fc
   .record({
     content: fc.array(fc.option(text), { maxLength: 4 }),
@@ -47,7 +47,7 @@ const deltas = fc
     ]),
   ]);
 
-/** A stream: its choices' deltas in turns, each in a chunk. */
+/** Returns a stream with the interleaved deltas of its choices, one per chunk. */
 const stream = fc.array(deltas, { minLength: 1, maxLength: 3 }).map((choices) => {
   const first = choices.map((_, index): Delta => ({ index, delta: { role: 'assistant' } }));
   const turns = Array.from({ length: Math.max(...choices.map(({ length }) => length)) }, (_, at) =>
@@ -65,14 +65,14 @@ const stream = fc.array(deltas, { minLength: 1, maxLength: 3 }).map((choices) =>
   return `${chunks.map((each) => `data: ${JSON.stringify(each)}\n\n`).join('')}data: [DONE]\n\n`;
 });
 
-/** Cut anywhere, in the middle of characters too. */
+/** Splits bytes anywhere, also within characters. */
 function cut(whole: string, at: readonly number[]): Buffer[] {
   const bytes = Buffer.from(whole);
   const places = [...new Set([0, ...at.map((place) => place % bytes.length), bytes.length])].sort((a, b) => a - b);
   return places.slice(1).map((end, index) => bytes.subarray(places[index], end));
 }
 
-test('what is recorded of a stream is what the client library makes of it, however it is cut', async () => {
+test('a recorded stream equals what the client library assembles, however it is split', async () => {
   const client = inference.client();
   const property = fc.asyncProperty(stream, fc.array(fc.nat(), { maxLength: 12 }), async (whole, places) => {
     pieces = cut(whole, places);
@@ -81,7 +81,7 @@ test('what is recorded of a stream is what the client library makes of it, howev
       .finalChatCompletion();
     const [found] = await inference.interactions('?limit=1');
     const choices = assembled.choices.map(({ message: { parsed: _, ...message }, ...choice }) => {
-      // The library says of calls what it makes of their arguments, and of none that there is none.
+      // The library adds parsed arguments to calls, and null if there are none.
       const calls = message.tool_calls?.map((call) => ({
         ...call,
         function: { name: 'open', arguments: call.type === 'function' ? call.function.arguments : '' },

@@ -18,7 +18,7 @@ const ASKED: ChatRequest & OpenAI.ChatCompletionCreateParamsNonStreaming = {
   n: 2,
 };
 
-/** How the request and how the answer is encoded. */
+/** Codings of the request and the response. */
 const CODINGS = [
   ['gzip', 'gzip'],
   ['br', 'br'],
@@ -26,7 +26,7 @@ const CODINGS = [
   [undefined, 'br'],
 ] as const;
 
-test.for(CODINGS)('encoded bodies pass as they are and are recorded decoded: %s, %s', async ([request, answer]) => {
+test.for(CODINGS)('encoded bodies are proxied unchanged and recorded decoded: %s, %s', async ([request, answer]) => {
   const wire = wireFetch();
   const client = inference.client({ fetch: wire.fetch });
   wire.coding = request;
@@ -34,7 +34,7 @@ test.for(CODINGS)('encoded bodies pass as they are and are recorded decoded: %s,
 
   const whole = await client.chat.completions.create(ASKED);
   expectUntouched(wire.exchanges[0], inference.upstream.requests.at(-1));
-  // Bodies are decoded beside the exchange, and may be a little behind it.
+  // Bodies are decoded concurrently, and may complete after the exchange.
   await expect.poll(async () => (await inference.interactions()).length).toBe(1);
   const stream = client.chat.completions.stream({ ...ASKED, stream: true });
   const assembled = await stream.finalChatCompletion();

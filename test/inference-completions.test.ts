@@ -18,7 +18,7 @@ beforeEach(async () => {
   client = inference.client({ fetch: wire.fetch });
 });
 
-/** What a client asks for, and a server reads. */
+/** Parameters of requests. */
 type Params = ChatRequest & OpenAI.ChatCompletionCreateParamsNonStreaming;
 
 const tool = (name: string) => ({ type: 'function', function: { name, parameters: { type: 'object' } } }) as const;
@@ -39,22 +39,22 @@ const VARIANTS: readonly [string, Params][] = [
   ['tool calls in several choices', { ...ASKED, n: 2, tools: TOOLS }],
 ];
 
-/** The one interaction that was recorded. */
+/** Returns the only recorded interaction. */
 async function recorded() {
   const [interaction, ...more] = await inference.interactions();
   expect(more).toEqual([]);
   return interaction;
 }
 
-/** What the latest exchange was on both sides. */
+/** Returns the latest exchange on both sides. */
 function expectLatestUntouched(): void {
   const { upstream } = inference;
   expect(wire.exchanges).toHaveLength(1);
   expectUntouched(wire.exchanges[0], upstream.requests.at(-1));
 }
 
-describe('a completion passes untouched and is recorded', () => {
-  test.for(VARIANTS)('in one piece: %s', async ([, params]) => {
+describe('a completion is proxied unchanged and recorded', () => {
+  test.for(VARIANTS)('without streaming: %s', async ([, params]) => {
     const completion = await client.chat.completions.create(params);
     expectLatestUntouched();
     expect(completion).toEqual(completionOf(params));
@@ -82,11 +82,11 @@ describe('a completion passes untouched and is recorded', () => {
       request_body: { ...params, stream: true },
       status_code: 200,
     });
-    // A server that is asked for the same thing in one piece would have said so.
+    // Equals the response of the server without streaming.
     expect((await recorded())?.response_body).toEqual(whole);
   });
 
-  test.for(VARIANTS)('as the client library puts it together: %s', async ([, params]) => {
+  test.for(VARIANTS)('as the client library assembles it: %s', async ([, params]) => {
     const stream = client.chat.completions.stream({ ...params, stream: true, stream_options: { include_usage: true } });
     const assembled = await stream.finalChatCompletion();
     expectLatestUntouched();

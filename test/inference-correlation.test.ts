@@ -24,7 +24,7 @@ const asking = (content: string) => ({
   tools: [{ type: 'function' as const, function: { name: 'open' } }],
 });
 
-test('a completion and the tool call that it led to name each other', async () => {
+test('a completion and its tool call refer to each other', async () => {
   const client = inference.client();
   const inTalk = { headers: { 'x-conversation-id': 'talk-1' } };
   const completion = await client.chat.completions.create(asking('one'), inTalk);

@@ -21,7 +21,7 @@ beforeEach(async () => {
 
 const FILE = Buffer.concat([AUDIO, Buffer.from('\r\n--boundary\r\n')]);
 
-/** What the client library makes of each of them. */
+/** Calls of the client library and their results. */
 const CALLS: readonly [string, () => Promise<unknown>, unknown][] = [
   ['the list of models', async () => (await client.models.list()).data.map(({ id }) => id), ['m-1']],
   [
@@ -58,7 +58,7 @@ const CALLS: readonly [string, () => Promise<unknown>, unknown][] = [
   ['a request with a query', async () => (await client.models.list({ query: { after: 'a b', x: '' } })).data.length, 1],
 ];
 
-test.for(CALLS)('%s passes untouched, and is not recorded', async ([, call, expected]) => {
+test.for(CALLS)('%s is proxied unchanged and not recorded', async ([, call, expected]) => {
   const before = inference.upstream.requests.length;
   expect(await call()).toEqual(expected);
   expect(inference.upstream.requests).toHaveLength(before + 1);
@@ -66,12 +66,12 @@ test.for(CALLS)('%s passes untouched, and is not recorded', async ([, call, expe
   expect(await inference.interactions()).toEqual([]);
 });
 
-test('the path and the query reach the upstream as they are', async () => {
+test('the upstream receives path and query unchanged', async () => {
   await client.models.list({ query: { after: 'a b', x: '' } });
   expect(inference.upstream.requests.at(-1)).toMatchObject({ method: 'GET', path: '/v1/models?after=a%20b&x=' });
 });
 
-test('what the upstream does not know, it says itself', async () => {
+test('the upstream rejects unknown paths itself', async () => {
   const failure = await client.get('/no/such').catch((error: unknown) => error);
   expect(failure).toBeInstanceOf(APIError);
   expect(failure).toMatchObject({ status: 404, error: { message: 'no such endpoint: /v1/no/such' } });

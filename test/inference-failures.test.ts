@@ -20,20 +20,20 @@ beforeEach(async () => void (await inference.service.manage('DELETE', '/interact
 type Params = ChatRequest & OpenAI.ChatCompletionCreateParamsNonStreaming;
 const asking = (model: string): Params => ({ model, messages: [{ role: 'user', content: 'Wie?' }], n: 2 });
 
-/** The interaction that is recorded next. */
+/** Returns the next recorded interaction. */
 async function recorded() {
   await expect.poll(async () => (await inference.interactions()).length).toBe(1);
   return (await inference.interactions())[0];
 }
 
-/** What a call throws. */
+/** Returns the error of a call. */
 const failureOf = (call: Promise<unknown>): Promise<unknown> =>
   call.then(
     () => undefined,
     (error: unknown) => error,
   );
 
-/** The contents so far of a completion of which only the first half has come. */
+/** Returns the contents of a half completion. */
 function expectHalf(body: unknown): void {
   const whole = completionOf(asking('m'));
   expect(body).toMatchObject({ id: whole.id, object: 'chat.completion', choices: [{}, {}] });
@@ -47,39 +47,39 @@ function expectHalf(body: unknown): void {
   }
 }
 
-describe('a client that leaves ends the request upstream', () => {
-  test('in the middle of a stream, of which is recorded what came', async () => {
+describe('a client that disconnects aborts the upstream request', () => {
+  test('in the middle of a stream, which is recorded as far as it has arrived', async () => {
     const params = asking('half');
-    const arriving = inference.upstream.next();
+    const nextRequest = inference.upstream.next();
     const stream = await client.chat.completions.create({ ...params, stream: true });
     let chunks = 0;
     for await (const _ of stream) if (++chunks === 8) break;
-    await (await arriving).answer.left;
+    await (await nextRequest).answer.left;
     const interaction = await recorded();
     expect(interaction).toMatchObject({ completion_id: completionId(params), model: 'half', status_code: 200 });
     expectHalf(interaction?.response_body);
   });
 
-  test('before a byte of the answer has come', async () => {
-    const leaving = new AbortController();
-    const arriving = inference.upstream.next();
-    const asked = failureOf(client.chat.completions.create(asking('silent'), { signal: leaving.signal }));
-    const served = await arriving;
+  test('before the first byte of the response', async () => {
+    const aborting = new AbortController();
+    const nextRequest = inference.upstream.next();
+    const failure = failureOf(client.chat.completions.create(asking('silent'), { signal: aborting.signal }));
+    const served = await nextRequest;
     await expect.poll(() => served.body.bytes).toBeGreaterThan(0);
-    leaving.abort();
+    aborting.abort();
     await served.answer.left;
-    expect(await asked).toBeInstanceOf(OpenAI.APIUserAbortError);
+    expect(await failure).toBeInstanceOf(OpenAI.APIUserAbortError);
     expect(await recorded()).toMatchObject({ request_body: asking('silent'), response_body: null, status_code: 0 });
   });
 
   test('in the middle of the request', async () => {
-    const arriving = inference.upstream.next();
+    const nextRequest = inference.upstream.next();
     const { port, hostname } = new URL(inference.url);
     const socket = connect(Number(port), hostname);
     socket.write(
       `POST /v1/chat/completions HTTP/1.1\r\nhost: ${hostname}:${port}\r\ncontent-length: 9999\r\n\r\n{"messages":[`,
     );
-    const served = await arriving;
+    const served = await nextRequest;
     await expect.poll(() => served.body.bytes).toBe(13);
     socket.destroy();
     await served.answer.left;
@@ -88,7 +88,7 @@ describe('a client that leaves ends the request upstream', () => {
 });
 
 describe('an upstream that fails', () => {
-  test('half-way through a stream breaks the client’s, which is recorded as far as it came', async () => {
+  test('in the middle of a stream aborts that of the client, which is recorded as far as it has arrived', async () => {
     const stream = await client.chat.completions.create({ ...asking('dying'), stream: true });
     const failure = await failureOf(Array.fromAsync(stream));
     expect(failure).toBeInstanceOf(Error);
@@ -97,7 +97,7 @@ describe('an upstream that fails', () => {
     expectHalf(interaction?.response_body);
   });
 
-  test('half-way through an answer in one piece breaks the client’s', async () => {
+  test('in the middle of a response aborts that of the client', async () => {
     expect(await failureOf(client.chat.completions.create(asking('dying')))).toBeInstanceOf(Error);
     const { completion_id, response_body } = { ...(await recorded()) };
     expect(completion_id).toBe(completionId(asking('dying')));
@@ -105,22 +105,22 @@ describe('an upstream that fails', () => {
     expect(typeof response_body === 'string' && whole.startsWith(response_body)).toBe(true);
   });
 
-  test('before it has the whole request is heard, and recorded with all of it', async () => {
+  test('before it has the whole request is reported to the client, and recorded with the whole request', async () => {
     const refusing = createServer((_, response) => response.writeHead(401, { 'content-length': 2 }).end('no'));
     const refused = await startInference({ SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${await listen(refusing, 0)}` });
     const { hostname, port } = new URL(refused.url);
     const text = JSON.stringify(asking('m'));
-    const asked = request({
+    const failure = request({
       hostname,
       port,
       path: '/v1/x',
       method: 'POST',
       headers: { 'content-length': text.length },
     });
-    asked.write(text.slice(0, 20));
-    const answer = await new Promise<IncomingMessage>((resolve) => asked.once('response', resolve));
+    failure.write(text.slice(0, 20));
+    const answer = await new Promise<IncomingMessage>((resolve) => failure.once('response', resolve));
     expect([answer.statusCode, await readBody(answer)]).toEqual([401, 'no']);
-    asked.end(text.slice(20));
+    failure.end(text.slice(20));
     await expect.poll(() => refused.interactions()).toHaveLength(1);
     expect((await refused.interactions())[0]).toMatchObject({
       status_code: 401,
@@ -131,7 +131,7 @@ describe('an upstream that fails', () => {
     refusing.close();
   });
 
-  test('in the words of its API is heard by the client and recorded', async () => {
+  test('with an error of its API is reported to the client and recorded', async () => {
     const failure = await failureOf(client.chat.completions.create(asking('error')));
     expect(failure).toBeInstanceOf(OpenAI.RateLimitError);
     expect(failure).toMatchObject({ status: 429, code: 'rate_limit_exceeded', requestID: 'req_1' });
@@ -143,7 +143,7 @@ describe('an upstream that fails', () => {
   });
 });
 
-describe('an upstream that cannot be reached', () => {
+describe('an unreachable upstream', () => {
   const BODY = '{"error":{"message":"inference upstream unreachable","type":"bad_gateway"}}';
   let alone: Inference;
   beforeAll(async () => {
@@ -151,7 +151,7 @@ describe('an upstream that cannot be reached', () => {
     return () => alone.close();
   });
 
-  test('is told as 502', async () => {
+  test('causes 502', async () => {
     const answer = await send(`${alone.url}/models`, 'GET');
     expect([answer.status, answer.headers['content-type'], answer.text]).toEqual([502, 'application/json', BODY]);
   });
@@ -172,7 +172,7 @@ describe('an upstream that cannot be reached', () => {
     });
   });
 
-  test('says why in the log', async () => {
+  test('is logged with the reason', async () => {
     await send(`${alone.url}/models`, 'GET');
     const lines = alone.service.log.map((line) => JSON.parse(line));
     expect(lines).toContainEqual(

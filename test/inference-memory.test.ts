@@ -9,12 +9,12 @@ import { listen } from './fixtures/http-server.ts';
 
 const MEGABYTE = 1024 * 1024;
 const BODY = 100 * MEGABYTE;
-/** What may be on its way: buffers of sockets on four ends, 20 MB and more as the system likes, and those of the service. */
+/** Bytes in flight: socket buffers on four ends, 20 MB and more depending on the system, and those of the service. */
 const UNDER_WAY = 48 * MEGABYTE;
 
 let gateway: Gateway;
 let inference: string;
-/** What the upstream does with the requests of a test. */
+/** Handles the requests of a test at the upstream. */
 let handle: (incoming: IncomingMessage, response: ServerResponse) => void;
 const upstream = createServer((incoming, response) => handle(incoming, response));
 beforeAll(async () => {
@@ -33,7 +33,7 @@ beforeEach(() => gateway.api('DELETE', '/api/v1/interactions'));
 const HEAD = Buffer.from('{"model":"m","messages":[{"role":"user","content":"');
 const TAIL = Buffer.from('"}]}');
 
-/** A request for a completion of so many bytes; no two of its pieces are the same. */
+/** Yields a completion request of this size; all chunks differ. */
 function* completionBody(bytes: number): Generator<Buffer> {
   yield HEAD;
   let left = bytes - HEAD.length - TAIL.length;
@@ -45,7 +45,7 @@ function* completionBody(bytes: number): Generator<Buffer> {
   yield TAIL;
 }
 
-/** Writes the pieces as fast as they are taken, and ends. */
+/** Writes the chunks with backpressure, and ends. */
 async function pour(to: NodeJS.WritableStream, pieces: Iterable<Buffer>, hasher: BodyHasher): Promise<void> {
   for (const piece of pieces) {
     hasher.add(piece);
@@ -58,7 +58,7 @@ async function readAll(from: AsyncIterable<Buffer>, hasher: BodyHasher): Promise
   for await (const piece of from) hasher.add(piece);
 }
 
-/** Asks for a completion with so many bytes; its request and answer, as they went and came. */
+/** Sends a completion request of this size; returns request and response. */
 async function exchange(bytes: number) {
   const sent = new BodyHasher();
   const received = new BodyHasher();
@@ -70,17 +70,17 @@ async function exchange(bytes: number) {
   return { sent: sent.soFar, received: received.soFar };
 }
 
-/** Has the system forget the most memory that the service has had. */
+/** Resets the peak memory of the service. */
 const forgetPeak = () => writeFile(`/proc/${gateway.pid()}/clear_refs`, '5');
 
-/** Bytes of main memory that the service has, and the most it has had. */
+/** Resident and peak memory of the service in bytes. */
 async function memory() {
   const status = await readFile(`/proc/${gateway.pid()}/status`, 'utf8');
   const read = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) * 1024;
   return { now: read('VmRSS'), most: read('VmHWM') };
 }
 
-/** What `run` takes of memory at most, beyond what was there before. */
+/** Returns the peak memory of `run`, in addition to that before. */
 async function growth(run: () => Promise<unknown>): Promise<number> {
   await forgetPeak();
   const before = await memory();
@@ -88,7 +88,7 @@ async function growth(run: () => Promise<unknown>): Promise<number> {
   return (await memory()).most - before.now;
 }
 
-/** Waits until the number grows no more: all buffers are full. */
+/** Waits until the number stops growing: all buffers are full. */
 async function settled(count: () => number): Promise<number> {
   let before = -1;
   while (before !== count() || before === 0) {
@@ -99,12 +99,12 @@ async function settled(count: () => number): Promise<number> {
 }
 
 describe('bodies of 100 MB', { timeout: 120_000 }, () => {
-  test('pass in both directions at once, and little of them is ever in memory', async () => {
+  test('are proxied in both directions at once with little memory', async () => {
     handle = (incoming, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
       incoming.pipe(response);
     };
-    // What the service keeps of each direction is 4 MiB; it has them from here on.
+    // From here on the service has recorded the 4 MiB of each direction.
     for (let warm = 0; warm < 3; warm++) await exchange(16 * MEGABYTE);
     let passed: Awaited<ReturnType<typeof exchange>> | undefined;
     const grown = await growth(async () => {
@@ -120,7 +120,7 @@ describe('bodies of 100 MB', { timeout: 120_000 }, () => {
     expect(String(data.at(-1)?.request_body).length).toBe(4 * MEGABYTE);
   });
 
-  test('come no faster than a slow client reads', async () => {
+  test('are read as fast as a slow client reads', async () => {
     const sent = new BodyHasher();
     handle = async (incoming, response) => {
       await readAll(incoming, new BodyHasher());
@@ -140,7 +140,7 @@ describe('bodies of 100 MB', { timeout: 120_000 }, () => {
     expect(grown).toBeLessThan(64 * MEGABYTE);
   });
 
-  test('are not sent any more to a slow client that leaves', async () => {
+  test('are not read anymore for a slow client that disconnects', async () => {
     const left = Promise.withResolvers<void>();
     const sent = new BodyHasher();
     handle = (incoming, response) => {
@@ -157,7 +157,7 @@ describe('bodies of 100 MB', { timeout: 120_000 }, () => {
     expect(sent.soFar.bytes).toBeLessThan(UNDER_WAY);
   });
 
-  test('go no faster than a slow upstream reads', async () => {
+  test('are sent as fast as a slow upstream reads', async () => {
     const received = new BodyHasher();
     const reading = Promise.withResolvers<void>();
     handle = async (incoming, response) => {

@@ -16,7 +16,7 @@ const asking = (at: number) => ({
   stream: true as const,
 });
 
-test('500 streams at once come to their ends, each with its own bytes, and are all recorded', async () => {
+test('500 concurrent streams complete, each with its own bytes, and are recorded', async () => {
   const { upstream } = inference;
   const client = inference.client();
   const streams = await Promise.all(
@@ -24,7 +24,7 @@ test('500 streams at once come to their ends, each with its own bytes, and are a
       client.chat.completions.create(asking(at), { headers: { 'x-conversation-id': `talk-${at % 10}` } }),
     ),
   );
-  // All of them have begun, and none can end.
+  // All have started, and none can end.
   expect(upstream.requests).toHaveLength(STREAMS);
   expect(await inference.interactions('?bodies=false')).toEqual([]);
   upstream.release();

@@ -28,7 +28,7 @@ beforeAll(async () => {
   await writeFile(certificate, localhostCertificate.cert);
   await writeFile(join(folder, 'key.pem'), localhostCertificate.key);
   upstream = await startChatServer(localhostCertificate);
-  // For the clients here; gateways are processes of their own.
+  // For the clients of this process; gateways are separate processes.
   setDefaultCACertificates([...authorities, localhostCertificate.cert]);
 });
 afterAll(async () => {
@@ -38,7 +38,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Starts a service in a process of its own, and a client of it. */
+/** Starts a service in a separate process, and a client of it. */
 async function start({ env, args = [] }: Pick<GatewayOptions, 'env' | 'args'>, scheme = 'http') {
   const gateway = await startGateway({ args, env: { SERVICE_PERSIST_BACKEND: 'none', ...env } });
   gateways.push(gateway);
@@ -48,7 +48,7 @@ async function start({ env, args = [] }: Pick<GatewayOptions, 'env' | 'args'>, s
   return { gateway, client };
 }
 
-/** A completion in one piece and one as a stream arrive. */
+/** Expects a completion without and one with streaming. */
 async function expectServed(client: OpenAI): Promise<void> {
   expect(await client.chat.completions.create(ASKED)).toEqual(completionOf(ASKED));
   const stream = client.chat.completions.stream({ ...ASKED, stream: true });
@@ -66,7 +66,7 @@ describe('an https upstream', () => {
     served = await start({ env });
   });
 
-  test('of the environment is asked by its name', async () => {
+  test('of the environment is verified by its name', async () => {
     const before = upstream.servernames.length;
     await expectServed(served.client);
     const names = upstream.servernames.slice(before);
@@ -76,7 +76,7 @@ describe('an https upstream', () => {
     expect(host?.[host.findIndex((name) => name.toLowerCase() === 'host') + 1]).toBe(`localhost:${upstream.port}`);
   });
 
-  test('set by the management API takes its place, with its path', async () => {
+  test('set by the management API replaces it, with its path', async () => {
     const other = await startChatServer(localhostCertificate);
     const set = await served.gateway.api('POST', '/api/v1/config/inference', {
       upstream: `https://localhost:${other.port}/prefix`,
@@ -90,18 +90,18 @@ describe('an https upstream', () => {
     await other.close();
   });
 
-  test('whose certificate is for another name is not asked', async () => {
+  test('with a certificate for another name is not used', async () => {
     await served.gateway.api('POST', '/api/v1/config/inference', { upstream: `https://127.0.0.1:${upstream.port}` });
     await expectRefused(served, /ERR_TLS_CERT_ALTNAME_INVALID/);
   });
 });
 
-test('an upstream whose certificate nobody vouches for is not asked, and the log says why', async () => {
+test('an upstream with an untrusted certificate is not used, and the reason is logged', async () => {
   const env = { SERVICE_INFERENCE_UPSTREAM: `https://localhost:${upstream.port}` };
   await expectRefused(await start({ env }), /DEPTH_ZERO_SELF_SIGNED_CERT/);
 });
 
-test('a listener and a cluster of the pipeline file have TLS', async () => {
+test('a listener and a cluster of the pipeline file use TLS', async () => {
   const file = join(folder, 'pipeline.yaml');
   await writeFile(
     file,
@@ -137,7 +137,7 @@ clusters:
   });
 });
 
-test('an upstream that never speaks TLS is waited for as long as the cluster says, also when it is set later', async () => {
+test('an upstream without TLS times out after the limit of the cluster, also if it is set later', async () => {
   const silent = await openFaultyProxy(refusing);
   const file = join(folder, 'impatient.yaml');
   await writeFile(
@@ -155,14 +155,14 @@ clusters: [{ name: inference, endpoints: ['127.0.0.1:9'], connection_timeout_ms:
   const begun = performance.now();
   const answer = await send(`http://${service.addresses.inference}/v1/models`, 'GET');
   expect(answer.status).toBe(502);
-  // It would be 10 s.
+  // The default is 10 s.
   expect(performance.now() - begun).toBeLessThan(9_000);
   expect(service.log.some((line) => line.includes('did not accept a connection within 0.2 s'))).toBe(true);
   await service.stop(0);
   silent.close();
 });
 
-/** The client hears 502, nothing was asked for, and the log has the reason. */
+/** Expects 502 for the client, no upstream request, and the reason in the log. */
 async function expectRefused(refused: Awaited<ReturnType<typeof start>>, reason: RegExp): Promise<void> {
   const before = upstream.requests.length;
   const failure = await refused.client.chat.completions.create(ASKED).catch((error: unknown) => error);

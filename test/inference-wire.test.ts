@@ -4,17 +4,17 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { type FaultyProxy, openFaultyProxy } from '../packages/server/testing/faulty-proxy.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 
-/** What the upstream answers, and what it was asked. */
+/** Response of the upstream, and the request that it has received. */
 let answer: string;
-let asked: string;
+let received: string;
 let upstream: FaultyProxy;
 let service: TestService;
 beforeAll(async () => {
   upstream = await openFaultyProxy((near) => {
-    asked = '';
+    received = '';
     near.on('data', (bytes) => {
-      asked += bytes.toString('latin1');
-      if (isWhole(asked)) near.end(answer, 'latin1');
+      received += bytes.toString('latin1');
+      if (isWhole(received)) near.end(answer, 'latin1');
     });
   });
   service = await startTestService({ SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${upstream.port}` });
@@ -24,14 +24,14 @@ beforeAll(async () => {
   };
 });
 
-/** A request whose body, where it has one, is `abc`. */
+/** Returns a request; its body, if any, is `abc`. */
 const isWhole = (text: string) => {
   const chunked = /^transfer-encoding/im.test(text);
   const end = chunked ? '\r\nabc\r\n0\r\n\r\n' : /^content-length: 3/im.test(text) ? '\r\n\r\nabc' : '\r\n\r\n';
   return text.endsWith(end);
 };
 
-/** Sends bytes; the bytes of the answer, up to the end of it that is expected. */
+/** Sends bytes; returns the bytes of the response up to its expected end. */
 async function exchange(request: string, end: string): Promise<string> {
   const [host, port] = service.addresses.inference?.split(':') ?? [];
   const socket = connect(Number(port), host);
@@ -45,14 +45,14 @@ async function exchange(request: string, end: string): Promise<string> {
   return text;
 }
 
-/** The lines of a head but those of node:http's own connection. */
+/** Returns the lines of a head without those that node:http adds for its connection. */
 const linesOf = (text: string) =>
   (text.split('\r\n\r\n', 1)[0] ?? '').split('\r\n').filter((line) => !/^(?:connection|keep-alive|host):/i.test(line));
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
 
-describe('of a request', () => {
-  test('what belongs to the connection goes no further, and all else does as it is spelled', async () => {
+describe('a request', () => {
+  test('is proxied without hop-by-hop headers; all others are unchanged', async () => {
     answer = OK;
     const head = [
       'POST /v1/x%2fy?a=%20b HTTP/1.1',
@@ -78,36 +78,40 @@ describe('of a request', () => {
       'Transfer-Encoding: chunked',
     ];
     await exchange([...head, ...ofConnection, '', '3\r\nabc\r\n0', '', ''].join('\r\n'), 'ok');
-    expect(linesOf(asked)).toEqual([
+    expect(linesOf(received)).toEqual([
       head[0],
       ...head.slice(2, 5),
       'X-Empty: ',
       ...head.slice(6),
       'transfer-encoding: chunked',
     ]);
-    expect(/^host: (.*)$/m.exec(asked)?.[1]).toBe(`127.0.0.1:${upstream.port}`);
-    expect(asked.endsWith('\r\n\r\n3\r\nabc\r\n0\r\n\r\n')).toBe(true);
+    expect(/^host: (.*)$/m.exec(received)?.[1]).toBe(`127.0.0.1:${upstream.port}`);
+    expect(received.endsWith('\r\n\r\n3\r\nabc\r\n0\r\n\r\n')).toBe(true);
   });
 
   test.for([
     ['a GET has no body', 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n', []],
-    ['a POST without a body says so', 'POST / HTTP/1.1\r\nHost: localhost\r\n\r\n', ['content-length: 0']],
-    ['a GET may have one', 'GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc', ['content-length: 3']],
-    ['a method that nobody knows passes', 'PROPFIND / HTTP/1.1\r\nHost: localhost\r\n\r\n', []],
+    ['a POST without a body has Content-Length 0', 'POST / HTTP/1.1\r\nHost: localhost\r\n\r\n', ['content-length: 0']],
+    [
+      'a GET may have a body',
+      'GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc',
+      ['content-length: 3'],
+    ],
+    ['an unknown method is proxied', 'PROPFIND / HTTP/1.1\r\nHost: localhost\r\n\r\n', []],
   ] as const)('%s', async ([, request, lines]) => {
     answer = OK;
     await exchange(request, 'ok');
-    expect(linesOf(asked)).toEqual([request.slice(0, request.indexOf('\r\n')), ...lines]);
+    expect(linesOf(received)).toEqual([request.slice(0, request.indexOf('\r\n')), ...lines]);
   });
 
-  test('the rest may wait until it is asked for', async () => {
+  test('with Expect: 100-continue receives 100 Continue', async () => {
     answer = OK;
     const text = 'POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc';
     expect(await exchange(text, 'ok')).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
-    expect(asked).not.toMatch(/expect/i);
+    expect(received).not.toMatch(/expect/i);
   });
 
-  test('that is framed in two ways nothing reaches the upstream', async () => {
+  test('with ambiguous framing is not proxied', async () => {
     const before = upstream.accepted;
     const framed = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n';
     expect(await exchange(`${framed}3\r\nabc\r\n0\r\n\r\n`, '\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 /);
@@ -115,10 +119,10 @@ describe('of a request', () => {
   });
 });
 
-describe('of an answer', () => {
+describe('a response', () => {
   const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 
-  test('what belongs to the connection goes no further, and all else does as it is spelled', async () => {
+  test('is proxied without hop-by-hop headers; all others are unchanged', async () => {
     const own = ['X-Latin: \xe9', 'SET-Cookie: a=1', 'Set-Cookie: b=2', 'Content-Length: 2'];
     answer = [
       'HTTP/1.1 200 OK',
@@ -144,24 +148,24 @@ describe('of an answer', () => {
       'HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 302 Found\r\nLocation: /y\r\nContent-Length: 0\r\n\r\n',
       ['HTTP/1.1 302 Found', 'Location: /y', 'Content-Length: 0'],
     ],
-  ] as const)('without a body to %s the head is all: %j', async ([method, text, lines]) => {
+  ] as const)('to %s without a body is its head only: %j', async ([method, text, lines]) => {
     answer = text;
-    const got = await exchange(GET.replace('GET', method), '\r\n\r\n');
-    expect(linesOf(got)).toEqual(lines);
-    expect(got.split('\r\n\r\n')[1]).toBe('');
+    const response = await exchange(GET.replace('GET', method), '\r\n\r\n');
+    expect(linesOf(response)).toEqual(lines);
+    expect(response.split('\r\n\r\n')[1]).toBe('');
   });
 
   test.for([
-    ['ends with its connection', 'HTTP/1.0 200 OK\r\n\r\nabc'],
+    ['ends with the connection', 'HTTP/1.0 200 OK\r\n\r\nabc'],
     ['has trailers', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-T: 1\r\n\r\n'],
-  ] as const)('a body that %s is passed in chunks', async ([, text]) => {
+  ] as const)('with a body that %s is proxied in chunks', async ([, text]) => {
     answer = text;
     expect(await exchange(GET, '\r\n0\r\n\r\n')).toMatch(
       /\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n$/,
     );
   });
 
-  test.for(['SSH-2.0-x\r\n', 'HTTP/1.1 200 OK\r\nContent-Le', ''])('that is none, 502 is made: %j', async (text) => {
+  test.for(['SSH-2.0-x\r\n', 'HTTP/1.1 200 OK\r\nContent-Le', ''])('that is not HTTP causes 502: %j', async (text) => {
     answer = text;
     expect(await exchange(GET, '"bad_gateway"}}')).toMatch(/^HTTP\/1\.1 502 Bad Gateway\r\n/);
   });
