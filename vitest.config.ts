@@ -10,6 +10,7 @@ const SLOW = '**/*.slow.test.ts';
 /** Files that take long. They begin first, or other workers would have nothing to do while the last of them run. */
 const LONGEST = [
   'conformance.test.ts',
+  'hostile-actions.slow.test.ts',
   'inspector.slow.test.ts',
   'toolchains.slow.test.ts',
   'action.test.ts',
@@ -17,8 +18,8 @@ const LONGEST = [
   'service.test.ts',
   'upstream-drills.test.ts',
   'management-model.test.ts',
-  'parked-calls.test.ts',
-  'hosts.test.ts',
+  'suspended-calls.test.ts',
+  'pool.test.ts',
   'build.test.ts',
   'cli-process.test.ts',
   'sessions.test.ts',
@@ -26,6 +27,8 @@ const LONGEST = [
   'evaluators-updates.test.ts',
   'evaluators-lists.test.ts',
   'compiler.test.ts',
+  'result-schema.test.ts',
+  'guest-isolation.test.ts',
   'parked.test.ts',
 ];
 

@@ -1,41 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest';
-import { type Action, ActionCompileError } from './action.ts';
-import { actionTests } from './fixtures/action-tests.ts';
-import type { HostileAction, HostileOutcome } from './fixtures/hostile/hostile-action.ts';
-import { hostileActions } from './fixtures/hostile-actions.ts';
-import { toolchains } from './fixtures/ordinary-actions.ts';
+import { hostileActionTests } from './fixtures/hostile-action-tests.ts';
 
-// Checks the memory of all processes, and that none is left, after the last test.
-const { compiler, end, withRunLimit } = actionTests({ compileMs: 10_000 });
-
-describe.each(Object.entries(hostileActions))('%s', (_kind, actions) => {
-  let ordinary: Action;
-
-  beforeAll(async () => {
-    ordinary = await compiler.compile(await toolchains.wat());
-  });
-
-  it.each(actions)('$name', async (action) => {
-    expect(action.outcomes).toContainEqual(await outcome(action));
-    // Later runs are not affected.
-    expect(await end(ordinary, 'block:own')).toEqual({ response: { kind: 'block', reason: 'own' } });
-  });
-});
-
-async function outcome({ file, outcomes }: HostileAction): Promise<HostileOutcome> {
-  let action: Action;
-  try {
-    action = await compiler.compile(await file());
-  } catch (error) {
-    if (error instanceof ActionCompileError) return { stage: 'compile' };
-    throw error;
-  }
-  return { stage: 'run', ...(await withRunLimit(runMs(outcomes), () => end(action, 'a text of the LLM'))) };
-}
-
-/** Deadline of a run: short for endless actions, generous for others. */
-function runMs(outcomes: readonly HostileOutcome[]): number {
-  const overruns = outcomes.filter((each) => 'fault' in each && each.fault === 'timeout');
-  if (overruns.length === 0) return 30_000;
-  return overruns.length === outcomes.length ? 300 : 600;
-}
+// A fifth of them; hostile-actions.slow.test.ts runs all.
+hostileActionTests(5);

@@ -1,0 +1,3 @@
+import { hostileActionTests } from './fixtures/hostile-action-tests.ts';
+
+hostileActionTests(1);
