@@ -16,7 +16,7 @@ export function welcome(
     `  npx sluice forwards add --name my-tools --service http://HOST:PORT/mcp --host http://${management} --no-auth\n` +
     // A pipeline may have its agents' listeners under other names, or none.
     (endpoint ? `Then point your MCP client at ${endpoint}\n` : '') +
-    `The API and its reference: http://${management}/api/docs. The whole way in one go: npm run demo\n`
+    `API reference: http://${management}/api/docs. Guided demo: npm run demo\n`
   );
 }
 

@@ -46,16 +46,16 @@ export class NullResponse implements ResponseLike {
   }
 }
 
-/** How the requests of one listener are served. */
+/** Options of {@link serveRequest}, one object per listener. */
 export interface ServingOptions {
-  /** The compiled chain that every request goes through. */
+  /** The compiled filter chain. */
   readonly chain: McpFilter;
   readonly guard: HostOriginGuard;
-  /** Whether the listener speaks TLS. */
+  /** True for a TLS listener. */
   readonly secure: boolean;
   /**
-   * What a chain needs that has the filter `mcp`: bodies are held whole, and what goes wrong is said in JSON-RPC.
-   * Undefined for chains that pass bodies on as they come.
+   * Options of a chain with the filter `mcp`, which gets complete bodies and JSON-RPC errors. Undefined for chains that
+   * stream bodies.
    */
   readonly mcp: McpServing | undefined;
   readonly observe: ObserveRequest;
@@ -64,20 +64,20 @@ export interface ServingOptions {
 
 /** See {@link ServingOptions}. */
 export interface McpServing {
-  /** Where the streams of clients with a session are kept, for them to come back to. */
+  /** Resumable streams of clients with a session. */
   readonly events: EventStore;
-  /** Bound on a request's body, in bytes. */
+  /** Largest request body, in bytes. */
   readonly maxRequestBytes: number;
 }
 
 const EMPTY = Buffer.alloc(0);
 
 /**
- * What a listener of the pipeline does with each request, unless it has been found that it is not to be served: reads the
- * body where the chain is to have it, runs the chain and writes its outcome.
+ * Serves a request of a pipeline listener: reads the body if the chain needs it, runs the chain and writes the outcome.
+ * `unserved`: why the server rejects the request.
  *
- * Part of the hot path: measured, plain `node:http` answers a list at the speed of a proxy written in C, and every
- * framework in between costs a third of that or more.
+ * Part of the hot path: plain `node:http` serves lists as fast as a proxy written in C; a framework costs at least a third
+ * of that.
  */
 export function serveRequest(
   options: ServingOptions,
@@ -97,11 +97,11 @@ export function serveRequest(
   if (!options.mcp) return handle(options, observation, request, response, undefined);
   if (hasBody(headers)) return readBody(options, options.mcp, observation, request, response);
   request.resume();
-  // A body that is said to be empty is known; most requests say nothing of one.
+  // With Content-Length: 0 the body is known to be empty; most requests without a body have no such header.
   handle(options, observation, request, response, headers['content-length'] === undefined ? undefined : EMPTY);
 }
 
-/** Collects the body and hands it on. A body over the limit is refused as soon as that is known. */
+/** Reads the body, then runs the chain. A body over the limit is rejected as soon as it is known. */
 function readBody(
   options: ServingOptions,
   { maxRequestBytes: limit }: McpServing,
@@ -115,12 +115,12 @@ function readBody(
       drainRequestBody(request, response);
       refuse(options, observation, response, 413, 'request body too large');
     },
-    // A client that leaves in the middle of its body has asked nothing.
+    // The client disconnected before its request was complete.
     onError: () => response.destroy(),
   });
 }
 
-/** Answers a request that did not get as far as the chain. */
+/** Responds to a request that did not reach the chain. */
 function refuse(
   { mcp }: ServingOptions,
   observation: RequestObservation,
