@@ -9,9 +9,8 @@ import {
   startRawUpstream,
 } from '../../../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_LOG_FILTER } from '../../../app/config/environment.ts';
-import type { UpstreamTransport } from '../../../http/client/client.ts';
-import { createTransport } from '../../../http/client/pool.ts';
 import { createLogger, type TargetLogger } from '../../../telemetry/log.ts';
+import { Upstream } from '../upstream.ts';
 import { ListChangeWatcher, type ListChangeWatcherOptions, type ProbedClients } from './list-change-watcher.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
@@ -33,31 +32,27 @@ function logTo(write: (line: string) => void): TargetLogger {
 }
 
 let upstream: RawUpstream;
-let transport: UpstreamTransport;
+let server: Upstream;
 let watch: ListChangeWatcher;
 const changed = vi.fn();
+const OBSERVER = { onCallFailed() {}, onCallSucceeded() {}, onListsChanged: changed };
 
 async function start(options: RawUpstreamOptions = {}, more: Partial<ListChangeWatcherOptions> = {}): Promise<void> {
   upstream = await startRawUpstream(options);
-  transport = createTransport(upstream.url);
-  let id = 0;
-  const times = { delays: { firstMs: 10 }, readyMs: 10_000 };
-  const nextId = () => ++id;
-  const log = logTo(() => undefined);
+  server = new Upstream(upstream.url, OBSERVER);
   watch = new ListChangeWatcher({
-    transport,
+    upstream: server,
     clientInfo: { name: 'us' },
-    nextId,
-    onChange: changed,
-    log,
-    ...times,
+    log: logTo(() => undefined),
+    delays: { firstMs: 10 },
+    readyMs: 10_000,
     ...more,
   });
 }
 beforeEach(() => changed.mockReset());
 afterEach(async () => {
   watch.close();
-  await transport.destroy();
+  await server.destroy();
   await upstream.close();
 });
 
@@ -159,12 +154,10 @@ it.each([
 ])('a complete server is heard in the %s era', async (_era, spoken) => {
   const dual = await startDualEra();
   await start();
-  const complete = createTransport(dual.url);
+  const complete = new Upstream(dual.url, OBSERVER);
   const listener = new ListChangeWatcher({
-    transport: complete,
+    upstream: complete,
     clientInfo: { name: 'us', version: '1' },
-    nextId: () => 1,
-    onChange: changed,
     log: logTo(() => undefined),
     readyMs: 10_000,
   });
@@ -205,7 +198,7 @@ it('an upstream that rejects everything is not retried', async () => {
   await start({ scripts: { [LISTEN]: REFUSAL, GET: { kind: 'http', status: 405, type: 'text/plain', body: '' } } });
   await watch.watch({ legacy: ANNOUNCING, modern: ANNOUNCING });
   await expect.poll(deletes, WAIT).toBe(1);
-  await transport.close();
+  await server.transport.close();
   expect([gets(), upstream.count(LISTEN), upstream.sessions()]).toEqual([1, 1, 0]);
   expect(changed).not.toHaveBeenCalled();
 });
@@ -246,12 +239,31 @@ it('a lost session is replaced, which counts as a change', async () => {
   expect([upstream.streams(), upstream.sessions()]).toEqual([1, 1]);
 });
 
+it.each([
+  ['an error', { kind: 'error', text: '{"code":-32000,"message":"too many sessions"}' }],
+  ['HTTP 400', { kind: 'http', status: 400, type: 'text/plain', body: 'no' }],
+  ['an invalid result', '{}'],
+] as const)(
+  'a session that the upstream rejects with %s is opened later, which counts as a change',
+  async (_name, answer) => {
+    await start({ eras: ['legacy'], scripts: { initialize: answer } });
+    await watch.watch({ legacy: ANNOUNCING });
+    await expect.poll(() => upstream.count('initialize'), WAIT).toBeGreaterThan(2);
+    expect(changed).not.toHaveBeenCalled();
+    delete upstream.scripts.initialize;
+    await expect.poll(() => changed.mock.calls.length, WAIT).toBe(1);
+    upstream.push(NOTICE);
+    await expect.poll(() => changed.mock.calls.length, WAIT).toBe(2);
+    expect(upstream.streams()).toBe(1);
+  },
+);
+
 it('an upstream that answers the stream with 404 is not taken for one that loses sessions', async () => {
   await start({ eras: ['legacy'], scripts: { GET: { kind: 'http', status: 404, type: 'text/plain', body: '' } } });
   await watch.watch({ legacy: ANNOUNCING });
-  await expect.poll(deletes, WAIT).toBe(2);
-  await transport.close();
-  expect([gets(), upstream.count('initialize'), upstream.sessions()]).toEqual([2, 2, 0]);
+  await expect.poll(deletes, WAIT).toBe(1);
+  await server.transport.close();
+  expect([gets(), upstream.count('initialize'), upstream.count('ping'), upstream.sessions()]).toEqual([1, 1, 1, 0]);
 });
 
 it('server requests are answered in the session', async () => {

@@ -1,5 +1,5 @@
-import { HEADER_SESSION_ID } from '@sluice/protocol/mcp/constants';
-import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import type { ScriptedResponse } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
 import type { UpstreamTransport } from '../../../http/client/client.ts';
 import { createTransport } from '../../../http/client/pool.ts';
@@ -27,11 +27,11 @@ afterEach(async () => {
 
 /** Opens a session and its stream; `heard` records the callbacks. `take` is the result of `onMessage`. */
 async function open(options: NotificationStreamOptions = {}, take: (text: string) => boolean = () => true) {
-  const { sessionId = '' } = await openLegacy({ transport, capabilities: {}, clientInfo: {} });
-  const headers = [...MESSAGE_HEADERS, HEADER_SESSION_ID, sessionId, 'x-tenant', 'a'];
+  const session = await openLegacy({ transport, capabilities: {}, clientInfo: {} });
   stream = new NotificationStream(
     transport,
-    headers,
+    session,
+    [...MESSAGE_HEADERS, 'x-tenant', 'a'],
     {
       onMessage: (text) => {
         heard.push(text);
@@ -43,7 +43,7 @@ async function open(options: NotificationStreamOptions = {}, take: (text: string
     },
     { firstMs: 10, ...options },
   );
-  return { stream, sessionId };
+  return { stream, sessionId: session.sessionId };
 }
 
 async function hears(...expected: string[]): Promise<void> {
@@ -161,8 +161,53 @@ it('a restarted upstream is reached again and has lost the session', async () =>
 it('the reference server’s 400 is recognized as a lost session', async () => {
   const text = '{"code":-32000,"message":"Bad Request: No valid session ID provided"}';
   upstream.scripts.GET = { kind: 'error', status: 400, text };
+  upstream.scripts.ping = upstream.scripts.GET;
   await open();
   await hears('lost');
+});
+
+describe('an upstream that answers 404', () => {
+  const NOT_FOUND: ScriptedResponse = { kind: 'http', status: 404, type: 'text/plain', body: '' };
+
+  it('in a session that it knows offers no stream and is not asked again', async () => {
+    upstream.scripts.GET = NOT_FOUND;
+    await open({ firstMs: 1 });
+    await hears('unavailable');
+    await transport.close();
+    expect([gets().length, upstream.count('ping')]).toEqual([1, 1]);
+  });
+
+  it('is asked again if it cannot be determined whether it knows the session', async () => {
+    upstream.scripts.GET = NOT_FOUND;
+    upstream.scripts.ping = { kind: 'http', status: 503, type: 'text/plain', body: '' };
+    await open();
+    await expect.poll(() => upstream.count('ping'), WAIT).toBeGreaterThan(1);
+    delete upstream.scripts.GET;
+    await hears('open with a gap');
+  });
+
+  it('is not asked again after the stream was closed', async () => {
+    const answer = Promise.withResolvers<ScriptedResponse>();
+    upstream.scripts.GET = NOT_FOUND;
+    upstream.scripts.ping = () => answer.promise;
+    const { stream } = await open();
+    await expect.poll(() => upstream.count('ping'), WAIT).toBe(1);
+    stream.close();
+    answer.resolve(NOT_FOUND);
+    await transport.close();
+    expect([heard, gets().length]).toEqual([[], 1]);
+  });
+});
+
+it('server requests are answered by default on demand', async () => {
+  const { stream, sessionId } = await open();
+  stream.respondByDefault('{"jsonrpc":"2.0","id":1.0,"method":"ping"}', 'ping');
+  stream.respondByDefault('{"jsonrpc":"2.0","id":"é","method":"roots/list"}', 'roots/list');
+  const answers = () => upstream.seen.filter(({ http, method }) => http === 'POST' && method === undefined);
+  await expect.poll(() => answers().length, WAIT).toBe(2);
+  expect(answers().every(({ headers }) => headers['mcp-session-id'] === sessionId && headers['x-tenant'] === 'a')).toBe(
+    true,
+  );
 });
 
 it('a slow reader gets no more messages until it resumes, and loses none', async () => {

@@ -2,12 +2,14 @@ import type { ReconnectDelayOptions } from '@sluice/protocol/backoff';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { sendableId } from '@sluice/protocol/mcp/event-stream';
 import type { UpstreamTransport } from '../../../http/client/client.ts';
-import { isSessionNotFound } from '../rpc-request.ts';
+import { UpstreamError } from '../../../http/client/errors.ts';
+import type { LegacyClient } from '../rpc-client.ts';
+import { DefaultResponder, isSessionNotFound, postMessage } from '../rpc-request.ts';
 import {
   type ConnectionHandler,
   type ConnectionOutcome,
   isTemporary,
-  ReconnectingConnection,
+  Reconnector,
   StreamConnection,
 } from './reconnecting-stream.ts';
 
@@ -21,9 +23,9 @@ export interface NotificationStreamHandler {
   /** The stream is open. `gap`: messages may have been missed, since it was not resumed by event id. */
   onOpen(gap: boolean): void;
   /** The upstream has lost the session; the stream is closed. */
-  onSessionLost(): void;
+  onSessionLost(error: UpstreamError): void;
   /** The upstream offers no such stream; it is closed. */
-  onUnavailable?(): void;
+  onUnavailable(): void;
 }
 
 export interface NotificationStreamOptions extends ReconnectDelayOptions {
@@ -43,28 +45,36 @@ const SETTLED_MS = 10_000;
  */
 export class NotificationStream implements ConnectionHandler {
   readonly #transport: UpstreamTransport;
+  readonly #session: Pick<LegacyClient, 'sessionHeaders' | 'request'>;
   readonly #headers: readonly string[];
   readonly #handler: NotificationStreamHandler;
   readonly #maxEventBytes: number | undefined;
-  readonly #connection: ReconnectingConnection;
+  readonly #connection: Reconnector<StreamConnection>;
+  readonly #responder: DefaultResponder;
   #lastEventId: string | undefined = undefined;
   /** Milliseconds of `performance.now()`. */
   #openedAt: number | undefined = undefined;
   /** Kind of the current connection: on the first one, nothing can have been missed. */
   #attempt: 'first' | 'reopen' | 'resume' = 'first';
+  #closed = false;
 
-  /** `headers` of the session, names and values alternating; those only for POST are omitted. */
+  /** `headers` besides those of the session, names and values alternating; those only for POST are omitted. */
   constructor(
     transport: UpstreamTransport,
+    session: Pick<LegacyClient, 'sessionHeaders' | 'request'>,
     headers: readonly string[],
-    sink: NotificationStreamHandler,
+    handler: NotificationStreamHandler,
     { maxEventBytes, ...delays }: NotificationStreamOptions = {},
   ) {
     this.#transport = transport;
-    this.#headers = headersForGet(headers);
-    this.#handler = sink;
+    this.#session = session;
+    this.#headers = headersForGet([...session.sessionHeaders, ...headers]);
+    this.#handler = handler;
     this.#maxEventBytes = maxEventBytes;
-    this.#connection = new ReconnectingConnection(() => this.#connect(), delays);
+    this.#responder = new DefaultResponder((response) =>
+      postMessage(transport, [...session.sessionHeaders, ...headers], response),
+    );
+    this.#connection = new Reconnector(() => this.#connect(), delays);
     this.#connection.open();
   }
 
@@ -73,8 +83,14 @@ export class NotificationStream implements ConnectionHandler {
     this.#connection.resume();
   }
 
+  /** Answers a server request that nobody handles: pings with a result, all others with an error. */
+  respondByDefault(text: string, method: string): void {
+    this.#responder.respond(text, method);
+  }
+
   /** Closes the stream without callbacks. */
   close(): void {
+    this.#closed = true;
     this.#connection.close();
   }
 
@@ -116,21 +132,32 @@ export class NotificationStream implements ConnectionHandler {
       return this.#reconnectLater();
     }
     const code = isJsonObject(value?.error) ? value.error.code : undefined;
-    if (isSessionNotFound(status, typeof code === 'number' ? code : undefined)) {
-      this.close();
-      this.#handler.onSessionLost();
-    } else {
-      this.#giveUp();
+    if (isSessionNotFound(status, typeof code === 'number' ? code : undefined)) void this.#checkSession();
+    else this.#giveUp();
+  }
+
+  /** Some upstreams without a stream answer as if the session were lost; `ping` finds out which is the case. */
+  async #checkSession(): Promise<void> {
+    let error: unknown;
+    try {
+      await this.#session.request('ping');
+    } catch (reason) {
+      error = reason;
     }
+    if (this.#closed) return;
+    if (error === undefined) return this.#giveUp();
+    if (!(error instanceof UpstreamError) || error.kind !== 'session-lost') return this.#reconnectLater();
+    this.close();
+    this.#handler.onSessionLost(error);
   }
 
   #giveUp(): void {
     this.close();
-    this.#handler.onUnavailable?.();
+    this.#handler.onUnavailable();
   }
 
   #reconnectLater(): void {
-    this.#connection.openAfterDelay();
+    this.#connection.reconnect();
     if (this.#attempt === 'first') this.#attempt = 'reopen';
   }
 
@@ -153,19 +180,4 @@ function headersForGet(headers: readonly string[]): string[] {
     if (!POST_ONLY_HEADERS.has(name.toLowerCase())) result.push(name, headers[index + 1] ?? '');
   }
   return result;
-}
-
-/**
- * True if an update of `uri` concerns one of the watched resources: it may name a sub-resource (schema of both eras,
- * `ResourceUpdatedNotification`).
- */
-export function coversUri(watched: ReadonlySet<string>, uri: string): boolean {
-  if (watched.has(uri)) return true;
-  for (const parent of watched) if (uri.startsWith(parent) && isBelow(parent, uri)) return true;
-  return false;
-}
-
-/** Whether the rest of the uri begins a sub-resource and not a longer name: `/a/b` is below `/a`, `/ab` is not. */
-function isBelow(watched: string, uri: string): boolean {
-  return watched.endsWith('/') || '/?#'.includes(uri[watched.length] ?? '');
 }

@@ -1,6 +1,6 @@
 import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/backoff';
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { elements } from '@sluice/protocol/json/scan';
+import { elements } from '@sluice/protocol/json/text';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
 import type {
   ResponseHandler,
@@ -157,13 +157,13 @@ export function isTemporary(status: number): boolean {
 }
 
 /**
- * Reopens the connection of a stream whenever it ends, with backpressure: while the reader is paused, nothing is delivered
- * and no connection is opened.
+ * Reopens a connection whenever it ends, with backpressure: while the reader is paused, nothing is delivered and no
+ * connection is opened.
  */
-export class ReconnectingConnection {
+export class Reconnector<Connection extends { resume(): void; close(): void }> {
   readonly delay: ReconnectDelay;
-  readonly #connect: () => StreamConnection;
-  #connection: StreamConnection | undefined = undefined;
+  readonly #connect: () => Connection;
+  #connection: Connection | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
   #paused = false;
   /** `resume` was called, possibly from within the delivery. */
@@ -173,25 +173,28 @@ export class ReconnectingConnection {
   #closed = false;
 
   /** `connect` opens a connection. */
-  constructor(connect: () => StreamConnection, delays?: ReconnectDelayOptions) {
+  constructor(connect: () => Connection, delays?: ReconnectDelayOptions) {
     this.#connect = connect;
     this.delay = new ReconnectDelay(delays);
   }
 
   /** Connects immediately. */
   open(): void {
-    if (this.#closed) return;
     this.#due = false;
     this.#connection = this.#connect();
   }
 
-  /** Connects again after the delay. */
-  openAfterDelay(): void {
-    this.#connection = undefined;
-    this.#timer = setTimeout(() => {
-      if (this.#paused) this.#due = true;
-      else this.open();
-    }, this.delay.next()).unref();
+  /** Closes the connection and connects again after the delay; `immediately`: as soon as the reader is not paused. */
+  reconnect(immediately = false): void {
+    if (this.#closed) return;
+    this.#disconnect();
+    this.#timer = setTimeout(
+      () => {
+        if (this.#paused) this.#due = true;
+        else this.open();
+      },
+      immediately ? 0 : this.delay.next(),
+    ).unref();
   }
 
   /** Calls the reader; returns false if the reader is paused until `resume`. */
@@ -211,16 +214,15 @@ export class ReconnectingConnection {
     else this.#connection?.resume();
   }
 
-  /** Closes the connection without callbacks. */
-  disconnect(): void {
-    this.#connection?.close();
-    this.#connection = undefined;
-  }
-
-  /** Closes for good. */
+  /** Closes for good, without callbacks. */
   close(): void {
     this.#closed = true;
+    this.#disconnect();
+  }
+
+  #disconnect(): void {
     clearTimeout(this.#timer);
-    this.disconnect();
+    this.#connection?.close();
+    this.#connection = undefined;
   }
 }

@@ -1,4 +1,4 @@
-import { memberText } from '@sluice/protocol/json/scan';
+import { memberText } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { UpstreamError } from '../../../http/client/errors.ts';
 import type { Forward, KnownCatalog, Namespace } from '../../../registry/entries.ts';
@@ -6,7 +6,8 @@ import type { Registry } from '../../../registry/registry.ts';
 import { type NamespaceState, ResourceFinder } from '../../../registry/snapshot.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { Upstream } from '../upstream.ts';
-import { type SubscribingClient, UpstreamSubscription } from './upstream-subscription.ts';
+import { Subscription } from './subscription.ts';
+import type { SubscribingClient } from './subscription-driver.ts';
 
 /** Client of a {@link ResourceWatcher}. */
 export interface NamespacedClient extends SubscribingClient {
@@ -52,7 +53,7 @@ export class ResourceWatcher {
   /** Requested uris, later the granted ones, with the upstream that last served them. */
   #owners: Map<string, Upstream | undefined>;
   readonly #eras = new WeakMap<Upstream, Era>();
-  readonly #subscriptions = new Map<Upstream, UpstreamSubscription>();
+  readonly #subscriptions = new Map<Upstream, Subscription>();
   readonly #finder = new ResourceFinder();
   #ready = false;
   #closed = false;
@@ -101,7 +102,7 @@ export class ResourceWatcher {
     }
     const opened = new Set<Upstream | undefined>();
     for (const [upstream, uris] of groups) {
-      if (this.#subscriptions.has(upstream)) continue;
+      if (upstream && this.#subscriptions.has(upstream)) continue;
       this.#open(upstream, uris);
       opened.add(upstream);
     }
@@ -124,12 +125,13 @@ export class ResourceWatcher {
     for (const subscription of [...this.#subscriptions.values()]) this.#close(subscription);
   }
 
-  #open(upstream: Upstream, uris: readonly string[]): void {
+  #open(upstream: Upstream | undefined, uris: readonly string[]): void {
+    if (!upstream) return;
     const isLate = this.#ready;
-    const subscription = new UpstreamSubscription({
+    const subscription = new Subscription({
       upstream,
       era: this.#eras.get(upstream) ?? 'modern',
-      uris,
+      filter: { resourceSubscriptions: uris },
       client: this.#client,
       handler: {
         onGranted: (_granted, gap) => this.#onGranted(subscription, gap || isLate),
@@ -141,13 +143,13 @@ export class ResourceWatcher {
     this.#subscriptions.set(upstream, subscription);
   }
 
-  #onGranted(subscription: UpstreamSubscription, gap: boolean): void {
+  #onGranted(subscription: Subscription, gap: boolean): void {
     if (!this.#ready) return this.#settleIfAnswered();
     if (!gap) return;
     for (const uri of subscription.uris) this.#handler.onUpdated(uri, undefined);
   }
 
-  #onRejected(subscription: UpstreamSubscription, error: UpstreamError, final: boolean): void {
+  #onRejected(subscription: Subscription, error: UpstreamError, final: boolean): void {
     this.#options.log.debug('upstream rejects resource subscription', { reason: error.message, final });
     if (!final) return;
     if (!this.#ready) return this.#settleIfAnswered();
@@ -157,7 +159,7 @@ export class ResourceWatcher {
   }
 
   /** The forward was removed: its resources may be served by another one, or at another address. */
-  #onUpstreamClosed(subscription: UpstreamSubscription): void {
+  #onUpstreamClosed(subscription: Subscription): void {
     this.#close(subscription);
     if (this.#ready) this.refresh();
     else this.#settleIfAnswered();
@@ -184,7 +186,7 @@ export class ResourceWatcher {
     this.refresh();
   }
 
-  #close(subscription: UpstreamSubscription): void {
+  #close(subscription: Subscription): void {
     this.#subscriptions.delete(subscription.upstream);
     subscription.close();
   }
@@ -228,13 +230,8 @@ function declaresSubscribe({ identity }: KnownCatalog): boolean {
   return memberText(memberText(capabilities, 'resources') ?? '{}', 'subscribe') === 'true';
 }
 
-function groupByUpstream(owners: ReadonlyMap<string, Upstream | undefined>): Map<Upstream, string[]> {
-  const groups = new Map<Upstream, string[]>();
-  for (const [uri, upstream] of owners) {
-    if (!upstream) continue;
-    const uris = groups.get(upstream) ?? [];
-    groups.set(upstream, uris);
-    uris.push(uri);
-  }
+function groupByUpstream(owners: ReadonlyMap<string, Upstream | undefined>): Map<Upstream | undefined, string[]> {
+  const groups = Map.groupBy(owners.keys(), (uri) => owners.get(uri));
+  groups.delete(undefined);
   return groups;
 }

@@ -3,8 +3,13 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { startDualEra } from '../../../../../../test/fixtures/dual-era.ts';
 import { freePort } from '../../../../../../test/fixtures/free-port.ts';
 import { connect } from '../../../../../../test/fixtures/sdk-client.ts';
-import { liveTests, movedTo, notification } from '../../../../testing/live.ts';
-import { clientOf, type Reading, type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
+import { liveTests, movedTo, notification } from '../../../../testing/live-tests.ts';
+import {
+  clientOf,
+  type ResponseReader,
+  type SessionClient,
+  sessionClient,
+} from '../../../../testing/session-client.ts';
 import {
   startWatchedUpstream,
   type WatchedStream,
@@ -70,7 +75,7 @@ const open = (upstream: WatchedUpstream) =>
   upstream.streams.filter(({ left, response }) => !left && !response.writableEnded).map(requestedUris);
 
 /** A client with a notification stream, and its messages. */
-async function listening(url: string): Promise<{ client: SessionClient; reading: Reading }> {
+async function listening(url: string): Promise<{ client: SessionClient; reading: ResponseReader }> {
   // A version whose streams cannot be resumed before the first message.
   const client = await sessionClient(url, { version: '2025-06-18' });
   const reading = client.listen();
@@ -111,7 +116,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
   });
 
   it.each<[string, (stream: WatchedStream) => void, number, string]>([
-    ['does not grant it', (one) => one.acknowledge('a://2'), -32602, 'does not let a://1 be watched'],
+    ['does not grant it', (one) => one.acknowledge('a://2'), -32602, 'does not support subscriptions to a://1'],
     [
       'does not know such requests',
       ({ response, id }) =>
@@ -119,7 +124,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
           .writeHead(404, { 'content-type': 'application/json' })
           .end(`{"jsonrpc":"2.0","id":${id},"error":{"code":-32601,"message":"no"}}`),
       -32602,
-      'does not let a://1 be watched',
+      'does not support subscriptions to a://1',
     ],
     ['is busy', ({ response }) => response.writeHead(503).end(), -32603, 'forwarded subscription failed: upstream'],
     ['breaks off', ({ response }) => response.destroy(), -32603, 'forwarded subscription failed: upstream'],
@@ -347,7 +352,7 @@ describe('the subscriptions of a session at a modern upstream', () => {
   });
 
   it('continue after a restart of the gateway', async () => {
-    const { service, restart } = await tests.kept();
+    const { service, restart } = await tests.persistent();
     const upstream = await watched('a://1', 'a://2');
     await service.register('forwards', { name: 'up', address: upstream.url });
     const { client, reading } = await listening(service.url());

@@ -1,114 +1,61 @@
 import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/backoff';
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
-import { legacyResourceUpdated, withoutSubscriptionId } from '@sluice/protocol/mcp/subscriptions';
+import { withoutSubscriptionId } from '@sluice/protocol/mcp/subscriptions';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
-import type { DownstreamChannel, DownstreamSession, StreamListener } from '../../downstream.ts';
+import type { DownstreamSession, StreamListener } from '../../downstream.ts';
 import type { Upstream } from '../upstream.ts';
-import { UpstreamSubscription } from './upstream-subscription.ts';
+import { ResourceUpdates } from './resource-updates.ts';
+import { Subscription } from './subscription.ts';
 
-/** Sends resource updates on the notification stream of a legacy session, with backpressure. */
-export class ResourceUpdateQueue {
-  readonly #channel: DownstreamChannel;
-  readonly #onDrain: () => void;
-  /** Uris of updates to send when the client reads again, once each. */
-  readonly #pending = new Set<string>();
-  #blocked = false;
-
-  /** `onDrain` is called when the client reads again after `pass` returned false. */
-  constructor(channel: DownstreamChannel, onDrain: () => void) {
-    this.#channel = channel;
-    this.#onDrain = onDrain;
-  }
-
-  /** Sends an upstream's notification. False: the client reads slowly, wait for `onDrain`. */
-  pass(text: string): boolean {
-    if (this.#channel.send(text)) return true;
-    if (this.#blocked) return false;
-    this.#blocked = true;
-    this.#channel.onDrain(() => this.#flush());
-    return false;
-  }
-
-  /** Sends a notification of our own: the resource may have changed. */
-  notifyUpdated(uri: string): void {
-    if (this.#blocked) this.#pending.add(uri);
-    else this.pass(legacyResourceUpdated(uri));
-  }
-
-  /** Drops pending updates: the client no longer listens. */
-  clear(): void {
-    this.#pending.clear();
-    this.#blocked = false;
-  }
-
-  #flush(): void {
-    this.#blocked = false;
-    const uris = [...this.#pending];
-    this.#pending.clear();
-    for (const uri of uris) this.notifyUpdated(uri);
-    if (!this.#blocked) this.#onDrain();
-  }
-}
-
-export interface SessionSubscriptionOptions {
+interface SessionSubscriptionOptions {
   readonly upstream: Upstream;
   readonly session: DownstreamSession;
-  readonly channel: DownstreamChannel;
   readonly log: TargetLogger;
   readonly delays?: ReconnectDelayOptions | undefined;
-  /** Stored subscriptions of the client at this upstream. */
-  subscribedUris(): readonly string[];
   /** The upstream now speaks the legacy era too: the subscriptions are to be made there. */
-  onLegacyAvailable(headers: readonly string[]): void;
+  onLegacyAvailable(session: DownstreamSession, headers: readonly string[]): void;
   /** Nothing is subscribed any more. */
   onClosed(): void;
 }
 
-/** A uri requested by a waiting client. */
-interface PendingUri {
+/** A uri that clients have requested, until the subscription is stored or rejected. */
+interface RequestedUri {
   readonly granted: Promise<boolean>;
   resolve(granted: boolean): void;
   reject(error: UpstreamError): void;
-}
-
-/** A subscription not yet granted, and the requests that wait for it. */
-interface PendingSubscription {
-  readonly subscription: UpstreamSubscription;
-  readonly pending: ReadonlyMap<string, PendingUri>;
+  isGranted: boolean;
+  /** Requests of the client in progress. */
+  requests: number;
 }
 
 /** Milliseconds for the upstream to grant a subscription. */
 const GRANT_MS = 5_000;
 /** Milliseconds after which an active subscription resets the retry delay. */
-const SETTLED_MS = 60_000;
+const STABLE_MS = 60_000;
 
 /**
- * Resource subscriptions of a legacy session at a modern upstream (mcp 5): one `subscriptions/listen` with all uris, open
- * while the client has a notification stream. A change of the uris opens a new one before the current one is closed.
+ * Resource subscriptions of a legacy session at a modern upstream (mcp 5): one `Subscription` with all uris, open while the
+ * client has a notification stream. A change of the uris opens a new one before the current one is closed.
  *
  * A uri that is rejected after it was granted is requested again with increasing delay. After any interruption the client
  * gets an update for each uri, since it may have missed one.
  */
-export class SessionSubscription implements StreamListener {
+class SessionSubscription implements StreamListener {
   readonly #options: SessionSubscriptionOptions;
   readonly #delay: ReconnectDelay;
-  readonly #updates: ResourceUpdateQueue;
-  #headers: readonly string[] = [];
+  readonly #updates: ResourceUpdates;
+  /** Headers of later requests besides the protocol's own: names and values, alternating. */
+  headers: readonly string[] = [];
   /** Subscription whose updates go to the client, and the uris granted last. */
-  #current: UpstreamSubscription | undefined = undefined;
+  #current: Subscription | undefined = undefined;
   #covered: ReadonlySet<string> = new Set();
   #currentSince = Number.POSITIVE_INFINITY;
-  /** Uris of the last request to the upstream. */
-  #requested: ReadonlySet<string> = new Set();
   /** Replaces the current subscription once it is granted. */
-  #next: PendingSubscription | undefined = undefined;
-  /** Uris that clients wait for and that are not requested yet. */
-  readonly #queued = new Map<string, PendingUri>();
-  /** Granted, but not stored yet. */
-  readonly #unstored = new Set<string>();
-  /** Calls of `subscribe` in progress. */
-  #subscribing = 0;
+  #next: Subscription | undefined = undefined;
+  /** Uris of the last request to the upstream. */
+  #wanted: ReadonlySet<string> = new Set();
+  readonly #requested = new Map<string, RequestedUri>();
   /** Until rejected uris are requested again. */
   #timer: NodeJS.Timeout | undefined = undefined;
   #closed = false;
@@ -116,28 +63,21 @@ export class SessionSubscription implements StreamListener {
   constructor(options: SessionSubscriptionOptions) {
     this.#options = options;
     this.#delay = new ReconnectDelay(options.delays);
-    this.#updates = new ResourceUpdateQueue(options.channel, () => this.#current?.resume());
-    options.channel.addListener(this);
+    this.#updates = new ResourceUpdates(options.upstream, options.session, () => this.#current?.resume());
+    this.#updates.channel.addListener(this);
   }
 
-  /** Headers of later requests besides the protocol's own: names and values, alternating. */
-  set headers(headers: readonly string[]) {
-    this.#headers = headers;
-  }
-
-  /**
-   * Subscribes to a uri and stores the subscription with `store`; false if the upstream does not grant it. Rejects with
-   * {@link UpstreamError} if the upstream does not respond, and as `store` does.
-   */
+  /** See {@link SessionSubscriptions.subscribe}. */
   async subscribe(uri: string, store: () => Promise<void>): Promise<boolean> {
-    this.#subscribing++;
+    const requested = this.#request(uri);
+    requested.requests++;
     try {
-      if (!(await this.#request(uri))) return false;
+      if (!(await requested.granted)) return false;
       await store();
       return true;
     } finally {
-      this.#subscribing--;
-      this.#unstored.delete(uri);
+      requested.requests--;
+      if (requested.requests === 0) this.#forget(uri, requested);
       this.reconcile();
     }
   }
@@ -150,7 +90,7 @@ export class SessionSubscription implements StreamListener {
 
   /** Updates went to a stream that the client did not resume. */
   onMissed(): void {
-    if (this.#current?.isActive) this.#notifyUpdated(this.#covered);
+    if (this.#current?.isActive) this.#updates.notifyMissed(this.#covered);
   }
 
   /** Adapts the upstream subscription to the stored ones. Called when they change. */
@@ -158,142 +98,149 @@ export class SessionSubscription implements StreamListener {
     // One at a time: its outcome calls this again.
     if (this.#closed || this.#next) return;
     if (this.#options.upstream.closeSignal.aborted) return this.close();
-    const wanted = this.#wanted();
-    this.#current?.restrictTo(wanted);
-    if (this.#queued.size === 0) {
-      if (wanted.size === 0) {
+    const waiting = [...this.#requested].flatMap(([uri, { isGranted }]) => (isGranted ? [] : [uri]));
+    const listened = this.#listened();
+    this.#current?.restrictTo(listened);
+    if (waiting.length === 0) {
+      if (listened.size === 0) {
         this.#closeCurrent();
-        if (this.#subscribing === 0) this.close();
+        if (this.#requested.size === 0) this.close();
         return;
       }
-      const isScheduled = this.#timer !== undefined && wanted.isSubsetOf(this.#requested);
-      if (isScheduled || (this.#current && areEqual(wanted, this.#covered))) return;
+      const isScheduled = this.#timer !== undefined && listened.isSubsetOf(this.#wanted);
+      if (isScheduled || (this.#current && areEqual(listened, this.#covered))) return;
     }
-    this.#open(wanted);
+    this.#open(listened.union(new Set(waiting)));
   }
 
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
     this.#closeCurrent();
-    const { upstream, channel, onClosed } = this.#options;
+    const { upstream, onClosed } = this.#options;
     const error = new UpstreamError('aborted', upstream.transport.address, 'was closed');
-    for (const request of [...this.#queued.values(), ...(this.#next?.pending.values() ?? [])]) request.reject(error);
-    this.#next?.subscription.close();
-    channel.removeListener(this);
+    for (const requested of this.#requested.values()) requested.reject(error);
+    this.#next?.close();
+    this.#updates.channel.removeListener(this);
     onClosed();
   }
 
-  /** Uris to subscribe to: none while the client does not listen. */
-  #wanted(): ReadonlySet<string> {
-    return new Set(this.#options.channel.isListening ? [...this.#options.subscribedUris(), ...this.#unstored] : []);
+  /** Uris whose updates the client is to get: none while it does not listen. */
+  #listened(): ReadonlySet<string> {
+    if (!this.#updates.channel.isListening) return new Set();
+    const unstored = [...this.#requested].flatMap(([uri, { isGranted }]) => (isGranted ? [uri] : []));
+    return new Set([...this.#updates.subscribed, ...unstored]);
   }
 
-  /** Resolves to whether the upstream grants a uri. Rejects if it does not respond. */
-  #request(uri: string): Promise<boolean> {
-    if (this.#current?.isActive && this.#covered.has(uri)) {
-      this.#unstored.add(uri);
-      return Promise.resolve(true);
-    }
-    let request = this.#next?.pending.get(uri) ?? this.#queued.get(uri);
-    if (!request) {
-      const { promise: granted, resolve, reject } = Promise.withResolvers<boolean>();
-      request = { granted, resolve, reject };
-      this.#queued.set(uri, request);
-      this.reconcile();
-    }
-    return request.granted;
+  #request(uri: string): RequestedUri {
+    const found = this.#requested.get(uri);
+    if (found) return found;
+    const { promise: granted, resolve, reject } = Promise.withResolvers<boolean>();
+    const isGranted = (this.#current?.isActive ?? false) && this.#covered.has(uri);
+    const requested: RequestedUri = { granted, resolve, reject, isGranted, requests: 0 };
+    this.#requested.set(uri, requested);
+    if (isGranted) resolve(true);
+    else this.reconcile();
+    return requested;
   }
 
-  #open(wanted: ReadonlySet<string>): void {
+  #forget(uri: string, requested: RequestedUri): void {
+    if (this.#requested.get(uri) === requested) this.#requested.delete(uri);
+  }
+
+  #open(uris: ReadonlySet<string>): void {
     const { upstream, session } = this.#options;
-    const pending = new Map(this.#queued);
-    this.#queued.clear();
-    this.#requested = wanted.union(new Set(pending.keys()));
+    this.#wanted = uris;
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const subscription = new UpstreamSubscription({
+    const subscription = new Subscription({
       upstream,
       era: 'modern',
-      uris: [...this.#requested],
+      filter: { resourceSubscriptions: [...uris] },
       client: {
         clientInfo: session.clientInfo,
         capabilities: translatedCapabilities(session.capabilities, true),
-        headers: this.#headers,
+        headers: this.headers,
       },
       acknowledgeMs: GRANT_MS,
       handler: {
-        onGranted: (granted) => this.#onGranted(subscription, granted),
+        onGranted: (granted) => this.#onGranted(subscription, granted.uris),
         onRejected: (error, final) => this.#onRejected(subscription, error, final),
-        onUpdated: (_uri, text) => subscription !== this.#current || this.#updates.pass(withoutSubscriptionId(text)),
+        onUpdated: (_uri, text) => subscription !== this.#current || this.#updates.send(withoutSubscriptionId(text)),
         onUpstreamClosed: () => this.close(),
       },
     });
-    this.#next = { subscription, pending };
+    this.#next = subscription;
   }
 
-  #onGranted(subscription: UpstreamSubscription, granted: ReadonlySet<string>): void {
-    if (subscription === this.#next?.subscription) return this.#replaceCurrent(this.#next, granted);
-    if (subscription !== this.#current) return;
-    // After a reconnect.
-    this.#covered = granted;
-    this.#notifyUpdated(granted);
-    this.#retryMissing();
-    this.reconcile();
-  }
-
-  /** Replaces the current subscription, if the client still listens. */
-  #replaceCurrent({ subscription, pending }: PendingSubscription, granted: ReadonlySet<string>): void {
-    this.#next = undefined;
-    for (const [uri, request] of pending) {
-      if (granted.has(uri)) this.#unstored.add(uri);
-      request.resolve(granted.has(uri));
-    }
-    if (this.#options.channel.isListening) {
-      const watched = this.#current?.isActive ? this.#covered : new Set<string>();
-      this.#current?.close();
-      this.#current = subscription;
+  #onGranted(subscription: Subscription, granted: ReadonlySet<string>): void {
+    if (subscription === this.#next) {
+      this.#next = undefined;
+      this.#settle((requested, uri) => {
+        requested.isGranted = granted.has(uri);
+        requested.resolve(requested.isGranted);
+      });
+      // The client may have stopped listening meanwhile.
+      if (this.#updates.channel.isListening) this.#replaceCurrent(subscription, granted);
+      else subscription.close();
+    } else if (subscription === this.#current) {
+      // After a reconnect.
       this.#covered = granted;
-      this.#currentSince = performance.now();
-      this.#notifyUpdated(granted.difference(watched));
+      this.#updates.notifyMissed(granted);
       this.#retryMissing();
-    } else {
-      subscription.close();
     }
     this.reconcile();
   }
 
-  #onRejected(subscription: UpstreamSubscription, error: UpstreamError, final: boolean): void {
+  #replaceCurrent(subscription: Subscription, granted: ReadonlySet<string>): void {
+    const watched = this.#current?.isActive ? this.#covered : new Set<string>();
+    this.#current?.close();
+    this.#current = subscription;
+    this.#covered = granted;
+    this.#currentSince = performance.now();
+    this.#updates.notifyMissed(granted.difference(watched));
+    this.#retryMissing();
+  }
+
+  #onRejected(subscription: Subscription, error: UpstreamError, final: boolean): void {
     this.#options.log.debug('upstream rejects resource subscription', { reason: error.message, final });
-    if (subscription === this.#next?.subscription) {
-      const { pending } = this.#next;
+    if (subscription === this.#next) {
       this.#next = undefined;
       subscription.close();
-      for (const request of pending.values()) {
-        if (error.kind === 'rpc') request.resolve(false);
-        else request.reject(error);
-      }
+      this.#settle((requested) => {
+        if (error.kind === 'rpc') requested.resolve(false);
+        else requested.reject(error);
+      });
       this.#retryMissing();
       this.reconcile();
     } else if (subscription === this.#current && final) {
-      subscription.close();
       this.#current = undefined;
       this.#covered = new Set();
       this.#retryMissing();
     }
   }
 
+  /** Settles the requested uris of the last request to the upstream. */
+  #settle(settle: (requested: RequestedUri, uri: string) => void): void {
+    for (const [uri, requested] of this.#requested) {
+      if (requested.isGranted || !this.#wanted.has(uri)) continue;
+      settle(requested, uri);
+      if (!requested.isGranted) this.#forget(uri, requested);
+    }
+  }
+
   /** Schedules another request for wanted uris that were not granted. */
   #retryMissing(): void {
-    const missing = this.#requested.intersection(this.#wanted()).difference(this.#covered);
+    const missing = this.#wanted.intersection(this.#listened()).difference(this.#covered);
     if (this.#timer !== undefined || missing.size === 0) return;
-    if (performance.now() - this.#currentSince > SETTLED_MS) this.#delay.reset();
+    if (performance.now() - this.#currentSince > STABLE_MS) this.#delay.reset();
     this.#currentSince = Number.POSITIVE_INFINITY;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      if (this.#options.upstream.isModernOnly) return this.reconcile();
+      const { upstream, session, onLegacyAvailable } = this.#options;
+      if (upstream.isModernOnly) return this.reconcile();
       this.close();
-      this.#options.onLegacyAvailable(this.#headers);
+      onLegacyAvailable(session, this.headers);
     }, this.#delay.next()).unref();
   }
 
@@ -305,31 +252,24 @@ export class SessionSubscription implements StreamListener {
     this.#covered = new Set();
     this.#updates.clear();
   }
-
-  /** Sends an update for each of the uris that the client is subscribed to. */
-  #notifyUpdated(uris: ReadonlySet<string>): void {
-    for (const uri of this.#options.subscribedUris()) if (uris.has(uri)) this.#updates.notifyUpdated(uri);
-  }
 }
 
 function areEqual(some: ReadonlySet<string>, others: ReadonlySet<string>): boolean {
   return some.size === others.size && some.isSubsetOf(others);
 }
 
-export interface SessionSubscriptionsOptions {
-  readonly log: TargetLogger;
-  /** An upstream now speaks the legacy era too: the subscriptions of the session are to be made there. */
-  onLegacyAvailable(session: DownstreamSession, headers: readonly string[]): void;
+export type SessionSubscriptionsOptions = Pick<SessionSubscriptionOptions, 'log' | 'onLegacyAvailable'> & {
   /** For tests. */
   readonly delays?: ReconnectDelayOptions;
-}
+};
 
 /**
  * Resource subscriptions of legacy sessions at upstreams that speak only the modern era; `SessionBindings` has those at
- * legacy upstreams. A {@link SessionSubscription} exists only while it has something to do.
+ * legacy upstreams. There is a {@link SessionSubscription} only while it has something to do.
  */
 export class SessionSubscriptions {
   readonly #options: SessionSubscriptionsOptions;
+  /** By session id. */
   readonly #subscriptions = new WeakMap<Upstream, Map<string, SessionSubscription>>();
 
   constructor(options: SessionSubscriptionsOptions) {
@@ -371,27 +311,13 @@ export class SessionSubscriptions {
   }
 
   #ensure(upstream: Upstream, session: DownstreamSession, headers: readonly string[]): SessionSubscription {
-    const subscription = this.#find(upstream, session) ?? this.#open(upstream, session);
-    subscription.headers = headers;
-    return subscription;
-  }
-
-  #open(upstream: Upstream, session: DownstreamSession): SessionSubscription {
-    const { log, onLegacyAvailable, delays } = this.#options;
     const bySession = this.#subscriptions.get(upstream) ?? new Map<string, SessionSubscription>();
     this.#subscriptions.set(upstream, bySession);
-    const subscription = new SessionSubscription({
-      upstream,
-      session,
-      channel: session.channel(),
-      log,
-      delays,
-      subscribedUris: () =>
-        session.subscriptions.flatMap(({ uri, forward }) => (forward === upstream.forward ? [uri] : [])),
-      onLegacyAvailable: (own) => onLegacyAvailable(session, own),
-      onClosed: () => bySession.delete(session.id),
-    });
+    const onClosed = () => bySession.delete(session.id);
+    const subscription =
+      bySession.get(session.id) ?? new SessionSubscription({ ...this.#options, upstream, session, onClosed });
     bySession.set(session.id, subscription);
+    subscription.headers = headers;
     return subscription;
   }
 }

@@ -4,7 +4,7 @@ import { LIST_END } from '../../../../../../test/fixtures/raw-upstream/texts.ts'
 import { startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
 import { connect } from '../../../../../../test/fixtures/sdk-client.ts';
 import { type ListeningClient, type ListenOptions, listenTo } from '../../../../testing/listening-client.ts';
-import { liveTests, notification } from '../../../../testing/live.ts';
+import { liveTests, notification } from '../../../../testing/live-tests.ts';
 
 const tests = liveTests();
 const { live, onEnd, register } = tests;

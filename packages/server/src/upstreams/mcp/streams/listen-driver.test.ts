@@ -1,57 +1,55 @@
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { event } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
-import type { UpstreamTransport } from '../../../http/client/client.ts';
-import { createTransport } from '../../../http/client/pool.ts';
 import { openModern } from '../rpc-client.ts';
-import { ListenSubscription, type ListenSubscriptionOptions } from './listen-subscription.ts';
+import { Upstream } from '../upstream.ts';
+import { Subscription, type SubscriptionOptions } from './subscription.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
 const METHOD = 'subscriptions/listen';
-const NOTICE = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"n":1.0}}';
-const GRANTED = 'granted {"toolsListChanged":true}';
+const NOTICE = '{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a://1","n":1.0}}';
+const GRANTED = 'granted a://1';
 const ACKNOWLEDGEMENT =
-  '{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true}}}';
+  '{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["a://1"]}}}';
 
 let upstream: RawUpstream;
-let transport: UpstreamTransport;
-let listening: ListenSubscription | undefined;
+let server: Upstream;
+let listening: Subscription | undefined;
 let heard: string[];
 beforeEach(async () => {
   upstream = await startRawUpstream({ eras: ['modern'] });
-  transport = createTransport(upstream.url);
   heard = [];
+  server = new Upstream(upstream.url, {
+    onCallFailed() {},
+    onCallSucceeded() {},
+    onListsChanged: () => heard.push('changed'),
+  });
 });
 afterEach(async () => {
   vi.useRealTimers();
   listening?.close();
-  await transport.destroy();
+  await server.destroy();
   await upstream.close();
 });
 
-/** Subscribes; `heard` records the callbacks. `take` is the result of `onNotification`. */
-function listen(
-  options: Partial<ListenSubscriptionOptions> = {},
-  take: () => boolean = () => true,
-): ListenSubscription {
-  let id = 40;
-  listening = new ListenSubscription({
-    transport,
-    clientInfo: { name: 'ann', version: '1' },
-    capabilities: { sampling: {} },
-    headers: ['x-tenant', 'a'],
-    filter: { toolsListChanged: true },
-    nextId: () => ++id,
+/** Subscribes; `heard` records the callbacks. `take` is the result of `onUpdated`. */
+function listen(options: Partial<SubscriptionOptions> = {}, take: () => boolean = () => true): Subscription {
+  listening = new Subscription({
+    upstream: server,
+    era: 'modern',
+    client: { clientInfo: { name: 'ann', version: '1' }, capabilities: { sampling: {} }, headers: ['x-tenant', 'a'] },
+    filter: { resourceSubscriptions: ['a://1'] },
     delays: { firstMs: 10 },
     handler: {
-      onAcknowledged: (granted, gap) => heard.push(`granted ${JSON.stringify(granted)}${gap ? ' with a gap' : ''}`),
-      onNotification: (text) => {
+      onGranted: ({ uris }, gap) => heard.push(`granted ${[...uris]}${gap ? ' with a gap' : ''}`),
+      onUpdated: (_uri, text) => {
         heard.push(text);
         return take();
       },
-      onRefused: ({ kind, code, status }, final) => {
+      onRejected: ({ kind, code, status }, final) => {
         heard.push(`${final ? 'refused' : 'not now'}: ${[kind, code, status].filter((part) => part !== undefined)}`);
       },
+      onUpstreamClosed: () => heard.push('closed'),
     },
     ...options,
   });
@@ -66,11 +64,12 @@ it('the request carries filter, envelope and headers, and notifications keep the
   listen();
   await hears(GRANTED);
   upstream.push(NOTICE);
-  await hears(GRANTED, NOTICE);
+  upstream.push('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}');
+  await hears(GRANTED, NOTICE, 'changed');
   const [request] = upstream.seen;
-  expect(request?.id).toBe('41');
+  expect(request?.id).toBe('1');
   expect(request?.params).toEqual({
-    notifications: { toolsListChanged: true },
+    notifications: { resourceSubscriptions: ['a://1'] },
     _meta: {
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
       'io.modelcontextprotocol/clientInfo': { name: 'ann', version: '1' },
@@ -81,7 +80,7 @@ it('the request carries filter, envelope and headers, and notifications keep the
 });
 
 it('a hop count among the headers is the one that is sent', async () => {
-  listen({ headers: ['x-service-hops', '3'] });
+  listen({ client: { clientInfo: {}, capabilities: {}, headers: ['x-service-hops', '3'] } });
   await hears(GRANTED);
   expect(upstream.seen[0]?.headers['x-service-hops']).toBe('3');
 });
@@ -98,13 +97,13 @@ it.each(['ended', 'broken'])('a stream that is %s is reopened with another id an
   listen();
   await hears(GRANTED);
   if (how === 'ended') {
-    upstream.push('{"jsonrpc":"2.0","id":41,"result":{"resultType":"complete"}}');
+    upstream.push('{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}');
   } else {
     await upstream.down();
     await upstream.up();
   }
   await expect.poll(() => heard.at(-1), WAIT).toBe(`${GRANTED} with a gap`);
-  expect(upstream.seen.at(-1)?.id).not.toBe('41');
+  expect(upstream.seen.at(-1)?.id).not.toBe('1');
   // A stream ended by a response is not read to its end.
   await expect.poll(() => upstream.streams(), WAIT).toBe(1);
 });
@@ -120,7 +119,7 @@ it.each([
   upstream.scripts[METHOD] = answer;
   listen({ delays: { firstMs: 1 } });
   await hears(`refused: ${what}`);
-  await transport.close();
+  await server.transport.close();
   expect(upstream.count(METHOD)).toBe(1);
 });
 
@@ -158,7 +157,7 @@ it.each([503, 429, 408, 401, 403])('an upstream that answers %i is retried', asy
 });
 
 it('the delay increases while the stream does not last', async () => {
-  listen({ delays: { firstMs: 50, random: () => 0 }, settledMs: 600_000 });
+  listen({ delays: { firstMs: 50, random: () => 0 }, stableMs: 600_000 });
   await hears(GRANTED);
   let endedAt = 0;
   for (let round = 2; round <= 4; round++) {
@@ -171,7 +170,7 @@ it('the delay increases while the stream does not last', async () => {
 });
 
 it('a stable stream resets the delay', async () => {
-  listen({ delays: { random: () => 0, firstMs: 10 }, settledMs: 0 });
+  listen({ delays: { random: () => 0, firstMs: 10 }, stableMs: 0 });
   await hears(GRANTED);
   // Without the reset it would be a minute.
   for (let round = 2; round <= 14; round++) {
@@ -183,7 +182,7 @@ it('a stable stream resets the delay', async () => {
 it('a slow reader gets no more messages until it resumes, and loses none', async () => {
   const slow = listen({}, () => false);
   await hears(GRANTED);
-  const large = `{"method":"${'x'.repeat(256 * 1024)}"}`;
+  const large = NOTICE.replace('1.0', `"${'x'.repeat(256 * 1024)}"`);
   for (let pushed = 0; pushed < 64; pushed++) upstream.push(large);
   await expect.poll(() => heard.length, WAIT).toBe(2);
   expect(upstream.unread()).toBeGreaterThan(large.length);
@@ -203,10 +202,13 @@ it('a stream that ends while the reader is paused is reopened only on resume', a
     await vi.waitFor(() => expect(random).toHaveBeenCalled(), WAIT);
     delete upstream.scripts[METHOD];
     vi.advanceTimersByTime(60_000);
-    await openModern({ transport, capabilities: {}, clientInfo: {} });
+    await openModern({ transport: server.transport, capabilities: {}, clientInfo: {} });
     expect(upstream.count(METHOD)).toBe(1);
     slow.resume();
-    await vi.waitFor(() => expect(heard).toEqual([GRANTED, NOTICE, `${GRANTED} with a gap`]), WAIT);
+    await vi.waitFor(
+      () => expect(heard).toEqual([GRANTED, NOTICE, 'not now: too-large', `${GRANTED} with a gap`]),
+      WAIT,
+    );
   } finally {
     vi.useRealTimers();
   }
@@ -218,6 +220,6 @@ it('close aborts the request, which cancels it upstream', async () => {
   await hears(GRANTED);
   open.close();
   await expect.poll(() => upstream.seen.map(({ left }) => left), WAIT).toEqual([true]);
-  await transport.close();
+  await server.transport.close();
   expect(heard).toEqual([GRANTED]);
 });

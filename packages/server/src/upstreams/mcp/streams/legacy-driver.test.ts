@@ -1,21 +1,20 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Answer, Seen } from '../../../../../../test/fixtures/raw-upstream/message.ts';
+import type { ScriptedResponse, Seen } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
-import { notification } from '../../../../testing/live.ts';
-import type { UpstreamTransport } from '../../../http/client/client.ts';
-import { createTransport } from '../../../http/client/pool.ts';
-import { LegacySubscription, type LegacySubscriptionOptions } from './legacy-subscription.ts';
+import { notification } from '../../../../testing/live-tests.ts';
+import { Upstream } from '../upstream.ts';
+import { Subscription, type SubscriptionOptions } from './subscription.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
 const INITIALIZED = (subscribe: boolean) =>
   `{"protocolVersion":"2025-11-25","capabilities":{"resources":{"subscribe":${subscribe}}},"serverInfo":{"name":"l","version":"1"}}`;
-const UNAVAILABLE: Answer = { kind: 'http', status: 405, type: 'text/plain', body: '' };
-const NOT_FOUND: Answer = { kind: 'error', text: '{"code":-32601,"message":"no"}' };
-const UNKNOWN: Answer = { kind: 'error', text: '{"code":-32602,"message":"unknown"}' };
+const UNAVAILABLE: ScriptedResponse = { kind: 'http', status: 405, type: 'text/plain', body: '' };
+const NOT_FOUND: ScriptedResponse = { kind: 'error', text: '{"code":-32601,"message":"no"}' };
+const UNKNOWN: ScriptedResponse = { kind: 'error', text: '{"code":-32602,"message":"unknown"}' };
 
 let upstream: RawUpstream;
-let transport: UpstreamTransport;
-let listening: LegacySubscription | undefined;
+let server: Upstream;
+let listening: Subscription | undefined;
 /** Callbacks of the handler, in order. */
 let calls: string[];
 beforeEach(async () => {
@@ -23,38 +22,41 @@ beforeEach(async () => {
     eras: ['legacy'],
     scripts: { initialize: INITIALIZED(true), 'resources/subscribe': '{}' },
   });
-  transport = createTransport(upstream.url);
   calls = [];
+  server = new Upstream(upstream.url, {
+    onCallFailed() {},
+    onCallSucceeded() {},
+    onListsChanged: () => calls.push('changed'),
+  });
 });
 afterEach(async () => {
   vi.useRealTimers();
   listening?.close();
-  await transport.destroy();
+  await server.destroy();
   await upstream.close();
 });
 
-/** Subscribes to these uris. `take` is the result of `onNotification`. */
+/** Subscribes to these uris. `take` is the result of `onUpdated`. */
 function watch(
   uris: readonly string[],
-  options: Partial<LegacySubscriptionOptions> = {},
+  options: Partial<SubscriptionOptions> = {},
   take: () => boolean = () => true,
-): LegacySubscription {
-  listening = new LegacySubscription({
-    transport,
-    clientInfo: { name: 'watcher' },
-    headers: ['x-service-hops', '3', 'x-tenant', 'a'],
-    uris,
-    onListsChanged: () => calls.push('changed'),
+): Subscription {
+  listening = new Subscription({
+    upstream: server,
+    era: 'legacy',
+    client: { clientInfo: { name: 'watcher' }, capabilities: {}, headers: ['x-service-hops', '3', 'x-tenant', 'a'] },
+    filter: { resourceSubscriptions: uris },
     delays: { firstMs: 10, maxMs: 20 },
     handler: {
       // Requested concurrently, they may be granted in any order.
-      onAcknowledged: ({ resourceSubscriptions = [] }, gap) =>
-        calls.push(`${gap ? 'again' : 'granted'} ${resourceSubscriptions.toSorted()}`),
-      onNotification: (text) => {
+      onGranted: ({ uris }, gap) => calls.push(`${gap ? 'again' : 'granted'} ${[...uris].toSorted()}`),
+      onUpdated: (_uri, text) => {
         calls.push(text);
         return take();
       },
-      onRefused: ({ message }, final) => calls.push(`${final ? 'refused' : 'later'}: ${message}`),
+      onRejected: ({ message }, final) => calls.push(`${final ? 'refused' : 'later'}: ${message}`),
+      onUpstreamClosed: () => calls.push('closed'),
     },
     ...options,
   });
@@ -80,7 +82,8 @@ describe('a legacy upstream', () => {
     upstream.push(` ${updated('a://1')}`);
     upstream.push(notification('resources/list_changed'));
     upstream.push(updated('b://1'));
-    await expectCalls('granted a://1,a://2', ` ${updated('a://1')}`, 'changed', updated('b://1'));
+    upstream.push(updated('a://2'));
+    await expectCalls('granted a://1,a://2', ` ${updated('a://1')}`, 'changed', updated('a://2'));
   });
 
   it('grants the accepted uris, without the rejected ones', async () => {
@@ -213,6 +216,17 @@ describe('a lost session', () => {
     expect(upstream.sessions()).toBe(1);
   });
 
+  it('is replaced at once if it was stable', async () => {
+    watch(['a://1'], { stableMs: 0, delays: { firstMs: 600_000 } });
+    await expectCalls('granted a://1');
+    // A short retry time of the stream alone.
+    upstream.push(updated('a://1'), { retry: 50 });
+    await expectCalls('granted a://1', updated('a://1'));
+    upstream.forgetSessions();
+    upstream.endStreams();
+    await expect.poll(() => calls.at(-1), WAIT).toBe('again a://1');
+  });
+
   it('is replaced after the upstream was down', async () => {
     watch(['a://1']);
     await expectCalls('granted a://1');
@@ -223,7 +237,10 @@ describe('a lost session', () => {
   });
 
   it('is replaced after any failure in between', async () => {
-    const scripts: (string | Answer)[] = [{ kind: 'http', status: 503, type: 'text/plain', body: '' }, { kind: 'cut' }];
+    const scripts: (string | ScriptedResponse)[] = [
+      { kind: 'http', status: 503, type: 'text/plain', body: '' },
+      { kind: 'cut' },
+    ];
     upstream.scripts['resources/subscribe'] = () => scripts.shift() ?? '{}';
     watch(['a://1']);
     await expectCalls(expect.stringMatching(/^later: .*503/), expect.stringMatching(/^later/), 'granted a://1');
@@ -255,6 +272,14 @@ describe('a lost session', () => {
     upstream.forgetSessions();
     upstream.endStreams();
     await expect.poll(() => calls.at(-1), WAIT).toEqual(refused('answered initialize with error -32022'));
+  });
+
+  it('is not waited for when the upstream is closed', async () => {
+    upstream.scripts.initialize = { kind: 'silence' };
+    watch(['a://1']);
+    await expect.poll(() => upstream.count('initialize'), WAIT).toBe(1);
+    await server.close();
+    expect(calls).toEqual(['closed']);
   });
 
   it('is closed by the subscriber, also while it is opening', async () => {
