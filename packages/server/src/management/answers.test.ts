@@ -2,7 +2,7 @@ import { allOperations, ERROR_STATUS } from '@sluice/contract';
 import { expect, test } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
-import { answering, startCapabilityService } from '../../testing/capability-service.ts';
+import { startCapabilityService, unaryHandler } from '../../testing/capability-service.ts';
 import { recordedInteraction } from '../inference/interaction.fixture.ts';
 import { startApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
@@ -125,7 +125,7 @@ test('every operation answers each status of its own, in the form that the docum
   await answers(200, `GET ${services}/s`);
   const provisioner = await startCapabilityService((server, protocols) =>
     server.addService(protocols.provisioner, {
-      Provision: answering(() => ({ configurationUri: 'c:1', properties: { p: { type: 'string' } } })),
+      Provision: unaryHandler(() => ({ configurationUri: 'c:1', properties: { p: { type: 'string' } } })),
     }),
   );
   context.onTestFinished(() => provisioner.close());

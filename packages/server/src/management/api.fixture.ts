@@ -3,7 +3,8 @@ import { request } from 'undici';
 import type { TestContext } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { serviceState } from '../app/metric-sources.ts';
-import { createHostOriginGuard } from '../http/host-origin-guard.ts';
+import { createHostOriginGuard } from '../http/request-validation.ts';
+import { listen } from '../http/server.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { CurrentInferenceSettings } from '../inference/settings.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
@@ -26,8 +27,8 @@ import { GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { Provisioner } from '../upstreams/grpc/provisioning.ts';
 import { Forwards } from '../upstreams/mcp/forwards.ts';
 import { LegacyBackendProxy } from './legacy-backend.ts';
-import { plainError } from './route.ts';
-import { createManagement, managementObserver } from './server.ts';
+import { plainError } from './responses.ts';
+import { Management, managementObserver } from './server.ts';
 
 /** An answer of the API as a client sees it. */
 export interface Answered {
@@ -161,7 +162,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       droppedLines: () => 0,
     }),
   });
-  const app = createManagement({
+  const app = new Management({
     registry,
     forwards,
     serviceHealth,
@@ -182,7 +183,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     ready,
     ...(bodyTimeoutMs !== undefined && { bodyTimeoutMs }),
   });
-  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  const listener = await listen(app.server, { host: '127.0.0.1', port: 0 });
+  const url = `http://${listener.address}`;
   return {
     url,
     port: Number(new URL(url).port),
@@ -194,7 +196,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     inference,
     evaluators,
     bindings,
-    routes: app.printRoutes(),
+    routes: app.router.print(),
     log: lines,
     async call(method, path, body, headers = {}) {
       const raw = body === undefined || typeof body === 'string' || Buffer.isBuffer(body);
@@ -214,7 +216,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     },
     async close() {
       longStreams.endAll();
-      await app.close();
+      await listener.drain(30_000);
+      app.close();
       await legacyBackend.close();
       await forwards.close();
       channels.close();

@@ -4,6 +4,7 @@ import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { NamespaceBindings } from '../policy/bindings.ts';
 import type { Evaluators } from '../policy/evaluators.ts';
 import type { Registry } from '../registry/registry.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
 import type { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
@@ -13,6 +14,7 @@ import type { Forwards } from '../upstreams/mcp/forwards.ts';
 
 /** The parts of the service that the routes of the management API use. */
 export interface ManagementContext {
+  readonly log: TargetLogger;
   readonly registry: Registry;
   readonly forwards: Pick<Forwards, 'add' | 'refresh' | 'remove' | 'onRemoved' | 'status'>;
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;

@@ -2,13 +2,13 @@ import { connect } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
 import { errorResponse } from '@sluice/contract';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { HeldStore } from '../registry/fixtures/held-store.ts';
+import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { type Api, type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
 
 const DEAD = { name: 'dead', address: 'http://127.0.0.1:9/mcp' };
 
 /** Asks for every status that the API has. */
-async function everyStatus(api: Api, store: HeldStore) {
+async function everyStatus(api: Api, store: PausableStore) {
   const answers = [
     await api.call('GET', '/healthz'),
     await api.call('POST', '/api/v1/forwards', DEAD),
@@ -29,7 +29,7 @@ async function everyStatus(api: Api, store: HeldStore) {
   store.hold = true;
   const failing = api.call('POST', '/api/v1/namespaces', { name: 'new' });
   await expect.poll(() => store.waiting, { interval: 1 }).toBe(1);
-  store.refuse();
+  store.rejectAll();
   answers.push(await failing);
   expect(answers.map(({ status }) => status)).toEqual([
     200, 201, 204, 400, 400, 403, 403, 404, 404, 405, 409, 413, 502, 503, 200, 500,
@@ -43,7 +43,7 @@ test.for([
 ] as const)(
   'with the origin %s, every answer of every status allows %s',
   async ([corsOrigin, allowed, vary], context) => {
-    const store = new HeldStore();
+    const store = new PausableStore();
     const settings = corsOrigin === undefined ? {} : { corsOrigin };
     const api = await startApi(context, { ...settings, store, ready: () => false });
     for (const { status, headers } of await everyStatus(api, store)) {
@@ -79,7 +79,7 @@ describe('what hardly is a request', () => {
     ],
     ['a head that is too long', `GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
     [
-      'a body that is no chunk',
+      'a body that is not a chunk',
       'POST /api/v1/tools HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n',
       400,
     ],

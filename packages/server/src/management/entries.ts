@@ -1,5 +1,4 @@
-import type { Operation, RequestBody } from '@sluice/contract';
-import type { FastifyInstance } from 'fastify';
+import { type Operation, operations, type RequestBody } from '@sluice/contract';
 import type { z } from 'zod';
 import type { Draft } from '../registry/draft.ts';
 import type { Entry, Kind } from '../registry/entries.ts';
@@ -15,7 +14,8 @@ import {
 import { entryJson } from '../registry/serialize.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import type { ManagementContext } from './context.ts';
-import { type OperationRequest, route, routeWithBody, sendData, sendList } from './route.ts';
+import { dataResponse, listResponse } from './responses.ts';
+import type { ApiRequest, Router } from './router.ts';
 
 /** The operations of one kind of entry. */
 interface EntryOperations {
@@ -28,48 +28,53 @@ interface EntryOperations {
 
 type EntryBody = RequestBody & { readonly schema: z.ZodType<EntryInput> };
 
-/** Routes to list, get, create, update and delete tools, resources or prompts (decisions 2.2, 4.1). */
-export function entryRoutes(
-  app: FastifyInstance,
+/** Routes to list, get, create, update and delete tools, resources and prompts (decisions 2.2, 4.1). */
+export function entryRoutes(router: Router, context: ManagementContext): void {
+  addKind(router, context, 'tool', operations.tools);
+  addKind(router, context, 'resource', operations.resources);
+  addKind(router, context, 'prompt', operations.prompts);
+}
+
+function addKind(
+  router: Router,
   { registry }: ManagementContext,
   kind: Kind,
   { list, create, get, update, remove }: EntryOperations,
 ): void {
-  route(app, list, ({ query }, reply) => {
+  router.add(list, ({ query }) => {
     const namespace = query('namespace');
     const { shadowed, upstream } = included(query('include'));
     const snapshot = registry.current;
     const entries = snapshot.entries(kind, { shadowed, ...(namespace !== undefined && { namespace }) });
-    return sendList(reply, entries, (entry) =>
+    return listResponse(entries, (entry) =>
       entryJson(entry, { shadowed: shadowed && isShadowed(snapshot, entry), upstream }),
     );
   });
 
-  routeWithBody(app, create, async ({ body }, reply) => {
+  router.addWithBody(create, async ({ body }) => {
     const { entry, location } = await registry.commit((draft) => {
       const made = createEntry(draft, kind, body);
       return { entry: made, location: locationOf(create.path, draft, made) };
     });
-    return sendData(reply.header('location', location), entryJson(entry), 201);
+    return dataResponse(entryJson(entry), { status: 201, headers: { location } });
   });
 
-  route(app, get, (request, reply) =>
-    sendData(
-      reply,
+  router.add(get, (request) =>
+    dataResponse(
       entryJson(findInSnapshot(registry.current, kind, selectorOf(request)), {
         upstream: included(request.query('include')).upstream,
       }),
     ),
   );
 
-  routeWithBody(app, update, async (request, reply) => {
+  router.addWithBody(update, async (request) => {
     const entry = await registry.commit((draft) => updateEntry(draft, kind, selectorOf(request), request.body));
-    return sendData(reply, entryJson(entry));
+    return dataResponse(entryJson(entry));
   });
 
-  route(app, remove, async (request, reply) => {
+  router.add(remove, async (request) => {
     const { name } = await registry.commit((draft) => removeEntry(draft, kind, selectorOf(request)));
-    return sendData(reply, JSON.stringify({ removed: name }));
+    return dataResponse(JSON.stringify({ removed: name }));
   });
 }
 
@@ -90,6 +95,6 @@ function locationOf(path: string, draft: Draft, entry: Entry): string {
 }
 
 /** The entry selected by a request (decisions 2.2). */
-function selectorOf({ name, query }: OperationRequest<string>): Selector {
+function selectorOf({ name, query }: ApiRequest<string>): Selector {
   return { name, namespace: query('namespace'), uri: query('uri') };
 }

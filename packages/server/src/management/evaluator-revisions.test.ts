@@ -176,7 +176,7 @@ describe('activation', () => {
     const answer = await it.api.call('POST', '/api/v1/evaluators/revisions/1/activate');
     expect(answer.status).toBe(422);
     const reason =
-      'evaluators.0.llm.connection is an unknown connection "another"; known connections: model in llm_connections of the service-config file';
+      'evaluators.0.llm.connection is an unknown connection "another"; known connections: model in llm_connections of the bootstrap file';
     expect(answer.error).toMatchObject({ message: `revision 1 cannot be activated: ${reason}` });
     expect(namesIn(await get())).toEqual(['b']);
     expect((await get('/revisions/3')).data).toMatchObject({ status: 'rejected', failure_reason: reason });
@@ -235,7 +235,7 @@ describe('after a restart', () => {
     expect((await it.get()).headers.etag).toBe('"1"');
     for (const line of [
       'evaluator \\"a\\" skipped: ok.wasm: is not a component',
-      'evaluator \\"b\\" skipped: llm.connection is an unknown connection \\"another\\"; known connections: model in llm_connections of the service-config file',
+      'evaluator \\"b\\" skipped: llm.connection is an unknown connection \\"another\\"; known connections: model in llm_connections of the bootstrap file',
       'evaluator \\"c\\" skipped: ok.wasm: is not a component',
     ]) {
       expect(it.api.log.join('')).toContain(line);

@@ -1,5 +1,5 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { operations } from '@sluice/contract';
-import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { UpdateOptions, UpdateResult } from '../policy/evaluators.ts';
 import {
   type ExpectedRevision,
@@ -9,53 +9,55 @@ import {
   serializeRevision,
 } from '../policy/revisions.ts';
 import type { ManagementContext } from './context.ts';
-import { RequestError, route, routeWithBody, sendData, sendList, sendWarned } from './route.ts';
+import { type ApiResponse, dataResponse, listResponse, RequestError } from './responses.ts';
+import type { Router } from './router.ts';
 
 /** `/api/v1/evaluators` without bindings (specification, "Evaluator management endpoints"; decisions 2.10, 4.5). */
-export function evaluatorRoutes(app: FastifyInstance, { evaluators: active }: ManagementContext): void {
+export function evaluatorRoutes(router: Router, { evaluators: active }: ManagementContext): void {
   const { list, replace, connections, revisions, activeRevision, revision, activate } = operations.evaluators;
 
-  route(app, list, (_request, reply) => {
+  router.add(list, () => {
     const { list: loaded, revision: id } = active.current;
-    return sendList(withETag(reply, id), loaded, ({ definition }) => JSON.stringify(definition));
+    return listResponse(loaded, ({ definition }) => JSON.stringify(definition), etag(id));
   });
 
   // Without `await`, which would keep the submitted definitions in memory while the update waits for others.
-  routeWithBody(app, replace, ({ body: { evaluators, expected_revision } }, reply) => {
-    const options = optionsOf(reply, expected_revision);
-    return active.replace(evaluators, options).then((update) => sendUpdate(reply, update));
+  router.addWithBody(replace, ({ http, body: { evaluators, expected_revision } }) => {
+    const options = optionsOf(http.headers, expected_revision);
+    return active.replace(evaluators, options).then(updateResponse);
   });
 
-  route(app, connections, (_request, reply) => sendData(reply, JSON.stringify(active.connectionNames)));
+  router.add(connections, () => dataResponse(JSON.stringify(active.connectionNames)));
 
-  route(app, revisions, (_request, reply) => sendList(reply, active.revisions, serializeMetadata));
+  router.add(revisions, () => listResponse(active.revisions, serializeMetadata));
 
-  // Before the route of a revision by number, which would match it too.
-  route(app, activeRevision, (_request, reply) => sendRevision(reply, active.activeRevision, 'no revision is active'));
+  router.add(activeRevision, () => revisionResponse(active.activeRevision, 'no revision is active'));
 
-  route(app, revision, ({ name }, reply) => sendRevision(reply, active.revision(idOf(name)), notFound(name)));
+  router.add(revision, ({ name }) => revisionResponse(active.revision(idOf(name)), notFound(name)));
 
-  routeWithBody(app, activate, async ({ name, body: { expected_revision } }, reply) => {
+  router.addWithBody(activate, async ({ http, name, body: { expected_revision } }) => {
     const id = idOf(name);
-    const options = optionsOf(reply, expected_revision);
+    const options = optionsOf(http.headers, expected_revision);
     if (Number.isNaN(id)) throw new RequestError('NOT_FOUND', notFound(name));
-    return sendUpdate(reply, await active.activate(id, options));
+    return updateResponse(await active.activate(id, options));
   });
 }
 
-function sendUpdate(reply: FastifyReply, { set, warnings }: UpdateResult): FastifyReply {
+function updateResponse({ set, warnings }: UpdateResult): ApiResponse {
   const definitions = set.list.map(({ definition }) => definition);
-  const warningsJson = warnings.length > 0 ? JSON.stringify(warnings) : undefined;
-  return sendWarned(withETag(reply, set.revision), JSON.stringify(definitions), warningsJson);
+  return dataResponse(JSON.stringify(definitions), {
+    headers: etag(set.revision),
+    warnings: warnings.length > 0 ? JSON.stringify(warnings) : undefined,
+  });
 }
 
-function sendRevision(reply: FastifyReply, revision: Revision | undefined, notFoundMessage: string): FastifyReply {
+function revisionResponse(revision: Revision | undefined, notFoundMessage: string): ApiResponse {
   if (!revision) throw new RequestError('NOT_FOUND', notFoundMessage);
-  return sendData(reply, serializeRevision(revision));
+  return dataResponse(serializeRevision(revision));
 }
 
-function withETag(reply: FastifyReply, revision: number): FastifyReply {
-  return reply.header('etag', `"${revision}"`);
+function etag(revision: number): Record<string, string> {
+  return { etag: `"${revision}"` };
 }
 
 /** Parses a revision number; NaN for anything else. */
@@ -74,12 +76,12 @@ const MAX_ACTOR_CHARACTERS = 256;
  * The expected active revision and the actor, as named by an authenticating proxy (decisions 2.10). RequestError
  * BAD_REQUEST for an invalid `If-Match`.
  */
-function optionsOf({ request }: FastifyReply, expectedRevision: number | undefined): UpdateOptions {
-  const { 'x-forwarded-user': forwarded, 'x-auth-request-user': requested } = request.headers;
+function optionsOf(headers: IncomingHttpHeaders, expectedRevision: number | undefined): UpdateOptions {
+  const { 'x-forwarded-user': forwarded, 'x-auth-request-user': requested } = headers;
   const [actor] = [forwarded, requested]
     .map((user) => user?.toString())
     .filter((user) => user !== undefined && user !== '');
-  const ifMatch = ifMatchOf(request.headers['if-match']);
+  const ifMatch = ifMatchOf(headers['if-match']);
   return { expectedRevision, ifMatch, actor: actor && [...actor].slice(0, MAX_ACTOR_CHARACTERS).join('') };
 }
 

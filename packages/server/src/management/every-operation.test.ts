@@ -1,7 +1,7 @@
 import { allOperations, errorResponse } from '@sluice/contract';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
-import { answering, type CapabilityService, startCapabilityService } from '../../testing/capability-service.ts';
+import { type CapabilityService, startCapabilityService, unaryHandler } from '../../testing/capability-service.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { type Api, type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, named, needsWhatItNames, pathOf, staysOpen, undo } from './operations.fixture.ts';
@@ -46,7 +46,7 @@ let api: SharedApi;
 beforeAll(async () => {
   upstream = await startRawUpstream();
   provisioner = await startCapabilityService((server, protocols) =>
-    server.addService(protocols.provisioner, { Provision: answering(() => ({})) }),
+    server.addService(protocols.provisioner, { Provision: unaryHandler(() => ({})) }),
   );
   api = await startSharedApi();
   await makeAll(api);

@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { modernClient, reply } from '../../../../test/fixtures/raw-client.ts';
 import { LIST_END, textResultText, toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
-import { declaring } from '../../testing/declaring.ts';
+import { capabilityScripts } from '../../testing/capability-scripts.ts';
 import { startTestService } from '../../testing/service.ts';
 import { startApi } from './api.fixture.ts';
 
@@ -11,7 +11,7 @@ const NO_METHOD = { kind: 'error', text: '{"code":-32601,"message":"unknown"}' }
 
 /** One that announces no changes, so that it is read when the test says so and at no other time. */
 async function upstreamWith(scripts: RawUpstreamOptions['scripts']) {
-  const quiet = declaring('{"tools":{},"resources":{},"prompts":{}}');
+  const quiet = capabilityScripts('{"tools":{},"resources":{},"prompts":{}}');
   const upstream = await startRawUpstream({ eras: ['modern'], scripts: { ...quiet, ...scripts } });
   onTestFinished(upstream.close);
   return upstream;

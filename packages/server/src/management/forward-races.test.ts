@@ -2,7 +2,7 @@ import { expect, type TestContext, test, vi } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
-import { HeldStore } from '../registry/fixtures/held-store.ts';
+import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { addForward } from '../registry/operations-topology.ts';
 import { startApi } from './api.fixture.ts';
 
@@ -33,7 +33,7 @@ async function quick(context: Pick<TestContext, 'onTestFinished'>) {
 }
 
 test('a forward that is removed and registered anew during its discovery is answered as what was registered', async (context) => {
-  const store = new HeldStore();
+  const store = new PausableStore();
   const api = await startApi(context, { store });
   const first = await slow(context);
   const second = await quick(context);
@@ -49,7 +49,7 @@ test('a forward that is removed and registered anew during its discovery is answ
   const again = api.call('POST', '/api/v1/forwards', other);
   await expect.poll(() => commit.mock.calls.length).toBe(3);
   store.hold = false;
-  store.letThrough();
+  store.commitAll();
   await before;
   expect((await removal).status).toBe(200);
   expect(await answer).toMatchObject({
@@ -60,7 +60,7 @@ test('a forward that is removed and registered anew during its discovery is answ
 });
 
 test('a refresh of a forward that is removed while its catalog is stored is not answered with that of another', async (context) => {
-  const store = new HeldStore();
+  const store = new PausableStore();
   const api = await startApi(context, { store });
   const up = await quick(context);
   await api.call('POST', '/api/v1/forwards', { name: 'f', address: up.url });
@@ -72,11 +72,11 @@ test('a refresh of a forward that is removed while its catalog is stored is not 
   await expect.poll(() => commit.mock.calls.length).toBe(1);
   const refresh = api.call('POST', '/api/v1/forwards/f/refreshes');
   await expect.poll(() => commit.mock.calls.length).toBe(2);
-  store.letThrough();
+  store.commitAll();
   await before;
   await expect.poll(() => store.waiting).toBe(1);
   store.hold = false;
-  store.letThrough();
+  store.commitAll();
   expect((await removal).status).toBe(200);
   expect(await refresh).toMatchObject({ status: 404, error: { code: 'NOT_FOUND' } });
 });
@@ -120,7 +120,7 @@ test('a list of many forwards shows one that is removed while it is being sent a
 });
 
 test('a forward that is registered while the process stops is looked after no more', async (context) => {
-  const store = new HeldStore();
+  const store = new PausableStore();
   const api = await startApi(context, { store });
   const up = await quick(context);
   store.hold = true;
@@ -128,7 +128,7 @@ test('a forward that is registered while the process stops is looked after no mo
   await expect.poll(() => store.waiting).toBe(1);
   await api.forwards.close();
   store.hold = false;
-  store.letThrough();
+  store.commitAll();
   await added;
   expect(up.seen.map(({ method }) => method)).toEqual([]);
 });

@@ -1,17 +1,17 @@
 import { type Forward as ForwardBody, operations, type RefreshResult } from '@sluice/contract';
-import type { FastifyInstance } from 'fastify';
 import { DEFAULT_NAMESPACE, type Entry, type Forward } from '../registry/entries.ts';
 import { namespaceOf } from '../registry/operations.ts';
 import { Snapshot } from '../registry/snapshot.ts';
 import type { ForwardStatus } from '../upstreams/mcp/forwards.ts';
 import type { ManagementContext } from './context.ts';
-import { RequestError, route, routeWithBody, sendData, sendList } from './route.ts';
+import { dataResponse, listResponse, RequestError } from './responses.ts';
+import type { Router } from './router.ts';
 
 /** Status of a forward that was removed before the response. */
 const REMOVED: ForwardStatus = { available: false, statusMessage: 'removed' };
 
 /** `/api/v1/forwards` with refreshes (specification, "Endpoints"; decisions 2.4, 4.3). */
-export function forwardRoutes(app: FastifyInstance, { registry, forwards }: ManagementContext): void {
+export function forwardRoutes(router: Router, { registry, forwards }: ManagementContext): void {
   const { list, create, get, remove, refresh } = operations.forwards;
   const show = (forward: Forward, snapshot = registry.current): string => {
     // It may have been removed meanwhile, and its name reused.
@@ -21,36 +21,36 @@ export function forwardRoutes(app: FastifyInstance, { registry, forwards }: Mana
     return JSON.stringify(forwardBody(forward, isIn(snapshot) ? snapshot : Snapshot.empty(), status));
   };
 
-  route(app, list, ({ query }, reply) => {
+  router.add(list, ({ query }) => {
     const namespace = query('namespace');
     const snapshot = registry.current;
     const all = [...snapshot.forwards.values()].sort((a, b) => a.registrationId - b.registrationId);
     const wanted = namespace === undefined ? all : all.filter((forward) => forward.namespace === namespace);
-    return sendList(reply, wanted, (forward) => show(forward, snapshot));
+    return listResponse(wanted, (forward) => show(forward, snapshot));
   });
 
-  routeWithBody(app, create, async ({ body: { name, address, namespace, labels = {}, prefix = '' } }, reply) => {
+  router.addWithBody(create, async ({ body: { name, address, namespace, labels = {}, prefix = '' } }) => {
     const target = namespace === undefined ? DEFAULT_NAMESPACE : namespaceOf(namespace);
     const added = await forwards.add({ name, address, namespace: target, labels, prefix });
-    reply.header('location', `${create.path}/${encodeURIComponent(name)}`);
-    return sendData(reply, show(added), 201);
+    const location = `${create.path}/${encodeURIComponent(name)}`;
+    return dataResponse(show(added), { status: 201, headers: { location } });
   });
 
-  route(app, get, ({ name }, reply) => {
+  router.add(get, ({ name }) => {
     const forward = registry.current.forwards.get(name);
     if (!forward) throw new RequestError('NOT_FOUND', `forward not found: ${name}`);
-    return sendData(reply, show(forward));
+    return dataResponse(show(forward));
   });
 
-  route(app, remove, async ({ name }, reply) => {
+  router.add(remove, async ({ name }) => {
     await forwards.remove(name);
-    return sendData(reply, JSON.stringify({ removed: name }));
+    return dataResponse(JSON.stringify({ removed: name }));
   });
 
-  route(app, refresh, async ({ name }, reply) => {
+  router.add(refresh, async ({ name }) => {
     await forwards.refresh(name);
     const answer: RefreshResult = { refreshed: name, ...countsOf(registry.current, name) };
-    return sendData(reply, JSON.stringify(answer));
+    return dataResponse(JSON.stringify(answer));
   });
 }
 

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { HeldStore } from '../registry/fixtures/held-store.ts';
+import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { startApi } from './api.fixture.ts';
 
 const TOOL = { name: 't', uri: 'u:1', toolType: 'custom', input_schema: {} };
@@ -37,7 +37,7 @@ const CALLS: readonly (readonly [string, string, unknown, object])[] = [
 ];
 
 test('calls that are stored together are answered as if each had been alone', async (context) => {
-  const store = new HeldStore();
+  const store = new PausableStore();
   const api = await startApi(context, { store });
   const commit = vi.spyOn(api.registry, 'commit');
   store.hold = true;
@@ -50,10 +50,10 @@ test('calls that are stored together are answered as if each had been alone', as
     await expect.poll(() => commit.mock.calls.length).toBe(index + 2);
   }
   const stored = store.journal.length;
-  store.letThrough();
+  store.commitAll();
   await first;
   await expect.poll(() => store.waiting).toBe(1);
-  store.letThrough();
+  store.commitAll();
   expect(await Promise.all(answers)).toMatchObject(CALLS.map(([, , , answer]) => answer));
   expect(store.journal.length).toBe(stored + 2);
 });

@@ -1,13 +1,12 @@
-import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { operations } from '@sluice/contract';
-import type { FastifyInstance } from 'fastify';
-import { httpUpstream } from '../http/address.ts';
-import { InvalidSettingError, quote } from '../http/settings.ts';
+import { z } from 'zod';
+import { quote } from '../http/settings.ts';
 import type { Interaction, RecordedBody } from '../inference/interaction-store.ts';
 import type { InferenceChange, InferenceSettings } from '../inference/settings.ts';
 import type { ManagementContext } from './context.ts';
-import { parseLimit, RequestError, route, routeWithBody, sendData } from './route.ts';
+import { dataResponse, RequestError, streamResponse } from './responses.ts';
+import { parseLimit, type Router } from './router.ts';
 
 /** Consecutive pieces of JSON text. */
 export type JsonPieces = Generator<string | Buffer>;
@@ -47,10 +46,10 @@ function bodyJson({ body }: RecordedBody): string | Buffer {
 const SLICE = 128 * 1024;
 
 /** `/api/v1/interactions`: recorded completions (specification, "Endpoints"; decisions 4.4). */
-export function interactionRoutes(app: FastifyInstance, { interactions }: ManagementContext): void {
+export function interactionRoutes(router: Router, { interactions }: ManagementContext): void {
   const { interactions: list, clearInteractions: clear } = operations.inference;
 
-  route(app, list, ({ query }, reply) => {
+  router.add(list, ({ query }) => {
     const found = interactions.list({
       conversationId: query('conversation_id'),
       completionId: query('completion_id'),
@@ -58,14 +57,14 @@ export function interactionRoutes(app: FastifyInstance, { interactions }: Manage
     });
     const slices = slicesOf(listJson(found, query('bodies') !== 'false'));
     const first = slices.next().value ?? Buffer.alloc(0);
-    if (first.length < SLICE) return sendData(reply, first.toString());
+    if (first.length < SLICE) return dataResponse(first.toString());
     // All interactions may have hundreds of MiB: they are serialized as fast as the client reads.
-    return reply.type('application/json').send(Readable.from(inEnvelope(first, slices), { objectMode: false }));
+    return streamResponse(inEnvelope(first, slices), { 'content-type': 'application/json' });
   });
 
-  route(app, clear, (_request, reply) => {
+  router.add(clear, () => {
     interactions.clear();
-    return sendData(reply, '{"cleared":true}');
+    return dataResponse('{"cleared":true}');
   });
 }
 
@@ -110,12 +109,12 @@ async function* inEnvelope(first: Buffer, others: Iterable<Buffer>): AsyncGenera
 }
 
 /** `/api/v1/config/inference`: upstream of the inference listener and capacity of the recorder (decisions 4.4). */
-export function inferenceConfigRoutes(app: FastifyInstance, { inference }: ManagementContext): void {
+export function inferenceConfigRoutes(router: Router, { inference }: ManagementContext): void {
   const { configure } = operations.inference;
 
-  routeWithBody(app, configure, async ({ body: { upstream, capacity } }, reply) => {
+  router.addWithBody(configure, async ({ body: { upstream, capacity } }) => {
     set(inference, { upstream, capacity });
-    return sendData(reply, JSON.stringify({ upstream: inference.upstreamText, capacity: inference.capacity }));
+    return dataResponse(JSON.stringify({ upstream: inference.upstreamText, capacity: inference.capacity }));
   });
 }
 
@@ -123,8 +122,8 @@ function set(inference: InferenceSettings, change: InferenceChange): void {
   try {
     inference.set(change);
   } catch (error) {
-    if (!(error instanceof InvalidSettingError)) throw error;
-    const message = `${quote(change.upstream ?? '')} ${error.message}; expected ${httpUpstream.accepts}`;
+    if (!(error instanceof z.ZodError)) throw error;
+    const message = `${quote(change.upstream ?? '')} ${error.issues[0]?.message}`;
     throw new RequestError('BAD_REQUEST', `invalid ${operations.inference.configure.body.kind}: upstream ${message}`, [
       { path: 'upstream', message },
     ]);

@@ -1,40 +1,40 @@
 import { namespaceName, operations } from '@sluice/contract';
-import type { FastifyInstance } from 'fastify';
 import type { Labels } from '../registry/entries.ts';
 import { createNamespace, labelNamespace, removeNamespace } from '../registry/operations-topology.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { ManagementContext } from './context.ts';
-import { RequestError, route, routeWithBody, sendData, sendList } from './route.ts';
+import { dataResponse, listResponse, RequestError } from './responses.ts';
+import type { Router } from './router.ts';
 
 /** `/api/v1/namespaces` (specification, "Endpoints"; decisions 2.3, 4.2). */
-export function namespaceRoutes(app: FastifyInstance, { registry, forwards }: ManagementContext): void {
+export function namespaceRoutes(router: Router, { registry, forwards }: ManagementContext): void {
   const { list, create, get, update, remove } = operations.namespaces;
 
-  route(app, list, (_request, reply) => sendList(reply, [...registry.current.namespaces.values()], namespaceJson));
+  router.add(list, () => listResponse([...registry.current.namespaces.values()], namespaceJson));
 
-  routeWithBody(app, create, async ({ body: { name, labels = {} } }, reply) => {
+  router.addWithBody(create, async ({ body: { name, labels = {} } }) => {
     const { namespace, created } = await registry.commit((draft) => createNamespace(draft, name, labels));
     const json = namespaceJson(namespace);
-    if (!created) return sendData(reply, json);
-    return sendData(reply.header('location', `${create.path}/${namespace.name}`), json, 201);
+    if (!created) return dataResponse(json);
+    return dataResponse(json, { status: 201, headers: { location: `${create.path}/${namespace.name}` } });
   });
 
-  route(app, get, ({ name }, reply) => {
+  router.add(get, ({ name }) => {
     const namespace = registry.current.namespace(name);
     if (!namespace) throw new RequestError('NOT_FOUND', `namespace not found: ${name}`);
-    return sendData(reply, namespaceJson(namespace));
+    return dataResponse(namespaceJson(namespace));
   });
 
-  routeWithBody(app, update, async ({ name, body: { labels = {} } }, reply) => {
-    return sendData(reply, namespaceJson(await registry.commit((draft) => labelNamespace(draft, name, labels))));
+  router.addWithBody(update, async ({ name, body: { labels = {} } }) => {
+    return dataResponse(namespaceJson(await registry.commit((draft) => labelNamespace(draft, name, labels))));
   });
 
-  route(app, remove, async ({ name, query }, reply) => {
+  router.add(remove, async ({ name, query }) => {
     const cascade = query('cascade') === 'true';
     const removed = await registry.commit((draft) => removeNamespace(draft, name, cascade));
     if (removed.length > 0) forwards.onRemoved(removed);
-    return sendData(reply, JSON.stringify({ removed: name }));
+    return dataResponse(JSON.stringify({ removed: name }));
   });
 }
 
@@ -51,9 +51,7 @@ export function warnOfPublicNamespace(registry: Registry, log: TargetLogger): ()
   const check = (): void => {
     const exists = registry.current.namespace('public') !== undefined;
     if (exists && !known) {
-      log.warn(
-        'namespace public: authenticating proxies let /public/* pass, so it is open to everybody who reaches them',
-      );
+      log.warn('namespace public: authenticating proxies do not authenticate /public/*, so it is open to everyone');
     }
     known = exists;
   };
@@ -62,21 +60,21 @@ export function warnOfPublicNamespace(registry: Registry, log: TargetLogger): ()
 }
 
 /** `/api/v1/evaluators/namespaces`: the conversation of a namespace's requests (decisions 2.10, 4.5). */
-export function bindingRoutes(app: FastifyInstance, { bindings: current }: ManagementContext): void {
+export function bindingRoutes(router: Router, { bindings: current }: ManagementContext): void {
   const { bindings, bind, unbind } = operations.evaluators;
 
-  route(app, bindings, (_request, reply) => sendData(reply, JSON.stringify(current.list())));
+  router.add(bindings, () => dataResponse(JSON.stringify(current.list())));
 
-  routeWithBody(app, bind, async ({ name, body }, reply) => {
+  router.addWithBody(bind, async ({ name, body }) => {
     const { conversation_id } = body;
     const namespace = validNamespace(name);
     current.set(namespace, conversation_id);
-    return sendData(reply, JSON.stringify({ namespace, conversation_id }));
+    return dataResponse(JSON.stringify({ namespace, conversation_id }));
   });
 
-  route(app, unbind, ({ name }, reply) => {
+  router.add(unbind, ({ name }) => {
     current.delete(name);
-    return sendData(reply, JSON.stringify({ unbound: name }));
+    return dataResponse(JSON.stringify({ unbound: name }));
   });
 }
 

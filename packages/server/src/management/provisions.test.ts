@@ -1,7 +1,7 @@
 import { type Metadata, status } from '@grpc/grpc-js';
 import { provisionResult } from '@sluice/contract';
 import { expect, type TestContext, test } from 'vitest';
-import { answering, Refusal, startCapabilityService } from '../../testing/capability-service.ts';
+import { StatusError, startCapabilityService, unaryHandler } from '../../testing/capability-service.ts';
 import type { ProvisionReply } from '../upstreams/grpc/generated/tool/ProvisionReply.ts';
 import type { ProvisionRequest__Output } from '../upstreams/grpc/generated/tool/ProvisionRequest.ts';
 import { startApi } from './api.fixture.ts';
@@ -19,7 +19,7 @@ async function provisioning(
   serviceType = 'multi-capability',
 ) {
   const service = await startCapabilityService((server, { provisioner }) =>
-    server.addService(provisioner, { Provision: answering(provision) }),
+    server.addService(provisioner, { Provision: unaryHandler(provision) }),
   );
   context.onTestFinished(() => service.close());
   const api = await startApi(context);
@@ -96,7 +96,7 @@ test('a member that nobody knows is 400 and nothing is asked, so that no secret 
 test('of several services of the name the first registered is asked, or that of the type', async (context) => {
   const { api } = await provisioning(context, () => ({ configurationUri: 'first' }), 'resource-provider');
   const second = await startCapabilityService((server, { provisioner }) =>
-    server.addService(provisioner, { Provision: answering(() => ({ configurationUri: 'second' })) }),
+    server.addService(provisioner, { Provision: unaryHandler(() => ({ configurationUri: 'second' })) }),
   );
   context.onTestFinished(() => second.close());
   await api.call('POST', SERVICES, { name: 'weather', serviceType: 'tool-invoker', address: second.address });
@@ -117,7 +117,7 @@ test.for([
   'a call that fails with %i is 502, whose message repeats nothing of what the service says',
   async ([code, message], context) => {
     const { api, service } = await provisioning(context, ({ secret, configuration }) => {
-      throw new Refusal(code, `cannot read ${secret?.payload} of ${configuration?.payload}`);
+      throw new StatusError(code, `cannot read ${secret?.payload} of ${configuration?.payload}`);
     });
     const answer = await api.call('POST', PATH, BODY);
     expect(answer).toMatchObject({ status: 502, data: null, error: { code: 'BAD_GATEWAY' } });

@@ -2,8 +2,8 @@ import { allOperations } from '@sluice/contract';
 import { expect, test } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
-import { declaring } from '../../testing/declaring.ts';
-import { HeldStore } from '../registry/fixtures/held-store.ts';
+import { capabilityScripts } from '../../testing/capability-scripts.ts';
+import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { startApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, named, pathOf } from './operations.fixture.ts';
 
@@ -17,10 +17,10 @@ const STORING = allOperations.filter(
 test.for(named(STORING))(
   '%s is 500 when it cannot be stored: nothing has changed, nothing is told, and the log says why',
   async ([_name, operation], context) => {
-    const store = new HeldStore();
+    const store = new PausableStore();
     const api = await startApi(context, { store });
     // It announces no changes: nothing is read and stored but what the operations have.
-    const scripts = { ...declaring('{"tools":{}}'), 'tools/list': toolList(toolText('found')) };
+    const scripts = { ...capabilityScripts('{"tools":{}}'), 'tools/list': toolList(toolText('found')) };
     const upstream = await startRawUpstream({ scripts });
     context.onTestFinished(upstream.close);
     await makeOneOfEach(api, upstream.url);
@@ -34,7 +34,7 @@ test.for(named(STORING))(
     store.hold = true;
     const answering = api.call(operation.method, pathOf(operation), body);
     await expect.poll(() => store.waiting, { interval: 1 }).toBe(1);
-    store.refuse();
+    store.rejectAll();
     const answer = await answering;
     store.hold = false;
 

@@ -1,50 +1,41 @@
 import { operations } from '@sluice/contract';
-import type { FastifyInstance } from 'fastify';
 import type { ServiceEntry } from '../registry/entries.ts';
 import { findServices, registerService, removeServices } from '../registry/operations-topology.ts';
 import { serviceBody } from '../registry/serialize.ts';
 import { correlationOf } from '../telemetry/caller.ts';
 import { serviceRequestId } from '../upstreams/grpc/tool-operation.ts';
 import type { ManagementContext } from './context.ts';
-import { route, routeWithBody, sendData, sendList } from './route.ts';
+import { dataResponse, listResponse } from './responses.ts';
+import type { Router } from './router.ts';
 
 /** `/api/v1/services` (specification, "Endpoints"; decisions 2.8, 4.1, 4.2). */
-export function serviceRoutes(
-  app: FastifyInstance,
-  { registry, serviceHealth, provisioning }: ManagementContext,
-): void {
+export function serviceRoutes(router: Router, { registry, serviceHealth, provisioning }: ManagementContext): void {
   const { list, create, get, remove, provision } = operations.services;
   const show = (entry: ServiceEntry) => serviceBody(entry, serviceHealth.get(entry));
 
-  route(app, list, (_request, reply) =>
-    sendList(reply, registry.current.services.all, (entry) => JSON.stringify(show(entry))),
-  );
+  router.add(list, () => listResponse(registry.current.services.all, (entry) => JSON.stringify(show(entry))));
 
-  routeWithBody(app, create, async ({ body }, reply) => {
+  router.addWithBody(create, async ({ body }) => {
     const { entry, created } = await registry.commit((draft) => registerService(draft, body));
     const json = JSON.stringify(show(entry));
-    if (!created) return sendData(reply, json);
+    if (!created) return dataResponse(json);
     const location = `${create.path}/${encodeURIComponent(entry.name)}?serviceType=${entry.serviceType}`;
-    return sendData(reply.header('location', location), json, 201);
+    return dataResponse(json, { status: 201, headers: { location } });
   });
 
-  route(app, get, ({ name, query }, reply) => {
+  router.add(get, ({ name, query }) => {
     const entries = findServices(registry.current, name, query('serviceType')).map(show);
-    return sendData(reply, JSON.stringify(entries.length === 1 ? entries[0] : { ...entries[0], entries }));
+    return dataResponse(JSON.stringify(entries.length === 1 ? entries[0] : { ...entries[0], entries }));
   });
 
-  route(app, remove, async ({ name, query }, reply) => {
+  router.add(remove, async ({ name, query }) => {
     const count = await registry.commit((draft) => removeServices(draft, name, query('serviceType')));
-    return sendData(reply, JSON.stringify({ removed: name, count }));
+    return dataResponse(JSON.stringify({ removed: name, count }));
   });
 
-  routeWithBody(app, provision, async ({ name, query, body }, reply) => {
+  router.addWithBody(provision, async ({ http, name, query, body }) => {
     const [first] = findServices(registry.current, name, query('serviceType'));
-    const answer = await provisioning.provision(
-      first,
-      body,
-      serviceRequestId(correlationOf(reply.request.headers).requestId),
-    );
-    return sendData(reply, JSON.stringify(answer));
+    const answer = await provisioning.provision(first, body, serviceRequestId(correlationOf(http.headers).requestId));
+    return dataResponse(JSON.stringify(answer));
   });
 }

@@ -115,7 +115,7 @@ describe('the stream of events', () => {
   });
 
   test('does not tell again what came before a Last-Event-ID', async () => {
-    const { eventId } = begun(api.toolCalls, identity({ toolName: 'before' }), codeSummary(0));
+    const { eventId = '' } = begun(api.toolCalls, identity({ toolName: 'before' }), codeSummary(0));
     const { response } = await open(`${api.url}${NOTIFICATIONS}/?unknown`, { 'last-event-id': eventId });
     const blocks = blocksOf(response);
     await blocks.next();

@@ -1,12 +1,11 @@
 import { Readable } from 'node:stream';
 import { MAX_TOOL_CALL_STREAMS, operations, TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract';
-import type { FastifyInstance } from 'fastify';
 import type { OpenStream } from '../mcp/open-streams.ts';
-import type { TargetLogger } from '../telemetry/log.ts';
 import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import type { EventCursor, ToolCallEvents, ToolCallListener } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';
-import { parseLimit, RequestError, route, sendList } from './route.ts';
+import { listResponse, RequestError } from './responses.ts';
+import { parseLimit, type Router } from './router.ts';
 
 /**
  * Serialized tool-call events, shared by all streams: created when an event is first sent and kept while a stream has to
@@ -87,35 +86,31 @@ class ToolCallStream extends Readable implements OpenStream, ToolCallListener {
 const DEFAULT_LIMIT = 100;
 
 /** `/api/v1/tool-calls`: recent tool-call events and their stream (decisions 6). */
-export function toolCallRoutes(
-  app: FastifyInstance,
-  { toolCalls, longStreams }: ManagementContext,
-  log: TargetLogger,
-): void {
+export function toolCallRoutes(router: Router, { toolCalls, longStreams, log }: ManagementContext): void {
   const { list, notifications } = operations.toolCalls;
   const texts = new EventTexts();
   let openStreams = 0;
 
-  route(app, list, ({ query }, reply) => {
+  router.add(list, ({ query }) => {
     const category = list.query.category.values.find((known) => known === query('category'));
     const found = toolCalls.recent({
       toolName: query('toolName'),
       category,
       limit: parseLimit(query('limit')) ?? DEFAULT_LIMIT,
     });
-    return sendList(reply, found, (record) => JSON.stringify(eventOf(record)));
+    return listResponse(found, (record) => JSON.stringify(eventOf(record)));
   });
 
-  route(app, notifications, (_request, reply) => {
+  router.add(notifications, ({ http }) => {
     if (openStreams >= MAX_TOOL_CALL_STREAMS) {
       throw new RequestError(
         'UNAVAILABLE',
         `too many event streams: at most ${MAX_TOOL_CALL_STREAMS} can be open; try again later`,
       );
     }
-    reply.type('text/event-stream').header('cache-control', 'no-store');
+    const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-store' };
     // A response to HEAD has no body, and the stream would never end.
-    if (reply.request.method === 'HEAD') return reply.send('');
+    if (http.method === 'HEAD') return { status: 200, headers, body: '' };
     const stream = new ToolCallStream(toolCalls, texts, () =>
       log.info('slow event-stream client disconnected', {
         behind: TOOL_CALL_EVENT_CAPACITY,
@@ -124,6 +119,6 @@ export function toolCallRoutes(
     openStreams++;
     stream.once('close', () => openStreams--);
     stream.once('close', longStreams.add(stream));
-    return reply.send(stream);
+    return { status: 200, headers, body: stream };
   });
 }

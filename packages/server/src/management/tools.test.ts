@@ -2,7 +2,7 @@ import { toolInput, tool as toolOutput } from '@sluice/contract';
 import { describe, expect, type TestContext, test } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
-import { declaring } from '../../testing/declaring.ts';
+import { capabilityScripts } from '../../testing/capability-scripts.ts';
 import { type Api, startApi } from './api.fixture.ts';
 
 const PATH = '/api/v1/tools';
@@ -258,7 +258,7 @@ describe('discovered tools', () => {
   async function start(context: Pick<TestContext, 'onTestFinished'>, prefix?: string) {
     const api = await startApi(context);
     // It announces no changes, so that it is read when the test says so and at no other time.
-    const scripts = { ...declaring('{"tools":{}}'), 'tools/list': toolList(RAW, OTHER) };
+    const scripts = { ...capabilityScripts('{"tools":{}}'), 'tools/list': toolList(RAW, OTHER) };
     const upstream = await startRawUpstream({ scripts });
     context.onTestFinished(upstream.close);
     await api.call('POST', '/api/v1/forwards', { name: 'up', address: upstream.url, prefix });

@@ -1,0 +1,112 @@
+import { fileURLToPath } from 'node:url';
+import send from '@fastify/send';
+import { operations } from '@sluice/contract';
+import { openApiDocument } from '@sluice/contract/openapi';
+import { stringify } from 'yaml';
+import { VERSION } from '../telemetry/version.ts';
+import { type ApiResponse, errorResponse } from './responses.ts';
+import type { ApiRequest, Router } from './router.ts';
+
+/** The page loads only its own files and cannot be framed. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'self'",
+  "style-src 'self' 'unsafe-inline'",
+  "img-src 'self' data:",
+  "object-src 'none'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/** A sluice gate: two posts and the water that passes under the board. */
+const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#0f62fe" d="M1 1h2v14H1zM13 1h2v14h-2zM4 3h8v5H4zM4 11h8v1H4zM4 13h8v1H4z"/></svg>`;
+
+const PATH = '/api/docs';
+const FILES = `${PATH}/static`;
+
+/** Relative URLs: a proxy may serve the page under a path of its own. */
+function pageHtml(files: string): string {
+  return `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="UTF-8">
+<title>Sluice management API</title>
+<link rel="stylesheet" type="text/css" href="${files}/swagger-ui.css">
+<link rel="stylesheet" type="text/css" href="${files}/index.css">
+<link rel="icon" type="image/svg+xml" href="${files}/theme/sluice.svg" sizes="any">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="${files}/swagger-ui-bundle.js" charset="UTF-8"></script>
+<script src="${files}/swagger-initializer.js" charset="UTF-8"></script>
+</body>
+</html>
+`;
+}
+
+// The layout without a top bar for other documents.
+const INITIALIZER = `const url = new URL('../json', document.currentScript.src).href;
+window.onload = () => SwaggerUIBundle({
+  url,
+  dom_id: '#swagger-ui',
+  deepLinking: true,
+  presets: [SwaggerUIBundle.presets.apis],
+  plugins: [SwaggerUIBundle.plugins.DownloadUrl],
+  layout: 'BaseLayout',
+  docExpansion: 'list',
+  displayRequestDuration: true,
+  validatorUrl: null,
+});
+`;
+
+/** The serialized document, the same for every service of a process: generating it takes a good part of the start. */
+let serialized: string | undefined;
+
+/**
+ * `/openapi.json`, the OpenAPI document of this API (specification, "Endpoints"; decisions 4.4), and `/api/docs`, a page
+ * that shows it and lets operators try each operation (Swagger UI).
+ */
+export function referenceRoutes(router: Router): void {
+  serialized ??= JSON.stringify(openApiDocument(VERSION));
+  const document = serialized;
+  const files = fileURLToPath(new URL('.', import.meta.resolve('@fastify/swagger-ui/static/index.css')));
+
+  router.add(operations.observability.document, () => ({
+    status: 200,
+    headers: { 'content-type': 'application/json' },
+    body: document,
+  }));
+  const addText = (path: string, type: string, text: (target: string) => string): void =>
+    router.addPath(PATH + path, ({ http: { url = '' } }) =>
+      page({ status: 200, headers: { 'content-type': type }, body: text(url) }),
+    );
+  addText('', 'text/html; charset=utf-8', (target) => pageHtml(target.endsWith('/') ? './static' : './docs/static'));
+  addText('/json', 'application/json; charset=utf-8', () => document);
+  // Serializing the document blocks the event loop for some time.
+  let yaml: string | undefined;
+  addText('/yaml', 'application/x-yaml', () => {
+    yaml ??= stringify(JSON.parse(document), { strict: false });
+    return yaml;
+  });
+  addText('/static/swagger-initializer.js', 'application/javascript; charset=utf-8', () => INITIALIZER);
+  addText('/static/theme/sluice.svg', 'image/svg+xml', () => ICON);
+  // The page that belongs to the files is not ours.
+  router.addPath(`${FILES}/index.html`, () => page({ status: 302, headers: { location: `${PATH}/` }, body: '' }));
+  router.addPath(`${FILES}/*`, (request) => file(request, files));
+}
+
+async function file({ http }: ApiRequest<never>, root: string): Promise<ApiResponse> {
+  const [path = ''] = (http.url ?? '').split('?', 1);
+  const { type, statusCode, headers, stream } = await send(http, path.slice(FILES.length), { root, index: false });
+  if (type === 'file') return page({ status: statusCode, headers: lowerCased(headers), body: stream });
+  if (statusCode <= 404) return page(errorResponse('NOT_FOUND', `path not found: ${path}`));
+  return page(errorResponse('BAD_REQUEST', 'malformed request'));
+}
+
+function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+function page(response: ApiResponse): ApiResponse {
+  return { ...response, headers: { ...response.headers, 'content-security-policy': CONTENT_SECURITY_POLICY } };
+}

@@ -1,0 +1,94 @@
+import { Readable } from 'node:stream';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { ERROR_STATUS, type ErrorCode } from '@sluice/contract';
+import type { PlainOutcome } from '../http/outcome.ts';
+
+/** A response of the API. Header names are in lower case. */
+export interface ApiResponse {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Buffer | Readable;
+}
+
+/** A request rejected by the API. The message is returned to the client. */
+export class RequestError extends Error {
+  override readonly name = 'RequestError';
+  readonly code: ErrorCode;
+  readonly details: unknown;
+
+  constructor(code: ErrorCode, message: string, details?: unknown) {
+    super(message);
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** Optional parts of a response with a payload. */
+export interface DataOptions {
+  /** 200 by default. */
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** JSON text (decisions 2.1). */
+  readonly warnings?: string | undefined;
+}
+
+const JSON_TYPE = { 'content-type': 'application/json' };
+
+/**
+ * Returns a response with a payload in the envelope (specification, "Response envelope"). The payload is JSON text, in
+ * which entries keep their exact numbers.
+ */
+export function dataResponse(data: string, { status = 200, headers, warnings }: DataOptions = {}): ApiResponse {
+  const body = `{"data":${data},"error":null${warnings === undefined ? '' : `,"warnings":${warnings}`}}`;
+  return { status, headers: { ...headers, ...JSON_TYPE }, body };
+}
+
+/** Returns an error in the envelope (decisions 2.1). */
+export function errorResponse(code: ErrorCode, message: string, details?: unknown): ApiResponse & { body: string } {
+  const body = JSON.stringify({ data: null, error: { code, message, ...(details !== undefined && { details }) } });
+  return { status: ERROR_STATUS[code], headers: JSON_TYPE, body };
+}
+
+/** Returns an error response for the proxy to the legacy backend. */
+export function plainError(code: ErrorCode, message: string): PlainOutcome {
+  const { status, body } = errorResponse(code, message);
+  return { kind: 'plain', status, headers: ['Content-Type', 'application/json'], body };
+}
+
+/** Items serialized per turn of the event loop: about a millisecond of work. */
+const SLICE = 200;
+
+/**
+ * Returns a response with a list. A long one is serialized a slice per turn while it is sent, so that listing 100,000 tools
+ * does not block other requests.
+ */
+export function listResponse<T>(
+  items: readonly T[],
+  serialize: (item: T) => string,
+  headers?: DataOptions['headers'],
+): ApiResponse {
+  if (items.length <= SLICE)
+    return dataResponse(`[${items.map(serialize).join(',')}]`, { ...(headers && { headers }) });
+  return streamResponse(slices(items, serialize), { ...headers, ...JSON_TYPE });
+}
+
+/** Returns a response whose body is produced while it is sent. */
+export function streamResponse(
+  chunks: AsyncIterable<Buffer> | Iterable<string>,
+  headers: ApiResponse['headers'],
+): ApiResponse {
+  return { status: 200, headers, body: Readable.from(chunks, { objectMode: false }) };
+}
+
+async function* slices<T>(items: readonly T[], serialize: (item: T) => string): AsyncGenerator<Buffer> {
+  yield Buffer.from('{"data":[');
+  for (let at = 0; at < items.length; at += SLICE) {
+    const text = items
+      .slice(at, at + SLICE)
+      .map(serialize)
+      .join(',');
+    yield Buffer.from(at === 0 ? text : `,${text}`);
+    await nextTurn();
+  }
+  yield Buffer.from('],"error":null}');
+}

@@ -1,0 +1,150 @@
+import type { IncomingMessage } from 'node:http';
+import { type Operation, type RequestBody, validate } from '@sluice/contract';
+import { isJsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
+import findMyWay from 'find-my-way';
+import type { z } from 'zod';
+import { type ApiResponse, RequestError } from './responses.ts';
+
+/** A request of an operation. */
+export interface ApiRequest<Parameter extends string> {
+  /** Its method and headers. */
+  readonly http: IncomingMessage;
+  /** The decoded path parameter; empty for a path without one. */
+  readonly name: string;
+  /** A query parameter, the first one when it is repeated. Unknown parameters are ignored (decisions 2.2). */
+  query(parameter: Parameter): string | undefined;
+}
+
+/** Handles a request whose body has been read. Errors that it throws become error responses. */
+export type Handler = (request: ApiRequest<string>, body: Buffer) => ApiResponse | Promise<ApiResponse>;
+
+/** The names of an operation's query parameters. */
+type Parameters<Of extends Operation> = keyof NonNullable<Of['query']> & string;
+
+/** Methods of routes, in the order of `Allow`. */
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE'] as const;
+type Method = (typeof METHODS)[number];
+
+/** A route for a request. */
+export interface Route {
+  readonly handle: Handler;
+  readonly name: string;
+}
+
+/** Routes of the management API. Paths are case-sensitive; a trailing slash is ignored. HEAD is handled like GET. */
+export class Router {
+  // A name of 256 characters takes up to 3 KiB in a URL; the size of the head is the limit.
+  readonly #router = findMyWay({ ignoreTrailingSlash: true, maxParamLength: 64 * 1024 });
+
+  /** Adds the route of an operation without a body. */
+  add<Of extends Operation>(
+    operation: Of,
+    handle: (request: ApiRequest<Parameters<Of>>) => ApiResponse | Promise<ApiResponse>,
+  ): void {
+    this.#add(operation.method, operation.path, handle);
+  }
+
+  /**
+   * Adds the route of an operation with a body, which is parsed with the operation's schema before anything else is
+   * checked.
+   */
+  addWithBody<Of extends Operation, Schema extends z.ZodType>(
+    operation: Of & { readonly body: RequestBody & { readonly schema: Schema } },
+    handle: (
+      request: ApiRequest<Parameters<Of>> & { readonly body: z.output<Schema> },
+    ) => ApiResponse | Promise<ApiResponse>,
+  ): void {
+    const { schema, ...rest } = operation.body;
+    this.#add(operation.method, operation.path, (request, body) =>
+      handle({ ...request, body: parseBody(body, schema, rest) }),
+    );
+  }
+
+  /** Adds a path that is not an operation of the contract. */
+  addPath(path: string, handle: (request: ApiRequest<never>) => ApiResponse | Promise<ApiResponse>): void {
+    this.#add('GET', path, handle);
+  }
+
+  /** Finds the route of a path, which may be percent-encoded; undefined if there is none. */
+  find(method: string, path: string): Route | undefined {
+    const known = METHODS.find((each) => each === method);
+    const found = known && this.#router.find(known, path);
+    if (!found) return undefined;
+    // No path has more than one parameter.
+    const [name = ''] = Object.values(found.params);
+    return { handle: found.store, name };
+  }
+
+  /** Returns the methods of the routes of a path (decisions 4.1). */
+  methods(path: string): Method[] {
+    return METHODS.filter((method) => this.#router.find(method, path));
+  }
+
+  /** Prints the paths as a tree, with the methods of each. */
+  print(): string {
+    return this.#router.prettyPrint();
+  }
+
+  #add(method: Operation['method'], path: string, handle: Handler): void {
+    const methods: Method[] = method === 'GET' ? ['GET', 'HEAD'] : [method];
+    this.#router.on(methods, path.replaceAll(/\{(\w+)\}/g, ':$1'), () => undefined, handle);
+  }
+}
+
+/** Greatest nesting of a body: deeper values could exhaust the stack of a reader. */
+const MAX_DEPTH = 256;
+
+/**
+ * Parses a request body with a schema. `kind` names the described thing in messages. RequestError BAD_REQUEST when the
+ * body is missing (unless `optional`: then it is `{}`), is not a JSON object in UTF-8, or does not match the schema; the
+ * message has the first issue and `details` all of them (decisions 2.1, 4.1).
+ */
+function parseBody<T extends z.ZodType>(
+  body: Buffer,
+  schema: T,
+  { kind, optional }: Pick<RequestBody, 'kind' | 'optional'>,
+): z.output<T> {
+  const text = decode(body, kind);
+  const missing = text.trim() === '';
+  if (missing && !optional) throw new RequestError('BAD_REQUEST', 'request body required');
+  const result = validate(schema, missing ? {} : parseObject(text, kind));
+  if ('value' in result) return result.value;
+  const [first] = result.issues;
+  throw new RequestError('BAD_REQUEST', `invalid ${kind}: ${first?.path} ${first?.message}`, result.issues);
+}
+
+function decode(body: Buffer, kind: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(body);
+  } catch {
+    throw malformed(kind, 'not valid UTF-8');
+  }
+}
+
+function parseObject(text: string, kind: string): JsonValue {
+  let value: JsonValue;
+  try {
+    value = parseLossless(text);
+  } catch (error) {
+    // Any other error is the parser's stack overflow.
+    throw malformed(kind, error instanceof SyntaxError ? error.message : 'nested too deeply');
+  }
+  if (!isJsonObject(value)) throw malformed(kind, 'not an object');
+  if (isDeeperThan(value, MAX_DEPTH)) throw malformed(kind, `nested deeper than ${MAX_DEPTH} levels`);
+  return value;
+}
+
+function malformed(kind: string, reason: string): RequestError {
+  return new RequestError('BAD_REQUEST', `invalid ${kind} JSON: ${reason}`);
+}
+
+function isDeeperThan(value: JsonValue, levels: number): boolean {
+  if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
+}
+
+/** Parses `?limit=`; undefined unless it is a number from 1. */
+export function parseLimit(text: string | undefined): number | undefined {
+  const limit = text !== undefined && /^[0-9]+$/.test(text) ? Number(text) : 0;
+  return limit > 0 ? limit : undefined;
+}
