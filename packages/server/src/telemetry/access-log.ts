@@ -35,7 +35,9 @@ export class AccessLog {
     const path = loggablePath(request.target);
     const level = status < 400 && this.#probes.has(path) ? 'debug' : 'info';
     const tool = subject?.kind === 'tool' ? subject.name : undefined;
-    const eventTool = toolCall && boundedName(toolCall.identity.toolName);
+    // The name in events is another one for code execution.
+    const eventName = toolCall?.identity.toolName;
+    const eventTool = eventName === undefined || eventName === tool ? undefined : boundedName(eventName);
     const details = toolCall?.details;
     this.#log[level]('request', {
       method: request.method,

@@ -1,6 +1,6 @@
 /** Settings, resource and log messages that the OTLP exporters of traces and metrics share. */
 
-import type { ExportResult } from '@opentelemetry/core';
+import { type ExportResult, ExportResultCode, type InstrumentationScope } from '@opentelemetry/core';
 import {
   detectResources,
   type Resource,
@@ -27,12 +27,12 @@ export interface SamplerSettings {
 export interface TraceSettings {
   readonly protocol: OtlpProtocol;
   readonly sampler: SamplerSettings;
-  /** Milliseconds and numbers of spans (`OTEL_BSP_*`); the library's defaults if undefined. */
+  /** Milliseconds and numbers of spans (`OTEL_BSP_*`). */
   readonly batch: {
-    readonly scheduledDelayMillis?: number;
-    readonly exportTimeoutMillis?: number;
-    readonly maxQueueSize?: number;
-    readonly maxExportBatchSize?: number;
+    readonly scheduledDelayMillis: number;
+    readonly exportTimeoutMillis: number;
+    readonly maxQueueSize: number;
+    readonly maxExportBatchSize: number;
   };
 }
 
@@ -45,6 +45,9 @@ export interface MetricSettings {
   readonly timeoutMs: number;
 }
 
+/** Instrumentation scope of spans and metrics. */
+export const SCOPE: InstrumentationScope = { name: 'sluice', version: VERSION };
+
 /** Returns the resource: `sluice` of this version, unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES override it. */
 export function telemetryResource(): Resource {
   const detectors = [serviceInstanceIdDetector, resourceAttributesEnvDetector, serviceNameEnvDetector];
@@ -53,28 +56,28 @@ export function telemetryResource(): Resource {
   );
 }
 
-const FAILED = 1;
+/** Messages of {@link logOutages}. */
+export interface OutageMessages {
+  readonly failing: string;
+  readonly recovered: string;
+}
 
-/** Logs when exports begin to fail and when they succeed again. */
-export class ExportReport {
-  readonly #log: TargetLogger;
-  readonly #failingMessage: string;
-  readonly #recoveredMessage: string;
-  #failing = false;
-
-  constructor(log: TargetLogger, failingMessage: string, recoveredMessage: string) {
-    this.#log = log;
-    this.#failingMessage = failingMessage;
-    this.#recoveredMessage = recoveredMessage;
-  }
-
-  /** Takes the result of one export. */
-  ended({ code, error }: ExportResult): void {
-    const failed = code === FAILED;
-    if (failed && !this.#failing) this.#log.warn(this.#failingMessage, { reason: reasonOf(error) });
-    else if (!failed && this.#failing) this.#log.info(this.#recoveredMessage);
-    this.#failing = failed;
-  }
+/** Logs when the exports of `exporter` begin to fail and when they succeed again; wraps its method `export`. */
+export function logOutages<Items>(
+  exporter: { export(items: Items, done: (result: ExportResult) => void): void },
+  log: TargetLogger,
+  { failing, recovered }: OutageMessages,
+): void {
+  const send = exporter.export.bind(exporter);
+  let isFailing = false;
+  exporter.export = (items, done) =>
+    send(items, (result) => {
+      const failed = result.code === ExportResultCode.FAILED;
+      if (failed && !isFailing) log.warn(failing, { reason: reasonOf(result.error) });
+      else if (!failed && isFailing) log.info(recovered);
+      isFailing = failed;
+      done(result);
+    });
 }
 
 /** Returns the status of an HTTP error only: its text comes from the collector and may repeat what it received. */

@@ -1,21 +1,14 @@
 import type { Attributes } from '@opentelemetry/api';
 import { isJsonObject } from '@sluice/protocol/json/parse';
-import {
-  HEADER_PROTOCOL_VERSION,
-  LEGACY_VERSIONS,
-  META_PROTOCOL_VERSION,
-  MODERN_VERSIONS,
-} from '@sluice/protocol/mcp/constants';
+import { HEADER_PROTOCOL_VERSION, META_PROTOCOL_VERSION } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage, RequestMessage } from '@sluice/protocol/mcp/message';
 import { serverAddress } from './metrics/instruments.ts';
-import { MCP_METHODS } from './metrics/request-metrics.ts';
 import { loggableMethod, loggablePath, loggableUri, type Subject } from './redaction.ts';
 import type { RequestRecord } from './request-record.ts';
 import type { Span, SpanStart } from './tracing/span.ts';
 
 const MAX_ID_LENGTH = 1_024;
 const MAX_VERSION_LENGTH = 32;
-const VERSIONS: ReadonlySet<string> = new Set([...LEGACY_VERSIONS, ...MODERN_VERSIONS]);
 
 /**
  * Returns the start of the span of a request: of a JSON-RPC message (OpenTelemetry's conventions for MCP, "Server"), or of a
@@ -29,54 +22,50 @@ export function serverSpan({ startedAt, request, context, upstream }: RequestRec
 }
 
 /** Sets the name and attributes of the span of a request at its end; never arguments or results. */
-export function completeServerSpan(span: Span, record: RequestRecord, status: number, cache: AttributeCache): void {
+export function completeServerSpan(span: Span, record: RequestRecord, status: number): void {
   const { request, caller, context } = record;
-  const { own } = span;
-  if (request.client !== undefined) own['client.address'] = request.client;
-  if (caller.conversationId !== undefined) own['gen_ai.conversation.id'] = caller.conversationId;
+  const { attributes } = span;
+  if (request.client !== undefined) attributes['client.address'] = request.client;
+  if (caller.conversationId !== undefined) attributes['gen_ai.conversation.id'] = caller.conversationId;
+  attributes['sluice.decision'] = record.decision;
   const message = context?.message;
-  if (message && message.kind !== 'response') return setMessageAttributes(span, record, message, cache);
-  own['sluice.decision'] = record.decision;
-  own['http.request.method'] = request.method;
-  own['http.response.status_code'] = status;
-  own['url.path'] = loggablePath(request.target);
-  own['url.scheme'] = 'http';
+  if (message && message.kind !== 'response') return setMessageAttributes(span, record, message);
+  attributes['http.request.method'] = request.method;
+  attributes['http.response.status_code'] = status;
+  attributes['url.path'] = loggablePath(request.target);
+  attributes['url.scheme'] = 'http';
 }
 
-function setMessageAttributes(
-  span: Span,
-  record: RequestRecord,
-  message: RequestMessage | NotificationMessage,
-  cache: AttributeCache,
-): void {
-  const { own } = span;
-  const { subject, decision, answer } = record;
+function setMessageAttributes(span: Span, record: RequestRecord, message: RequestMessage | NotificationMessage): void {
+  const { attributes } = span;
+  const { subject, answer } = record;
   const { namespace, session } = record.context ?? {};
   const { method, params } = message;
-  if (message.kind === 'request' && message.idText !== 'null') own['jsonrpc.request.id'] = requestId(message.idText);
-  if (typeof params.uri === 'string') own['mcp.resource.uri'] = loggableUri(params.uri);
-  if (session) own['mcp.session.id'] = session.id;
-  if (answer?.errorCode !== undefined) own['rpc.response.status_code'] = String(answer.errorCode);
-  if (subject) span.name = `${method} ${subject.name}`;
+  attributes['mcp.method.name'] = loggableMethod(method);
+  attributes['network.transport'] = 'tcp';
+  attributes['network.protocol.name'] = 'http';
+  if (namespace) attributes['sluice.namespace'] = namespace.name;
   const version = protocolVersion(record, message);
-  // Keys must be unique; attributes with values that clients make up are not cached.
-  const cacheable = MCP_METHODS.has(method) && (version === undefined || VERSIONS.has(version));
-  const key = `${decision} ${version} ${namespace?.name ?? ''} ${method} ${subject?.kind} ${subject?.name}`;
-  span.common = cache.get(cacheable ? key : undefined, () => ({
-    'mcp.method.name': loggableMethod(method),
-    'network.transport': 'tcp',
-    'network.protocol.name': 'http',
-    'sluice.decision': decision,
-    ...(namespace && { 'sluice.namespace': namespace.name }),
-    ...(version !== undefined && { 'mcp.protocol.version': version }),
-    ...(subject && subjectAttributes(subject)),
-  }));
+  if (version !== undefined) attributes['mcp.protocol.version'] = version;
+  if (message.kind === 'request' && message.idText !== 'null') {
+    attributes['jsonrpc.request.id'] = requestId(message.idText);
+  }
+  if (typeof params.uri === 'string') attributes['mcp.resource.uri'] = loggableUri(params.uri);
+  if (session) attributes['mcp.session.id'] = session.id;
+  if (answer?.errorCode !== undefined) attributes['rpc.response.status_code'] = String(answer.errorCode);
+  if (!subject) return;
+  span.name = `${method} ${subject.name}`;
+  setSubjectAttributes(attributes, subject);
 }
 
-/** Returns the attributes of a tool or prompt. */
-export function subjectAttributes({ kind, name }: Subject): Attributes {
-  if (kind === 'prompt') return { 'gen_ai.prompt.name': name };
-  return { 'gen_ai.tool.name': name, 'gen_ai.operation.name': 'execute_tool' };
+/** Sets the attributes of a tool or prompt. */
+export function setSubjectAttributes(attributes: Attributes, { kind, name }: Subject): void {
+  if (kind === 'prompt') {
+    attributes['gen_ai.prompt.name'] = name;
+    return;
+  }
+  attributes['gen_ai.tool.name'] = name;
+  attributes['gen_ai.operation.name'] = 'execute_tool';
 }
 
 /** Returns the protocol version of a message: from its metadata, the session or a header. */
@@ -120,7 +109,7 @@ export function completionSpan(record: RequestRecord, parent: Span, completion: 
   const { conversationId } = caller;
   const name = requestModel === undefined ? 'chat' : `chat ${requestModel}`;
   const span = parent.child({ name, role: 'client', startedAt });
-  span.common = {
+  Object.assign(span.attributes, {
     'gen_ai.operation.name': 'chat',
     'gen_ai.provider.name': 'openai',
     ...(upstream !== undefined && serverAddress(upstream)),
@@ -131,24 +120,6 @@ export function completionSpan(record: RequestRecord, parent: Span, completion: 
     ...(inputTokens !== undefined && { 'gen_ai.usage.input_tokens': inputTokens }),
     ...(outputTokens !== undefined && { 'gen_ai.usage.output_tokens': outputTokens }),
     ...(finishReasons.length > 0 && { 'gen_ai.response.finish_reasons': [...finishReasons] }),
-  };
+  });
   return span;
-}
-
-/** Further attributes are not cached: memory must not grow with what others send. */
-const MAX_CACHED = 2_000;
-
-/** Cache of attributes that many spans share: created once, and encoded once by the exporter. */
-export class AttributeCache {
-  readonly #cached = new Map<string, Attributes>();
-
-  /** Returns the attributes of this key, which must determine them; without a key they are created for this span only. */
-  get(key: string | undefined, create: () => Attributes): Attributes {
-    if (key === undefined) return create();
-    const cached = this.#cached.get(key);
-    if (cached) return cached;
-    const created = create();
-    if (this.#cached.size < MAX_CACHED) this.#cached.set(key, created);
-    return created;
-  }
 }

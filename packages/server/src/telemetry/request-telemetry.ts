@@ -1,23 +1,14 @@
-import type { Attributes } from '@opentelemetry/api';
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { AccessLog } from './access-log.ts';
 import { type CallerIdentity, callerOf } from './caller.ts';
 import type { Logger, LogTarget } from './log.ts';
-import { serverAddress } from './metrics/instruments.ts';
-import { MCP_METHODS, type RequestMetrics } from './metrics/request-metrics.ts';
-import { boundedSubject, loggableMethod, type Subject } from './redaction.ts';
+import type { RequestMetrics, UpDownCounter } from './metrics/request-metrics.ts';
+import type { Subject } from './redaction.ts';
 import type { Decision, ObservedContext, ObservedRequest, ObservedResponse, RequestRecord } from './request-record.ts';
-import {
-  AttributeCache,
-  completeServerSpan,
-  completionSpan,
-  type RecordedCompletion,
-  serverSpan,
-  subjectAttributes,
-} from './request-spans.ts';
+import { completeServerSpan, completionSpan, type RecordedCompletion, serverSpan } from './request-spans.ts';
 import type { ToolCallRecord } from './tool-calls/event.ts';
 import type { Span } from './tracing/span.ts';
-import { type TraceContext, traceContextOf } from './tracing/trace-context.ts';
+import { traceContextOf } from './tracing/trace-context.ts';
 import type { Tracing } from './tracing/tracing.ts';
 
 /** Shared by the observations of one listener. */
@@ -28,7 +19,6 @@ export interface ObservationParts {
   readonly accessLog: AccessLog;
   /** Undefined if no traces are exported. */
   readonly tracing: Tracing | undefined;
-  readonly attributes: AttributeCache;
 }
 
 /**
@@ -48,38 +38,29 @@ export class RequestObservation implements RequestRecord {
   failure: string | undefined = undefined;
   answer: ObservedResponse | undefined = undefined;
   toolCall: ToolCallRecord | undefined = undefined;
-  readonly #parts: ObservationParts;
+  subject: Subject | undefined = undefined;
+  /** The request resumes a call that is already in flight upstream. */
+  resumesCall = false;
+  readonly parts: ObservationParts;
+  /** Undefined for a message of a batch. */
+  readonly #active: UpDownCounter | undefined;
   #span: Span | undefined = undefined;
-  #resumesCall = false;
-  #subject: Subject | undefined = undefined;
 
   constructor(parts: ObservationParts, request: ObservedRequest, caller: CallerIdentity = callerOf(request.headers)) {
-    this.#parts = parts;
+    this.parts = parts;
     this.request = request;
     this.caller = caller;
-    if (!request.inBatch) parts.metrics.began(parts.listener);
-  }
-
-  get subject(): Subject | undefined {
-    return this.#subject;
-  }
-
-  set subject(subject: Subject | undefined) {
-    this.#subject = subject && boundedSubject(subject);
+    this.#active = request.inBatch ? undefined : parts.metrics.activeRequests(parts.listener);
+    if (this.#active) this.#active.value++;
   }
 
   /** Creates the observation of one message of the batch that this request is. */
   member(): RequestObservation {
-    return new RequestObservation(this.#parts, { ...this.request, inBatch: true }, this.caller);
-  }
-
-  /** Records that the request resumes a call that is already in flight upstream. */
-  continues(): void {
-    this.#resumesCall = true;
+    return new RequestObservation(this.parts, { ...this.request, inBatch: true }, this.caller);
   }
 
   get decision(): Decision {
-    if (this.upstream !== undefined || this.#resumesCall) return 'forwarded';
+    if (this.upstream !== undefined || this.resumesCall) return 'forwarded';
     return this.rejected ? 'refused' : 'answered';
   }
 
@@ -88,7 +69,7 @@ export class RequestObservation implements RequestRecord {
    * preflight request, a stream that is opened, a body that cannot be parsed.
    */
   get span(): Span | undefined {
-    const { tracing } = this.#parts;
+    const { tracing } = this.parts;
     if (!tracing || this.#span) return this.#span;
     const start = serverSpan(this);
     if (!start) return undefined;
@@ -99,13 +80,7 @@ export class RequestObservation implements RequestRecord {
   }
 
   get traceId(): string | undefined {
-    return this.span?.context.traceId;
-  }
-
-  /** Starts the telemetry of an upstream request on behalf of this one. */
-  ask(request: UpstreamRequestInfo): OutgoingCall {
-    this.upstream = request.server;
-    return new OutgoingCall(this, this.#parts, request);
+    return this.parts.tracing && this.span?.context.traceId;
   }
 
   /** Records the completion that the request was answered with, possibly after {@link end}. */
@@ -114,7 +89,7 @@ export class RequestObservation implements RequestRecord {
     const { requestModel, responseModel, inputTokens, outputTokens, statusCode, endedAt } = completion;
     const errorType = statusCode === 0 ? 'cancelled' : statusCode >= 400 ? String(statusCode) : this.failure;
     const seconds = (endedAt - this.startedAt) / 1000;
-    this.#parts.metrics.completion({
+    this.parts.metrics.completion({
       operation: 'chat',
       requestModel,
       responseModel,
@@ -132,23 +107,21 @@ export class RequestObservation implements RequestRecord {
 
   /** Ends the observation: the response is complete, or the client has disconnected (`completed` is false). */
   end(status: number, completed: boolean): void {
-    const { listener, metrics, accessLog, tracing, attributes } = this.#parts;
-    const { request, context } = this;
-    const subject = this.#subject;
+    const { listener, metrics, accessLog, tracing } = this.parts;
+    const { request, context, subject } = this;
     const seconds = (performance.now() - this.startedAt) / 1000;
     const code = this.answer?.errorCode;
     const errorType =
       code === undefined ? (this.failure ?? (status >= 400 ? String(status) : undefined)) : String(code);
-    if (!request.inBatch) {
-      metrics.ended(listener);
+    if (this.#active) {
+      this.#active.value--;
       metrics.http({ listener, method: request.method, status, seconds });
     }
     const message = context?.message;
     if (message && message.kind !== 'response') {
       metrics.mcpServer({
         method: message.method,
-        tool: subject?.kind === 'tool' ? subject.name : undefined,
-        prompt: subject?.kind === 'prompt' ? subject.name : undefined,
+        subject,
         namespace: context.namespace?.name,
         errorType,
         seconds,
@@ -156,7 +129,7 @@ export class RequestObservation implements RequestRecord {
     }
     const span = tracing && this.span;
     if (span) {
-      if (span.recorded) completeServerSpan(span, this, status, attributes);
+      if (span.recorded) completeServerSpan(span, this, status);
       if (errorType !== undefined) span.failed(errorType);
       span.end();
     }
@@ -165,105 +138,6 @@ export class RequestObservation implements RequestRecord {
     this.context = undefined;
     this.answer = undefined;
   }
-}
-
-/** An upstream request on behalf of a client. */
-export interface UpstreamRequestInfo {
-  /** MCP method, or full name of a gRPC method. */
-  readonly method: string;
-  readonly protocol: 'mcp' | 'grpc';
-  /** Tool or prompt under its name at the upstream. */
-  readonly subject: Subject | undefined;
-  /** `host:port`. */
-  readonly server: string;
-}
-
-/** Error type of a tool result with `isError` (OpenTelemetry's conventions for MCP, `error.type`). */
-export const TOOL_ERROR = 'tool_error';
-
-const JSON_RPC_CODE = /^-?\d+$/;
-
-/** Telemetry of one request to an upstream MCP server or a capability service. */
-export class OutgoingCall {
-  readonly #observation: RequestObservation;
-  readonly #metrics: RequestMetrics;
-  readonly #request: UpstreamRequestInfo;
-  readonly #subject: Subject | undefined;
-  readonly #span: Span | undefined;
-  readonly #startedAt = performance.now();
-  #ended = false;
-
-  constructor(
-    observation: RequestObservation,
-    { metrics, tracing, attributes }: ObservationParts,
-    request: UpstreamRequestInfo,
-  ) {
-    this.#observation = observation;
-    this.#metrics = metrics;
-    this.#request = request;
-    const subject = request.subject && boundedSubject(request.subject);
-    this.#subject = subject;
-    const parent = tracing && observation.span;
-    this.#span = parent?.child({ name: spanName(request, subject), role: 'client' });
-    if (this.#span?.recorded) this.#span.common = clientAttributes(request, subject, attributes);
-  }
-
-  /** Trace context for the upstream; undefined if no traces are exported. */
-  get trace(): TraceContext | undefined {
-    return this.#span?.context;
-  }
-
-  /** Ends the request; further calls are ignored. `errorType` is OpenTelemetry's `error.type` of a failure. */
-  end(errorType?: string): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    if (errorType === TOOL_ERROR) this.#observation.failure = TOOL_ERROR;
-    const now = performance.now();
-    const { method, protocol, server } = this.#request;
-    const subject = this.#subject;
-    const seconds = (now - this.#startedAt) / 1000;
-    if (protocol === 'grpc') this.#metrics.rpcClient({ method, server, errorType, seconds });
-    else {
-      this.#metrics.mcpClient({
-        method,
-        tool: subject?.kind === 'tool' ? subject.name : undefined,
-        prompt: subject?.kind === 'prompt' ? subject.name : undefined,
-        server,
-        errorType,
-        seconds,
-      });
-    }
-    if (!this.#span) return;
-    if (errorType !== undefined) {
-      // The only error types of MCP that are numbers are JSON-RPC codes.
-      if (protocol === 'mcp' && JSON_RPC_CODE.test(errorType)) this.#span.own['rpc.response.status_code'] = errorType;
-      this.#span.failed(errorType);
-    }
-    this.#span.end(now);
-  }
-}
-
-function spanName({ method, protocol }: UpstreamRequestInfo, subject: Subject | undefined): string {
-  return protocol === 'mcp' && subject ? `${method} ${subject.name}` : loggableMethod(method);
-}
-
-/** Attributes by OpenTelemetry's conventions for MCP ("Client") and for gRPC. */
-function clientAttributes(
-  { method, protocol, server }: UpstreamRequestInfo,
-  subject: Subject | undefined,
-  cache: AttributeCache,
-): Attributes {
-  // Keys must be unique; attributes with values that clients make up are not cached.
-  const cacheable = protocol === 'grpc' || MCP_METHODS.has(method);
-  const key = cacheable ? `${server} ${method} ${subject?.kind} ${subject?.name}` : undefined;
-  return cache.get(key, () => ({
-    ...serverAddress(server),
-    ...(protocol === 'mcp'
-      ? { 'mcp.method.name': loggableMethod(method), 'network.protocol.name': 'http' }
-      : { 'rpc.system.name': 'grpc', 'rpc.method': method }),
-    'network.transport': 'tcp',
-    ...(subject && subjectAttributes(subject)),
-  }));
 }
 
 /** Shared by the listeners. */
@@ -287,7 +161,6 @@ export function requestObserver(
     listener,
     metrics,
     tracing,
-    attributes: new AttributeCache(),
     accessLog: new AccessLog(logger.target(target), probes),
   };
   return (request) => new RequestObservation(parts, request);

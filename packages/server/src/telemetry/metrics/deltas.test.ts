@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Metric } from './instruments.ts';
-import { DeltaConverter } from './otlp-producer.ts';
+import { DeltaConverter } from './otlp-export.ts';
 
 const counter = (...series: [string, number][]): Metric => ({
   name: 'c',

@@ -49,17 +49,14 @@ export class MetricFamily<Cell extends { readonly attributes: MetricAttributes }
   readonly #create: (attributes: MetricAttributes) => Cell;
   readonly #maxSeries: number;
   readonly #cells = new Map<string, Cell>();
+  /** The series by key, without the overflow series. */
+  readonly cells: ReadonlyMap<string, Cell> = this.#cells;
   #overflow: Cell | undefined = undefined;
 
   /** `maxSeries` includes the overflow series. */
   constructor(create: (attributes: MetricAttributes) => Cell, maxSeries: number = MAX_SERIES) {
     this.#create = create;
     this.#maxSeries = maxSeries;
-  }
-
-  /** Returns the series of a key. Part of the hot path. */
-  get(key: string): Cell | undefined {
-    return this.#cells.get(key);
   }
 
   /** Adds the series of a new key; returns the overflow series beyond the limit. */
@@ -95,7 +92,7 @@ export class HistogramFamily {
 
   /** Records a value in the series of a key; `attributes` is called for a new series. Part of the hot path. */
   record(key: string, value: number, attributes: () => MetricAttributes): void {
-    const cell = this.#family.get(key) ?? this.#family.open(key, attributes);
+    const cell = this.#family.cells.get(key) ?? this.#family.open(key, attributes);
     cell.record(value);
   }
 

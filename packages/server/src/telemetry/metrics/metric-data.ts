@@ -1,4 +1,5 @@
-import { type HrTime, ValueType } from '@opentelemetry/api';
+import { ValueType } from '@opentelemetry/api';
+import { millisToHrTime } from '@opentelemetry/core';
 import {
   AggregationTemporality,
   type DataPoint,
@@ -7,7 +8,7 @@ import {
   type MetricData,
   type ScopeMetrics,
 } from '@opentelemetry/sdk-metrics';
-import { VERSION } from '../version.ts';
+import { SCOPE } from '../otlp.ts';
 import type { Metric, Series } from './instruments.ts';
 
 /** Period that values refer to. */
@@ -21,7 +22,7 @@ export interface Period {
 
 /** Returns metrics with the instrumentation scope of this product. */
 export function scopeMetrics(metrics: MetricData[]): ScopeMetrics {
-  return { scope: { name: 'sluice', version: VERSION }, metrics };
+  return { scope: SCOPE, metrics };
 }
 
 /** Converts a metric to OpenTelemetry's data model. */
@@ -61,15 +62,10 @@ export function metricData(metric: Metric, period: Period): MetricData {
 }
 
 function point<Value>({ attributes }: Series<unknown>, { from, to }: Period, value: Value): DataPoint<Value> {
-  return { startTime: hrTime(from), endTime: hrTime(to), attributes, value };
+  return { startTime: millisToHrTime(from), endTime: millisToHrTime(to), attributes, value };
 }
 
 /** Counts are integers; times and ratios are not. */
 function valueType(unit: string): ValueType {
   return unit === 's' || unit === '1' ? ValueType.DOUBLE : ValueType.INT;
-}
-
-function hrTime(ms: number): HrTime {
-  const seconds = Math.floor(ms / 1000);
-  return [seconds, Math.round((ms - seconds * 1000) * 1e6)];
 }

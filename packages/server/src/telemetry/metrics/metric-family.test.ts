@@ -8,9 +8,9 @@ describe('a metric family', () => {
     const family = new MetricFamily((attributes) => ({ attributes }));
     const first = family.open('a', () => ({ name: 'a' }));
     const second = family.open('b', () => ({ name: 'b' }));
-    expect(family.get('a')).toBe(first);
-    expect(family.get('b')).toBe(second);
-    expect(family.get('c')).toBeUndefined();
+    expect(family.cells.get('a')).toBe(first);
+    expect(family.cells.get('b')).toBe(second);
+    expect(family.cells.get('c')).toBeUndefined();
     expect(family.series(({ attributes }) => attributes.name).map(({ value }) => value)).toEqual(['a', 'b']);
   });
 
@@ -19,8 +19,8 @@ describe('a metric family', () => {
     const cells = ['a', 'b', 'c', 'd'].map((key) => family.open(key, () => ({ key })));
     expect(cells.map(({ attributes }) => attributes)).toEqual([{ key: 'a' }, { key: 'b' }, OVERFLOW, OVERFLOW]);
     expect(cells[2]).toBe(cells[3]);
-    expect(family.get('a')).toBe(cells[0]);
-    expect(family.get('c')).toBeUndefined();
+    expect(family.cells.get('a')).toBe(cells[0]);
+    expect(family.cells.get('c')).toBeUndefined();
     expect(family.series(() => 0)).toHaveLength(3);
   });
 

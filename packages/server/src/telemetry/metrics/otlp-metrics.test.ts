@@ -65,7 +65,7 @@ describe('metrics sent to a collector', () => {
       OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
     });
     requests.mcpServer({ method: 'ping', seconds: 0.3 });
-    requests.began('mcp');
+    requests.activeRequests('mcp').value++;
     await exported.flush();
     expect(received).toHaveLength(1);
     const [sent] = received;
@@ -182,7 +182,8 @@ describe('metrics sent to a collector', () => {
   it('are split into several requests', async () => {
     const { url, requests: received } = await receiving();
     const { requests, exported } = await exporting('http/json', { OTEL_EXPORTER_OTLP_ENDPOINT: url });
-    for (let tool = 0; tool < 1_500; tool++) requests.mcpServer({ method: 'tools/call', tool: `t${tool}`, seconds: 1 });
+    for (let tool = 0; tool < 1_500; tool++)
+      requests.mcpServer({ method: 'tools/call', subject: { kind: 'tool', name: `t${tool}` }, seconds: 1 });
     await exported.flush();
     expect(received.length).toBeGreaterThan(1);
     const tools = received.flatMap(({ body }) => body.toString().match(/"gen_ai.tool.name"/g) ?? []);
@@ -191,7 +192,7 @@ describe('metrics sent to a collector', () => {
 
   it('log once when exports fail and once when they succeed again', async () => {
     const receiver = await receiving();
-    receiver.behaviour = { kind: 'answers', status: 400, body: 'no' };
+    receiver.behavior = { kind: 'answers', status: 400, body: 'no' };
     const { exported, log } = await exporting('http/protobuf', {
       OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url.replace('//', '//user:passw0rd@'),
       OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer s3cret',
@@ -205,7 +206,7 @@ describe('metrics sent to a collector', () => {
         reason: 'HTTP status 400',
       },
     ]);
-    receiver.behaviour = { kind: 'takes' };
+    receiver.behavior = { kind: 'takes' };
     for (let time = 0; time < 2; time++) await exported.flush();
     expect(log.slice(1)).toEqual([{ level: 'info', target: 'service', msg: 'exporting metrics succeeds again' }]);
   });

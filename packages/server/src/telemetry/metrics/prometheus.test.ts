@@ -44,7 +44,9 @@ describe('the Prometheus text', () => {
   it('escapes quotes, backslashes and line breaks', async () => {
     const requests = new RequestMetrics();
     const tools = ['say "hi"', 'C:\\new', 'two\nlines', '\\n', '","x="', 'Köln 🔑', '# HELP x y'];
-    for (const tool of tools) requests.mcpServer({ method: 'tools/call', namespace: 'n', tool, seconds: 1 });
+    for (const name of tools) {
+      requests.mcpServer({ method: 'tools/call', namespace: 'n', subject: { kind: 'tool', name }, seconds: 1 });
+    }
     const samples = samplesOf(await scraped(requests));
     for (const gen_ai_tool_name of tools) {
       expect(sampleOf(samples, 'mcp_server_operation_duration_seconds_count', { gen_ai_tool_name })).toBe(1);
@@ -73,9 +75,10 @@ describe('the Prometheus text', () => {
     const requests = new RequestMetrics();
     const names = Array.from({ length: 1_000 }, (_, index) => `tool ${index}`);
     const count = () => {
-      for (const tool of names) {
-        requests.mcpServer({ method: 'tools/call', tool, seconds: 1 });
-        requests.mcpClient({ method: 'tools/call', tool, server: 'up:1', seconds: 1 });
+      for (const name of names) {
+        const call = { method: 'tools/call', subject: { kind: 'tool', name }, seconds: 1 } as const;
+        requests.mcpServer(call);
+        requests.mcpClient({ ...call, server: 'up:1' });
       }
     };
     count();

@@ -24,13 +24,23 @@ function totals(metrics: RequestMetrics, name: string): { count: number; sum: nu
 describe('the metrics of requests', () => {
   it('distinguish MCP requests of clients by method, namespace, tool, prompt and error', () => {
     const metrics = new RequestMetrics();
-    const call = { method: 'tools/call', namespace: 'crm', tool: 'find', seconds: SECONDS };
+    const call = {
+      method: 'tools/call',
+      namespace: 'crm',
+      subject: { kind: 'tool', name: 'find' },
+      seconds: SECONDS,
+    } as const;
     metrics.mcpServer(call);
     metrics.mcpServer({ ...call, seconds: 1 });
     metrics.mcpServer({ ...call, errorType: 'tool_error' });
-    metrics.mcpServer({ ...call, tool: 'add' });
+    metrics.mcpServer({ ...call, subject: { kind: 'tool', name: 'add' } });
     metrics.mcpServer({ ...call, namespace: 'default' });
-    metrics.mcpServer({ method: 'prompts/get', namespace: 'crm', prompt: 'find', seconds: SECONDS });
+    metrics.mcpServer({
+      method: 'prompts/get',
+      namespace: 'crm',
+      subject: { kind: 'prompt', name: 'find' },
+      seconds: SECONDS,
+    });
     metrics.mcpServer({ method: 'ping', seconds: SECONDS });
     const called = { 'mcp.method.name': 'tools/call', 'gen_ai.operation.name': 'execute_tool' };
     expect(labels(metrics, 'mcp.server.operation.duration')).toEqual([
@@ -120,9 +130,9 @@ describe('the metrics of requests', () => {
 
   it('count the HTTP requests in flight by listener', () => {
     const metrics = new RequestMetrics();
-    for (const listener of ['mcp', 'mcp', 'inference']) metrics.began(listener);
-    metrics.ended('mcp');
-    metrics.ended('inference');
+    for (const listener of ['mcp', 'mcp', 'inference']) metrics.activeRequests(listener).value++;
+    metrics.activeRequests('mcp').value--;
+    metrics.activeRequests('inference').value--;
     expect(metric(metrics, 'http.server.active_requests').series).toEqual([
       { attributes: { 'url.scheme': 'http', 'sluice.listener': 'mcp' }, value: 1 },
       { attributes: { 'url.scheme': 'http', 'sluice.listener': 'inference' }, value: 0 },
@@ -180,11 +190,15 @@ describe('the metrics of requests', () => {
     const long = 'x'.repeat(5_000_000);
     metrics.completion({ operation: 'chat', requestModel: long, server: 'llm:1', seconds: SECONDS });
     metrics.completion({ operation: 'chat', requestModel: `${long}y`, server: 'llm:1', seconds: SECONDS });
-    metrics.mcpServer({ method: 'tools/call', tool: 'half a \ud83d', seconds: SECONDS });
+    metrics.mcpServer({ method: 'tools/call', subject: { kind: 'tool', name: 'half a \ud83d' }, seconds: SECONDS });
     const [completion, ...others] = labels(metrics, 'gen_ai.client.operation.duration');
     expect(others).toEqual([]);
     expect(completion?.['gen_ai.request.model']).toBe('x'.repeat(256));
-    metrics.mcpServer({ method: 'tools/call', tool: `${'x'.repeat(255)}\u{1f600}`, seconds: SECONDS });
+    metrics.mcpServer({
+      method: 'tools/call',
+      subject: { kind: 'tool', name: `${'x'.repeat(255)}\u{1f600}` },
+      seconds: SECONDS,
+    });
     expect(labels(metrics, 'mcp.server.operation.duration')).toMatchObject([
       { 'gen_ai.tool.name': 'half a \ufffd' },
       { 'gen_ai.tool.name': 'x'.repeat(255) },

@@ -8,7 +8,7 @@ import {
   PARSE_ERROR,
 } from '@sluice/protocol/mcp/constants';
 import { RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED } from '@sluice/protocol/mcp/era';
-import { attributeText, boundedName } from '../redaction.ts';
+import { attributeText, boundedName, type Subject } from '../redaction.ts';
 import {
   COMPLETION_SECONDS,
   HistogramFamily,
@@ -41,8 +41,8 @@ const NUMBERS: ReadonlySet<string> = new Set([...CODES.map(String), ...STATUSES,
  * Returns the error type of a series. Names are defined here and few; numbers are codes and statuses that upstreams choose:
  * unknown ones share one series.
  */
-function countedErrorType(errorType: string | undefined): string | undefined {
-  if (errorType === undefined || NUMBERS.has(errorType) || Number.isNaN(Number(errorType))) return errorType;
+function countedErrorType(errorType: string): string {
+  if (NUMBERS.has(errorType) || Number.isNaN(Number(errorType))) return errorType;
   return OTHER;
 }
 
@@ -62,7 +62,7 @@ export const MCP_METHODS: ReadonlySet<string> = new Set([
 const HTTP_METHODS: ReadonlySet<string> = new Set(METHODS);
 
 /** A counter that can be decremented. */
-class UpDownCounter {
+export class UpDownCounter {
   readonly attributes: MetricAttributes;
   value = 0;
 
@@ -112,13 +112,9 @@ export class RequestMetrics {
     this.#secure = secure;
   }
 
-  /** An HTTP request arrived; {@link ended} must follow. */
-  began(listener: string): void {
-    this.#activeRequests(listener).value++;
-  }
-
-  ended(listener: string): void {
-    this.#activeRequests(listener).value--;
+  /** Returns the number of in-flight requests of a listener, which the caller changes. */
+  activeRequests(listener: string): UpDownCounter {
+    return this.#active.cells.get(listener) ?? this.#active.open(listener, () => this.#listenerAttributes(listener));
   }
 
   /** An HTTP request ended. */
@@ -195,30 +191,25 @@ export class RequestMetrics {
     return [active, ...histograms.map(({ metric }) => metric)];
   }
 
-  #activeRequests(listener: string): UpDownCounter {
-    return this.#active.get(listener) ?? this.#active.open(listener, () => this.#listenerAttributes(listener));
-  }
-
   #listenerAttributes(listener: string): MetricAttributes {
     return { 'url.scheme': this.#secure.has(listener) ? 'https' : 'http', 'sluice.listener': listener };
   }
 }
 
 /** Returns the key of an operation. A name chosen by others is last, so that keys are unique. */
-function keyOf({ method, tool, prompt, errorType }: McpOperation): string {
+function keyOf({ method, subject, errorType }: McpOperation): string {
   const known = MCP_METHODS.has(method) ? method : OTHER;
-  const failure = countedErrorType(errorType);
-  const name = tool ?? prompt;
-  return name === undefined ? `${known} ${failure}` : `${known} ${failure} ${boundedName(name)}`;
+  const failure = errorType === undefined ? undefined : countedErrorType(errorType);
+  return subject ? `${known} ${failure} ${subject.name}` : `${known} ${failure}`;
 }
 
-function attributesOf({ method, tool, prompt, errorType }: McpOperation): MetricAttributes {
-  const failure = countedErrorType(errorType);
+function attributesOf({ method, subject, errorType }: McpOperation): MetricAttributes {
+  const failure = errorType === undefined ? undefined : countedErrorType(errorType);
   return {
     'mcp.method.name': MCP_METHODS.has(method) ? method : OTHER,
     ...(method === 'tools/call' && { 'gen_ai.operation.name': 'execute_tool' }),
-    ...(tool !== undefined && { 'gen_ai.tool.name': attributeText(tool) }),
-    ...(prompt !== undefined && { 'gen_ai.prompt.name': attributeText(prompt) }),
+    ...(subject?.kind === 'tool' && { 'gen_ai.tool.name': attributeText(subject.name) }),
+    ...(subject?.kind === 'prompt' && { 'gen_ai.prompt.name': attributeText(subject.name) }),
     ...(failure !== undefined && { 'error.type': failure }),
   };
 }
@@ -237,9 +228,8 @@ export interface HttpRequest {
 export interface McpOperation {
   /** Unknown methods are counted as `_OTHER`. */
   readonly method: string;
-  /** Registered names only: unknown names are unlimited. */
-  readonly tool?: string | undefined;
-  readonly prompt?: string | undefined;
+  /** A registered tool or prompt with a bounded name: unknown names are unlimited. */
+  readonly subject?: Subject | undefined;
   /** Low-cardinality error type, see {@link countedErrorType}; undefined on success. */
   readonly errorType?: string | undefined;
   readonly seconds: number;

@@ -1,6 +1,12 @@
 import { metrics } from '@sluice/contract';
 import { describe, expect, it } from 'vitest';
-import { ServiceMetrics } from './service-metrics.ts';
+import { type FilterCounters, ServiceMetrics } from './service-metrics.ts';
+
+/** Counts a request as a chain does. */
+function count(counters: FilterCounters, result: 'continued' | 'rejected' | 'answered' | 'failed', ms: number): void {
+  counters[result]++;
+  counters.duration.add(ms);
+}
 
 describe('the metrics', () => {
   it('match the contract, also before anything was counted', () => {
@@ -35,10 +41,10 @@ describe('the metrics', () => {
   it('count each outcome of a filter, and its duration in all cases', () => {
     const service = new ServiceMetrics();
     const counters = service.filter('mcp');
-    counters.passed(1);
-    for (const ms of [2, 3]) counters.rejected(ms);
-    for (const ms of [4, 5, 6]) counters.answered(ms);
-    for (const ms of [7, 8, 9, 10]) counters.broke(ms);
+    count(counters, 'continued', 1);
+    for (const ms of [2, 3]) count(counters, 'rejected', ms);
+    for (const ms of [4, 5, 6]) count(counters, 'answered', ms);
+    for (const ms of [7, 8, 9, 10]) count(counters, 'failed', ms);
     expect(service.snapshot().filters.mcp).toEqual({
       requests_continue: 1,
       requests_reject: 2,
@@ -50,15 +56,15 @@ describe('the metrics', () => {
 
   it('sum exact durations and return three decimals', () => {
     const service = new ServiceMetrics();
-    for (let time = 0; time < 3; time++) service.filter('mcp').passed(0.000_4);
+    for (let time = 0; time < 3; time++) count(service.filter('mcp'), 'continued', 0.000_4);
     expect(service.snapshot().filters.mcp?.duration).toEqual({ count: 3, total_ms: 0.001, avg_ms: 0 });
-    service.filter('mcp').passed(2);
+    count(service.filter('mcp'), 'continued', 2);
     expect(service.snapshot().filters.mcp?.duration).toEqual({ count: 4, total_ms: 2.001, avg_ms: 0.5 });
   });
 
   it('return filters in the order of registration, unique by name', () => {
     const service = new ServiceMetrics();
-    for (const name of ['mcp', 'cors', 'mcp']) service.filter(name).passed(0);
+    for (const name of ['mcp', 'cors', 'mcp']) count(service.filter(name), 'continued', 0);
     const { filters } = service.snapshot();
     expect(Object.keys(filters)).toEqual(['mcp', 'cors']);
     expect([filters.mcp?.requests_continue, filters.cors?.requests_continue]).toEqual([2, 1]);
@@ -67,7 +73,7 @@ describe('the metrics', () => {
   it('are a snapshot', () => {
     const service = new ServiceMetrics();
     const before = service.snapshot();
-    service.filter('mcp').passed(1);
+    count(service.filter('mcp'), 'continued', 1);
     expect(before.filters).toEqual({});
   });
 });

@@ -71,48 +71,29 @@ export class ServiceMetrics {
 }
 
 /**
- * Counters of one filter (decisions 4.4, "Metrics"). Each request that reaches the filter is counted once, by one of these
- * methods, with the milliseconds that the filter took. Part of the hot path: allocates nothing.
+ * Counters of one filter (decisions 4.4, "Metrics"). Each request that reaches the filter increments one number and adds the
+ * milliseconds that the filter took. Part of the hot path: plain fields, since incrementing one by its name costs more than
+ * the rest of a step (measured).
  */
 export class FilterCounters {
-  #continued = 0;
-  #rejected = 0;
-  #other = 0;
-  #errors = 0;
-  readonly #duration = new Durations();
-
-  /** The filter passed the request on. */
-  passed(ms: number): void {
-    this.#continued++;
-    this.#duration.add(ms);
-  }
-
-  /** The filter rejected the request. */
-  rejected(ms: number): void {
-    this.#rejected++;
-    this.#duration.add(ms);
-  }
-
-  /** The filter responded otherwise. */
-  answered(ms: number): void {
-    this.#other++;
-    this.#duration.add(ms);
-  }
-
-  /** The filter threw. */
-  broke(ms: number): void {
-    this.#errors++;
-    this.#duration.add(ms);
-  }
+  /** Requests that were passed on. */
+  continued = 0;
+  /** Requests that were rejected. */
+  rejected = 0;
+  /** Requests with another response. */
+  answered = 0;
+  /** Requests for which the filter threw. */
+  failed = 0;
+  readonly duration = new Durations();
 
   /** Returns the counts. */
   snapshot(): FilterMetrics {
     return {
-      requests_continue: this.#continued,
-      requests_reject: this.#rejected,
-      requests_other: this.#other,
-      errors: this.#errors,
-      duration: this.#duration.snapshot(),
+      requests_continue: this.continued,
+      requests_reject: this.rejected,
+      requests_other: this.answered,
+      errors: this.failed,
+      duration: this.duration.snapshot(),
     };
   }
 }

@@ -206,7 +206,8 @@ export interface EventContent {
   readonly truncated: boolean;
 }
 
-const NO_CONTENT: EventContent = { texts: [], truncated: false };
+/** Content of an event without texts. */
+export const NO_CONTENT: EventContent = { texts: [], truncated: false };
 
 /** Returns the content of a capability service's reply. */
 export function contentOfTexts(texts: Iterable<string>): EventContent {

@@ -1,20 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { TOOL_CALL_EVENT_CAPACITY, type ToolCallErrorCategory, type ToolCallTransport } from '@sluice/contract';
-import { truncateCharacters } from '@sluice/protocol/text';
+import { TOOL_CALL_EVENT_CAPACITY, type ToolCallTransport } from '@sluice/contract';
+import { CallObserver, type ToolCallRecorder } from '../call-observer.ts';
 import type { Logger, TargetLogger } from '../log.ts';
 import { roundMs } from '../metrics/instruments.ts';
 import { boundedName } from '../redaction.ts';
-import type { EventContent, EventDetails, RequestSummary, ToolCallIdentity, ToolCallRecord } from './event.ts';
-
-/** Clocks; tests replace them. */
-export interface Clocks {
-  /** Returns the milliseconds since the Unix epoch. */
-  readonly epoch: () => number;
-  /** Returns the milliseconds of a monotonic clock. */
-  readonly steady: () => number;
-}
-
-const CLOCKS: Clocks = { epoch: Date.now, steady: () => performance.now() };
+import type { RequestObservation } from '../request-telemetry.ts';
+import type { EventDetails, ToolCallIdentity, ToolCallRecord } from './event.ts';
 
 /** Selects stored events. */
 export interface EventFilter {
@@ -24,49 +15,48 @@ export interface EventFilter {
   readonly limit: number;
 }
 
-/** Starts reports of tool calls. */
+/** Observes tool calls. */
 export type ToolCallSink = Pick<ToolCallEvents, 'of'>;
 
 /**
  * Events of tool calls: counted, logged, stored and passed to listeners, which never delay a call (specification, "Events";
- * decisions 6). Each call is reported by a {@link ToolCallReporter}.
+ * decisions 6). Each call is observed by a {@link CallObserver}.
  *
  * On the path of every call: an event is a small object, and text is created only when it is read or logged. Measured for
  * both events of a call: 0.6 µs without log.
  */
-export class ToolCallEvents {
+export class ToolCallEvents implements ToolCallRecorder {
   readonly counts = new ToolCallCounts();
-  readonly clocks: Clocks;
+  readonly #now: () => number;
   readonly #isCompletion: (id: string) => boolean;
   readonly #ring = new EventRing(TOOL_CALL_EVENT_CAPACITY);
-  readonly #logs: Readonly<Record<ToolCallTransport, TargetLogger>>;
+  readonly #logs: Readonly<Record<ToolCallTransport, EventLog>>;
   /** Iterated with every event. */
   #cursors: readonly EventCursor[] = [];
   #notifying = false;
 
-  /** `isCompletion` returns whether a completion of this id is recorded. */
-  constructor(logger: Logger, isCompletion: (id: string) => boolean = () => false, clocks: Clocks = CLOCKS) {
-    this.clocks = clocks;
+  /** `isCompletion` returns whether a completion of this id is recorded, `now` the milliseconds since the Unix epoch. */
+  constructor(logger: Logger, isCompletion: (id: string) => boolean = () => false, now: () => number = Date.now) {
+    this.#now = now;
     this.#isCompletion = isCompletion;
-    const bridge = logger.target('service::bridge');
-    this.#logs = { mcp: logger.target('service::forward'), grpc: bridge, code: bridge };
+    const bridge = eventLog(logger.target('service::bridge'));
+    this.#logs = { mcp: eventLog(logger.target('service::forward')), grpc: bridge, code: bridge };
   }
 
-  /** Starts the report of a call. `observation` receives the last event for the access log. */
-  of(identity: ToolCallIdentity, observation?: ToolCallObservation): ToolCallReporter {
-    return new ToolCallReporter(this, identity, observation);
+  /** Creates the observer of a tool call. `observation` is that of the client's request. */
+  of(identity: ToolCallIdentity, observation?: RequestObservation): CallObserver {
+    return new CallObserver(observation, { events: this, eventId: randomUUID(), identity });
   }
 
-  /** Records an event. Called by {@link ToolCallReporter}. */
+  /** Records an event. Called by {@link CallObserver}. */
   record(eventId: string, identity: ToolCallIdentity, details: EventDetails): ToolCallRecord {
     this.counts.add(identity.transport, details);
-    const log = this.#logs[identity.transport];
-    const logged = log.enabled('debug');
-    const completionId = logged || details.type !== 'STARTED' ? this.#completionOf(identity) : undefined;
-    const record: ToolCallRecord = { eventId, at: this.clocks.epoch(), identity, details, completionId };
+    const { log, enabled } = this.#logs[identity.transport];
+    const completionId = enabled || details.type !== 'STARTED' ? this.#completionOf(identity) : undefined;
+    const record: ToolCallRecord = { eventId, at: this.#now(), identity, details, completionId };
     if (this.#cursors.length > 0) this.#makeRoom();
     this.#ring.add(record);
-    if (logged) logEvent(log, record);
+    if (enabled) logEvent(log, record);
     return record;
   }
 
@@ -116,58 +106,15 @@ export class ToolCallEvents {
   }
 }
 
-/** Receives the last event of a call. */
-export interface ToolCallObservation {
-  toolCall: ToolCallRecord | undefined;
+/** Log of the events of one transport. */
+interface EventLog {
+  readonly log: TargetLogger;
+  /** Whether events are logged at all. */
+  readonly enabled: boolean;
 }
 
-const MAX_MESSAGE_CHARACTERS = 1000;
-
-/**
- * Reports one tool call: a STARTED event and one at its end; a call that fails before its start has only the FAILED event
- * (specification, "States and transitions"; decisions 6). Of several ends the first counts.
- */
-export class ToolCallReporter {
-  readonly eventId: string = randomUUID();
-  readonly #events: ToolCallEvents;
-  readonly #identity: ToolCallIdentity;
-  readonly #observation: ToolCallObservation | undefined;
-  #startedAt: number | undefined = undefined;
-  #ended = false;
-
-  constructor(events: ToolCallEvents, identity: ToolCallIdentity, observation?: ToolCallObservation) {
-    this.#events = events;
-    this.#identity = identity;
-    this.#observation = observation;
-  }
-
-  /** The request is about to be sent. Ignored after the first time. */
-  begin(summary: RequestSummary): void {
-    if (this.#ended || this.#startedAt !== undefined) return;
-    this.#startedAt = this.#events.clocks.steady();
-    this.#events.record(this.eventId, this.#identity, { type: 'STARTED', summary });
-  }
-
-  /** A result was received; ignored for a call that has not started. `isError`: the tool reported a failure. */
-  completed(isError: boolean, content: EventContent): void {
-    if (this.#startedAt === undefined) return;
-    const durationMs = this.#events.clocks.steady() - this.#startedAt;
-    this.#end({ type: 'COMPLETED', durationMs, isError, content });
-  }
-
-  /** There will be no usable result. The message is truncated to 1000 characters (decisions 6, 8). */
-  failed(category: ToolCallErrorCategory, message: string): void {
-    const durationMs = this.#startedAt === undefined ? 0 : this.#events.clocks.steady() - this.#startedAt;
-    const text = truncateCharacters(message, MAX_MESSAGE_CHARACTERS);
-    this.#end({ type: 'FAILED', durationMs, category, message: text });
-  }
-
-  #end(details: EventDetails): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    const record = this.#events.record(this.eventId, this.#identity, details);
-    if (this.#observation) this.#observation.toolCall = record;
-  }
+function eventLog(log: TargetLogger): EventLog {
+  return { log, enabled: log.enabled('debug') };
 }
 
 const MESSAGES: Readonly<Record<EventDetails['type'], string>> = {

@@ -1,5 +1,6 @@
+import type { CallObserver } from '../call-observer.ts';
 import type { RequestSummary, ToolCallIdentity } from './event.ts';
-import type { ToolCallReporter, ToolCallSink } from './events.ts';
+import type { ToolCallSink } from './events.ts';
 
 /** A call of a tool that a capability service carries out, but for what is given. */
 export function identity(given: Partial<ToolCallIdentity> = {}): ToolCallIdentity {
@@ -19,8 +20,8 @@ export function identity(given: Partial<ToolCallIdentity> = {}): ToolCallIdentit
 }
 
 /** The report of such a call that has begun. */
-export function begun(events: ToolCallSink, of: ToolCallIdentity, summary: RequestSummary): ToolCallReporter {
-  const report = events.of(of);
-  report.begin(summary);
-  return report;
+export function begun(events: ToolCallSink, of: ToolCallIdentity, summary: RequestSummary): CallObserver {
+  const observer = events.of(of);
+  observer.begin(summary);
+  return observer;
 }

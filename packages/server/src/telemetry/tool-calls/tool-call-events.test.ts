@@ -1,8 +1,10 @@
 import { type ToolCallErrorCategory, toolCallErrorCategory, toolCallEvent } from '@sluice/contract';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createLogger, type LogThreshold } from '../log.ts';
+import { RequestMetrics } from '../metrics/request-metrics.ts';
+import { requestObserver } from '../request-telemetry.ts';
 import { codeSummary, codeToolName, contentOfTexts, eventOf, toolSummary } from './event.ts';
-import { ToolCallEvents, type ToolCallObservation } from './events.ts';
+import { ToolCallEvents } from './events.ts';
 import { begun, identity } from './identities.fixture.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -26,11 +28,13 @@ function start(level: LogThreshold = 'info') {
     'service::forward': level,
   } as const;
   let passed = 0;
-  const clocks = { epoch: () => START + passed, steady: () => 1000 + passed };
+  vi.spyOn(performance, 'now').mockImplementation(() => 1000 + passed);
+  onTestFinished(() => void vi.restoreAllMocks());
+  const logger = createLogger(filter, (line) => lines.push(line));
   const events = new ToolCallEvents(
-    createLogger(filter, (line) => lines.push(line)),
+    logger,
     (id) => id === COMPLETION,
-    clocks,
+    () => START + passed,
   );
   const recorded = (limit = 1000) =>
     events
@@ -39,6 +43,7 @@ function start(level: LogThreshold = 'info') {
       .reverse();
   return {
     events,
+    logger,
     recorded,
     lines: () => lines.map((line): Record<string, unknown> => JSON.parse(line)),
     pass: (ms: number) => {
@@ -250,8 +255,10 @@ describe('the log', () => {
   });
 
   test('is empty at level info: the last event is in the access log', () => {
-    const { events, lines } = start('info');
-    const observation: ToolCallObservation = { toolCall: undefined };
+    const { events, lines, logger } = start('info');
+    const parts = { metrics: new RequestMetrics(), logger, tracing: undefined };
+    const request = { method: 'POST', target: '/', headers: {}, client: undefined, inBatch: false };
+    const observation = requestObserver('mcp', 'service::mcp::access', parts)(request);
     const report = events.of(identity(), observation);
     report.begin(codeSummary(0));
     expect(observation.toolCall).toBeUndefined();

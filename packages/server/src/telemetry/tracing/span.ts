@@ -1,5 +1,5 @@
 import type { Attributes, HrTime, Link, SpanContext, SpanStatus, TraceState } from '@opentelemetry/api';
-import type { InstrumentationScope } from '@opentelemetry/core';
+import { type InstrumentationScope, millisToHrTime } from '@opentelemetry/core';
 import type { Resource } from '@opentelemetry/resources';
 import type { ReadableSpan, TimedEvent } from '@opentelemetry/sdk-trace';
 import type { TraceContext } from './trace-context.ts';
@@ -12,7 +12,7 @@ export interface SpanOrigin {
   readonly resource: Resource;
   readonly instrumentationScope: InstrumentationScope;
   newSpanId(): string;
-  /** Called when a recorded span has ended. */
+  /** Called when a sampled span has ended. */
   ended(span: Span): void;
 }
 
@@ -27,7 +27,6 @@ export interface SpanStart {
 const KIND = { internal: 0, server: 1, client: 2 } as const;
 const UNSET: SpanStatus = { code: 0 };
 const NONE: never[] = [];
-const NO_ATTRIBUTES: Attributes = {};
 
 /**
  * A span, passed to OpenTelemetry's processor and exporters. It is not created by the library's tracer, whose spans take
@@ -42,10 +41,7 @@ export class Span implements ReadableSpan {
   readonly context: TraceContext;
   readonly kind: 0 | 1 | 2;
   name: string;
-  /** Attributes shared with other spans; not modified. */
-  common: Attributes = NO_ATTRIBUTES;
-  /** Further attributes, with other names. */
-  readonly own: Attributes = {};
+  readonly attributes: Attributes = {};
   status: SpanStatus = UNSET;
   ended = false;
   readonly links: Link[] = NONE;
@@ -72,10 +68,6 @@ export class Span implements ReadableSpan {
     return this.#origin.instrumentationScope;
   }
 
-  get attributes(): Attributes {
-    return { ...this.common, ...this.own };
-  }
-
   get startTime(): HrTime {
     return timeAt(this.#startedAt);
   }
@@ -85,7 +77,7 @@ export class Span implements ReadableSpan {
   }
 
   get duration(): HrTime {
-    return hrTime(this.#endedAt - this.#startedAt);
+    return millisToHrTime(this.#endedAt - this.#startedAt);
   }
 
   spanContext(): SpanContext {
@@ -112,7 +104,7 @@ export class Span implements ReadableSpan {
   /** Sets the status to error. `errorType` has low cardinality; `message` must not contain secrets. */
   failed(errorType: string, message?: string): void {
     if (this.ended) return;
-    this.own['error.type'] = errorType;
+    this.attributes['error.type'] = errorType;
     this.status = message === undefined ? { code: 2 } : { code: 2, message };
   }
 
@@ -127,41 +119,16 @@ export class Span implements ReadableSpan {
 
 function spanContext({ traceId, spanId, sampled, state }: TraceContext): SpanContext {
   const context = { traceId, spanId, traceFlags: sampled ? 1 : 0 };
-  return state === undefined ? context : { ...context, traceState: new OpaqueTraceState(state) };
+  return state === undefined ? context : { ...context, traceState: opaqueTraceState(state) };
 }
 
-/** Trace state of other systems, which is forwarded unread. */
-class OpaqueTraceState implements TraceState {
-  readonly #text: string;
-
-  constructor(text: string) {
-    this.#text = text;
-  }
-
-  serialize(): string {
-    return this.#text;
-  }
-
-  get(): undefined {
-    return undefined;
-  }
-
-  set(): TraceState {
-    return this;
-  }
-
-  unset(): TraceState {
-    return this;
-  }
+/** Wraps the trace state of other systems, which is exported unread. */
+function opaqueTraceState(text: string): TraceState {
+  const state = { serialize: () => text, get: () => undefined, set: () => state, unset: () => state };
+  return state;
 }
 
 /** Converts `performance.now()` to time since the epoch. */
 function timeAt(reading: number): HrTime {
-  return hrTime(performance.timeOrigin + reading);
-}
-
-/** Converts milliseconds to seconds and nanoseconds. */
-function hrTime(ms: number): HrTime {
-  const seconds = Math.floor(ms / 1000);
-  return [seconds, Math.floor((ms - seconds * 1000) * 1e6)];
+  return millisToHrTime(performance.timeOrigin + reading);
 }

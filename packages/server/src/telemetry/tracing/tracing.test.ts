@@ -38,7 +38,7 @@ async function open(env: Readonly<Record<string, string>>): Promise<Open> {
     log,
     record(name) {
       const span = tracing.begin({ name, role: 'internal' }, undefined);
-      span.own.list = ['a', 'b'];
+      span.attributes.list = ['a', 'b'];
       span.end();
     },
     async logged(msg) {
@@ -99,12 +99,12 @@ describe.each(['http/protobuf', 'http/json', 'grpc'] as const)('traces over %s',
   it('are lost while exports fail, which is logged once, and arrive again afterwards', async () => {
     const receiver = await receiving(protocol);
     const { record, log, logged } = await open({ ...receiver.env, OTEL_EXPORTER_OTLP_TIMEOUT: '300' });
-    for (const behaviour of [
+    for (const behavior of [
       { kind: 'answers', status: 400, body: 'no' },
       { kind: 'answers', status: 500, body: 'no' },
       { kind: 'silent' },
     ] as const) {
-      receiver.behaviour = behaviour;
+      receiver.behavior = behavior;
       const { length } = receiver.requests;
       await recordUntil(
         () => record('lost'),
@@ -112,7 +112,7 @@ describe.each(['http/protobuf', 'http/json', 'grpc'] as const)('traces over %s',
       );
     }
     await logged(LOST);
-    receiver.behaviour = { kind: 'takes' };
+    receiver.behavior = { kind: 'takes' };
     await recordUntil(
       () => record('taken'),
       () => receiver.spans.some(named('taken')) && log.includes(AGAIN),
@@ -158,7 +158,7 @@ describe('at shutdown', () => {
 
   it('waits at most for the grace period', async () => {
     const receiver = await receiving();
-    receiver.behaviour = { kind: 'silent' };
+    receiver.behavior = { kind: 'silent' };
     const { record, tracing } = await open({ ...receiver.env, ...LATE });
     record('last');
     const before = performance.now();

@@ -1,10 +1,32 @@
-import type { SpanExporter } from '@opentelemetry/sdk-trace';
+/**
+ * Export of traces (OTLP). Imports OpenTelemetry's packages: to be imported only if traces are exported, so that they cost
+ * nothing otherwise.
+ */
+
+import { ROOT_CONTEXT, SamplingDecision } from '@opentelemetry/api';
+import type { InstrumentationScope } from '@opentelemetry/core';
+import type { Resource } from '@opentelemetry/resources';
+import {
+  BatchSpanProcessor,
+  RandomIdGenerator,
+  type SpanExporter,
+  type SpanProcessor,
+  TraceIdRatioBasedSampler,
+} from '@opentelemetry/sdk-trace';
 import type { TargetLogger } from '../log.ts';
-import type { TraceSettings } from '../otlp.ts';
-import type { Span, SpanStart } from './span.ts';
+import {
+  logOutages,
+  type OtlpProtocol,
+  type SamplerSettings,
+  SCOPE,
+  settleWithin,
+  type TraceSettings,
+  telemetryResource,
+} from '../otlp.ts';
+import { Span, type SpanOrigin, type SpanStart } from './span.ts';
 import type { TraceContext } from './trace-context.ts';
 
-/** Records and exports traces (OTLP). */
+/** Records and exports traces. */
 export interface Tracing {
   /** Starts a span that continues the trace of `parent`, or a new trace. */
   begin(start: SpanStart, parent: TraceContext | undefined): Span;
@@ -12,11 +34,13 @@ export interface Tracing {
   close(graceMs: number): Promise<void>;
 }
 
-/** Starts exporting traces. OpenTelemetry's packages are loaded only here: without export they cost nothing. */
+/** Starts exporting traces. */
 export async function openTracing(settings: TraceSettings, log: TargetLogger): Promise<Tracing> {
-  const [{ BatchSpanProcessor }, { reportingExporter, Tracer }, { settleWithin, telemetryResource }] =
-    await Promise.all([import('@opentelemetry/sdk-trace'), import('./tracer.ts'), import('../otlp.ts')]);
-  const exporter = reportingExporter(await createExporter(settings), log);
+  const exporter = await createExporter(settings.protocol);
+  logOutages(exporter, log, {
+    failing: 'exporting traces failed; spans are lost until it succeeds',
+    recovered: 'exporting traces succeeds again',
+  });
   const processor = new BatchSpanProcessor({ ...settings.batch, exporter });
   const tracer = new Tracer(telemetryResource(), settings.sampler, processor);
   return {
@@ -25,35 +49,56 @@ export async function openTracing(settings: TraceSettings, log: TargetLogger): P
   };
 }
 
-const GRPC_METHOD = '/opentelemetry.proto.collector.trace.v1.TraceService/Export';
+/** The exporter reads endpoint, headers, certificates, compression and timeout from the environment. */
+async function createExporter(protocol: OtlpProtocol): Promise<SpanExporter> {
+  switch (protocol) {
+    case 'grpc': {
+      const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-grpc');
+      return new OTLPTraceExporter();
+    }
+    case 'http/json': {
+      const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http');
+      return new OTLPTraceExporter();
+    }
+    case 'http/protobuf': {
+      const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-proto');
+      return new OTLPTraceExporter();
+    }
+  }
+}
 
-/** The library reads endpoint, headers, certificates, compression and timeout from the environment. */
-async function createExporter({ protocol }: TraceSettings): Promise<SpanExporter> {
-  if (protocol === 'http/json') {
-    const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http');
-    return new OTLPTraceExporter();
+/** Starts spans, in new or existing traces. */
+export class Tracer implements SpanOrigin {
+  readonly resource: Resource;
+  readonly instrumentationScope: InstrumentationScope = SCOPE;
+  readonly #processor: Pick<SpanProcessor, 'onEnd'>;
+  readonly #parentBased: boolean;
+  readonly #sampler: TraceIdRatioBasedSampler;
+  readonly #ids = new RandomIdGenerator();
+
+  constructor(resource: Resource, { parentBased, ratio }: SamplerSettings, processor: Pick<SpanProcessor, 'onEnd'>) {
+    this.resource = resource;
+    this.#processor = processor;
+    this.#parentBased = parentBased;
+    this.#sampler = new TraceIdRatioBasedSampler(ratio);
   }
-  const [{ OTLPExporterBase }, { TraceExporterMetricsHelper }, { SpanEncoder }] = await Promise.all([
-    import('@opentelemetry/otlp-exporter-base'),
-    import('@opentelemetry/otlp-transformer'),
-    import('./otlp-span-encoder.ts'),
-  ]);
-  const encoder = new SpanEncoder();
-  if (protocol === 'grpc') {
-    const grpc = await import('@opentelemetry/otlp-grpc-exporter-base');
-    const options = grpc.convertLegacyOtlpGrpcOptions({}, 'TRACES');
-    const kind = 'otlp_grpc_span_exporter';
-    const helper = TraceExporterMetricsHelper;
-    return new OTLPExporterBase(
-      grpc.createOtlpGrpcExportDelegate(options, encoder, kind, helper, undefined, 'TraceExportService', GRPC_METHOD),
-    );
+
+  /** Starts a span in the trace of `parent`, or in a new trace, and decides whether it is sampled. */
+  begin(start: SpanStart, parent: TraceContext | undefined): Span {
+    const traceId = parent?.traceId ?? this.#ids.generateTraceId();
+    const { RECORD_AND_SAMPLED } = SamplingDecision;
+    const sampled =
+      this.#parentBased && parent
+        ? parent.sampled
+        : this.#sampler.shouldSample(ROOT_CONTEXT, traceId).decision === RECORD_AND_SAMPLED;
+    return new Span(this, start, { traceId, spanId: this.newSpanId(), sampled, state: parent?.state }, parent);
   }
-  const http = await import('@opentelemetry/otlp-exporter-base/node-http');
-  const options = http.convertLegacyHttpOptions({}, 'TRACES', 'v1/traces', {
-    'Content-Type': 'application/x-protobuf',
-  });
-  const kind = 'otlp_http_span_exporter';
-  return new OTLPExporterBase(
-    http.createOtlpHttpExportDelegate(options, encoder, kind, TraceExporterMetricsHelper, undefined),
-  );
+
+  newSpanId(): string {
+    return this.#ids.generateSpanId();
+  }
+
+  ended(span: Span): void {
+    this.#processor.onEnd(span);
+  }
 }

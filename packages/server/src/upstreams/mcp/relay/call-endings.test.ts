@@ -38,7 +38,7 @@ async function sendServerRequest(call: LiveCall): Promise<string> {
   return isolated.connection.events()[0]?.data ?? '';
 }
 
-const held = () => isolated.heldResources(upstreamSession);
+const pending = () => isolated.heldResources(upstreamSession);
 
 it.each<[string, (call: LiveCall) => unknown]>([
   ['answered with JSON', (call) => call.json('x')],
@@ -69,7 +69,7 @@ it.each<[string, (call: LiveCall) => unknown]>([
     'answered with a pending server request',
     async (call) => {
       await sendServerRequest(call);
-      expect(held()).toEqual({ calls: true, inFlight: 1, activeSessions: 1 });
+      expect(pending()).toEqual({ calls: true, inFlight: 1, activeSessions: 1 });
       call.end('x');
     },
   ],
@@ -84,7 +84,7 @@ it.each<[string, (call: LiveCall) => unknown]>([
     'answered after its server request',
     async (call) => {
       await isolated.reply(await sendServerRequest(call));
-      expect(held().activeSessions).toBe(0);
+      expect(pending().activeSessions).toBe(0);
       call.end('x');
     },
   ],
@@ -99,16 +99,16 @@ it.each<[string, (call: LiveCall) => unknown]>([
   ],
 ])('a call holds no resources once it was %s', async (_how, end) => {
   const call = await startCall();
-  expect(held()).toMatchObject({ calls: true, inFlight: 1 });
+  expect(pending()).toMatchObject({ calls: true, inFlight: 1 });
   await end(call);
-  await expect.poll(held).toEqual(NO_HELD_RESOURCES);
+  await expect.poll(pending).toEqual(NO_HELD_RESOURCES);
   expect(isolated.connection.writableEnded).toBe(true);
 });
 
 it('a call holds no resources once its modern client has disconnected', async () => {
   await startCall(true);
   isolated.connection.leave();
-  await expect.poll(held).toEqual(NO_HELD_RESOURCES);
+  await expect.poll(pending).toEqual(NO_HELD_RESOURCES);
 });
 
 it('a server request is abandoned when its client can no longer reconnect', async () => {
@@ -116,16 +116,16 @@ it('a server request is abandoned when its client can no longer reconnect', asyn
   await sendServerRequest(call);
   isolated.connection.leave();
   isolated.events.sweep(performance.now() + 60_000);
-  expect(held().activeSessions).toBe(1);
+  expect(pending().activeSessions).toBe(1);
   isolated.events.sweep(performance.now() + 6 * 60_000);
-  expect(held().activeSessions).toBe(0);
+  expect(pending().activeSessions).toBe(0);
   await expect
-    .poll(() => live.answers().map((answer) => JSON.parse(answer)))
+    .poll(() => live.answers().map((response) => JSON.parse(response)))
     .toEqual([{ jsonrpc: '2.0', id: 1, error: { code: -32603, message: expect.any(String) } }]);
   // Another one is not sent to anybody.
   call.ask('2', 'roots/list');
   await expect.poll(() => live.answers().length).toBe(2);
   expect(JSON.parse(live.answers()[1] ?? '')).toMatchObject({ id: 2, error: { code: -32601 } });
   limits.silenceMs = 0;
-  await expect.poll(held).toEqual(NO_HELD_RESOURCES);
+  await expect.poll(pending).toEqual(NO_HELD_RESOURCES);
 });

@@ -1,12 +1,13 @@
-import type { Edit } from '@sluice/protocol/json/edit';
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
+import type { Edit } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
+import type { RequestSummary } from '../../../telemetry/tool-calls/event.ts';
 import type { TraceContext } from '../../../telemetry/tracing/trace-context.ts';
 import type { DownstreamSession } from '../../downstream.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
-import type { CallObserver } from './call-observer.ts';
 import type { InFlightCall, InFlightCalls } from './in-flight-calls.ts';
 import type { ResourceLinkCache } from './resource-link-cache.ts';
 import type { ServerRequestSource, ServerRequests } from './server-requests.ts';
@@ -47,6 +48,9 @@ export interface ResponseRewriter {
   rewrite(text: string, value: JsonObject): RewrittenResponse | undefined;
 }
 
+/** Observes a call whose request is about to be sent. */
+export type PlanObserver = Pick<CallObserver, 'begin' | 'responded' | 'failed' | 'canceled'>;
+
 /**
  * Everything about a call that is known before it is sent. Copies what it needs of the caller, since it must not retain
  * the client's HTTP request for as long as the call takes.
@@ -65,8 +69,9 @@ export interface CallPlan extends CallRequest {
   readonly serverRequests: ((source: ServerRequestSource) => ServerRequests) | undefined;
   /** Position of the client's progress token in the message; undefined if it wants no progress. */
   readonly progressToken: Edit | undefined;
-  /** Undefined where nothing is reported. */
-  readonly observer: CallObserver | undefined;
+  readonly observer: PlanObserver;
+  /** Summary of the request of a tool call, for its events. */
+  readonly summary: RequestSummary | undefined;
   /** Prefix of the message of a failure: `forwarded tool call failed`. */
   readonly failure: string;
   /** Era of the client: its disconnect cancels a modern call but not a legacy one (mcp 1). */

@@ -2,10 +2,10 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { startDualEra } from '../../../../../../test/fixtures/dual-era.ts';
 import { post } from '../../../../../../test/fixtures/raw-client.ts';
 import { connect } from '../../../../../../test/fixtures/sdk-client.ts';
-import { answerTo, liveTests, notification } from '../../../../testing/live.ts';
+import { liveTests, notification, responseTo } from '../../../../testing/live-tests.ts';
 import { eras } from '../../../../testing/relay.ts';
 import { startTestService } from '../../../../testing/service.ts';
-import { callText, clientOf, Reading, sessionClient } from '../../../../testing/session-client.ts';
+import { callText, clientOf, ResponseReader, sessionClient } from '../../../../testing/session-client.ts';
 import { callHeaders, callText as modernCallText } from '../../../../testing/streamer.ts';
 
 const { live, onEnd, register } = liveTests();
@@ -89,7 +89,7 @@ describe('a call canceled by its legacy client', () => {
         params: expect.objectContaining({ requestId: JSON.parse(request).id }),
       },
     ]);
-    await client.post(answerTo(request));
+    await client.post(responseTo(request));
     expect(upstream.answers()).toEqual([]);
   });
 
@@ -115,8 +115,8 @@ describe('a call canceled by its legacy client', () => {
     const reading = client.call('"c"');
     const call = await upstream.calls.next();
     const other = await sessionClient(url);
-    const nobody = clientOf(url, { 'mcp-protocol-version': '2025-11-25' });
-    for (const each of [other, nobody]) expect((await each.post(cancel('"c"'))).status).toBe(202);
+    const sessionless = clientOf(url, { 'mcp-protocol-version': '2025-11-25' });
+    for (const each of [other, sessionless]) expect((await each.post(cancel('"c"'))).status).toBe(202);
     for (const id of ['"settled"', '"d"', '99', call.id, 'null', '{}']) {
       expect((await client.post(cancel(id))).status).toBe(202);
     }
@@ -155,7 +155,7 @@ describe('a call canceled by its legacy client', () => {
   it('can be one of a batch whose other requests are answered', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url, { version: '2025-03-26' });
-    const reading = new Reading(
+    const reading = new ResponseReader(
       url,
       'POST',
       { 'content-type': 'application/json', accept: 'application/json', ...client.headers },
@@ -174,7 +174,7 @@ describe('a call without a waiting client', () => {
   it('is canceled at a legacy upstream when its modern client disconnects, streaming or not', async () => {
     const { upstream, url } = await live();
     for (const begun of [false, true]) {
-      const reading = new Reading(
+      const reading = new ResponseReader(
         url,
         'POST',
         { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...callHeaders('modern') },
@@ -255,10 +255,10 @@ describe.each(eras)('the official client (%s)', (era) => {
 
 it('a request without a session cannot be canceled', async () => {
   const { upstream, url } = await live();
-  const nobody = clientOf(url, { 'mcp-protocol-version': '2025-11-25' });
-  const reading = nobody.call('1');
+  const sessionless = clientOf(url, { 'mcp-protocol-version': '2025-11-25' });
+  const reading = sessionless.call('1');
   const call = await upstream.calls.next();
-  expect((await post(url, cancel('1'), nobody.headers)).status).toBe(202);
+  expect((await post(url, cancel('1'), sessionless.headers)).status).toBe(202);
   call.json('answered');
   await reading.over;
   expect(reading.text).toContain('answered');

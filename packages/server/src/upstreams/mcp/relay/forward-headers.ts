@@ -1,4 +1,4 @@
-import { commaList, InvalidSettingError, quote, type Setting } from '../../../http/settings.ts';
+import { commaList, InvalidSettingError, quote, textSchema } from '../../../http/settings.ts';
 
 /** Names of request headers that are copied upstream (lower case, unique), and a warning for each name that is not allowed. */
 interface ForwardHeaders {
@@ -36,9 +36,9 @@ function isNeverCopied(name: string): boolean {
 const HEADER_NAME = /^[!#$%&'+.^_`|~0-9a-z-]+$/;
 
 /** Comma-separated list of SERVICE_FORWARD_HEADERS (decisions 4.7). */
-export const forwardHeaders: Setting<ForwardHeaders> = {
-  accepts: 'a comma-separated list of header names, without wildcards',
-  parse: (text) => {
+export const forwardHeaders = textSchema(
+  'a comma-separated list of header names, without wildcards',
+  (text): ForwardHeaders => {
     const listed = new Set(commaList(text).map((name) => name.toLowerCase()));
     const invalid = [...listed].find((name) => !HEADER_NAME.test(name));
     if (invalid !== undefined) throw new InvalidSettingError(`contains the invalid header name ${quote(invalid)}`);
@@ -49,7 +49,7 @@ export const forwardHeaders: Setting<ForwardHeaders> = {
         .map((name) => `header ${quote(name)} is never forwarded to upstreams and is ignored`),
     };
   },
-};
+);
 
 /**
  * Returns the header names in the label `service.forward_headers` of an entry, in lower case. A label is free text: invalid

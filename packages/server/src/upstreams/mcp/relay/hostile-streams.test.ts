@@ -23,7 +23,7 @@ it('messages in an array are processed one by one, nested arrays are skipped, ho
   const began = performance.now();
   expect(errorOf((await callWith([deep])).answer)).toMatchObject({
     code: -32603,
-    message: expect.stringContaining('no JSON-RPC message'),
+    message: expect.stringContaining('not a JSON-RPC message'),
   });
   expect(performance.now() - began).toBeLessThan(5_000);
 });

@@ -5,7 +5,7 @@ import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import type { CallOutcome, DeferredOutcome } from '../../downstream.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 
-/** A call with deadlines. Times are milliseconds of {@link InFlightCalls.now}. */
+/** A call with deadlines. Times are milliseconds of `performance.now()`. */
 export interface TrackedCall {
   readonly startedAt: number;
   /** Time of the last sign of life of the other side. */
@@ -56,10 +56,6 @@ export class InFlightCalls<Call extends TrackedCall> {
     return this.#calls.length;
   }
 
-  now(): number {
-    return performance.now();
-  }
-
   add(call: Call): void {
     if (call.slot !== -1) return;
     call.slot = this.#calls.length;
@@ -84,7 +80,7 @@ export class InFlightCalls<Call extends TrackedCall> {
   }
 
   #sweep(): void {
-    const now = this.now();
+    const now = performance.now();
     for (const call of [...this.#calls]) {
       // The callback of an earlier call may have ended this one.
       if (call.slot === -1) continue;
@@ -102,7 +98,7 @@ export class InFlightCalls<Call extends TrackedCall> {
 
 /** Reasons of cancellations, in tool-call events and to upstreams. */
 export const CLIENT_LEFT = 'the client has left';
-export const CLIENT_CANCELED = 'the client cancelled the call';
+export const CLIENT_CANCELED = 'the client canceled the call';
 
 /** A call that messages of the client or the upstream may refer to. */
 export interface InFlightCall extends TrackedCall {
@@ -166,7 +162,7 @@ export class CancelableRequest implements InFlightCall {
   constructor(request: CancelableInput, calls: InFlightCalls<InFlightCall>) {
     this.#request = request;
     this.#calls = calls;
-    this.startedAt = calls.now();
+    this.startedAt = performance.now();
     this.activeAt = this.startedAt;
   }
 
@@ -205,7 +201,7 @@ export class CancelableRequest implements InFlightCall {
 
   /** What it waits for has deadlines of its own. */
   onDeadline(): void {
-    this.activeAt = this.#calls.now();
+    this.activeAt = performance.now();
     this.#calls.add(this);
   }
 

@@ -23,8 +23,8 @@ describe('Mcp-Param headers of a modern client', () => {
       'Mcp-Param-N': `${BIG}.0`,
       'mcp-param-other': '=?base64?w7w=?=',
     };
-    const answer = await caller.call('tools/call', `{"name":"p-m","arguments":{"region":"us","n":${BIG}}}`, headers);
-    expect(reply(answer)).toContain('done');
+    const response = await caller.call('tools/call', `{"name":"p-m","arguments":{"region":"us","n":${BIG}}}`, headers);
+    expect(reply(response)).toContain('done');
     const seen = lastCall(upstream).headers;
     expect(seen).toMatchObject({ 'mcp-param-region': 'us', 'mcp-param-n': BIG, 'mcp-param-other': '=?base64?w7w=?=' });
   });
@@ -37,9 +37,9 @@ describe('Mcp-Param headers of a modern client', () => {
   ])('are refused when one %s, and the upstream is not asked', async (_what, args, headers, named) => {
     const upstream = await upstreamWith(TOOLS);
     const caller = modernClient(await register(upstream.url));
-    const answer = await caller.call('tools/call', `{"name":"m","arguments":${args}}`, headers);
-    expect([answer.status, errorOf(answer).code]).toEqual([400, -32020]);
-    expect(errorOf(answer).message).toContain(`tool "m": header ${named}`);
+    const response = await caller.call('tools/call', `{"name":"m","arguments":${args}}`, headers);
+    expect([response.status, errorOf(response).code]).toEqual([400, -32020]);
+    expect(errorOf(response).message).toContain(`tool "m": header ${named}`);
     expect(upstream.count('tools/call')).toBe(0);
   });
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { liveTests } from '../../../../testing/live.ts';
+import { liveTests } from '../../../../testing/live-tests.ts';
 import { startTestService, type TestService } from '../../../../testing/service.ts';
 import { type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
 
@@ -29,7 +29,7 @@ async function passes(until: () => boolean): Promise<void> {
 }
 
 /** The text of a call's answer, however often the client has to come back for it. */
-async function answerTo(client: SessionClient, id: string): Promise<string> {
+async function responseTo(client: SessionClient, id: string): Promise<string> {
   let reading = client.call(id);
   for (;;) {
     await reading.over;
@@ -41,7 +41,7 @@ async function answerTo(client: SessionClient, id: string): Promise<string> {
 
 it('the retry time of an upstream does not count as silence', async () => {
   const { upstream, url } = await live({}, service);
-  const answer = answerTo(await sessionClient(url), '"c"');
+  const response = responseTo(await sessionClient(url), '"c"');
   const call = await upstream.calls.next();
   call.begin();
   call.response.end(`id: e-1\nretry: ${3 * SILENCE_MS}\n\n`);
@@ -51,14 +51,14 @@ it('the retry time of an upstream does not count as silence', async () => {
   again.begin();
   again.send(call.answerText('late'));
   again.response.end();
-  expect(await answer).toContain('late');
+  expect(await response).toContain('late');
 });
 
 it('an upstream that closes the stream repeatedly without a message is silent', async () => {
   const { upstream, url } = await live({}, service);
-  let answered = false;
-  const answer = answerTo(await sessionClient(url), '"c"').finally(() => {
-    answered = true;
+  let responded = false;
+  const response = responseTo(await sessionClient(url), '"c"').finally(() => {
+    responded = true;
   });
   const call = await upstream.calls.next();
   call.begin();
@@ -70,8 +70,8 @@ it('an upstream that closes the stream repeatedly without a message is silent', 
       again.response.end('id: e-2\n\n');
     }
   })();
-  await passes(() => answered);
-  expect(JSON.parse(await answer)).toMatchObject({
+  await passes(() => responded);
+  expect(JSON.parse(await response)).toMatchObject({
     error: { message: expect.stringContaining('sent nothing for 0.3 s') },
   });
   expect(upstream.resumptions.all.length).toBeLessThan(6);
@@ -79,11 +79,11 @@ it('an upstream that closes the stream repeatedly without a message is silent', 
 
 it('an event id that is not a valid header value is not sent', async () => {
   const { upstream, url } = await live({}, service);
-  const answer = answerTo(await sessionClient(url), '"c"');
+  const response = responseTo(await sessionClient(url), '"c"');
   const call = await upstream.calls.next();
   call.begin();
   call.response.end('id: naïve ☃\nretry: 100\n\n');
-  expect(JSON.parse(await answer)).toMatchObject({
+  expect(JSON.parse(await response)).toMatchObject({
     error: { message: expect.stringContaining('ended the event stream') },
   });
 });

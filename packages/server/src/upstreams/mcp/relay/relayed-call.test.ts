@@ -24,8 +24,8 @@ describe.each(eras)('the response of an upstream to a %s client', (era) => {
   it('keeps code, message, data and other members of an error', async () => {
     const error = '{"code":-32050,"message":"no \\u00e4","data":{"left":9223372036854775807},"hint":1.0}';
     const upstream = await upstreamWith({ 'tools/call': { kind: 'error', text: error } });
-    const answer = await (await client(era, await register(upstream.url))).call('tools/call', '{"name":"a"}');
-    expect([answer.status, answer.text]).toEqual([200, `{"jsonrpc":"2.0","id":1,"error":${error}}`]);
+    const response = await (await client(era, await register(upstream.url))).call('tools/call', '{"name":"a"}');
+    expect([response.status, response.text]).toEqual([200, `{"jsonrpc":"2.0","id":1,"error":${error}}`]);
   });
 
   it('may be an error without an id, or with id null', async () => {
@@ -34,9 +34,9 @@ describe.each(eras)('the response of an upstream to a %s client', (era) => {
     for (const id of ['', '"id":null,']) {
       const body = `{${id}"jsonrpc":"2.0","error":{"code":-32600,"message":"what?"}}`;
       upstream.scripts['tools/call'] = { kind: 'http', status: 400, type: 'application/json', body };
-      const answer = await caller.call('tools/call', '{"name":"a"}');
-      expect(JSON.parse(answer.text)).toMatchObject({ error: { code: -32600, message: 'what?' } });
-      expect(JSON.parse(answer.text).id).toBeTypeOf('number');
+      const response = await caller.call('tools/call', '{"name":"a"}');
+      expect(JSON.parse(response.text)).toMatchObject({ error: { code: -32600, message: 'what?' } });
+      expect(JSON.parse(response.text).id).toBeTypeOf('number');
     }
   });
 
@@ -49,9 +49,9 @@ describe.each(eras)('the response of an upstream to a %s client', (era) => {
   ])('fails the call with -32603 if it is %s', async (_what, type, body) => {
     const upstream = await upstreamWith({ 'tools/call': { kind: 'http', status: 200, type, body } });
     const caller = await client(era, await register(upstream.url));
-    const answer = await caller.call('tools/call', '{"name":"a"}');
-    expect(answer.status).toBe(200);
-    expect(errorOf(answer)).toMatchObject({
+    const response = await caller.call('tools/call', '{"name":"a"}');
+    expect(response.status).toBe(200);
+    expect(errorOf(response)).toMatchObject({
       code: -32603,
       message: expect.stringMatching(`^forwarded tool call failed: upstream ${upstream.url} `),
     });
@@ -60,12 +60,12 @@ describe.each(eras)('the response of an upstream to a %s client', (era) => {
   it('is JSON for a client that accepts no event streams', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
-    const answer = post(url, callText(era, '"progressToken":1'), { ...callHeaders(era), accept: 'application/json' });
+    const response = post(url, callText(era, '"progressToken":1'), { ...callHeaders(era), accept: 'application/json' });
     const call = await upstream.next();
     call.begin();
     call.progress(1);
     call.end('x');
-    const { headers, text } = await answer;
+    const { headers, text } = await response;
     expect(headers['content-type']).toBe('application/json');
     expect(JSON.parse(text)).toMatchObject({ id: 'c', result: { content: [{ text: 'x' }] } });
   });
@@ -93,7 +93,7 @@ describe.each(eras)('the response of an upstream to a %s client', (era) => {
   it('may contain server requests, which are rejected', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
-    const answer = post(url, callText(era), callHeaders(era));
+    const response = post(url, callText(era), callHeaders(era));
     const call = await upstream.next();
     call.begin();
     call.event('{"jsonrpc":"2.0","id":"ask-1.0","method":"sampling/createMessage","params":{}}');
@@ -105,7 +105,7 @@ describe.each(eras)('the response of an upstream to a %s client', (era) => {
       error: { code: -32601, message: expect.any(String) },
     });
     call.end('x');
-    expect(messages(await answer)).toHaveLength(1);
+    expect(messages(await response)).toHaveLength(1);
   });
 });
 
@@ -124,18 +124,18 @@ describe('statuses of the modern era', () => {
     const upstream = await upstreamWith({
       'tools/call': { kind: 'error', status: theirs, text: `{"code":${code},"message":"m"}` },
     });
-    const answer = await modernClient(await register(upstream.url)).call('tools/call', '{"name":"a"}');
-    expect([answer.status, errorOf(answer)]).toEqual([ours, { code, message: 'm' }]);
+    const response = await modernClient(await register(upstream.url)).call('tools/call', '{"name":"a"}');
+    expect([response.status, errorOf(response)]).toEqual([ours, { code, message: 'm' }]);
   });
 
   it('apply to an error that is the only message on an event stream', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
-    const answer = post(url, callText('modern'), callHeaders('modern'));
+    const response = post(url, callText('modern'), callHeaders('modern'));
     const call = await upstream.next();
     call.begin();
     call.event(`{"jsonrpc":"2.0","id":${call.id},"error":{"code":-32601,"message":"m"}}`);
-    const { status, text } = await answer;
+    const { status, text } = await response;
     expect([status, JSON.parse(text).error.code]).toEqual([404, -32601]);
   });
 
@@ -143,7 +143,7 @@ describe('statuses of the modern era', () => {
     const upstream = await upstreamWith({
       'tools/call': { kind: 'error', status: 400, text: '{"code":-32602,"message":"m"}' },
     });
-    const answer = await (await legacyClient(await register(upstream.url))).call('tools/call', '{"name":"a"}');
-    expect([answer.status, errorOf(answer)]).toEqual([200, { code: -32602, message: 'm' }]);
+    const response = await (await legacyClient(await register(upstream.url))).call('tools/call', '{"name":"a"}');
+    expect([response.status, errorOf(response)]).toEqual([200, { code: -32602, message: 'm' }]);
   });
 });

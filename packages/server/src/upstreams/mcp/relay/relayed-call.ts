@@ -1,6 +1,5 @@
-import { applyEdits, type Edit } from '@sluice/protocol/json/edit';
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { elements } from '@sluice/protocol/json/scan';
+import { applyEdits, type Edit, elements } from '@sluice/protocol/json/text';
 import { LEAST_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import {
   HEADER_LAST_EVENT_ID,
@@ -78,12 +77,13 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#context = context;
     this.#plan = plan;
     this.#response = response;
-    this.activeAt = context.calls.now();
+    this.activeAt = performance.now();
     this.startedAt = startedAt ?? this.activeAt;
   }
 
   start(): void {
-    this.#plan.observer?.start();
+    const { observer, summary } = this.#plan;
+    if (summary) observer.begin(summary);
     this.#response.onLeave(() => this.#onClientLeft());
     this.#connect();
   }
@@ -122,7 +122,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#status = status;
     // The head of a resumed stream is no sign of life: the stream has to carry something.
     if (this.#resuming) return this.#onResumed(headers);
-    this.activeAt = this.#context.calls.now();
+    this.activeAt = performance.now();
     if (status === 404 && this.#session?.sessionId !== undefined) return this.#resend();
     const type = contentType(headers);
     if (type === 'text/event-stream' && status < 300) {
@@ -142,7 +142,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
         return !this.#blocked;
       }
       if (this.#mode !== 'json') return true;
-      this.activeAt = this.#context.calls.now();
+      this.activeAt = performance.now();
       if (this.#body.length + chunk.length > this.#context.maxResponseBytes) {
         this.#fail(this.#error('too-large', `answered with more than ${this.#context.maxResponseBytes} bytes`));
       } else {
@@ -160,7 +160,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       if (this.#mode === 'json') this.#finishJson();
       else if (this.#mode === 'stream') this.#onStreamEnded();
       else if (this.#mode === 'waiting')
-        this.#fail(this.#error('invalid', `ended without an answer (HTTP ${this.#status})`));
+        this.#fail(this.#error('invalid', `ended without a response (HTTP ${this.#status})`));
     } catch (error) {
       this.#onInternalError(error);
     }
@@ -201,7 +201,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       const { code } = value.error;
       if (isSessionNotFound(this.#status, typeof code === 'number' ? code : undefined)) return this.#resend();
     }
-    if (!this.#isResponse(value)) return this.#failUnusable('JSON that is no answer to the call');
+    if (!this.#isResponse(value)) return this.#failUnusable('JSON that is not the response to the call');
     this.#succeed(text, value);
   }
 
@@ -216,16 +216,17 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #succeed(text: string, value: JsonObject): void {
     const { upstream, forward, namespace, observer, rewriter, json } = this.#plan;
     this.#settle(true);
-    upstream.reportSuccess();
+    upstream.observer.onCallSucceeded();
     if (forward !== undefined && namespace !== undefined) {
       this.#context.resourceLinks.record(namespace, forward, value);
     }
-    observer?.onResponse(value);
+    observer.responded(value);
     if (this.#clientGone) return;
     const own = withId(text, this.#response.idText);
     const rewritten = rewriter?.rewrite(own, value);
     const sent = rewritten?.value ?? value;
-    this.#response.sendResponse(rewritten?.text ?? own, !('result' in sent), this.#statusFor(sent), json);
+    const failed = !('result' in sent);
+    this.#response.sendResponse(rewritten?.text ?? own, failed, 'error' in sent ? this.#errorStatus(sent) : 200, json);
   }
 
   /** True for the response to our request. An error without an id means that the upstream could not read the request. */
@@ -235,9 +236,9 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   }
 
   /** JSON-RPC errors have HTTP status 200 in the legacy era; in the modern era some have a status of their own (mcp 1). */
-  #statusFor(value: JsonObject): number {
-    if (!isJsonObject(value.error) || this.#plan.era !== 'modern') return 200;
-    const { code } = value.error;
+  #errorStatus({ error }: JsonObject): number {
+    if (!isJsonObject(error) || this.#plan.era !== 'modern') return 200;
+    const { code } = error;
     if (code === METHOD_NOT_FOUND) return 404;
     if (typeof code === 'number' && MODERN_ERROR_CODES.has(code)) return 400;
     return this.#status;
@@ -250,7 +251,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     }
     // A stream may begin with an event that only carries an id to resume from.
     if (data === '') return;
-    this.activeAt = this.#context.calls.now();
+    this.activeAt = performance.now();
     this.#resumePoint?.onMessage();
     const value = tryParseJson(data);
     if (!Array.isArray(value)) return this.#onMessage(data, value);
@@ -267,17 +268,17 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   }
 
   onSessionMessage(data: string, value: JsonObject): boolean {
-    this.activeAt = this.#context.calls.now();
+    this.activeAt = performance.now();
     if (value.method !== undefined) this.#onMessage(data, value);
     return !this.#blocked;
   }
 
   #onMessage(data: string, value: unknown): void {
-    if (!isJsonObject(value)) return this.#fail(this.#error('invalid', 'sent an event that is no JSON-RPC message'));
+    if (!isJsonObject(value)) return this.#fail(this.#error('invalid', 'sent an event that is not a JSON-RPC message'));
     const { method } = value;
     if (method === undefined) return this.#onStreamResponse(data, value);
     if (typeof method !== 'string')
-      return this.#fail(this.#error('invalid', 'sent a message whose method is no string'));
+      return this.#fail(this.#error('invalid', 'sent a message whose method is not a string'));
     if ('id' in value) return this.#onServerRequest(data, value);
     switch (method) {
       case 'notifications/progress':
@@ -289,7 +290,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
         return this.#serverRequests?.onCancelled(data);
       default:
         // Clients are notified once the change has arrived here.
-        if (LIST_CHANGED_METHODS.has(method)) return this.#plan.upstream.reportListsChanged();
+        if (LIST_CHANGED_METHODS.has(method)) return this.#plan.upstream.observer.onListsChanged();
         // A modern client gets only what relates to its request (2026-07-28, "Receiving Messages").
         if (!this.#plan.needsTranslation || this.#plan.era === 'legacy') this.#notify(data);
     }
@@ -326,7 +327,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   }
 
   onProgress(data: string, value: JsonObject): void {
-    this.activeAt = this.#context.calls.now();
+    this.activeAt = performance.now();
     // That stream cannot be paused for this client: it misses progress until it has read what it was sent.
     if (!this.#blocked) this.#notify(this.#withClientToken(data, value));
   }
@@ -391,7 +392,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   cancel({ text }: NotificationMessage): void {
     if (this.#mode === 'done') return;
-    this.#plan.observer?.onCancellation(CLIENT_CANCELED);
+    this.#plan.observer.canceled(CLIENT_CANCELED);
     if (this.#session?.era === 'legacy') {
       this.#post(withParam(text, 'requestId', String(this.#id))).catch(() => undefined);
     }
@@ -406,7 +407,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   onDeadline(limit: 'silence' | 'total'): void {
     if (limit === 'silence' && this.#isSilenceExpected()) {
-      this.activeAt = this.#context.calls.now();
+      this.activeAt = performance.now();
       this.#context.calls.add(this);
       return;
     }
@@ -430,7 +431,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       this.#request?.resume();
       return;
     }
-    this.#plan.observer?.onCancellation(CLIENT_LEFT);
+    this.#plan.observer.canceled(CLIENT_LEFT);
     this.#postCancellation(CLIENT_LEFT);
     this.#settle();
     this.#request?.abort();
@@ -452,14 +453,14 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   async #post(message: string): Promise<void> {
     const { upstream, headers } = this.#plan;
     await postMessage(upstream.transport, [...(this.#session?.identityHeaders ?? []), ...headers], message);
-    this.activeAt = this.#context.calls.now();
+    this.activeAt = performance.now();
   }
 
   /** The upstream ended its stream to be polled for the rest; so does the client, which need not hold a connection. */
   #onStreamEnded(): void {
     const { session, streams } = this.#plan;
     this.#resumePoint?.onEnd();
-    this.#onStreamFailed(this.#error('dropped', 'ended the event stream before the answer'));
+    this.#onStreamFailed(this.#error('dropped', 'ended the event stream before the response'));
     if (this.#mode === 'done' || this.#clientGone || !streams || this.#serverRequests?.pending) return;
     const pollMs = Math.min(this.#resumePoint?.retryMs ?? 0, MAX_POLL_MS);
     if (session && session.protocolVersion >= POLLING_VERSION) this.#response.disconnect(pollMs);
@@ -501,15 +502,16 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#settle();
     this.#request?.abort();
     const { log } = this.#context;
-    const { message, upstream } = this.#plan;
+    const { message, upstream, observer, failure } = this.#plan;
+    const reason = `${failure}: ${error instanceof UpstreamError ? error.message : 'internal error'}`;
     if (error instanceof UpstreamError) {
-      upstream.reportFailure(error);
+      upstream.observer.onCallFailed(error);
       log.debug('call failed', { method: message.method, error });
+      observer.failed(error.isUnavailable ? 'SERVICE_UNAVAILABLE' : 'UNKNOWN', reason, error.kind);
     } else {
       log.error('call failed', { method: message.method, upstream: upstream.transport.address, error });
+      observer.failed('UNKNOWN', reason, '_OTHER');
     }
-    const reason = `${this.#plan.failure}: ${error instanceof UpstreamError ? error.message : 'internal error'}`;
-    this.#plan.observer?.onFailure(error, reason);
     if (!this.#clientGone) this.#response.sendError({ code: INTERNAL_ERROR, message: reason });
   }
 

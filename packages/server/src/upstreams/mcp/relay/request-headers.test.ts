@@ -159,10 +159,10 @@ describe('a request that has passed gateways', () => {
 
   it.each(['8', '9', '1000000'])('%s times is rejected', async (hops) => {
     const upstream = await upstreamWith();
-    const answer = await modernClient(await register(upstream.url)).call('tools/call', '{"name":"a"}', {
+    const response = await modernClient(await register(upstream.url)).call('tools/call', '{"name":"a"}', {
       'x-service-hops': hops,
     });
-    expect([answer.status, errorOf(answer)]).toEqual([200, { code: -32603, message: 'forwarding loop' }]);
+    expect([response.status, errorOf(response)]).toEqual([200, { code: -32603, message: 'forwarding loop' }]);
     expect(upstream.count('tools/call')).toBe(0);
   });
 
@@ -176,8 +176,8 @@ describe('a request that has passed gateways', () => {
       toolType: 'x',
       input_schema: {},
     });
-    const answer = await (await client(era, url)).call('tools/call', '{"name":"loop"}');
-    expect(errorOf(answer)).toEqual({ code: -32603, message: 'forwarding loop' });
+    const response = await (await client(era, url)).call('tools/call', '{"name":"loop"}');
+    expect(errorOf(response)).toEqual({ code: -32603, message: 'forwarding loop' });
   });
 
   it('may pass this gateway twice', async () => {
@@ -185,8 +185,8 @@ describe('a request that has passed gateways', () => {
     const inner = await register(upstream.url);
     const outer = await register(inner, { prefix: 'outer-' });
     for (const era of eras) {
-      const answer = await (await client(era, outer)).call('tools/call', '{"name":"outer-a"}');
-      expect(reply(answer)).toContain('"text":"done"');
+      const response = await (await client(era, outer)).call('tools/call', '{"name":"outer-a"}');
+      expect(reply(response)).toContain('"text":"done"');
       expect(lastCall(upstream)).toMatchObject({ era, params: { name: 'a' } });
       expect(lastCall(upstream).headers['x-service-hops']).toBe('2');
     }

@@ -3,9 +3,9 @@ import { startDualEra } from '../../../../../../test/fixtures/dual-era.ts';
 import { modernClient, reply } from '../../../../../../test/fixtures/raw-client.ts';
 import { LIST_END, textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import type { RawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
-import { AskableClient, resultText } from '../../../../testing/askable-client.ts';
-import { declaring } from '../../../../testing/declaring.ts';
-import { liveTests } from '../../../../testing/live.ts';
+import { capabilityScripts } from '../../../../testing/capability-scripts.ts';
+import { InteractiveClient, resultText } from '../../../../testing/interactive-client.ts';
+import { liveTests } from '../../../../testing/live-tests.ts';
 import { sessionClient } from '../../../../testing/session-client.ts';
 
 const { onEnd, register, upstreamWith } = liveTests();
@@ -17,7 +17,7 @@ const wanting = (level: string) => `"io.modelcontextprotocol/logLevel":"${level}
 function logging(scripts: RawUpstream['scripts'] = {}): Promise<RawUpstream> {
   return upstreamWith(
     {
-      ...declaring('{"tools":{},"resources":{"subscribe":true},"logging":{}}'),
+      ...capabilityScripts('{"tools":{},"resources":{"subscribe":true},"logging":{}}'),
       'resources/list': `{"resources":[{"uri":"test://a","name":"a"}],${LIST_END}`,
       'resources/subscribe': '{}',
       'resources/unsubscribe': '{}',
@@ -49,8 +49,8 @@ it('a slow call and another with a log level in the same session are both answer
   onEnd(upstream.close);
   const url = await register(upstream.url);
   const counted = async (level: string) => {
-    const answer = await modernClient(url, '{}', wanting(level)).call('tools/call', '{"name":"session_counter"}');
-    return JSON.parse(reply(answer)).result.content[0].text;
+    const response = await modernClient(url, '{}', wanting(level)).call('tools/call', '{"name":"session_counter"}');
+    return JSON.parse(reply(response)).result.content[0].text;
   };
   expect(await counted('error')).toBe('1');
   const caller = modernClient(url);
@@ -88,7 +88,7 @@ it.each([
   ['of calls that can ask', undefined],
 ])('no id comes twice in a session %s, when its calls ask for log levels', async (_whose, capabilities) => {
   const upstream = await logging({ 'tools/call': textResultText('done') });
-  const client = new AskableClient(await register(upstream.url), capabilities);
+  const client = new InteractiveClient(await register(upstream.url), capabilities);
   const call = (level: string) => resultText(client.send({ params: '"name":"a"', meta: wanting(level) }));
   for (const level of LEVELS) expect(await call(level)).toBe('done');
   expect(await Promise.all(LEVELS.map(call))).toEqual(['done', 'done', 'done']);

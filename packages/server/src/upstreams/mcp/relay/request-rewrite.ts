@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { type Edit, insertEdit, removeEdits } from '@sluice/protocol/json/edit';
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { members } from '@sluice/protocol/json/scan';
+import { type Edit, insertEdit, members, removeEdits } from '@sluice/protocol/json/text';
 import {
   HEADER_HOPS,
   HEADER_METHOD,
@@ -27,18 +26,16 @@ export interface RequestEdits {
   readonly progressToken: Edit | undefined;
 }
 
-/** Returns the edits that insert the upstream's own name of the target, and the position of the progress token. */
-export function requestEdits(message: RequestMessage, name: string): RequestEdits {
-  const { text, params, paramsRange, method } = message;
-  const renamed = calledName(message) !== name;
+/** Returns the edits that insert the upstream's own name of the target, if it has one, and the progress token's position. */
+export function requestEdits({ text, params, paramsRange, method }: RequestMessage, name?: string): RequestEdits {
   const meta = params._meta;
   const wantsProgress = isJsonObject(meta) && meta.progressToken !== undefined;
   const edits: Edit[] = [];
   let progressToken: Edit | undefined;
-  if (!paramsRange || (!renamed && !wantsProgress)) return { edits, progressToken };
+  if (!paramsRange || (name === undefined && !wantsProgress)) return { edits, progressToken };
   const member = method === 'completion/complete' ? 'ref' : NAME_PARAM.get(method);
   for (const { key, start, end } of members(text, paramsRange.start)) {
-    if (renamed && key === member) edits.push(...renameEdits(method, text, start, end, name));
+    if (name !== undefined && key === member) edits.push(...renameEdits(method, text, start, end, name));
     if (!wantsProgress || key !== '_meta') continue;
     for (const found of members(text, start)) {
       if (found.key === 'progressToken') progressToken = { start: found.start, end: found.end, text: '' };
@@ -49,7 +46,7 @@ export function requestEdits(message: RequestMessage, name: string): RequestEdit
 
 /** Returns the position of a request's progress token; undefined if its client wants no progress. */
 export function progressTokenOf(message: RequestMessage): Edit | undefined {
-  return requestEdits(message, calledName(message)).progressToken;
+  return requestEdits(message).progressToken;
 }
 
 /** Returns the name or URI in a request, as sent by the client; empty for methods without one. */

@@ -5,16 +5,16 @@ import { ResourceLinkCache } from './resource-link-cache.ts';
 const always = () => true;
 const link = (uri: string) => ({ type: 'resource_link', uri, name: 'n' });
 
-function answer(result: object): JsonObject {
+function responseWith(result: object): JsonObject {
   return JSON.parse(JSON.stringify({ jsonrpc: '2.0', id: 1, result }));
 }
 
 describe('links to resources', () => {
   it('are cached from tool results and prompts, by namespace', () => {
     const links = new ResourceLinkCache(always);
-    links.record('a', 'one', answer({ content: [{ type: 'text', text: 'x' }, link('x://1'), link('x://2')] }));
-    links.record('a', 'two', answer({ messages: [{ role: 'user', content: link('x://3') }] }));
-    links.record('b', 'three', answer({ messages: [{ role: 'user', content: [link('x://1')] }] }));
+    links.record('a', 'one', responseWith({ content: [{ type: 'text', text: 'x' }, link('x://1'), link('x://2')] }));
+    links.record('a', 'two', responseWith({ messages: [{ role: 'user', content: link('x://3') }] }));
+    links.record('b', 'three', responseWith({ messages: [{ role: 'user', content: [link('x://1')] }] }));
     expect(['x://1', 'x://2', 'x://3', 'x://4'].map((uri) => links.find('a', uri))).toEqual([
       'one',
       'one',
@@ -27,12 +27,12 @@ describe('links to resources', () => {
   it('belong to the forward that sent them first, until it is deleted', () => {
     const registered = new Set(['one', 'two']);
     const links = new ResourceLinkCache((forward) => registered.has(forward));
-    links.record('a', 'one', answer({ content: [link('x://1'), link('x://2')] }));
-    links.record('a', 'two', answer({ content: [link('x://1')] }));
+    links.record('a', 'one', responseWith({ content: [link('x://1'), link('x://2')] }));
+    links.record('a', 'two', responseWith({ content: [link('x://1')] }));
     expect(links.find('a', 'x://1')).toBe('one');
     registered.delete('one');
     expect(links.find('a', 'x://1')).toBeUndefined();
-    links.record('a', 'two', answer({ content: [link('x://1')] }));
+    links.record('a', 'two', responseWith({ content: [link('x://1')] }));
     expect(links.find('a', 'x://1')).toBe('two');
     registered.add('one');
     expect(links.find('a', 'x://2'), 'that of a forward that was gone').toBeUndefined();
@@ -40,8 +40,8 @@ describe('links to resources', () => {
 
   it('of one forward do not evict those of another', () => {
     const links = new ResourceLinkCache(always, 3);
-    links.record('a', 'one', answer({ content: [link('x://1')] }));
-    links.record('b', 'two', answer({ content: Array.from({ length: 10 }, (_, n) => link(`y://${n}`)) }));
+    links.record('a', 'one', responseWith({ content: [link('x://1')] }));
+    links.record('b', 'two', responseWith({ content: Array.from({ length: 10 }, (_, n) => link(`y://${n}`)) }));
     expect([links.find('a', 'x://1'), links.find('b', 'y://9'), links.find('b', 'y://0')]).toEqual([
       'one',
       'two',
@@ -52,8 +52,8 @@ describe('links to resources', () => {
   it('are evicted, the oldest first, beyond the limit', () => {
     const links = new ResourceLinkCache(always, 3);
     const uris = ['x://1', 'x://2', 'x://3'];
-    links.record('a', 'one', answer({ content: uris.map(link) }));
-    links.record('a', 'one', answer({ content: [link('x://1'), link('x://4')] }));
+    links.record('a', 'one', responseWith({ content: uris.map(link) }));
+    links.record('a', 'one', responseWith({ content: [link('x://1'), link('x://4')] }));
     expect([...uris, 'x://4'].map((uri) => links.find('a', uri))).toEqual(['one', undefined, 'one', 'one']);
   });
 
@@ -64,7 +64,7 @@ describe('links to resources', () => {
     ['content of no form', { content: '"resource_link"', messages: [null, 'x', { content: [[]] }] }],
   ])('are not cached: %s', (_what, result) => {
     const links = new ResourceLinkCache(always);
-    links.record('a', 'one', answer(result));
+    links.record('a', 'one', responseWith(result));
     links.record('a', 'one', { error: {} });
     links.record('a', 'one', { result: 'resource_link' });
     expect(links.find('a', 'x://1')).toBeUndefined();

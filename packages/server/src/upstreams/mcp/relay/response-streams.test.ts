@@ -38,7 +38,7 @@ describe('deadlines', () => {
     const url = await register(upstream.url, {}, hasty);
     const arrived = upstream.next();
     const before = performance.now();
-    const answer = post(url, callText(era, '"progressToken":1'), callHeaders(era));
+    const response = post(url, callText(era, '"progressToken":1'), callHeaders(era));
     const call = await arrived;
     begin(call);
     while (!call.left) {
@@ -48,7 +48,7 @@ describe('deadlines', () => {
       vi.advanceTimersByTime(50);
     }
     const ms = performance.now() - before;
-    return { ...errorOf(await answer), ms };
+    return { ...errorOf(await response), ms };
   }
 
   const silence = {
@@ -102,11 +102,11 @@ describe('deadlines', () => {
     await expect.poll(() => upstream.streams()).toBe(1);
     const opened = upstream.count('initialize');
     upstream.scripts.initialize = { kind: 'silence' };
-    const answer = caller.call('tools/call', '{"name":"a"}');
+    const response = caller.call('tools/call', '{"name":"a"}');
     await expect.poll(() => upstream.count('initialize')).toBe(opened + 1);
     // The 30 s that opening a session may take by itself are none of these.
     vi.advanceTimersByTime(SILENCE_MS + 200);
-    expect(errorOf(await answer)).toEqual(silence);
+    expect(errorOf(await response)).toEqual(silence);
     expect(upstream.count('tools/call')).toBe(0);
   });
 });

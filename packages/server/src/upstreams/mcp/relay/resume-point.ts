@@ -46,7 +46,7 @@ export class ResumePoint {
     this.#attempted = false;
   }
 
-  /** The upstream ended its stream in good order, which is no failure. */
+  /** The upstream ended its stream properly, which is not a failure. */
   onEnd(): void {
     this.#failures = 0;
   }

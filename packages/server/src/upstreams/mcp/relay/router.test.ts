@@ -81,7 +81,7 @@ describe.each(eras)('other members in a call of a %s client', (era) => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const texts = ['"same"', '"same"', '7', '7.0'].map((token) => callText(era, `"progressToken":${token}`));
-    const answers = texts.map((text) => post(url, text, callHeaders(era)));
+    const responses = texts.map((text) => post(url, text, callHeaders(era)));
     await expect.poll(() => upstream.calls.length).toBe(4);
     expect(new Set(upstream.calls.map(({ id }) => id)).size).toBe(4);
     expect(new Set(upstream.calls.map(({ progressToken }) => progressToken)).size).toBe(4);
@@ -90,10 +90,10 @@ describe.each(eras)('other members in a call of a %s client', (era) => {
       call.progress(1);
       call.end('x');
     }
-    const tokens = (await Promise.all(answers)).map((answer) => {
-      expect(messages(answer)).toHaveLength(2);
-      expect(JSON.parse(reply(answer)).id).toBe('c');
-      return /"progressToken":([^,]*),/.exec(messages(answer)[0] ?? '')?.[1];
+    const tokens = (await Promise.all(responses)).map((response) => {
+      expect(messages(response)).toHaveLength(2);
+      expect(JSON.parse(reply(response)).id).toBe('c');
+      return /"progressToken":([^,]*),/.exec(messages(response)[0] ?? '')?.[1];
     });
     expect(tokens).toEqual(['"same"', '"same"', '7', '7.0']);
   });
@@ -124,7 +124,7 @@ describe.each(eras)('other members in a call of a %s client', (era) => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const arrived = upstream.next();
-    const answer = post(url, callText(era), callHeaders(era));
+    const response = post(url, callText(era), callHeaders(era));
     const call = await arrived;
     call.begin();
     for (const token of ['"other"', call.id]) {
@@ -133,7 +133,7 @@ describe.each(eras)('other members in a call of a %s client', (era) => {
       );
     }
     call.end('x');
-    expect(messages(await answer)).toEqual([expect.stringContaining('"result"')]);
+    expect(messages(await response)).toEqual([expect.stringContaining('"result"')]);
   });
 });
 
@@ -152,8 +152,8 @@ describe('an unreachable upstream', () => {
     );
     const url = await register(upstream.url);
     await upstream.down();
-    const answer = await modernClient(url).call(method, params);
-    expect([answer.status, errorOf(answer)]).toEqual([
+    const response = await modernClient(url).call(method, params);
+    expect([response.status, errorOf(response)]).toEqual([
       200,
       { code: -32603, message: expect.stringContaining(`${words}: upstream ${upstream.url} refused the connection`) },
     ]);

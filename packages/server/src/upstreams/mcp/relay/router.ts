@@ -1,29 +1,30 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ToolCallErrorCategory } from '@sluice/contract';
-import type { JsonObject } from '@sluice/protocol/json/parse';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import {
   capabilityKey,
   legacyCapabilities,
   lowerLevel,
   supportsServerRequests,
 } from '@sluice/protocol/mcp/capabilities';
-import { type Era, HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY, NAME_PARAM } from '@sluice/protocol/mcp/constants';
+import { HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY, NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
 import { type RequestMessage, requestedLevel } from '@sluice/protocol/mcp/message';
 import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
-import { type Discovered, type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
+import { type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
 import type { NamespaceState } from '../../../registry/snapshot.ts';
-import { toolCallIdentity } from '../../../telemetry/tool-calls/event.ts';
-import type { ToolCallReporter, ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
+import { CallObserver } from '../../../telemetry/call-observer.ts';
+import { toolCallIdentity, toolSummary } from '../../../telemetry/tool-calls/event.ts';
+import type { ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
 import type { Caller, CallOutcome } from '../../downstream.ts';
 import { withTimeout } from '../../with-timeout.ts';
 import { EraTranslator, type EraTranslatorOptions } from '../era-translation/era-translator.ts';
 import { removeRetryParams } from '../era-translation/messages.ts';
+import type { Resumption } from '../era-translation/suspended-calls.ts';
 import type { CallSessionPool } from '../sessions/call-session-pool.ts';
 import type { SessionBindings } from '../sessions/session-bindings.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
-import { observedToolCall, TelemetryObserver } from './call-observer.ts';
 import type { CallPlan } from './call-plan.ts';
 import { RelayedCall } from './relayed-call.ts';
 import {
@@ -37,15 +38,23 @@ import {
   withTrace,
 } from './request-rewrite.ts';
 
-/**
- * Target of a call: an entry that a forward offers, a manually registered tool with the address of its server, a URI that
- * is in no list, or a method that only one forward supports.
- */
-export type CallTarget =
-  | { readonly kind: 'discovered'; readonly entry: Entry; readonly discovered: Discovered }
-  | { readonly kind: 'addressed'; readonly entry: Entry; readonly address: string }
-  | { readonly kind: 'unlisted'; readonly forward: string }
-  | { readonly kind: 'method'; readonly forward: string };
+/** Target of a call. */
+export type CallTarget = CalledEntry &
+  (
+    | { readonly forward: string; readonly address?: undefined }
+    // A manually registered tool names the address of its server.
+    | { readonly address: string; readonly forward?: undefined }
+  );
+
+/** The called entry. */
+interface CalledEntry {
+  /** Undefined for a URI that is in no list, and for a method that only one forward supports. */
+  readonly entry?: Entry;
+  /** The upstream's own name of the entry, if it may differ from that in the message. */
+  readonly upstreamName?: string;
+  /** Parameters of the called tool that a modern upstream expects in headers. */
+  readonly mirrored?: MirroredParams | undefined;
+}
 
 /** Finds upstreams. */
 export interface UpstreamLookup {
@@ -57,8 +66,6 @@ export interface UpstreamLookup {
 
 export interface CallRouterOptions extends EraTranslatorOptions {
   readonly forwards: UpstreamLookup;
-  /** Returns the parameters of a tool that are mirrored into headers; `capabilities` are those of the client. */
-  readonly declaredParams: { expectedOf(capabilities: JsonObject, tool: Entry): MirroredParams | undefined };
   readonly sessionBindings: SessionBindings;
   readonly callSessionPool: CallSessionPool;
   /** Lower-case names of client headers that every upstream gets (SERVICE_FORWARD_HEADERS). */
@@ -95,8 +102,8 @@ export class CallRouter {
   /** Returns the outcome that carries the call out. */
   call(caller: Caller, message: RequestMessage, target: CallTarget): CallOutcome {
     const { forwards } = this.#options;
+    const { entry, forward, mirrored } = target;
     const failure = FAILURES.get(message.method) ?? 'forwarded request failed';
-    const entry = 'entry' in target ? target.entry : undefined;
     const tool = message.method === 'tools/call' ? entry : undefined;
     const hops = nextHopCount(caller.headers);
     if (hops === undefined) return this.#reject(caller, tool, 'UNKNOWN', FORWARDING_LOOP);
@@ -105,50 +112,43 @@ export class CallRouter {
     const { accept } = caller.headers;
     const streams = acceptsEventStream(accept);
     const json = acceptsJson(accept);
-    let isRestart = false;
     // By what the client sends, not by the upstream's era: that may have changed since.
-    if (isRetry(caller, message)) {
-      const capabilities = legacyCapabilities(caller.capabilities);
-      const request = { message, capabilities, headers, streams, json };
-      const resumption = this.#options.suspendedCalls.resume(caller, request);
-      if (resumption.kind === 'handled') {
-        caller.observation?.continues();
-        return resumption.outcome;
-      }
-      isRestart = resumption.kind === 'restart';
-    }
-
-    const forward = forwardOf(target);
+    const isRetry = caller.era === 'modern' && message.params.requestState !== undefined;
+    const resumption = isRetry ? this.#resume(caller, message, headers, streams, json) : undefined;
+    if (resumption?.kind === 'handled') return resumption.outcome;
+    const isRestart = resumption?.kind === 'restart';
     const upstream =
-      target.kind === 'addressed' ? forwards.upstreamAt(target.address) : forwards.upstream(forward ?? '');
+      target.address === undefined ? forwards.upstream(target.forward) : forwards.upstreamAt(target.address);
     if (!upstream) {
       const unregistered = rpcError(INTERNAL_ERROR, `${failure}: forward "${forward}" is no longer registered`);
       return this.#reject(caller, tool, 'SERVICE_UNAVAILABLE', unregistered);
     }
-    const name = upstreamName(message, target);
-    const era = eraTowards(upstream, caller.era);
-    if (era === 'modern') headers.push(...modernHeaders(message, name, caller.headers, this.#params(caller, entry)));
+    const called = calledName(message);
+    const name = target.upstreamName ?? called;
+    const era = upstream.eraFor(caller.era);
+    if (era === 'modern') headers.push(...modernHeaders(message, name, caller.headers, mirrored));
     const needsTranslation = era !== caller.era;
     const capabilities =
       needsTranslation && era === 'legacy' ? advertisedCapabilities(caller, message) : caller.capabilities;
     const rejection = needsTranslation ? this.#translator.rejection(caller.era, message, isRestart) : undefined;
     if (rejection) return rejection;
-    const { edits, progressToken } = requestEdits(message, name);
+    const { edits, progressToken } = requestEdits(message, name === called ? undefined : name);
     const kind = entry?.kind;
-    const outgoing = caller.observation?.ask({
+    const observer = this.#observe(caller, tool, upstream);
+    const trace = observer.send({
       method: message.method,
       protocol: 'mcp',
       subject: kind === 'tool' || kind === 'prompt' ? { kind, name } : undefined,
       server: upstream.server,
     });
-    const trace = outgoing?.trace;
     // The translator rewrites the metadata, including the trace, and removes what belongs to a retry.
     if (!needsTranslation) {
       if (trace) edits.push(...traceEdits(message, trace));
       // The state is ours: an upstream that now speaks the client's era does not know it.
       if (isRestart) edits.push(...removeRetryParams(message));
     }
-    const report = tool && this.#report(caller, tool, upstream);
+    const args = message.params.arguments;
+    const copiedNames = copied.filter((_, at) => at % 2 === 0);
     // Written out: spreading one object into another costs more than the rest of this function.
     const plan: CallPlan = {
       message,
@@ -167,10 +167,8 @@ export class CallRouter {
         era === 'modern'
           ? () => upstream.sessions.modern
           : this.#legacySession(upstream, caller, capabilities, message, headers),
-      observer:
-        outgoing || report
-          ? new TelemetryObserver(outgoing, report && observedToolCall(report, message.params.arguments, copied))
-          : undefined,
+      observer,
+      summary: tool && toolSummary(isJsonObject(args) ? args : {}, copiedNames),
       failure,
       forward,
       namespace: caller.namespace?.name,
@@ -202,6 +200,22 @@ export class CallRouter {
     return counts.size === 1 ? only : undefined;
   }
 
+  /** Resumes the suspended call that a retry of a modern client belongs to, if there is one. */
+  #resume(
+    caller: Caller,
+    message: RequestMessage,
+    headers: readonly string[],
+    streams: boolean,
+    json: boolean,
+  ): Resumption | undefined {
+    if (!NAME_PARAM.has(message.method)) return undefined;
+    const capabilities = legacyCapabilities(caller.capabilities);
+    const request = { message, capabilities, headers, streams, json };
+    const resumption = this.#options.suspendedCalls.resume(caller, request);
+    if (resumption.kind === 'handled' && caller.observation) caller.observation.resumesCall = true;
+    return resumption;
+  }
+
   /** Reports a tool call that is not sent. */
   #reject(
     caller: Caller,
@@ -209,18 +223,15 @@ export class CallRouter {
     category: ToolCallErrorCategory,
     outcome: ErrorOutcome,
   ): CallOutcome {
-    if (tool) this.#report(caller, tool, undefined).failed(category, outcome.error.message);
+    this.#observe(caller, tool, undefined).failed(category, outcome.error.message);
     return outcome;
   }
 
-  #report(caller: Caller, tool: Entry, upstream: Upstream | undefined): ToolCallReporter {
+  /** Returns the observer of a call; `tool` for tool calls. */
+  #observe(caller: Caller, tool: Entry | undefined, upstream: Upstream | undefined): CallObserver {
+    if (!tool) return new CallObserver(caller.observation);
     const target = { transport: 'mcp', serviceAddress: upstream?.origin } as const;
     return this.#options.toolCalls.of(toolCallIdentity(caller, tool, target), caller.observation);
-  }
-
-  /** Returns the parameters of the called tool that are mirrored into headers. */
-  #params({ capabilities }: Caller, entry: Entry | undefined): MirroredParams | undefined {
-    return entry?.kind === 'tool' ? this.#options.declaredParams.expectedOf(capabilities, entry) : undefined;
   }
 
   #copiedHeaders(headers: IncomingHttpHeaders, label: string | undefined): string[] {
@@ -268,32 +279,10 @@ async function withLogLevel(session: UpstreamSession, level: string): Promise<Up
   return session;
 }
 
-function forwardOf(target: CallTarget): string | undefined {
-  if (target.kind === 'addressed') return undefined;
-  return target.kind === 'discovered' ? target.discovered.forward : target.forward;
-}
-
-/** The client's own era if the upstream speaks it or its eras are unknown; else the other (mcp 4). */
-function eraTowards({ eras }: Upstream, era: Era): Era {
-  if (!eras || eras.has(era)) return era;
-  return era === 'modern' ? 'legacy' : 'modern';
-}
-
-/** True for a request that may resume a suspended call. */
-function isRetry({ era }: Caller, { method, params }: RequestMessage): boolean {
-  return era === 'modern' && params.requestState !== undefined && NAME_PARAM.has(method);
-}
-
 /**
  * Returns the capabilities of a modern client that a legacy upstream is told: server requests only for calls that can be
  * suspended, so that sessions without them can be shared.
  */
 function advertisedCapabilities({ capabilities }: Caller, { method }: RequestMessage): JsonObject {
   return NAME_PARAM.has(method) ? legacyCapabilities(capabilities) : {};
-}
-
-/** Returns the upstream's name of the target: its own name of a tool or prompt, otherwise the URI as requested. */
-function upstreamName(message: RequestMessage, target: CallTarget): string {
-  const renameable = target.kind === 'discovered' && target.entry.kind !== 'resource';
-  return renameable ? target.discovered.upstreamKey : calledName(message);
 }

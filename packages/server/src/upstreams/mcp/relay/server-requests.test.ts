@@ -1,8 +1,13 @@
 import { describe, expect, it, vi } from 'vitest';
-import { answerTo, liveTests, notification } from '../../../../testing/live.ts';
-import type { LiveAnswer, LiveCall, LiveUpstream } from '../../../../testing/live-upstream.ts';
+import { liveTests, notification, responseTo } from '../../../../testing/live-tests.ts';
+import type { LiveCall, LiveResponse, LiveUpstream } from '../../../../testing/live-upstream.ts';
 import { startTestService } from '../../../../testing/service.ts';
-import { clientOf, type Reading, type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
+import {
+  clientOf,
+  type ResponseReader,
+  type SessionClient,
+  sessionClient,
+} from '../../../../testing/session-client.ts';
 
 const { live, onEnd } = liveTests();
 
@@ -14,7 +19,12 @@ async function calling(client: SessionClient, upstream: LiveUpstream, id = '"c"'
   return { reading, call };
 }
 
-async function begun(): Promise<{ upstream: LiveUpstream; client: SessionClient; call: LiveCall; reading: Reading }> {
+async function begun(): Promise<{
+  upstream: LiveUpstream;
+  client: SessionClient;
+  call: LiveCall;
+  reading: ResponseReader;
+}> {
   const { upstream, url } = await live();
   const client = await sessionClient(url);
   return { upstream, client, ...(await calling(client, upstream)) };
@@ -40,8 +50,8 @@ describe('a server request of an upstream', () => {
       );
       expect(idOf(pending)).toBeTypeOf('string');
       const rest = `"result":{"n":1.0,"big":9223372036854775807,"id":"x"},"unknown":[ 1 ]`;
-      const answer = await client.post(`{ "id" : ${JSON.stringify(idOf(pending))},"jsonrpc":"2.0",${rest}}`);
-      expect([answer.status, answer.text]).toEqual([202, '']);
+      const response = await client.post(`{ "id" : ${JSON.stringify(idOf(pending))},"jsonrpc":"2.0",${rest}}`);
+      expect([response.status, response.text]).toEqual([202, '']);
       expect(upstream.answers()[number]).toBe(`{ "id" : ${id},"jsonrpc":"2.0",${rest}}`);
     }
     call.end('done');
@@ -53,14 +63,14 @@ describe('a server request of an upstream', () => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'elicitation/create');
     const error = '"error":{"code":-1,"message":"User rejected","data":{"n":1.0}}';
-    await client.post(answerTo(await reading.message(0), error));
+    await client.post(responseTo(await reading.message(0), error));
     expect(upstream.answers()).toEqual([`{"jsonrpc":"2.0","id":1,${error}}`]);
   });
 
   it('is answered in the upstream’s own session', async () => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'roots/list');
-    await client.post(answerTo(await reading.message(0)));
+    await client.post(responseTo(await reading.message(0)));
     expect(upstream.posted.at(-1)).toMatchObject({ session: call.session, method: undefined });
     expect(upstream.posted.at(-1)?.headers['mcp-protocol-version']).toBe('2025-11-25');
   });
@@ -92,7 +102,7 @@ describe('a server request of an upstream', () => {
       const pending = await reading.message(0);
       expect(JSON.parse(pending).params.message).toBe(name);
       ids.add(idOf(pending));
-      expect((await client.post(answerTo(pending, `"result":{"name":"${name}"}`))).status).toBe(202);
+      expect((await client.post(responseTo(pending, `"result":{"name":"${name}"}`))).status).toBe(202);
       const { session, body } = upstream.posted.at(-1) ?? {};
       expect(session).toBe(arrived.get(name)?.session);
       expect(JSON.parse(body ?? '')).toEqual({ jsonrpc: '2.0', id: 1, result: { name } });
@@ -109,16 +119,16 @@ describe('a server request of an upstream', () => {
   it('cannot be answered by another session, without a session, or twice', async () => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'elicitation/create');
-    const answer = answerTo(await reading.message(0), '"result":{"from":"thief"}');
+    const response = responseTo(await reading.message(0), '"result":{"from":"thief"}');
     const thief = await sessionClient(client.url);
-    const nobody = clientOf(client.url, { 'mcp-protocol-version': '2025-11-25' });
-    for (const other of [thief, nobody]) expect((await other.post(answer)).status).toBe(202);
+    const sessionless = clientOf(client.url, { 'mcp-protocol-version': '2025-11-25' });
+    for (const other of [thief, sessionless]) expect((await other.post(response)).status).toBe(202);
     // Also from a session that has a call of its own.
     await calling(thief, upstream);
-    expect((await thief.post(answer)).status).toBe(202);
+    expect((await thief.post(response)).status).toBe(202);
     expect(upstream.answers()).toEqual([]);
 
-    const own = answerTo(await reading.message(0), '"result":{"from":"owner"}');
+    const own = responseTo(await reading.message(0), '"result":{"from":"owner"}');
     for (const _ of [1, 2]) expect((await client.post(own)).status).toBe(202);
     expect(upstream.answers()).toEqual(['{"jsonrpc":"2.0","id":1,"result":{"from":"owner"}}']);
   });
@@ -134,9 +144,9 @@ describe('a server request of an upstream', () => {
   it('whose response does not reach the upstream is answered with 502', async () => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'roots/list');
-    const answer = answerTo(await reading.message(0));
+    const response = responseTo(await reading.message(0));
     upstream.shut();
-    const { status, text } = await client.post(answer);
+    const { status, text } = await client.post(response);
     expect(status).toBe(502);
     expect(JSON.parse(text)).toMatchObject({ id: null, error: { code: -32603 } });
   });
@@ -144,10 +154,10 @@ describe('a server request of an upstream', () => {
   it.each([400, 404, 500])('whose response the upstream rejects with %i is answered with an error', async (status) => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'roots/list');
-    const answer = answerTo(await reading.message(0));
+    const response = responseTo(await reading.message(0));
     if (status === 404) upstream.forgetSessions();
     else upstream.acceptStatus = status;
-    expect((await client.post(answer)).status).toBe(502);
+    expect((await client.post(response)).status).toBe(502);
   });
 
   it('beyond 32 pending ones is rejected', async () => {
@@ -158,13 +168,13 @@ describe('a server request of an upstream', () => {
     expect(
       upstream
         .answers()
-        .map((answer) => JSON.parse(answer))
+        .map((response) => JSON.parse(response))
         .sort((a, b) => a.id - b.id),
     ).toEqual([33, 34].map((id) => ({ jsonrpc: '2.0', id, error: { code: -32601, message: expect.any(String) } })));
     await reading.message(31);
     expect(reading.messages).toHaveLength(32);
     // A response frees one of the 32.
-    await client.post(answerTo(await reading.message(0)));
+    await client.post(responseTo(await reading.message(0)));
     call.ask('35', 'roots/list');
     await reading.message(32);
   });
@@ -185,9 +195,9 @@ describe('a server request of an upstream', () => {
       call.ask('"q"', 'sampling/createMessage');
       call.ask('2', 'ping');
       await expect.poll(() => upstream.answers().length).toBe(before + 2);
-      const answers = upstream.answers().slice(before);
-      expect(answers).toContain('{"jsonrpc":"2.0","id":2,"result":{}}');
-      expect(answers.map((answer) => JSON.parse(answer))).toContainEqual({
+      const responses = upstream.answers().slice(before);
+      expect(responses).toContain('{"jsonrpc":"2.0","id":2,"result":{}}');
+      expect(responses.map((response) => JSON.parse(response))).toContainEqual({
         jsonrpc: '2.0',
         id: 'q',
         error: { code: -32601, message: expect.any(String) },
@@ -208,9 +218,9 @@ describe('a server request of an upstream', () => {
     expect(await reading.message(2)).toBe(
       notification('cancelled', `{"requestId":${JSON.stringify(idOf(a))},"reason":"r","x":1.0}`),
     );
-    expect((await client.post(answerTo(a))).status).toBe(202);
+    expect((await client.post(responseTo(a))).status).toBe(202);
     expect(upstream.answers()).toEqual([]);
-    await client.post(answerTo(b));
+    await client.post(responseTo(b));
     expect(upstream.answers()).toEqual(['{"jsonrpc":"2.0","id":"b","result":{}}']);
     // For a request that is no longer pending, or never was.
     call.send(notification('cancelled', '{"requestId":"b"}'));
@@ -235,7 +245,7 @@ describe('a server request of an upstream', () => {
       },
       expect.objectContaining({ id: 'c', result: expect.anything() }),
     ]);
-    expect((await client.post(answerTo(pending))).status).toBe(202);
+    expect((await client.post(responseTo(pending))).status).toBe(202);
     expect(upstream.answers()).toEqual([]);
   });
 
@@ -253,7 +263,7 @@ describe('a server request of an upstream', () => {
     // Of no other request.
     await (await sessionClient(client.url)).post(progress(token));
     await client.post(progress('t'));
-    await client.post(answerTo(JSON.stringify(pending)));
+    await client.post(responseTo(JSON.stringify(pending)));
     await client.post(progress(token));
     expect(upstream.of('notifications/progress')).toHaveLength(1);
   });
@@ -277,7 +287,7 @@ describe('a server request of an upstream', () => {
       expect(other.text).toContain('sent nothing for 0.3 s');
     }
     expect(call.left).toBe(false);
-    await client.post(answerTo(pending));
+    await client.post(responseTo(pending));
     vi.advanceTimersByTime(300);
     await client.ask('ping');
     expect(reading.messages).toHaveLength(1);
@@ -291,7 +301,7 @@ describe('a server request of an upstream', () => {
     await reading.message(0);
     expect(await client.end()).toBe(204);
     await expect
-      .poll(() => upstream.answers().map((answer) => JSON.parse(answer)))
+      .poll(() => upstream.answers().map((response) => JSON.parse(response)))
       .toEqual([{ jsonrpc: '2.0', id: 1, error: { code: expect.any(Number), message: expect.any(String) } }]);
     call.end('done');
     await expect.poll(() => upstream.sessions.size).toBe(0);
@@ -303,7 +313,7 @@ describe('a server request on the upstream’s notification stream', () => {
     const { upstream, url } = await live();
     const [client, other] = [await sessionClient(url), await sessionClient(url)];
     const [listening, others] = [client.listen(), other.listen()];
-    const streams: LiveAnswer[] = [];
+    const streams: LiveResponse[] = [];
     for (const each of [client, other]) {
       const { reading, call } = await calling(each, upstream);
       call.end('done');
@@ -315,9 +325,9 @@ describe('a server request on the upstream’s notification stream', () => {
     stream.send('{"jsonrpc":"2.0","id":5,"method":"roots/list"}');
     const pending = await listening.message(0);
     expect(JSON.parse(pending)).toEqual({ jsonrpc: '2.0', id: expect.any(String), method: 'roots/list' });
-    await other.post(answerTo(pending));
+    await other.post(responseTo(pending));
     expect(upstream.answers()).toEqual([]);
-    await client.post(answerTo(pending, '"result":{"roots":[]}'));
+    await client.post(responseTo(pending, '"result":{"roots":[]}'));
     expect(upstream.answers()).toEqual(['{"jsonrpc":"2.0","id":5,"result":{"roots":[]}}']);
     expect(upstream.posted.at(-1)?.session).toBe(stream.session);
     expect(others.messages).toEqual([]);
@@ -343,8 +353,8 @@ describe('a server request on the upstream’s notification stream', () => {
     stream.send(notification('example.com/last'));
     await listening.matching(/example\.com\/last/);
     expect(listening.messages).toHaveLength(33);
-    const refused = Array.from({ length: 16 }, (_, at) => `{"jsonrpc":"2.0","id":${33 + at},"result":{}}`);
-    await expect.poll(() => upstream.answers().toSorted()).toEqual(refused);
+    const rejected = Array.from({ length: 16 }, (_, at) => `{"jsonrpc":"2.0","id":${33 + at},"result":{}}`);
+    await expect.poll(() => upstream.answers().toSorted()).toEqual(rejected);
     await client.ask('ping');
     expect(upstream.answers()).toHaveLength(16);
     listening.leave();

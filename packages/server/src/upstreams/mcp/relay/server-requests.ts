@@ -1,6 +1,5 @@
-import { applyEdits, type Edit } from '@sluice/protocol/json/edit';
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
-import { members, memberText } from '@sluice/protocol/json/scan';
+import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import {
   paramText,

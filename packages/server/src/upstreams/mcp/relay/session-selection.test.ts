@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { ASKABLE, AskableClient, inputRequired, resultText } from '../../../../testing/askable-client.ts';
-import { liveTests, notification } from '../../../../testing/live.ts';
+import {
+  ALL_CAPABILITIES,
+  InteractiveClient,
+  inputRequired,
+  resultText,
+} from '../../../../testing/interactive-client.ts';
+import { liveTests, notification } from '../../../../testing/live-tests.ts';
 import type { LiveUpstream } from '../../../../testing/live-upstream.ts';
 
 const { live } = liveTests();
@@ -11,7 +16,7 @@ const wanting = (level: string) => ({ meta: `"io.modelcontextprotocol/logLevel":
 const received = (upstream: LiveUpstream) => upstream.of('logging/setLevel').map(({ params }) => params.level);
 
 /** Log messages that reach the client during a call in which the upstream logs on each level. */
-async function heard(client: AskableClient, upstream: LiveUpstream, level?: string): Promise<readonly string[]> {
+async function heard(client: InteractiveClient, upstream: LiveUpstream, level?: string): Promise<readonly string[]> {
   const reading = client.send(level === undefined ? {} : wanting(level));
   const call = await upstream.calls.next();
   call.begin();
@@ -23,14 +28,14 @@ async function heard(client: AskableClient, upstream: LiveUpstream, level?: stri
 
 /** Both kinds of upstream sessions of modern clients: exclusive to a call, and shared. */
 const clients = [
-  ['that can be asked', ASKABLE],
+  ['that can be asked', ALL_CAPABILITIES],
   ['that cannot be asked', '{}'],
 ] as const;
 
 describe.each(clients)('the log level of a request of a client %s', (_what, capabilities) => {
   it('is the least level it gets, and without one it gets no log messages', async () => {
     const { upstream, url } = await live();
-    const client = new AskableClient(url, capabilities);
+    const client = new InteractiveClient(url, capabilities);
     expect(await heard(client, upstream)).toEqual([]);
     expect(received(upstream)).toEqual([]);
     for (const [at, level] of ALL.entries()) {
@@ -41,7 +46,7 @@ describe.each(clients)('the log level of a request of a client %s', (_what, capa
 
   it('is set at the upstream before the call if the level of the session is higher', async () => {
     const { upstream, url } = await live();
-    const client = new AskableClient(url, capabilities);
+    const client = new InteractiveClient(url, capabilities);
     for (const level of ['error', 'critical', 'error', 'info', 'warning', 'debug', 'info', 'debug']) {
       await heard(client, upstream, level);
     }
@@ -52,14 +57,14 @@ describe.each(clients)('the log level of a request of a client %s', (_what, capa
 
   it('is not set at an upstream without logging', async () => {
     const { upstream, url } = await live({ capabilities: '{"tools":{}}' });
-    expect(await heard(new AskableClient(url, capabilities), upstream, 'error')).toHaveLength(4);
+    expect(await heard(new InteractiveClient(url, capabilities), upstream, 'error')).toHaveLength(4);
     expect(received(upstream)).toEqual([]);
   });
 
   it('is set once at an upstream that rejects it, and the call continues', async () => {
     const { upstream, url } = await live();
     upstream.results['logging/setLevel'] = '"error":{"code":-32603,"message":"m"}';
-    const client = new AskableClient(url, capabilities);
+    const client = new InteractiveClient(url, capabilities);
     expect(await heard(client, upstream, 'error')).toEqual(ALL.slice(4).map(log));
     expect(await heard(client, upstream, 'error')).toEqual(ALL.slice(4).map(log));
     expect(received(upstream)).toEqual(['error']);
@@ -67,7 +72,7 @@ describe.each(clients)('the log level of a request of a client %s', (_what, capa
 
   it('applies to its own call among concurrent ones', async () => {
     const { upstream, url } = await live();
-    const client = new AskableClient(url, capabilities);
+    const client = new InteractiveClient(url, capabilities);
     const levels = ['debug', 'error', undefined];
     const calls = [];
     for (const level of levels) {
@@ -91,7 +96,7 @@ describe.each(clients)('the log level of a request of a client %s', (_what, capa
 describe('log messages on the stream of a session', () => {
   it('reach the call that leased the session, from its level on', async () => {
     const { upstream, url } = await live();
-    const client = new AskableClient(url);
+    const client = new InteractiveClient(url);
     const begun = async (level?: string) => {
       const reading = client.send(level === undefined ? {} : wanting(level));
       const call = await upstream.calls.next();
@@ -111,7 +116,7 @@ describe('log messages on the stream of a session', () => {
 
   it('are dropped after the call', async () => {
     const { upstream, url } = await live();
-    const client = new AskableClient(url);
+    const client = new InteractiveClient(url);
     const reading = client.send(wanting('debug'));
     const call = await upstream.calls.next();
     const stream = await upstream.streams.next();

@@ -1,8 +1,8 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { post } from '../../../../../../test/fixtures/raw-client.ts';
 import { textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
-import { AskableClient } from '../../../../testing/askable-client.ts';
-import { liveTests } from '../../../../testing/live.ts';
+import { InteractiveClient } from '../../../../testing/interactive-client.ts';
+import { liveTests } from '../../../../testing/live-tests.ts';
 import { client, eras } from '../../../../testing/relay.ts';
 import { startTestService } from '../../../../testing/service.ts';
 import { clientOf, sessionClient } from '../../../../testing/session-client.ts';
@@ -168,13 +168,13 @@ describe('a forwarded tool call without a response', () => {
     expect(await end(url)).toMatchObject({
       eventType: 'FAILED',
       errorCategory: 'UNKNOWN',
-      errorMessage: 'the client cancelled the call',
+      errorMessage: 'the client canceled the call',
     });
   });
 
   test('fails if its modern client disconnects', async () => {
     const { upstream, url } = await live();
-    const reading = new AskableClient(url, '{}').send();
+    const reading = new InteractiveClient(url, '{}').send();
     await upstream.calls.next();
     reading.leave();
     await expect.poll(async () => (await received(url)).length).toBe(2);

@@ -1,5 +1,4 @@
-import { applyEdits } from '@sluice/protocol/json/edit';
-import { members } from '@sluice/protocol/json/scan';
+import { applyEdits, members } from '@sluice/protocol/json/text';
 import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -81,13 +80,13 @@ function paramsOf(message: RequestMessage, edited: string): Pairs {
 }
 
 /** The trace context, as members of `_meta`. */
-function said(trace: TraceContext): Pairs {
+function output(trace: TraceContext): Pairs {
   const parent = ['traceparent', JSON.stringify(traceParent(trace))] as const;
   return trace.state === undefined ? [parent] : [parent, ['tracestate', JSON.stringify(trace.state)]];
 }
 
 /** Members of the client that must not change. */
-function kept({ text }: RequestMessage, names: readonly string[]): Pairs {
+function stored({ text }: RequestMessage, names: readonly string[]): Pairs {
   const own = textOf(pairsOf(textOf(pairsOf(text), 'params')), '_meta');
   return own.startsWith('{') ? without(pairsOf(own), names) : [];
 }
@@ -108,11 +107,11 @@ describe('the trace context of a call', () => {
         expect(sent.filter(([name]) => name === '_meta')).toHaveLength(1);
         const metadata = pairsOf(textOf(sent, '_meta'));
         // Of two tokens the last one counts.
-        const ours = kept(message, TRACED).map(([name, text], index, all) => {
+        const ours = stored(message, TRACED).map(([name, text], index, all) => {
           const counts = index === all.findLastIndex(([each]) => each === 'progressToken');
           return [name, counts && progressToken ? '7' : text];
         });
-        expect(metadata).toEqual([...said(trace), ...ours]);
+        expect(metadata).toEqual([...output(trace), ...ours]);
       }),
       { numRuns: propertyRuns(500) },
     );
@@ -129,13 +128,13 @@ describe('the trace context of a call', () => {
         const legacy = paramsOf(message, applyEdits(message.text, removeModernMetadata(message, trace)));
         expect(without(legacy, ['_meta'])).toEqual(before);
         expect(legacy).toHaveLength(before.length + 1);
-        expect(pairsOf(textOf(legacy, '_meta'))).toEqual([...said(trace), ...kept(message, removed)]);
+        expect(pairsOf(textOf(legacy, '_meta'))).toEqual([...output(trace), ...stored(message, removed)]);
 
         const modern = paramsOf(message, applyEdits(message.text, addModernMetadata(message, { ...facts, trace })));
         expect(without(modern, ['_meta'])).toEqual(before);
         expect(modern).toHaveLength(before.length + 1);
         const metadata = pairsOf(textOf(modern, '_meta'));
-        expect(without(metadata, MODERN_META)).toEqual([...said(trace), ...kept(message, removed)]);
+        expect(without(metadata, MODERN_META)).toEqual([...output(trace), ...stored(message, removed)]);
         expect(new Set(metadata.slice(0, 3).map(([name]) => name))).toEqual(new Set(MODERN_META.slice(0, 3)));
       }),
       { numRuns: propertyRuns(500) },

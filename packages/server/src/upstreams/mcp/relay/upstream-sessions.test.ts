@@ -114,10 +114,10 @@ describe('upstream sessions', () => {
     await watched(upstream);
     const before = upstream.count('initialize');
     upstream.forgetSessions();
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       [1, 2, 3, 4].map((n) => caller.call('tools/call', `{"name":"a","arguments":{"n":${n}}}`)),
     );
-    for (const answer of answers) expect(reply(answer)).toContain('done');
+    for (const response of responses) expect(reply(response)).toContain('done');
     expect(upstream.count('initialize')).toBe(before + 1);
     expect(executed.length).toBe(5);
     expect(executed).toEqual(expect.arrayContaining([{ n: 0 }, { n: 1 }, { n: 2 }, { n: 3 }, { n: 4 }]));
@@ -134,8 +134,8 @@ describe('upstream sessions', () => {
       text === undefined ? { kind: 'http', status, type: 'text/plain', body: 'gone' } : { kind: 'error', status, text };
     await watched(upstream);
     const before = upstream.count('initialize');
-    const answer = await caller.call('tools/call', call);
-    expect([answer.status, errorOf(answer)]).toEqual([
+    const response = await caller.call('tools/call', call);
+    expect([response.status, errorOf(response)]).toEqual([
       200,
       { code: -32603, message: expect.stringMatching(new RegExp(`^forwarded tool call failed: .*HTTP ${status}`)) },
     ]);
@@ -149,18 +149,18 @@ describe('upstream sessions', () => {
     await caller.call('tools/call', call);
     await watched(upstream);
     const [before, calls] = [upstream.count('initialize'), upstream.count('tools/call')];
-    const answers = [
+    const responses = [
       { kind: 'error', status: 400, text: '{"code":-32602,"message":"m"}' },
       { kind: 'error', status: 200, text: '{"code":-32000,"message":"m"}' },
       { kind: 'error', status: 500, text: '{"code":-32603,"message":"m"}' },
       { kind: 'http', status: 503, type: 'text/plain', body: 'later' },
     ] as const;
-    for (const answer of answers) {
-      upstream.scripts['tools/call'] = answer;
+    for (const response of responses) {
+      upstream.scripts['tools/call'] = response;
       expect(errorOf(await caller.call('tools/call', call)).code).toBeLessThan(0);
     }
     expect(upstream.count('initialize')).toBe(before);
-    expect(upstream.count('tools/call')).toBe(calls + answers.length);
+    expect(upstream.count('tools/call')).toBe(calls + responses.length);
   });
 
   it('that cannot be opened fail the call, and the next call tries again', async () => {
@@ -180,12 +180,12 @@ describe('upstream sessions', () => {
     const namespace = 'removed';
     await relay.service.register('forwards', { name: namespace, address: upstream.url, namespace });
     const caller = await legacyClient(relay.service.url(namespace));
-    const answer = caller.call('tools/call', '{"name":"work"}');
+    const response = caller.call('tools/call', '{"name":"work"}');
     const call = await upstream.next();
     expect((await relay.service.manage('DELETE', `/forwards/${namespace}`)).status).toBe(200);
     call.begin();
     call.end('still there');
-    expect(reply(await answer)).toContain('still there');
+    expect(reply(await response)).toContain('still there');
     expect(errorOf(await caller.call('tools/call', '{"name":"work"}')).message).toBe('tool not found: work');
   });
 });

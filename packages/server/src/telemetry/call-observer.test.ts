@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
-import { createLogger } from '../log.ts';
-import { codeSummary, contentOfTexts } from './event.ts';
-import { ToolCallEvents } from './events.ts';
-import { identity } from './identities.fixture.ts';
+import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
+import { createLogger } from './log.ts';
+import { codeSummary, contentOfTexts } from './tool-calls/event.ts';
+import { ToolCallEvents } from './tool-calls/events.ts';
+import { identity } from './tool-calls/identities.fixture.ts';
 
 /** What is recorded of a call that these things are said of; all under one id. */
 function recorded(...said: ('begin' | 'completed' | 'failed')[]): string[] {

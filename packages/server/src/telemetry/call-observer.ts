@@ -1,0 +1,178 @@
+import type { Attributes } from '@opentelemetry/api';
+import type { ToolCallErrorCategory } from '@sluice/contract';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { truncateCharacters } from '@sluice/protocol/text';
+import { serverAddress } from './metrics/instruments.ts';
+import { boundedSubject, loggableMethod, type Subject } from './redaction.ts';
+import { setSubjectAttributes } from './request-spans.ts';
+import type { RequestObservation } from './request-telemetry.ts';
+import {
+  contentOfResult,
+  type EventContent,
+  type EventDetails,
+  isErrorResult,
+  NO_CONTENT,
+  type RequestSummary,
+  type ToolCallIdentity,
+  type ToolCallRecord,
+} from './tool-calls/event.ts';
+import type { Span } from './tracing/span.ts';
+import type { TraceContext } from './tracing/trace-context.ts';
+
+/** An upstream request on behalf of a client. */
+export interface UpstreamRequestInfo {
+  /** MCP method, or full name of a gRPC method. */
+  readonly method: string;
+  readonly protocol: 'mcp' | 'grpc';
+  /** Tool or prompt under its name at the upstream. */
+  readonly subject: Subject | undefined;
+  /** `host:port`. */
+  readonly server: string;
+}
+
+/** Records the events of tool calls. */
+export interface ToolCallRecorder {
+  record(eventId: string, identity: ToolCallIdentity, details: EventDetails): ToolCallRecord;
+}
+
+/** A tool call whose events are recorded. */
+export interface ObservedToolCall {
+  readonly eventId: string;
+  readonly events: ToolCallRecorder;
+  readonly identity: ToolCallIdentity;
+}
+
+/** Error type of a tool result with `isError` (OpenTelemetry's conventions for MCP, `error.type`). */
+export const TOOL_ERROR = 'tool_error';
+
+const JSON_RPC_CODE = /^-?\d+$/;
+const MAX_MESSAGE_CHARACTERS = 1000;
+
+/**
+ * Observes one call to an upstream MCP server or a capability service. The request upstream, between `send` and the end, is
+ * reported to metrics and as a client span. A tool call has a STARTED event and one at its end; one that fails before its
+ * start has only the FAILED event (specification, "States and transitions"; decisions 6). Of several ends the first counts.
+ */
+export class CallObserver {
+  readonly #observation: RequestObservation | undefined;
+  readonly #tool: ObservedToolCall | undefined;
+  /** `performance.now()` at the STARTED event. */
+  #startedAt: number | undefined = undefined;
+  #request: UpstreamRequestInfo | undefined = undefined;
+  /** `performance.now()` when the request was sent. */
+  #sentAt = 0;
+  #span: Span | undefined = undefined;
+  #ended = false;
+
+  /** `observation` is that of the client's request; undefined where none is recorded. `tool` for tool calls. */
+  constructor(observation: RequestObservation | undefined, tool?: ObservedToolCall) {
+    this.#observation = observation;
+    this.#tool = tool;
+  }
+
+  /** Id of the events; undefined for a call without. */
+  get eventId(): string | undefined {
+    return this.#tool?.eventId;
+  }
+
+  /** The request is about to be sent. Returns the trace context for the upstream; undefined if no traces are exported. */
+  send({ method, protocol, subject: given, server }: UpstreamRequestInfo): TraceContext | undefined {
+    const observation = this.#observation;
+    if (!observation) return undefined;
+    observation.upstream = server;
+    const subject = given && boundedSubject(given);
+    this.#request = { method, protocol, subject, server };
+    this.#sentAt = performance.now();
+    if (!observation.parts.tracing) return undefined;
+    const name = protocol === 'mcp' && subject ? `${method} ${subject.name}` : loggableMethod(method);
+    const span = observation.span?.child({ name, role: 'client' });
+    if (span?.recorded) setClientAttributes(span.attributes, this.#request);
+    this.#span = span;
+    return span?.context;
+  }
+
+  /** A tool call starts. Ignored after the first time. */
+  begin(summary: RequestSummary): void {
+    if (!this.#tool || this.#ended || this.#startedAt !== undefined) return;
+    this.#startedAt = performance.now();
+    const { events, eventId, identity } = this.#tool;
+    events.record(eventId, identity, { type: 'STARTED', summary });
+  }
+
+  /** The upstream answered with a JSON-RPC response. */
+  responded({ result, error }: JsonObject): void {
+    if (result !== undefined) {
+      return this.completed(isErrorResult(result), this.#tool ? contentOfResult(result) : NO_CONTENT);
+    }
+    const { code, message }: JsonObject = isJsonObject(error) ? error : {};
+    // Upstreams may send codes of any type and length.
+    const errorType = typeof code === 'number' && Number.isInteger(code) ? String(code) : '_OTHER';
+    this.failed('UNKNOWN', typeof message === 'string' ? message : 'an error without a message', errorType);
+  }
+
+  /** There is a result; ignored for a tool call that has not started. `isError`: the tool reported a failure. */
+  completed(isError: boolean, content: EventContent): void {
+    if (this.#tool && this.#startedAt === undefined) return;
+    const durationMs = performance.now() - (this.#startedAt ?? this.#sentAt);
+    this.end(isError ? TOOL_ERROR : undefined, { type: 'COMPLETED', durationMs, isError, content });
+  }
+
+  /**
+   * There will be no usable result. The message is truncated to 1000 characters (decisions 6, 8). `errorType` is
+   * OpenTelemetry's `error.type`.
+   */
+  failed(category: ToolCallErrorCategory, message: string, errorType: string = category): void {
+    const durationMs = this.#startedAt === undefined ? 0 : performance.now() - this.#startedAt;
+    const text = truncateCharacters(message, MAX_MESSAGE_CHARACTERS);
+    this.end(errorType, { type: 'FAILED', durationMs, category, message: text });
+  }
+
+  /** The client canceled the call, or disconnected. */
+  canceled(reason: string): void {
+    this.failed('UNKNOWN', reason, 'cancelled');
+  }
+
+  /** Ends the call, with the last event if it is a tool call. */
+  end(errorType?: string, lastEvent?: EventDetails): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    if (this.#request) this.#endRequest(this.#request, errorType);
+    if (!this.#tool || !lastEvent) return;
+    const { events, eventId, identity } = this.#tool;
+    const record = events.record(eventId, identity, lastEvent);
+    if (this.#observation) this.#observation.toolCall = record;
+  }
+
+  #endRequest({ method, protocol, subject, server }: UpstreamRequestInfo, errorType: string | undefined): void {
+    const observation = this.#observation;
+    if (!observation) return;
+    if (errorType === TOOL_ERROR) observation.failure = TOOL_ERROR;
+    const { metrics } = observation.parts;
+    const now = performance.now();
+    const seconds = (now - this.#sentAt) / 1000;
+    if (protocol === 'grpc') metrics.rpcClient({ method, server, errorType, seconds });
+    else metrics.mcpClient({ method, subject, server, errorType, seconds });
+    const span = this.#span;
+    if (!span) return;
+    if (errorType !== undefined) {
+      // The only error types of MCP that are numbers are JSON-RPC codes.
+      if (protocol === 'mcp' && JSON_RPC_CODE.test(errorType)) span.attributes['rpc.response.status_code'] = errorType;
+      span.failed(errorType);
+    }
+    span.end(now);
+  }
+}
+
+/** Sets attributes by OpenTelemetry's conventions for MCP ("Client") and for gRPC. */
+function setClientAttributes(attributes: Attributes, { method, protocol, subject, server }: UpstreamRequestInfo): void {
+  if (protocol === 'mcp') {
+    attributes['mcp.method.name'] = loggableMethod(method);
+    attributes['network.protocol.name'] = 'http';
+  } else {
+    attributes['rpc.system.name'] = 'grpc';
+    attributes['rpc.method'] = method;
+  }
+  attributes['network.transport'] = 'tcp';
+  Object.assign(attributes, serverAddress(server));
+  if (subject) setSubjectAttributes(attributes, subject);
+}
