@@ -1,5 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net';
-import { commaList, InvalidSettingError, type Setting, settingSchema } from './settings.ts';
+import { commaList, InvalidSettingError, textSchema } from './settings.ts';
 
 /** Address of a listener. `host` has no brackets; with port 0 the system chooses one (decisions 1.1). */
 export interface ListenAddress {
@@ -40,14 +40,11 @@ function splitHost(text: string): { host: string; port: number | undefined } {
 }
 
 /** `host:port`, IPv6 as `[::]:port` (decisions 1.2). */
-export const listenAddress: Setting<ListenAddress> = {
-  accepts: 'host:port, such as 0.0.0.0:8080 or [::]:8080',
-  parse: (text) => {
-    const { host, port } = splitHost(text);
-    if (port === undefined) throw new InvalidSettingError('has no port');
-    return { host, port };
-  },
-};
+export const listenAddress = textSchema('host:port, such as 0.0.0.0:8080 or [::]:8080', (text): ListenAddress => {
+  const { host, port } = splitHost(text);
+  if (port === undefined) throw new InvalidSettingError('has no port');
+  return { host, port };
+});
 
 /** Formats an address as `host:port`, an IPv6 host in brackets: the inverse of {@link listenAddress}. */
 export function formatAddress({ host, port }: ListenAddress): string {
@@ -56,7 +53,7 @@ export function formatAddress({ host, port }: ListenAddress): string {
 
 /** Schema of `host:port`; port 0 is allowed only for addresses that are bound. */
 export function addressSchema(withPortZero: boolean) {
-  return settingSchema(listenAddress).refine(({ port }) => withPortZero || port > 0, {
+  return listenAddress.refine(({ port }) => withPortZero || port > 0, {
     error: 'has an invalid port: must be 1–65535',
   });
 }
@@ -73,18 +70,15 @@ function parseHttpUrl(text: string): URL {
 }
 
 /** An http(s) URL with an optional path; trailing slashes are removed, so that paths can be appended. */
-export const baseUrl: Setting<string> = {
-  accepts: 'an http or https URL without credentials, query or fragment',
-  parse: (text) => {
-    parseHttpUrl(text);
-    return text.replace(/\/+$/, '');
-  },
-};
+export const baseUrl = textSchema('an http or https URL without credentials, query or fragment', (text): string => {
+  parseHttpUrl(text);
+  return text.replace(/\/+$/, '');
+});
 
 /** `host:port`, `http://host[:port][/path]` or `https://host[:port][/path]` (decisions 1.2). */
-export const httpUpstream: Setting<HttpUpstream> = {
-  accepts: 'host:port, http://host[:port][/path] or https://host[:port][/path]',
-  parse: (text) => {
+export const httpUpstream = textSchema(
+  'host:port, http://host[:port][/path] or https://host[:port][/path]',
+  (text): HttpUpstream => {
     if (!text.includes('://')) {
       const { host, port } = splitHost(text);
       if (port === undefined) throw new InvalidSettingError('has no port');
@@ -95,7 +89,7 @@ export const httpUpstream: Setting<HttpUpstream> = {
     const port = url.port === '' ? (scheme === 'https' ? 443 : 80) : Number(url.port);
     return upstream(scheme, url.hostname.replace(/^\[|\]$/g, ''), port, url.pathname.replace(/\/+$/, ''));
   },
-};
+);
 
 function upstream(scheme: HttpUpstream['scheme'], host: string, port: number, path: string): HttpUpstream {
   if (port === 0) throw new InvalidSettingError('has an invalid port: must be 1–65535');
@@ -103,35 +97,38 @@ function upstream(scheme: HttpUpstream['scheme'], host: string, port: number, pa
 }
 
 /** `*` or one origin, normalized as browsers send it (decisions 1.2): lower case, without the default port. */
-export const corsOrigin: Setting<string> = {
-  accepts: '* or one origin, such as https://console.example.com',
-  parse: (text) => {
-    if (text === '*') return text;
-    if (text.includes(',')) throw new InvalidSettingError('contains several origins');
-    if (/^[a-z][a-z\d+.-]*:\/\/[^/]+\/+$/i.test(text)) throw new InvalidSettingError('ends with a slash');
-    if (/^https?:/i.test(text)) {
-      const url = parseHttpUrl(text);
-      if (url.pathname !== '/') throw new InvalidSettingError('has a path');
-      return url.origin;
-    }
-    // Browser extensions and desktop shells have origins with their own schemes.
-    if (!/^[a-z][a-z\d+.-]*:\/\/[^/?#@\s\\]+$/i.test(text)) throw new InvalidSettingError('is not an origin');
-    return text.toLowerCase();
-  },
-};
+export const corsOrigin = textSchema('* or one origin, such as https://console.example.com', parseOrigin);
+
+/** Parses the text of {@link corsOrigin}. Throws {@link InvalidSettingError}. */
+export function parseOrigin(text: string): string {
+  if (text === '*') return text;
+  if (text.includes(',')) throw new InvalidSettingError('contains several origins');
+  if (/^[a-z][a-z\d+.-]*:\/\/[^/]+\/+$/i.test(text)) throw new InvalidSettingError('ends with a slash');
+  if (/^https?:/i.test(text)) {
+    const url = parseHttpUrl(text);
+    if (url.pathname !== '/') throw new InvalidSettingError('has a path');
+    return url.origin;
+  }
+  // Browser extensions and desktop shells have origins with their own schemes.
+  if (!/^[a-z][a-z\d+.-]*:\/\/[^/?#@\s\\]+$/i.test(text)) throw new InvalidSettingError('is not an origin');
+  return text.toLowerCase();
+}
 
 /**
  * Values of the Host header (mcp.md 6) in lower case: `host`, `host:port`, `[v6]` or `[v6]:port`. A value without a port
  * matches any port.
  */
-export const hostList: Setting<readonly string[]> = {
-  accepts: 'a comma-separated list of Host values: host, host:port, [ipv6] or [ipv6]:port',
-  parse: (text) => {
-    const hosts = commaList(text).map((item) => {
-      splitHost(item);
-      return item.toLowerCase();
-    });
-    if (hosts.length === 0) throw new InvalidSettingError('contains no host');
-    return [...new Set(hosts)];
-  },
-};
+export const hostList = textSchema(
+  'a comma-separated list of Host values: host, host:port, [ipv6] or [ipv6]:port',
+  parseHosts,
+);
+
+/** Parses the text of {@link hostList}. Throws {@link InvalidSettingError}. */
+export function parseHosts(text: string): readonly string[] {
+  const hosts = commaList(text).map((item) => {
+    splitHost(item);
+    return item.toLowerCase();
+  });
+  if (hosts.length === 0) throw new InvalidSettingError('contains no host');
+  return [...new Set(hosts)];
+}

@@ -8,9 +8,9 @@ function context(): RequestContext {
   return new RequestContext('POST', '/default/mcp', {}, Buffer.alloc(0));
 }
 
-const answer = (status: number): Outcome => ({ kind: 'plain', status });
+const plain = (status: number): Outcome => ({ kind: 'plain', status });
 
-/** A filter that leaves its name in the metadata and then does as told. */
+/** A filter that records its name in the metadata and then runs its step. */
 function named(name: string, outcome?: Outcome, waits = false): NamedFilter<Filter> {
   return {
     name,
@@ -26,13 +26,13 @@ const chainOf = (...filters: NamedFilter<Filter>[]) => compile(filters, new Serv
 describe('a compiled chain', () => {
   it('runs filters in order until one responds', () => {
     const request = context();
-    const chain = chainOf(named('a'), named('b'), named('c', answer(200)), named('d', answer(500)));
-    expect(chain(request)).toEqual(answer(200));
+    const chain = chainOf(named('a'), named('b'), named('c', plain(200)), named('d', plain(500)));
+    expect(chain(request)).toEqual(plain(200));
     expect(request.metadata.get('trace')).toBe('abc');
   });
 
   it('creates no promise if no filter waits', () => {
-    expect(chainOf(named('a'), named('b', answer(200)))(context())).not.toBeInstanceOf(Promise);
+    expect(chainOf(named('a'), named('b', plain(200)))(context())).not.toBeInstanceOf(Promise);
     expect(chainOf(named('a'), named('b'))(context())).toBeUndefined();
     expect(chainOf()(context())).toBeUndefined();
   });
@@ -43,11 +43,45 @@ describe('a compiled chain', () => {
       named('a', undefined, true),
       named('b'),
       named('c', undefined, true),
-      named('d', answer(200), true),
+      named('d', plain(200), true),
       named('e'),
     );
-    expect(await chain(request)).toEqual(answer(200));
+    expect(await chain(request)).toEqual(plain(200));
     expect(request.metadata.get('trace')).toBe('abcd');
+  });
+
+  it('skips filters for other methods, also after one that waited, and counts them as passed', async () => {
+    const metrics = new ServiceMetrics();
+    const parser: NamedFilter<Filter> = {
+      name: 'parser',
+      filter: (request) => {
+        request.rpcMethod = 'tools/call';
+        return undefined;
+      },
+    };
+    const chain = compile(
+      [
+        { ...named('before'), methods: ['tools/call'] },
+        parser,
+        { ...named('none'), methods: [] },
+        named('a', undefined, true),
+        { ...named('lists'), methods: ['tools/list'] },
+        { ...named('calls', plain(200)), methods: ['tools/list', 'tools/call'] },
+        { ...named('after'), methods: ['tools/list'] },
+      ],
+      metrics,
+    );
+    const request = context();
+    expect(await chain(request)).toEqual(plain(200));
+    expect(request.metadata.get('trace')).toBe('acalls');
+    const { filters } = metrics.snapshot();
+    expect(
+      Object.entries(filters).map(([name, counts]) => [name, counts.requests_continue, counts.requests_other]),
+    ).toEqual([
+      ...['before', 'parser', 'none', 'a', 'lists'].map((name) => [name, 1, 0]),
+      ['calls', 0, 1],
+      ['after', 0, 0],
+    ]);
   });
 
   it('returns undefined if all filters pass the request on', async () => {
@@ -71,7 +105,7 @@ describe('a compiled chain', () => {
     };
     const late: NamedFilter<Filter> = { name: 'late', filter: () => Promise.reject(broken) };
     expect(() => chainOf(named('a'), thrower)(context())).toThrow(broken);
-    for (const chain of [chainOf(named('a', undefined, true), thrower, named('b', answer(200))), chainOf(late)]) {
+    for (const chain of [chainOf(named('a', undefined, true), thrower, named('b', plain(200))), chainOf(late)]) {
       await expect(chain(context())).rejects.toBe(broken);
     }
   });

@@ -16,11 +16,27 @@ export type Filter<Context extends RequestContext = RequestContext, Result exten
   context: Context,
 ) => Result | undefined | Promise<Result | undefined>;
 
+/** A filter, and the requests that it is called for. */
+export interface FilterRoute<F> {
+  readonly filter: F;
+  /** JSON-RPC methods that the filter answers: other requests skip it. All requests if undefined. */
+  readonly methods?: readonly string[] | undefined;
+}
+
 /** A filter under its name in the pipeline file and in the metrics (decisions 1.4). */
-export interface NamedFilter<F> {
+export interface NamedFilter<F> extends FilterRoute<F> {
+  readonly name: string;
+}
+
+/** A compiled filter. */
+interface Step<F> {
   readonly name: string;
   readonly filter: F;
+  readonly methods: ReadonlySet<string | undefined> | undefined;
+  readonly counters: FilterCounters;
 }
+
+type Steps<Context extends RequestContext, Result extends AnyOutcome> = readonly Step<Filter<Context, Result>>[];
 
 /**
  * Compiles filters into one function that runs them in order; it returns undefined when no filter responds. No promise is
@@ -28,66 +44,96 @@ export interface NamedFilter<F> {
  *
  * Each filter that a request reaches counts it once (decisions 4.4, "Metrics"):
  *
- * - continue: the filter passed the request on
+ * - continue: the filter passed the request on, or is for other methods
  * - reject: the outcome was an error, or a plain one of HTTP 400 or above
  * - other: any other outcome. The result of a stream is not known here; the messages of a batch are counted one by one
  * - errors: the filter threw or its promise was rejected; the chain fails with the same error
  *
  * The duration of a filter includes waiting, but not what follows from its outcome. Counting costs 0.05 µs per filter
- * (measured), mostly reading the clock; therefore one reading ends a filter and starts the next.
+ * (measured), mostly reading the clock; therefore one reading ends a filter and starts the next, and a filter for other
+ * methods takes no time.
  */
 export function compile<Context extends RequestContext, Result extends AnyOutcome>(
   filters: readonly NamedFilter<Filter<Context, Result>>[],
   metrics: Pick<ServiceMetrics, 'filter'>,
 ): Filter<Context, Result> {
-  const steps = filters.map(({ name, filter }) => ({ name, filter, counters: metrics.filter(name) }));
-  const first = steps.reduceRight<Stage<Context, Result>>(
-    (next, { name, filter, counters }) => stage(name, filter, counters, next),
-    () => undefined,
-  );
-  return (context) => first(context, performance.now());
+  const steps: Steps<Context, Result> = filters.map(({ name, filter, methods }) => ({
+    name,
+    filter,
+    methods: methods && new Set(methods),
+    counters: metrics.filter(name),
+  }));
+  return (context) => run(steps, 0, context, performance.now());
 }
 
-/** A filter and all that follow it. `since` is the time when the filter received the request (`performance.now()`). */
-type Stage<Context extends RequestContext, Result extends AnyOutcome> = (
+/** Runs the steps from `first` on, which received the request at `since` (`performance.now()`). */
+function run<Context extends RequestContext, Result extends AnyOutcome>(
+  steps: Steps<Context, Result>,
+  first: number,
   context: Context,
   since: number,
-) => ReturnType<Filter<Context, Result>>;
-
-function stage<Context extends RequestContext, Result extends AnyOutcome>(
-  name: string,
-  filter: Filter<Context, Result>,
-  counters: FilterCounters,
-  next: Stage<Context, Result>,
-): Stage<Context, Result> {
-  const settle = (context: Context, outcome: Result | undefined, since: number): ReturnType<Stage<Context, Result>> => {
-    const now = performance.now();
-    if (outcome === undefined) {
-      counters.passed(now - since);
-      return next(context, now);
+): ReturnType<Filter<Context, Result>> {
+  let startedAt = since;
+  for (let at = first, step = steps[at]; step !== undefined; step = steps[++at]) {
+    if (step.methods !== undefined && !step.methods.has(context.rpcMethod)) {
+      step.counters.continued++;
+      step.counters.duration.add(0);
+      continue;
     }
-    if (isRejection(outcome)) counters.rejected(now - since);
-    else counters.answered(now - since);
-    if (context.observation) context.observation.filter = name;
-    return outcome;
-  };
-  const fail = (error: unknown, since: number): never => {
-    counters.broke(performance.now() - since);
-    throw error;
-  };
-  return (context, since) => {
     let outcome: ReturnType<Filter<Context, Result>>;
     try {
-      outcome = filter(context);
+      outcome = step.filter(context);
     } catch (error) {
-      return fail(error, since);
+      step.counters.failed++;
+      step.counters.duration.add(performance.now() - startedAt);
+      throw error;
     }
-    if (!(outcome instanceof Promise)) return settle(context, outcome, since);
-    return outcome.then(
-      (settled) => settle(context, settled, since),
-      (error: unknown) => fail(error, since),
-    );
-  };
+    if (outcome instanceof Promise) return continueAfter(outcome, step, steps, at + 1, context, startedAt);
+    const now = performance.now();
+    settle(step, context, outcome, now - startedAt);
+    if (outcome !== undefined) return outcome;
+    startedAt = now;
+  }
+  return undefined;
+}
+
+/** Waits for a step, then runs the steps from `next` on unless it responded. */
+async function continueAfter<Context extends RequestContext, Result extends AnyOutcome>(
+  pending: Promise<Result | undefined>,
+  step: Step<Filter<Context, Result>>,
+  steps: Steps<Context, Result>,
+  next: number,
+  context: Context,
+  startedAt: number,
+): Promise<Result | undefined> {
+  let outcome: Result | undefined;
+  try {
+    outcome = await pending;
+  } catch (error) {
+    step.counters.failed++;
+    step.counters.duration.add(performance.now() - startedAt);
+    throw error;
+  }
+  const now = performance.now();
+  settle(step, context, outcome, now - startedAt);
+  return outcome ?? run(steps, next, context, now);
+}
+
+/** Counts a step that took this long, and notes which filter responded. */
+function settle(
+  { name, counters }: Step<unknown>,
+  { observation }: RequestContext,
+  outcome: AnyOutcome | undefined,
+  ms: number,
+): void {
+  counters.duration.add(ms);
+  if (outcome === undefined) {
+    counters.continued++;
+    return;
+  }
+  if (isRejection(outcome)) counters.rejected++;
+  else counters.answered++;
+  if (observation) observation.filter = name;
 }
 
 /** Returns whether the outcome rejects the request: a JSON-RPC error, or an HTTP response of status 400 or above. */

@@ -15,6 +15,8 @@ export class RequestContext {
   readonly body: Buffer;
   /** Telemetry of the request; undefined where none is recorded. */
   readonly observation: RequestObservation | undefined;
+  /** JSON-RPC method of a request message, which selects the filters that it skips. Set by `mcp`. */
+  rpcMethod: string | undefined = undefined;
   /** Request metadata, read by later filters and the log: `mcp.method`, `service.namespace`, values set by actions. */
   readonly metadata = new Map<string, string>();
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { answerParts, sendBytes } from '../../../../test/fixtures/raw-exchange.ts';
+import { responseParts, sendBytes } from '../../../../test/fixtures/raw-exchange.ts';
 import { startTappedBackend } from '../../../../test/fixtures/tapped-backend.ts';
 import { PING } from '../../testing/listener.ts';
 import { pipelineTests } from '../app/pipeline.fixture.ts';
@@ -17,13 +17,13 @@ async function relay() {
   const port = Number(service.addresses.l?.split(':').at(-1));
   const send = async (method: string, rest: string) => {
     backend.clear();
-    const answer = await sendBytes(port, `${method} /x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${rest}`);
-    return Number(answerParts(answer).statusLine.split(' ')[1]);
+    const response = await sendBytes(port, `${method} /x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${rest}`);
+    return Number(responseParts(response).statusLine.split(' ')[1]);
   };
   return { backend, send };
 }
 
-/** What of a request's head says where its body ends. */
+/** The body framing in the head of a request. */
 function framing(headers: readonly string[] = []): string[] {
   const lines = headers.flatMap((name, index) => (index % 2 === 0 ? [`${name}: ${headers[index + 1]}`] : []));
   return lines.map((line) => line.toLowerCase()).filter((line) => /^(content-length|transfer-encoding):/.test(line));

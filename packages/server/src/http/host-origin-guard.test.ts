@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createHostOriginGuard } from './host-origin-guard.ts';
+import { createHostOriginGuard } from './request-validation.ts';
 
 const LOCAL = '127.0.0.1';
 const OTHER = '10.0.0.5';
@@ -27,9 +27,9 @@ describe('Host', () => {
     'localhost:80:80',
     '127.evil',
   ])('rejects the host %j on a loopback connection', (host) => {
-    const refusal = guard(LOCAL, host, undefined);
-    expect(refusal?.status).toBe(403);
-    expect(refusal?.reason).toContain('Host');
+    const rejection = guard(LOCAL, host, undefined);
+    expect(rejection?.status).toBe(403);
+    expect(rejection?.reason).toContain('Host');
   });
 
   test('requires a Host header on a loopback connection', () => {
@@ -85,9 +85,9 @@ describe('Origin', () => {
     'file://localhost',
     'http://localhost@evil.example',
   ])('rejects the foreign origin %j', (origin) => {
-    const refusal = guard(LOCAL, 'localhost:8081', origin);
-    expect(refusal?.status).toBe(403);
-    expect(refusal?.reason).toContain('Origin');
+    const rejection = guard(LOCAL, 'localhost:8081', origin);
+    expect(rejection?.status).toBe(403);
+    expect(rejection?.reason).toContain('Origin');
   });
 
   test.each([
@@ -102,7 +102,7 @@ describe('Origin', () => {
     expect(guard(OTHER, 'gateway.example:8080', 'http://gateway.example:9090')?.status).toBe(403);
     expect(guard(OTHER, 'gateway.example', 'http://gateway.example:8080')?.status).toBe(403);
     expect(guard(OTHER, 'gateway.example', 'https://other.example')?.status).toBe(403);
-    // The same pair the other way round, after one was accepted.
+    // The same pair reversed, after one was accepted.
     expect(guard(OTHER, 'other.example', 'https://other.example')).toBeUndefined();
     expect(guard(OTHER, 'gateway.example', 'https://other.example')?.status).toBe(403);
   });

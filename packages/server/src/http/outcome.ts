@@ -21,7 +21,7 @@ export interface ErrorOutcome {
   readonly error: RpcError;
   /** HTTP status; 200 if undefined. */
   readonly status?: number;
-  /** JSON text of the response id; by default that of the request. A body that is no message may still contain one. */
+  /** JSON text of the response id; by default that of the request. A body that is not a message may still contain one. */
   readonly idText?: string;
 }
 

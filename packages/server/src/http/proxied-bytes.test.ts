@@ -18,7 +18,7 @@ async function hashOf(stream: AsyncIterable<Buffer>): Promise<string> {
   return hash.digest('hex');
 }
 
-/** What a client that speaks bytes gets from the port until the connection ends. */
+/** Everything that a raw client receives from the port until the connection closes. */
 async function rawly(port: number, bytes: string): Promise<string> {
   const socket = connect(port, '127.0.0.1').setEncoding('latin1');
   socket.write(bytes, 'latin1');
@@ -27,7 +27,7 @@ async function rawly(port: number, bytes: string): Promise<string> {
   return text;
 }
 
-/** Seeded, so that a failure can be run again (mulberry32). */
+/** Seeded, so that a failure can be reproduced (mulberry32). */
 function random(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -38,7 +38,7 @@ function random(seed: number): (below: number) => number {
   };
 }
 
-/** The bytes in pieces of any size, a few of them at once and some after a turn of the event loop. */
+/** The bytes in chunks of random sizes, some of them after a turn of the event loop. */
 async function writeInPieces(to: NodeJS.WritableStream, bytes: Buffer, next: (below: number) => number): Promise<void> {
   for (let at = 0; at < bytes.length; ) {
     const end = at + 1 + next(next(4) === 0 ? 200_000 : 20);
@@ -49,7 +49,7 @@ async function writeInPieces(to: NodeJS.WritableStream, bytes: Buffer, next: (be
   to.end();
 }
 
-/** Answers with the body of the request in other pieces, and with its hash. */
+/** Responds with the request body in other chunks, and its hash. */
 async function echo(next: (below: number) => number, incoming: IncomingMessage, response: ServerResponse) {
   const pieces: Buffer[] = [];
   for await (const piece of incoming) pieces.push(piece);
@@ -75,9 +75,9 @@ describe('the proxy', () => {
         const body = randomBytes(round % 6 === 0 ? next(3) : next(round % 3 === 0 ? 1_000_000 : 3_000));
         const headers = next(2) === 0 ? { 'content-length': body.length } : { 'transfer-encoding': 'chunked' };
         const call = request({ port: proxy.port, host: '127.0.0.1', method: 'POST', headers });
-        const answered = once(call, 'response');
+        const responded = once(call, 'response');
         await writeInPieces(call, body, next);
-        const [response] = await answered;
+        const [response] = await responded;
         const hash = createHash('sha256').update(body).digest('hex');
         expect({ round, sent: response.headers['x-hash'], received: await hashOf(response) }).toEqual({
           round,
@@ -127,7 +127,7 @@ describe('the proxy', () => {
     );
   });
 
-  it('forwards a compressed body as it is, without trailers', async () => {
+  it('forwards a compressed body unchanged, without trailers', async () => {
     const body = gzipSync(randomBytes(50_000));
     const upstream = createServer((_incoming, response) => {
       response.writeHead(200, { 'Content-Encoding': 'gzip', Trailer: 'X-Sum' });

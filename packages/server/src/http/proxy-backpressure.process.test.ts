@@ -19,14 +19,14 @@ async function proxied(handle: (incoming: IncomingMessage, response: ServerRespo
   return startProxy(`http://127.0.0.1:${await listen(upstream)}/`);
 }
 
-/** Opens a request to the proxy; what becomes of its connection is for the test to find out. */
+/** Opens a request to the proxy; the test observes its connection. */
 function open(port: number, method = 'POST') {
   const call = request({ port, host: '127.0.0.1', method });
   call.on('error', () => undefined);
   return call;
 }
 
-/** Writes so many bytes and waits whenever it is asked to; tells `step` how many there are. */
+/** Writes this many bytes with backpressure; reports the count to `step`. */
 async function pour(to: NodeJS.WritableStream, bytes: number, step: (written: number) => unknown): Promise<void> {
   for (let written = PIECE.length; written <= bytes; written += PIECE.length) {
     if (!to.write(PIECE)) await once(to, 'drain');
@@ -35,7 +35,7 @@ async function pour(to: NodeJS.WritableStream, bytes: number, step: (written: nu
   to.end();
 }
 
-/** Bytes that are held in memory, garbage left out. */
+/** Memory in use by buffers, without garbage. */
 function heldBytes(): number {
   setFlagsFromString('--expose-gc');
   const collect: () => void = runInNewContext('gc');
@@ -73,10 +73,10 @@ describe('backpressure of the proxy', () => {
     });
     const before = heldBytes();
     const call = open(proxy.port, way === 'up' ? 'POST' : 'GET');
-    const answered = once(call, 'response');
+    const responded = once(call, 'response');
     if (way === 'up') await write(call);
     else call.end();
-    const [response] = await answered;
+    const [response] = await responded;
     if (way === 'up') response.resume();
     else await read(response);
     expect(arrived).toBe(SIZE);
@@ -92,7 +92,7 @@ describe('backpressure of the proxy', () => {
     });
     let written = 0;
     const call = open(proxy.port);
-    const answered = once(call, 'response');
+    const responded = once(call, 'response');
     const poured = pour(call, 64 * MEGABYTE, (bytes) => {
       written = bytes;
     });
@@ -100,7 +100,7 @@ describe('backpressure of the proxy', () => {
     expect(await settled(() => written)).toBeLessThan(40 * MEGABYTE);
     incoming.resume();
     await poured;
-    expect((await answered)[0].statusCode).toBe(200);
+    expect((await responded)[0].statusCode).toBe(200);
   });
 
   it('pauses an upstream whose client does not read', async () => {
@@ -117,7 +117,7 @@ describe('backpressure of the proxy', () => {
     expect(received).toBe(64 * MEGABYTE);
   });
 
-  it('forwards every chunk at once in both directions', async () => {
+  it('forwards every chunk immediately in both directions', async () => {
     const proxy = await proxied((incoming, response) => {
       response.flushHeaders();
       incoming.on('data', (piece) => response.write(piece)).on('end', () => response.end('.'));
@@ -147,9 +147,9 @@ describe('backpressure of the proxy', () => {
       });
       const call = open(proxy.port, when === 'while it reads' ? 'GET' : 'POST');
       if (when === 'while it reads') {
-        const answered = once(call, 'response');
+        const responded = once(call, 'response');
         call.end();
-        await once((await answered)[0], 'data');
+        await once((await responded)[0], 'data');
       } else {
         call.write('a');
         await arrived.promise;
@@ -160,9 +160,9 @@ describe('backpressure of the proxy', () => {
   );
 
   it.each([
-    ['an answer half sent', (response: ServerResponse) => response.write('half')],
-    ['no answer', () => true],
-  ])('aborts the response when the upstream dies with %s', async (_what, begin) => {
+    ['a partial response', (response: ServerResponse) => response.write('half')],
+    ['no response', () => true],
+  ])('aborts the response when the upstream fails with %s', async (_what, begin) => {
     const proxy = await proxied((incoming, response) => {
       incoming.once('data', () => {
         begin(response);
@@ -191,7 +191,7 @@ describe('backpressure of the proxy', () => {
       response.writeHead(413, { connection: 'close' }).end('too large');
     });
     for (let round = 1; round <= 10; round++) {
-      // Not Node's own client, which stops sending for ever when the answer is there.
+      // Not Node's own client, which stops sending once the response has arrived.
       const client = connect(proxy.port, '127.0.0.1').setEncoding('latin1');
       let text = '';
       client.on('data', (piece) => {

@@ -10,11 +10,11 @@ import { Exchange, upstreamRequestHeaders } from './proxy.ts';
 /** A proxy in front of one upstream. */
 export interface Proxy {
   readonly port: number;
-  /** What failed, in order. */
+  /** The errors, in order. */
   readonly errors: UpstreamError[];
 }
 
-/** Starts a server that does nothing but send its requests on. */
+/** Starts a server that only forwards its requests. */
 export async function startProxy(upstream: string, options: TransportOptions = {}): Promise<Proxy> {
   const transport = createTransport(upstream, { redirects: 'pass', ...options });
   const errors: UpstreamError[] = [];

@@ -9,7 +9,7 @@ const { runFilters } = pipelineTests();
 
 let service: TestService;
 beforeAll(async () => {
-  // Nobody listens there.
+  // A port without a listener.
   service = await startTestService({
     SERVICE_CLASSIC_URL: 'http://127.0.0.1:9',
     SERVICE_INFERENCE_UPSTREAM: '127.0.0.1:9',
@@ -24,7 +24,7 @@ const ENDS = 'Connection: close\r\n';
 const CLOSE = `Host: localhost\r\n${ENDS}`;
 const SIZE = 12 * 1024 * 1024;
 
-/** A client that does not look for an answer before it has sent everything. */
+/** A client that reads the response only after sending everything. */
 async function sent(listener: string, head: string, rest: readonly Buffer[], by = service): Promise<Socket> {
   const socket = connect({ port: Number(by.addresses[listener]?.split(':').at(-1)), host: '127.0.0.1' });
   onTestFinished(() => void socket.destroy());
@@ -41,12 +41,12 @@ const BODIES = [
   ['Transfer-Encoding: chunked', [...CHUNKS, Buffer.from('0\r\n\r\n')]],
 ] as const;
 
-/** The status of the only answer, which is whole. */
+/** The status of the only response, which is complete. */
 async function only(socket: Socket): Promise<number> {
-  const answer = await readAll(socket);
-  expect(answer.match(/HTTP\/1\.1 \d+/g)).toHaveLength(1);
-  expect(answer.endsWith('}')).toBe(true);
-  return Number(answer.slice(9, 12));
+  const response = await readAll(socket);
+  expect(response.match(/HTTP\/1\.1 \d+/g)).toHaveLength(1);
+  expect(response.endsWith('}')).toBe(true);
+  return Number(response.slice(9, 12));
 }
 
 test.for([
@@ -77,7 +77,7 @@ test.for(['mcp', 'inference', 'management'])(
 );
 
 test.for([
-  ['is answered by a filter', 200],
+  ["has a filter's response", 200],
   ['is one too many', 503],
 ] as const)('a client that %s receives its response', async ([, status]) => {
   const filters = "- { filter: static_response, status: 200, body: '{}' }";
@@ -98,14 +98,14 @@ test.for([
     const socket = await sent(listener, `${line} HTTP/1.1\r\nHost: localhost\r\n${length}\r\n\r\n`, [
       Buffer.from('begun'),
     ]);
-    const answer = readAll(socket);
+    const response = readAll(socket);
     await once(socket, 'data');
     vi.advanceTimersByTime(2_000);
-    expect(await answer).toMatch(/^HTTP\/1\.1 413 /);
+    expect(await response).toMatch(/^HTTP\/1\.1 413 /);
   },
 );
 
-test('a kept-alive connection stays open after the end of a rejected body', async () => {
+test('a keep-alive connection stays open after the end of a rejected body', async () => {
   for (const [listener, path, next, status] of [
     ['mcp', '/default/mcp', 'GET /x', 404],
     ['management', '/api/v1/tools', 'GET /healthz', 200],

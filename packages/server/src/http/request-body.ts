@@ -70,9 +70,9 @@ export function hasBody({
 const LINGER_MS = 2_000;
 
 /**
- * Drains the body of a request that is answered before its end; to be called before the response is written. If the
- * connection were closed while the client is still sending, the client would lose the response. A connection that should
- * close after the response closes when the body has been drained.
+ * Drains the body of a request whose response precedes its end; to be called before the response is written. If the
+ * connection were closed while the client is still sending, the client would lose the response. A connection that
+ * should close after the response closes when the body has been drained.
  */
 export function drainRequestBody(request: IncomingMessage, response: Pick<ResponseLike, 'shouldKeepAlive'>): void {
   request.resume();
@@ -87,38 +87,17 @@ export function drainRequestBody(request: IncomingMessage, response: Pick<Respon
   });
 }
 
-/** Handles a request whose body did not arrive in time; its response may have begun. */
-export type OnBodyTimeout = (request: IncomingMessage, response: ServerResponse) => void;
-
 /**
- * Timeouts of request bodies. Unlike `requestTimeout` of node:http, they can be disabled for requests whose bodies are
- * proxied, which may take any time (decisions 4.6).
+ * Calls `onTimeout` when the body of a request is incomplete after `timeoutMs`. Unlike `requestTimeout` of node:http, it
+ * can be left out for requests whose bodies are proxied, which may take any time (decisions 4.6).
  */
-export class BodyDeadlines {
-  readonly #timeoutMs: number;
-  readonly #onTimeout: OnBodyTimeout;
-  readonly #timers = new WeakMap<IncomingMessage, NodeJS.Timeout>();
-
-  constructor(timeoutMs: number, onTimeout: OnBodyTimeout) {
-    this.#timeoutMs = timeoutMs;
-    this.#onTimeout = onTimeout;
-  }
-
-  /** Starts the timeout of a request, if it has a body. */
-  watch(request: IncomingMessage, response: ServerResponse): void {
-    if (!hasBody(request.headers)) return;
-    const timer = setTimeout(() => {
-      // The body may be complete although it has not been read.
-      if (!request.complete) this.#onTimeout(request, response);
-    }, this.#timeoutMs);
-    this.#timers.set(request, timer);
-    request.once('close', () => clearTimeout(timer));
-  }
-
-  /** Disables the timeout of a request. */
-  lift(request: IncomingMessage): void {
-    clearTimeout(this.#timers.get(request));
-  }
+export function limitBodyTime(request: IncomingMessage, timeoutMs: number, onTimeout: () => void): void {
+  if (!hasBody(request.headers)) return;
+  const timer = setTimeout(() => {
+    // The body may be complete although it has not been read.
+    if (!request.complete) onTimeout();
+  }, timeoutMs);
+  request.once('close', () => clearTimeout(timer));
 }
 
 const CLIENT_CLOSED_REQUEST = 499;

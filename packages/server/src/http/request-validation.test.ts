@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { answerParts, sendBytes } from '../../../../test/fixtures/raw-exchange.ts';
+import { responseParts, sendBytes } from '../../../../test/fixtures/raw-exchange.ts';
 import { startTappedBackend, type TappedBackend } from '../../../../test/fixtures/tapped-backend.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
 
@@ -20,11 +20,11 @@ const HOST = 'Host: localhost\r\n';
 const CLOSE = `${HOST}Connection: close\r\n`;
 const SLASH = 'invalid request target: expected a path that begins with a slash';
 
-/** The answer of a listener to a request, and the line of its access log. */
+/** The response of a listener to a request, and its access log line. */
 async function exchange(listener: string, line: string, headers: string) {
   const before = service.log.length;
-  const answer = await sendBytes(Number(service.addresses[listener]?.split(':').at(-1)), `${line}\r\n${headers}\r\n`);
-  const { statusLine, body } = answerParts(answer);
+  const response = await sendBytes(Number(service.addresses[listener]?.split(':').at(-1)), `${line}\r\n${headers}\r\n`);
+  const { statusLine, body } = responseParts(response);
   const access = await vi.waitFor(() => {
     const lines = service.log.slice(before).map((text): Record<string, unknown> => JSON.parse(text));
     const found = lines.find(({ target }) => String(target).endsWith('::access'));

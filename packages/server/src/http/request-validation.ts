@@ -1,5 +1,12 @@
 import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
+import { isIPv4, type Socket } from 'node:net';
+import { ellipsize } from '@sluice/protocol/text';
+
+/** Reason why a request is rejected before it is served. */
+export interface Refusal {
+  readonly status: number;
+  readonly reason: string;
+}
 
 /** Returns whether a request has several Host headers: two gateways in a row might use different ones. */
 function hasDuplicateHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): boolean {
@@ -9,24 +16,6 @@ function hasDuplicateHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): 
     if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
   }
   return hosts > 1;
-}
-
-/**
- * Returns why two HTTP parsers could disagree about the end of the request body; undefined if they cannot. Accepted are one
- * `Content-Length` or one `Transfer-Encoding: chunked` (RFC 9112 6.1 to 6.3). A body with another transfer coding would be
- * forwarded without the header that names it, which is hop-by-hop.
- */
-function ambiguousFraming({
-  headers,
-  httpVersion,
-}: Pick<IncomingMessage, 'headers' | 'httpVersion'>): string | undefined {
-  const { 'content-length': length, 'transfer-encoding': encoding } = headers;
-  if (encoding !== undefined) {
-    if (encoding.toLowerCase() !== 'chunked') return 'unsupported Transfer-Encoding: expected "chunked"';
-    if (httpVersion !== '1.1') return 'Transfer-Encoding requires HTTP/1.1';
-  }
-  if (length !== undefined && !Number.isSafeInteger(Number(length))) return 'invalid Content-Length';
-  return undefined;
 }
 
 /** Rejects requests that two HTTP parsers could interpret differently (request smuggling). One instance per server. */
@@ -47,12 +36,142 @@ export class AmbiguousRequestGuard {
   }
 }
 
+/**
+ * Returns why two HTTP parsers could interpret a request differently; undefined if they cannot. Accepted are bodies with one
+ * `Content-Length` or one `Transfer-Encoding: chunked` (RFC 9112 6.1 to 6.3). A body with another transfer coding would be
+ * forwarded without the header that names it, which is hop-by-hop.
+ */
 function ambiguity(request: IncomingMessage): string | undefined {
   const { headers, httpVersion, url = '/' } = request;
   if (headers.host === undefined && httpVersion === '1.1') return 'a Host header is required';
   if (hasDuplicateHost(request)) return 'duplicate Host header';
-  // A host in the target would compete with `Host`, which is checked; no resource responds to `*`.
+  // A host in the target would compete with `Host`, which is checked; `*` is not a resource.
   if (!url.startsWith('/')) return 'invalid request target: expected a path that begins with a slash';
   if (url.includes('#')) return 'invalid request target: encode # as %23';
-  return ambiguousFraming(request);
+  const { 'content-length': length, 'transfer-encoding': encoding } = headers;
+  if (encoding !== undefined) {
+    if (encoding.toLowerCase() !== 'chunked') return 'unsupported Transfer-Encoding: expected "chunked"';
+    if (httpVersion !== '1.1') return 'Transfer-Encoding requires HTTP/1.1';
+  }
+  if (length !== undefined && !Number.isSafeInteger(Number(length))) return 'invalid Content-Length';
+  return undefined;
+}
+
+/** Accepted values of `Host` and `Origin`, as parsed by the configuration: lower case, no default port. */
+interface GuardOptions {
+  /** SERVICE_ALLOWED_HOSTS; a value without a port matches any port. */
+  readonly allowedHosts: readonly string[] | undefined;
+  /** SERVICE_CORS_ORIGIN: `*` or one origin. */
+  readonly corsOrigin: string | undefined;
+}
+
+/**
+ * Checks the `Host` and `Origin` headers of a request on a connection to `localAddress`. Returns why the request is
+ * rejected, or undefined.
+ */
+export type HostOriginGuard = (
+  localAddress: string | undefined,
+  host: string | undefined,
+  origin: string | undefined,
+) => Refusal | undefined;
+
+/** Loopback addresses; dual-stack listeners see IPv4 as `::ffff:127.0.0.1`. */
+const LOOPBACK_ADDRESS = /^(?:127\.|::1$|::ffff:127\.)/;
+
+/** Maximum number of accepted values in a cache: clients choose the values. */
+const MAX_CACHED = 512;
+
+/**
+ * Creates the guard of a listener against cross-origin requests and DNS rebinding (mcp 6). On connections to a loopback
+ * address, `Host` must be a loopback host or one of `allowedHosts`; on other connections it may be any host unless
+ * `allowedHosts` is set. `Origin` must be a loopback origin, the origin of `Host`, or `corsOrigin`.
+ *
+ * Runs per request: values that were accepted before cost one lookup.
+ */
+export function createHostOriginGuard({ allowedHosts, corsOrigin }: GuardOptions): HostOriginGuard {
+  const allowed = new Set(allowedHosts);
+  const restricted = allowedHosts !== undefined;
+  const localHosts = new Set<string>();
+  const otherHosts = new Set<string>();
+  const origins = new Set<string>();
+  const sameOrigins = new Set<string>();
+
+  const isAllowedHost = (host: string, local: boolean): boolean => {
+    const parts = splitHost(host);
+    if (!parts) return false;
+    if (allowed.has(parts.host) || allowed.has(`${parts.host}:${parts.port}`)) return true;
+    return local && isLoopback(parts.host);
+  };
+
+  const isAllowedOrigin = (origin: string): boolean =>
+    corsOrigin === '*' || origin.toLowerCase() === corsOrigin || isLoopback(hostOfOrigin(origin) ?? '');
+
+  return (localAddress, host, origin) => {
+    const local = localAddress !== undefined && LOOPBACK_ADDRESS.test(localAddress);
+    if (local || restricted) {
+      if (host === undefined) return { status: 403, reason: 'a Host header is required' };
+      const cache = local ? localHosts : otherHosts;
+      if (!cache.has(host)) {
+        if (!isAllowedHost(host, local)) {
+          return {
+            status: 403,
+            reason: `Host not allowed: ${ellipsize(host, MAX_VALUE_LENGTH)}; set SERVICE_ALLOWED_HOSTS to allow it`,
+          };
+        }
+        addToCache(cache, host);
+      }
+    }
+    if (origin === undefined || origins.has(origin)) return undefined;
+    if (isAllowedOrigin(origin)) {
+      addToCache(origins, origin);
+      return undefined;
+    }
+    const pair = `${host} ${origin}`;
+    if (sameOrigins.has(pair)) return undefined;
+    if (host === undefined || !isSameOrigin(origin, host)) {
+      return {
+        status: 403,
+        reason: `Origin not allowed: ${ellipsize(origin, MAX_VALUE_LENGTH)}; set SERVICE_CORS_ORIGIN to allow it`,
+      };
+    }
+    addToCache(sameOrigins, pair);
+    return undefined;
+  };
+}
+
+function addToCache(cache: Set<string>, value: string): void {
+  if (cache.size >= MAX_CACHED) cache.clear();
+  cache.add(value);
+}
+
+/** Maximum length of a rejected value in a message. */
+const MAX_VALUE_LENGTH = 200;
+
+/** Splits a Host value; the host in lower case, IPv6 in brackets. Undefined if the value is invalid. */
+function splitHost(value: string): { host: string; port: string } | undefined {
+  const match = /^(\[[\da-f:.]+\]|[^\s:/?#@[\]\\]+)(?::(\d*))?$/i.exec(value);
+  return match ? { host: (match[1] ?? '').toLowerCase(), port: match[2] ?? '' } : undefined;
+}
+
+/** Returns the host of an http(s) origin, in lower case, IPv6 in brackets. */
+function hostOfOrigin(origin: string): string | undefined {
+  const match = /^https?:\/\/(.+)$/i.exec(origin);
+  return match ? splitHost(match[1] ?? '')?.host : undefined;
+}
+
+/**
+ * Returns whether the origin is that of a page of this host. Scheme and default port are taken from the origin: a proxy in
+ * front of the service may terminate TLS.
+ */
+function isSameOrigin(origin: string, host: string): boolean {
+  const match = /^(https?):\/\/(.+)$/i.exec(origin);
+  const page = match && splitHost(match[2] ?? '');
+  const target = splitHost(host);
+  if (!page || !target) return false;
+  const defaultPort = match[1]?.toLowerCase() === 'https' ? '443' : '80';
+  return page.host === target.host && (page.port || defaultPort) === (target.port || defaultPort);
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '[::1]' || (host.startsWith('127.') && isIPv4(host));
 }

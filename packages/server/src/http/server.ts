@@ -1,19 +1,40 @@
-import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import { Server as NetServer, type Socket } from 'node:net';
+import { Server as NetServer, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { ObserveRequest, RequestObservation } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
-import { drainRequestBody } from './request-body.ts';
-import { AmbiguousRequestGuard } from './request-validation.ts';
+import { drainRequestBody, loggedStatus } from './request-body.ts';
+import { AmbiguousRequestGuard, type HostOriginGuard, type Refusal } from './request-validation.ts';
 
-/** Connection settings of a listener. */
-export interface ConnectionOptions {
+/** Options of {@link createHttpServer}. */
+export interface HttpServerOptions {
   /** PEM texts; undefined for plain HTTP. */
   readonly tls: { readonly cert: string; readonly key: string } | undefined;
   /** Milliseconds in which a client must send a whole request; 0 for no limit. */
   readonly readTimeoutMs: number;
   /** Requests on further connections are rejected with 503. */
   readonly maxConnections: number | undefined;
+  /** Checks Host and Origin. */
+  readonly guard: HostOriginGuard;
+  /** Starts the observation of a request, which ends with its response. */
+  readonly observe: ObserveRequest;
+  /** Responses to data that is not a request; without it they have no body. */
+  readonly errorResponse?: ErrorResponse;
 }
+
+/** Creates headers and body of an error response. */
+export type ErrorResponse = (message: string) => {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+};
 
 /** Longer than the idle timeout of proxies and load balancers, so that the service never closes a connection in use. */
 const KEEP_ALIVE_MS = 75_000;
@@ -25,18 +46,20 @@ const MAX_REJECTED = 100;
 
 const TOO_MANY_CONNECTIONS: Refusal = { status: 503, reason: 'too many connections: try again later' };
 
-/** Reason why a request is rejected before it is served. */
-export interface Refusal {
-  readonly status: number;
-  readonly reason: string;
-}
-
 /** Responds to a request. With a `refusal`, the rest of the request body is already taken care of. */
-export type ServeRequest = (request: IncomingMessage, response: ServerResponse, refusal: Refusal | undefined) => void;
+export type ServeRequest = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  observation: RequestObservation,
+  refusal: Refusal | undefined,
+) => void;
 
-/** Creates an HTTP/1.1 server that passes requests to `serve`. The caller listens and closes. */
-export function createHttpServer(options: ConnectionOptions, serve: ServeRequest): Server {
-  const { tls, readTimeoutMs, maxConnections } = options;
+/**
+ * Creates the HTTP/1.1 server of a listener. It observes all requests, checks them and passes them to `serve`. The caller
+ * listens and closes. Part of the hot path.
+ */
+export function createHttpServer(options: HttpServerOptions, serve: ServeRequest): Server {
+  const { tls, readTimeoutMs, maxConnections, guard, observe, errorResponse } = options;
   const settings: ServerOptions = {
     keepAliveTimeout: KEEP_ALIVE_MS,
     noDelay: true,
@@ -50,27 +73,75 @@ export function createHttpServer(options: ConnectionOptions, serve: ServeRequest
   const server = tls ? createTlsServer({ ...settings, ...tls, ALPNProtocols: ['http/1.1'] }) : createServer(settings);
   const excess =
     maxConnections === undefined ? undefined : excessConnections(server, maxConnections, tls !== undefined);
-  const guard = new AmbiguousRequestGuard();
+  const ambiguous = new AmbiguousRequestGuard();
   server.on('request', (request, response) => {
-    const reason = guard.reasonFor(request);
-    const refusal =
-      reason !== undefined ? { status: 400, reason } : excess?.has(request.socket) ? TOO_MANY_CONNECTIONS : undefined;
-    if (refusal) {
-      // No further request on the connection would be served.
+    const { method = '', url: target = '/', headers, socket } = request;
+    const observation = observe({ method, target, headers, client: socket.remoteAddress, inBatch: false });
+    response.on('close', () => observation.end(loggedStatus(response), response.writableFinished));
+    const reason = ambiguous.reasonFor(request);
+    if (reason !== undefined) {
+      // What follows on the connection cannot be interpreted.
       response.shouldKeepAlive = false;
-      // After an ambiguous request, what follows on the connection cannot be interpreted.
-      if (reason === undefined) drainRequestBody(request, response);
-      else request.resume();
+      request.resume();
+      return serve(request, response, observation, { status: 400, reason });
     }
-    serve(request, response, refusal);
+    const excessive = excess?.has(socket) === true;
+    const refusal = excessive ? TOO_MANY_CONNECTIONS : guard(socket.localAddress, headers.host, headers.origin);
+    if (refusal) {
+      if (excessive) response.shouldKeepAlive = false;
+      drainRequestBody(request, response);
+    }
+    serve(request, response, observation, refusal);
   });
   // Node would reject unknown expectations itself; RFC 9110 allows to ignore them.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   // Node would close the connection without a response.
   server.on('connect', (_request, socket) => {
-    socket.on('error', () => undefined).end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
+    socket.on('error', () => undefined);
+    if (errorResponse) respondAndClose(socket.resume(), 400, errorResponse('method CONNECT is not supported'));
+    else socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
   });
+  if (errorResponse) rejectMalformedRequests(server, errorResponse);
   return server;
+}
+
+/** Responds to data that is not a request, unless the client would take the response for another one. */
+function rejectMalformedRequests(server: Server, errorResponse: ErrorResponse): void {
+  /** The latest response of each connection. */
+  const latest = new WeakMap<Duplex, ServerResponse>();
+  server.prependListener('request', (request, response) => latest.set(request.socket, response));
+  server.on('clientError', (error: Error & { code?: string }, socket) => {
+    // During a response the client would take a second one as part of it, or as the response to another request.
+    if (isResponding(latest.get(socket)) && socket instanceof Socket) return socket.destroySoon();
+    if (error.code === 'ECONNRESET') return socket.destroy();
+    const timedOut = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+    rejectMalformed(socket, timedOut ? 408 : error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400, errorResponse);
+  });
+}
+
+/** True while a response has started and either it or its request is incomplete. */
+function isResponding(response: ServerResponse | undefined): boolean {
+  return response?.headersSent === true && !(response.req.complete && response.writableFinished);
+}
+
+/** Rejects data that is not a request, or a request that is incomplete, and closes the connection. */
+export function rejectMalformed(socket: Duplex, status: 400 | 408 | 431, errorResponse: ErrorResponse): void {
+  // Already answered: the rest of the client's data causes errors too.
+  if (socket.writableEnded && !socket.destroyed) return;
+  if (socket.writable) respondAndClose(socket, status, errorResponse(`malformed request: ${STATUS_CODES[status]}`));
+  else socket.destroy();
+}
+
+/** Time in which a client can read the response before its connection is closed. */
+const LINGER_MS = 2_000;
+
+function respondAndClose(socket: Duplex, status: number, { headers, body }: ReturnType<ErrorResponse>): void {
+  const fields = { ...headers, 'content-length': String(Buffer.byteLength(body)), connection: 'close' };
+  const head = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join('')}\r\n${body}`);
+  // Closing the connection while the client is still sending would discard the response.
+  const late = setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.once('close', () => clearTimeout(late));
 }
 
 /** Returns the set of open connections beyond the limit: they are accepted in order to reject their requests. */

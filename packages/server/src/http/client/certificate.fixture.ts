@@ -1,6 +1,6 @@
 /**
- * A self-signed certificate for `localhost`, and for no address, with its key. It protects nothing: it lets tests speak
- * TLS on loopback. Valid for a hundred years.
+ * Self-signed certificate for `localhost`, without IP addresses, and its key. It protects nothing: tests use it for TLS
+ * on loopback. Valid for a hundred years.
  */
 export const localhostCertificate = {
   cert: `-----BEGIN CERTIFICATE-----

@@ -19,7 +19,7 @@ export type RawHeaders = readonly string[];
 export interface UpstreamRequest {
   /** Any method except CONNECT; case-sensitive. */
   readonly method: string;
-  /** Path and query in place of those of the upstream address; begins with a slash, is sent unchanged. */
+  /** Path and query that replace those of the upstream address; begins with a slash, sent unchanged. */
   readonly path?: string;
   readonly headers: readonly string[];
   readonly body?: string | Buffer | StreamedBody;
@@ -32,7 +32,7 @@ export interface UpstreamRequest {
 export interface StreamedBody {
   /** Length in bytes; if undefined, the body is sent with chunked encoding. */
   readonly length: number | undefined;
-  /** Starts writing to the sink, at once or later. */
+  /** Starts writing to the sink, immediately or later. */
   start(sink: BodySink): void;
   /** Resumes writing after a `write` that returned false. */
   resume(): void;

@@ -10,16 +10,16 @@ export interface CollectOptions {
   readonly maxErrorBytes?: number;
   /** Milliseconds for the whole request. */
   readonly timeoutMs: number;
-  /** Aborts the request; a reason that is an {@link UpstreamError} is what it fails with. */
+  /** Aborts the request, which fails with the reason if that is an {@link UpstreamError}. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Inspects the head of the response. What it throws aborts the request and is what it fails with; a reader that it
+   * Inspects the head of the response. If it throws, the request is aborted and fails with that error; a reader that it
    * returns receives the body in place of the buffer.
    */
   readonly onHead?: (status: number, headers: ResponseHeaders) => BodyReader | undefined;
 }
 
-/** Reads a body as it arrives; returns true as soon as it needs no more. What it throws aborts the request. */
+/** Reads a body as it arrives; returns true as soon as it needs no more. If it throws, the request is aborted. */
 export type BodyReader = (chunk: Buffer) => boolean;
 
 /** A collected response. */

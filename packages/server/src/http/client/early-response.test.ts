@@ -5,7 +5,7 @@ import { pool, Sent, startUpstream } from './pool.fixture.ts';
 import { startRawUpstream } from './raw-upstream.fixture.ts';
 import { ScriptedBody } from './scripted-body.fixture.ts';
 
-const answer = (body: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+const okResponse = (body: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 const TOO_LARGE = 'HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno';
 const MEGABYTE = 1024 * 1024;
 
@@ -18,14 +18,14 @@ describe('a response before the end of the request', () => {
     ['in chunks', undefined, 'abc'],
     ['that has not begun', 8, ''],
   ])('is passed on and stops the body (%s); its connection is not reused', async (_what, length, written) => {
-    const upstream = await startUpstream((socket) => socket.write(answer('next')));
+    const upstream = await startUpstream((socket) => socket.write(okResponse('next')));
     const to = pool(upstream);
     const body = new ScriptedBody(length);
     const early = new Sent(to, { body });
     const sink = await body.sink;
     sink.write(Buffer.from(written));
     while (upstream.sockets.length === 0) await new Promise(setImmediate);
-    upstream.sockets[0]?.write(answer('enough'));
+    upstream.sockets[0]?.write(okResponse('enough'));
     expect((await early.done).log).toEqual(['dispatched', 'head', 'data', 'end']);
     expect(early.body).toBe('enough');
     expect(body.log).toEqual(['start', 'stop']);

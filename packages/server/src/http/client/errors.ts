@@ -26,6 +26,8 @@ export type UpstreamFailure =
   | 'too-large'
   | 'aborted';
 
+const UNAVAILABLE: ReadonlySet<UpstreamFailure> = new Set(['refused', 'timeout', 'dropped', 'session-lost']);
+
 /**
  * A failed request to an upstream. The message contains the address and the reason, to be used after the name of the
  * forward: `upstream http://127.0.0.1:4110/mcp refused the connection (ECONNREFUSED)`.
@@ -55,6 +57,11 @@ export class UpstreamError extends Error {
     this.status = details.status;
     this.code = details.code;
     this.data = details.data;
+  }
+
+  /** True if the upstream could not be reached or did not respond in time, or a proxy in front of it says so. */
+  get isUnavailable(): boolean {
+    return UNAVAILABLE.has(this.kind) || (this.kind === 'http' && this.status !== undefined && this.status >= 500);
   }
 }
 

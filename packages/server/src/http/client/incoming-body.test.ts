@@ -6,11 +6,11 @@ import type { BodySink } from './client.ts';
 import { listen } from './listening.fixture.ts';
 import { type BodyObserver, incomingBody } from './request-writer.ts';
 
-/** Takes down what is written; says false when the test wants it to. */
+/** Records what is written; returns false when the test requests backpressure. */
 class Sink implements BodySink {
   readonly log: string[] = [];
   readonly over: Promise<void>;
-  /** Called for a piece before `write` returns what this says. */
+  /** Called for each chunk before `write` returns its result. */
   onWrite: (piece: Buffer) => boolean = () => true;
   readonly #over = Promise.withResolvers<void>();
 
@@ -34,7 +34,7 @@ class Sink implements BodySink {
   }
 }
 
-/** A request that a client has begun with these bytes, and the client. */
+/** A request whose client has sent these bytes, and the client. */
 async function begun(bytes: string): Promise<{ request: IncomingMessage; client: Socket }> {
   const server = createServer();
   const client = connect(await listen(server), '127.0.0.1');
@@ -91,7 +91,7 @@ describe('incomingBody', () => {
   });
 
   it.each([
-    ['before it is asked for', false],
+    ['before it is read', false],
     ['while it is passed on', true],
   ])('fails when the client disconnects %s', async (_what, started) => {
     const { body: made, client, request } = await body(`${PUT}Content-Length: 6\r\n\r\nabc`);
@@ -104,7 +104,7 @@ describe('incomingBody', () => {
     expect(sink.log.at(-1)).toBe('fail');
   });
 
-  it.each(['by itself', 'from inside a write'])('drains the rest when it is stopped %s', async (how) => {
+  it.each(['by itself', 'from inside a write'])('drains the rest when stopped %s', async (how) => {
     let seen = '';
     const {
       body: made,
@@ -126,7 +126,7 @@ describe('incomingBody', () => {
     await ended;
     client.destroy();
     expect(sink.log).toEqual(['abc']);
-    // Who looks on sees all of it.
+    // An observer sees the whole body.
     expect(seen).toBe('abcdefghi');
   });
 });

@@ -6,7 +6,7 @@ import { pool, Sent, startUpstream } from './pool.fixture.ts';
 import { startRawUpstream } from './raw-upstream.fixture.ts';
 import { ScriptedBody } from './scripted-body.fixture.ts';
 
-const answer = (body: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+const okResponse = (body: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 
 describe('a streamed request body that is not completely sent', () => {
   it.each([
@@ -15,7 +15,7 @@ describe('a streamed request body that is not completely sent', () => {
     ['was aborted', 5, (sink: BodySink) => sink.fail()],
     ['was aborted', undefined, (sink: BodySink) => sink.fail()],
   ])('fails the request and closes the connection: its body %s (length %s)', async (how, length, act) => {
-    const upstream = await startUpstream((socket) => socket.write(answer('next')));
+    const upstream = await startUpstream((socket) => socket.write(okResponse('next')));
     const to = pool(upstream);
     const body = new ScriptedBody(length);
     const sent = new Sent(to, { body });
@@ -44,7 +44,7 @@ describe('a streamed request body that is not completely sent', () => {
   });
 
   it('may exceed its length after the response without effect', async () => {
-    const upstream = await startUpstream((socket) => socket.write(answer('ok')));
+    const upstream = await startUpstream((socket) => socket.write(okResponse('ok')));
     const body = new ScriptedBody(2, (sink) => sink.write(Buffer.from('ab')));
     const sent = await new Sent(pool(upstream), { body }).done;
     expect((await body.sink).write(Buffer.from('c'))).toBe(false);
@@ -75,7 +75,7 @@ describe('a streamed request body that is not completely sent', () => {
   });
 
   it('is stopped when the upstream disconnects; the request is not retried', async () => {
-    const upstream = await startUpstream((socket) => socket.write(answer('ok')));
+    const upstream = await startUpstream((socket) => socket.write(okResponse('ok')));
     const to = pool(upstream);
     await new Sent(to).done;
     for (const end of ['end', 'destroy', 'resetAndDestroy'] as const) {
@@ -95,7 +95,7 @@ describe('a streamed request body that is not completely sent', () => {
     const upstream = await startUpstream(() => undefined);
     const to = pool(upstream);
     for (const finish of [
-      (socket: Socket | undefined) => socket?.write(answer('early')),
+      (socket: Socket | undefined) => socket?.write(okResponse('early')),
       (socket: Socket | undefined) => socket?.destroy(),
     ]) {
       const body = new ScriptedBody(undefined);
@@ -110,7 +110,7 @@ describe('a streamed request body that is not completely sent', () => {
   });
 
   it('is not started without a connection or a request', async () => {
-    const upstream = await startUpstream((socket) => socket.write(answer('ok')));
+    const upstream = await startUpstream((socket) => socket.write(okResponse('ok')));
     const body = new ScriptedBody(undefined);
     const to = pool(upstream);
     const aborted = new Sent(to, { body });
@@ -118,15 +118,15 @@ describe('a streamed request body that is not completely sent', () => {
     expect((await new Sent(to, { body, path: 'none' }).done).error).toMatchObject({ kind: 'invalid' });
     const negative = new ScriptedBody(-1);
     expect((await new Sent(to, { body: negative }).done).error).toMatchObject({ kind: 'invalid' });
-    const refused = await new Sent(pool({ port: 1 }), { body }).done;
-    expect(refused.error).toMatchObject({ kind: 'refused' });
+    const rejected = await new Sent(pool({ port: 1 }), { body }).done;
+    expect(rejected.error).toMatchObject({ kind: 'refused' });
     await to.destroy();
     expect((await new Sent(to, { body }).done).error).toMatchObject({ kind: 'aborted' });
     expect([...body.log, ...negative.log, ...aborted.log]).toEqual(['dispatched']);
   });
 
   it('is started on a new connection if the idle one was closed', async () => {
-    const upstream = await startUpstream((socket) => socket.write(answer('ok')));
+    const upstream = await startUpstream((socket) => socket.write(okResponse('ok')));
     const to = pool(upstream);
     await new Sent(to).done;
     upstream.sockets[0]?.resetAndDestroy();

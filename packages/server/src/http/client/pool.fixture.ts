@@ -7,21 +7,21 @@ import type { RawHeaders, ResponseHandler, ResponseHeaders, UpstreamCall, Upstre
 import type { UpstreamError } from './errors.ts';
 import { ConnectionPool } from './pool.ts';
 
-/** An upstream that reads requests as bytes and writes whatever the test says. */
+/** An upstream that reads requests as bytes and writes what the test specifies. */
 export interface Upstream {
   readonly port: number;
   /** All connections ever accepted, in order. */
   readonly sockets: Socket[];
   /** Every request so far as latin1, bodies included, in order. */
   readonly requests: string[];
-  /** Resolves when so many requests have come in. */
+  /** Resolves when this many requests have been received. */
   requested(count: number): Promise<void>;
   /** Resolves when the connection with this index is closed. */
   closed(index: number): Promise<void>;
 }
 
-/** Starts one; `answer` is called for every whole request, with the socket and how many came before it anywhere. */
-export async function startUpstream(answer: (socket: Socket, index: number) => void, tls = false): Promise<Upstream> {
+/** Starts one; `answer` is called for every whole request with the socket and the number of previous requests. */
+export async function startUpstream(response: (socket: Socket, index: number) => void, tls = false): Promise<Upstream> {
   const sockets: Socket[] = [];
   const closings: PromiseWithResolvers<void>[] = [];
   const requests: string[] = [];
@@ -38,7 +38,7 @@ export async function startUpstream(answer: (socket: Socket, index: number) => v
         const count = requests.push(input.slice(0, length));
         input = input.slice(length);
         for (const waiter of waiting) if (count >= waiter.count) waiter.resolve();
-        answer(socket, count - 1);
+        response(socket, count - 1);
       }
     });
   };
@@ -67,7 +67,7 @@ export async function startUpstream(answer: (socket: Socket, index: number) => v
   };
 }
 
-/** Bytes of the request at the beginning of the input; 0 while it is not whole. */
+/** Length of the request at the start of the input; 0 while it is incomplete. */
 function requestLength(input: string): number {
   const end = input.indexOf('\r\n\r\n');
   if (end < 0) return 0;
@@ -77,7 +77,7 @@ function requestLength(input: string): number {
   return input.length >= length ? length : 0;
 }
 
-/** Where the chunks from `at` on end; 0 while the last one is not there. */
+/** End of the chunks that start at `at`; 0 while the last one is missing. */
 function chunksEnd(input: string, at: number): number {
   for (let start = at; start < input.length; ) {
     const line = input.indexOf('\r\n', start);
@@ -100,7 +100,7 @@ export function pool(
   return made;
 }
 
-/** Has time stand still but where the test moves it, until the test is over; sockets go on. */
+/** Freezes time for the test, except where it advances it; sockets continue. */
 export function stopTime(): void {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
   onTestFinished(() => void vi.useRealTimers());
@@ -110,7 +110,7 @@ export function stopTime(): void {
 export class Sent implements ResponseHandler {
   readonly call: UpstreamCall;
   readonly done: Promise<this>;
-  /** What was called, in order. */
+  /** The callbacks, in order. */
   readonly log: string[] = [];
   status = 0;
   headers: ResponseHeaders = {};
@@ -118,7 +118,7 @@ export class Sent implements ResponseHandler {
   reason = '';
   body = '';
   error: UpstreamError | undefined = undefined;
-  /** What to do at a callback; what it returns for data is what `onData` returns. */
+  /** Action at a callback; its result for data is that of `onData`. */
   readonly #react: (event: string, sent: Sent) => boolean | undefined;
   readonly #done = Promise.withResolvers<this>();
 

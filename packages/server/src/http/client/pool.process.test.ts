@@ -2,14 +2,14 @@ import { expect, it } from 'vitest';
 import { pool, Sent, startUpstream } from './pool.fixture.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\n';
-const answer = (body: string) => `${OK}Content-Length: ${body.length}\r\n\r\n${body}`;
+const okResponse = (body: string) => `${OK}Content-Length: ${body.length}\r\n\r\n${body}`;
 
-it('leaves no connection open after a thousand requests with all kinds of ends', async () => {
+it('leaves no connection open after a thousand requests with all kinds of results', async () => {
   let left = 0;
   const upstream = await startUpstream((socket, index) => {
     if (index % 7 === 0) socket.end(`${OK}Content-Length: 9\r\n\r\nab`);
     else if (index % 5 === 0) socket.write(`${OK}Content-Length: 9\r\n\r\nab`);
-    else socket.write(answer('abc'));
+    else socket.write(okResponse('abc'));
   });
   const to = pool(upstream);
   const ends: Promise<unknown>[] = [];
@@ -22,7 +22,7 @@ it('leaves no connection open after a thousand requests with all kinds of ends',
       return true;
     });
     if (n % 11 === 0) call.call.abort();
-    // Those that wait for the rest of an answer that does not come.
+    // Requests whose response never completes.
     setTimeout(() => {
       call.call.abort();
       over.resolve();
@@ -39,7 +39,7 @@ it('leaves no connection open after a thousand requests with all kinds of ends',
 
 it('keeps the process alive only while requests are in flight', async () => {
   const alive = () => process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap').length;
-  const upstream = await startUpstream((socket, index) => index === 0 && socket.write(answer('a')));
+  const upstream = await startUpstream((socket, index) => index === 0 && socket.write(okResponse('a')));
   const to = pool(upstream);
   await new Sent(to).done;
   // The upstream's end of the connection is in this process too.
@@ -47,7 +47,7 @@ it('keeps the process alive only while requests are in flight', async () => {
   const call = new Sent(to);
   await upstream.requested(2);
   expect(alive()).toBe(2);
-  upstream.sockets[0]?.write(answer('b'));
+  upstream.sockets[0]?.write(okResponse('b'));
   await call.done;
   expect(alive()).toBe(1);
 });

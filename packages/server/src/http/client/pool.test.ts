@@ -6,7 +6,7 @@ import { localhostCertificate } from './certificate.fixture.ts';
 import { pool, Sent, startUpstream, stopTime } from './pool.fixture.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\n';
-const answer = (body: string, headers = '') => `${OK}${headers}Content-Length: ${body.length}\r\n\r\n${body}`;
+const okResponse = (body: string, headers = '') => `${OK}${headers}Content-Length: ${body.length}\r\n\r\n${body}`;
 const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
 const always = (text: string) => (socket: Socket) => socket.write(text, 'latin1');
 
@@ -38,7 +38,7 @@ describe('ConnectionPool', () => {
     const upstream = await startUpstream((socket, index) => {
       const half = body.length / 2;
       const chunked = `${OK}Transfer-Encoding: chunked\r\n\r\n${chunk(body.slice(0, half))}${chunk(body.slice(half))}0\r\n\r\n`;
-      socket.write(index === 0 ? answer(body) : chunked, 'latin1');
+      socket.write(index === 0 ? okResponse(body) : chunked, 'latin1');
     });
     const to = pool(upstream);
     expect((await new Sent(to).done).body === body).toBe(true);
@@ -66,27 +66,29 @@ describe('ConnectionPool', () => {
   });
 
   it('sends one request at a time per connection, most recently used connection first', async () => {
-    const held: Socket[] = [];
-    const upstream = await startUpstream((socket, index) => (index < 3 ? held.push(socket) : socket.write(answer(''))));
+    const pending: Socket[] = [];
+    const upstream = await startUpstream((socket, index) =>
+      index < 3 ? pending.push(socket) : socket.write(okResponse('')),
+    );
     const to = pool(upstream);
     const calls = [new Sent(to), new Sent(to), new Sent(to)];
     await upstream.requested(3);
     expect(upstream.sockets).toHaveLength(3);
-    for (const [index, socket] of held.entries()) {
-      socket.write(answer(String(index)));
+    for (const [index, socket] of pending.entries()) {
+      socket.write(okResponse(String(index)));
       // Which call is on which connection is not decided: wait for the one that this answers.
       await Promise.race(calls.filter(({ log }) => !log.includes('end')).map(({ done }) => done));
     }
     expect(calls.map(({ body }) => body).sort()).toEqual(['0', '1', '2']);
     const used: Socket[] = [];
-    for (const socket of held) socket.on('data', () => used.push(socket));
+    for (const socket of pending) socket.on('data', () => used.push(socket));
     for (let n = 0; n < 3; n++) await new Sent(to).done;
-    expect(used).toEqual([held[2], held[2], held[2]]);
+    expect(used).toEqual([pending[2], pending[2], pending[2]]);
     expect(upstream.sockets).toHaveLength(3);
   });
 
   it('makes no callback before dispatch has returned', async () => {
-    const upstream = await startUpstream(always(answer('a')));
+    const upstream = await startUpstream(always(okResponse('a')));
     const to = pool(upstream);
     await new Sent(to).done;
     const calls = [new Sent(to), new Sent(to, { headers: ['x', '\n'] }), new Sent(to, { path: 'x' })];
@@ -98,16 +100,16 @@ describe('ConnectionPool', () => {
   });
 
   it.each([
-    ['says goodbye', answer('a', 'Connection: close\r\n')],
-    ['is of version 1.0', answer('a').replace('1.1', '1.0')],
-    ['announces less than the margin', answer('a', 'Keep-Alive: timeout=1\r\n')],
-    ['is of a length that is not to come', `HTTP/1.1 304 Not Modified\r\nContent-Length: 1\r\n\r\n`],
+    ['contains Connection: close', okResponse('a', 'Connection: close\r\n')],
+    ['is of version 1.0', okResponse('a').replace('1.1', '1.0')],
+    ['announces less than the margin', okResponse('a', 'Keep-Alive: timeout=1\r\n')],
+    ['has an incomplete length', `HTTP/1.1 304 Not Modified\r\nContent-Length: 1\r\n\r\n`],
     ['has a body where none may be', `HTTP/1.1 204 No Content\r\nContent-Length: 1\r\n\r\na`],
-    ['is followed by a byte', `${answer('a')}x`],
-    ['is followed by another answer', `${answer('a')}${answer('b')}`],
-    ['is followed by CR LF', `${answer('a')}\r\n`],
+    ['is followed by a byte', `${okResponse('a')}x`],
+    ['is followed by another response', `${okResponse('a')}${okResponse('b')}`],
+    ['is followed by CR LF', `${okResponse('a')}\r\n`],
   ])('closes a connection on which a response %s', async (_what, text) => {
-    const upstream = await startUpstream((socket, index) => socket.write(index === 0 ? text : answer('next')));
+    const upstream = await startUpstream((socket, index) => socket.write(index === 0 ? text : okResponse('next')));
     const to = pool(upstream);
     const first = await new Sent(to).done;
     expect(first.log.at(-1)).toBe('end');
@@ -122,7 +124,7 @@ describe('ConnectionPool', () => {
     const to = pool(upstream);
     const call = new Sent(to, { body: 'x'.repeat(64 * 1024 * 1024) });
     while (upstream.sockets.length === 0) await new Promise(setImmediate);
-    upstream.sockets[0]?.pause().write(answer('too much'));
+    upstream.sockets[0]?.pause().write(okResponse('too much'));
     expect((await call.done).body).toBe('too much');
     upstream.sockets[0]?.resume();
     await upstream.closed(0);
@@ -130,12 +132,12 @@ describe('ConnectionPool', () => {
   });
 
   it('ignores an unsolicited response, even if it arrives with the next request', async () => {
-    const upstream = await startUpstream(always(answer('right')));
+    const upstream = await startUpstream(always(okResponse('right')));
     const to = pool(upstream);
     await new Sent(to).done;
     await delay(1);
-    // Both in one turn of the event loop, and time for the bytes to arrive: the client has had no chance to read them.
-    upstream.sockets[0]?.write(answer('wrong'));
+    // Both in one turn of the event loop, with time for the bytes to arrive: the client has had no chance to read them.
+    upstream.sockets[0]?.write(okResponse('wrong'));
     for (const until = performance.now() + 20; performance.now() < until; );
     expect((await new Sent(to).done).body).toBe('right');
     expect(upstream.sockets).toHaveLength(2);
@@ -143,7 +145,7 @@ describe('ConnectionPool', () => {
   });
 
   it('opens a new connection if the idle one was closed', async () => {
-    const upstream = await startUpstream(always(answer('a')));
+    const upstream = await startUpstream(always(okResponse('a')));
     const to = pool(upstream);
     for (const end of ['end', 'destroy', 'resetAndDestroy'] as const) {
       await new Sent(to).done;
@@ -157,7 +159,9 @@ describe('ConnectionPool', () => {
   });
 
   it.each(['end', 'resetAndDestroy'] as const)('never retries a request (%s)', async (end) => {
-    const upstream = await startUpstream((socket, index) => (index === 0 ? socket.write(answer('a')) : socket[end]()));
+    const upstream = await startUpstream((socket, index) =>
+      index === 0 ? socket.write(okResponse('a')) : socket[end](),
+    );
     const to = pool(upstream);
     await new Sent(to).done;
     expect((await new Sent(to).done).error).toMatchObject({ kind: 'dropped' });
@@ -166,11 +170,11 @@ describe('ConnectionPool', () => {
   });
 
   it.each([
-    ['its own time', { keepAliveMs: 60 }, '', 60],
-    ['what the upstream announces', { keepAliveMs: 10 }, 'Keep-Alive: timeout=2\r\n', 1_000],
+    ['the configured time', { keepAliveMs: 60 }, '', 60],
+    ['the time that the upstream announces', { keepAliveMs: 10 }, 'Keep-Alive: timeout=2\r\n', 1_000],
   ])('closes a connection after an idle time of %s', async (_what, options, headers, idleMs) => {
     stopTime();
-    const upstream = await startUpstream(always(answer('a', headers)));
+    const upstream = await startUpstream(always(okResponse('a', headers)));
     const [used, left] = [pool(upstream, options), pool(upstream, options)];
     await new Sent(used).done;
     vi.advanceTimersByTime(idleMs - 1);
@@ -182,7 +186,7 @@ describe('ConnectionPool', () => {
   });
 
   it('does not reuse an expired connection that is not closed yet', async () => {
-    const upstream = await startUpstream(always(answer('a')));
+    const upstream = await startUpstream(always(okResponse('a')));
     const to = pool(upstream, { keepAliveMs: 30 });
     await new Sent(to).done;
     for (const until = performance.now() + 40; performance.now() < until; );
@@ -196,7 +200,7 @@ describe('ConnectionPool', () => {
     const sent = new Sent(pool(upstream, { connectTimeoutMs: 40 }));
     await upstream.requested(1);
     vi.advanceTimersByTime(80);
-    upstream.sockets[0]?.write(answer('late'));
+    upstream.sockets[0]?.write(okResponse('late'));
     expect((await sent.done).body).toBe('late');
   });
 
@@ -217,8 +221,8 @@ describe('ConnectionPool', () => {
     expect(upstream.sockets).toHaveLength(1);
   });
 
-  it('passes the end on when a handler that paused after the last chunk resumes', async () => {
-    const upstream = await startUpstream(always(answer('a')));
+  it('passes on the end when a handler that paused after the last chunk resumes', async () => {
+    const upstream = await startUpstream(always(okResponse('a')));
     const to = pool(upstream);
     for (let n = 0; n < 2; n++) {
       const call = new Sent(to, {}, (event) => (event === 'data' ? false : undefined));
@@ -234,7 +238,7 @@ describe('ConnectionPool', () => {
   });
 
   it('detects input after a response whose handler was paused', async () => {
-    const upstream = await startUpstream(always(`${answer('a')}${answer('b')}`));
+    const upstream = await startUpstream(always(`${okResponse('a')}${okResponse('b')}`));
     const to = pool(upstream);
     const call = new Sent(to, {}, (event) => (event === 'data' ? false : undefined));
     while (call.body === '') await new Promise(setImmediate);
@@ -253,11 +257,11 @@ describe('ConnectionPool', () => {
   });
 
   it.each(['head', 'data'])(
-    'calls nothing back after an abort inside %s, and uses the connection no more',
+    'makes no callbacks after an abort inside %s, and does not reuse the connection',
     async (when) => {
       const upstream = await startUpstream((socket, index) => {
         const first = `${OK}Transfer-Encoding: chunked\r\n\r\n${chunk('a')}${chunk('b')}0\r\n\r\n`;
-        socket.write(index === 0 ? first : answer('next'));
+        socket.write(index === 0 ? first : okResponse('next'));
       });
       const to = pool(upstream);
       const call = new Sent(to, {}, (event, sent) => {
@@ -274,7 +278,7 @@ describe('ConnectionPool', () => {
   );
 
   it('ignores an abort after the end', async () => {
-    const upstream = await startUpstream(always(answer('a')));
+    const upstream = await startUpstream(always(okResponse('a')));
     const to = pool(upstream);
     const { call } = await new Sent(to).done;
     call.abort();
@@ -286,7 +290,7 @@ describe('ConnectionPool', () => {
   });
 
   it('accepts a request from inside a callback', async () => {
-    const upstream = await startUpstream(always(answer('a')));
+    const upstream = await startUpstream(always(okResponse('a')));
     const to = pool(upstream);
     const inner: Sent[] = [];
     const outer = new Sent(to, {}, (event) => {
@@ -299,13 +303,13 @@ describe('ConnectionPool', () => {
   });
 
   it.each([
-    ['an answer with two lengths', `${OK}Content-Length: 1\r\nContent-Length: 2\r\n\r\na`, 'invalid'],
+    ['a response with two lengths', `${OK}Content-Length: 1\r\nContent-Length: 2\r\n\r\na`, 'invalid'],
     ['a change of protocol', 'HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n', 'invalid'],
     ['a broken chunk after a good one', `${OK}Transfer-Encoding: chunked\r\n\r\n${chunk('a')}x\r\n`, 'invalid'],
     ['too large a head', `${OK}X: ${'x'.repeat(17_000)}`, 'too-large'],
     ['a redirect', 'HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n', 'redirect'],
   ])('closes the connection after %s without affecting later calls', async (_what, text, kind) => {
-    const upstream = await startUpstream((socket, index) => socket.write(index === 0 ? text : answer('next')));
+    const upstream = await startUpstream((socket, index) => socket.write(index === 0 ? text : okResponse('next')));
     const to = pool(upstream);
     const { error, log } = await new Sent(to).done;
     expect(error).toMatchObject({ kind, address: `http://127.0.0.1:${upstream.port}/mcp` });
@@ -315,7 +319,7 @@ describe('ConnectionPool', () => {
   });
 
   it('close sends dispatched requests, waits for them and closes idle connections', async () => {
-    const upstream = await startUpstream((socket, index) => index === 0 && socket.write(answer('a')));
+    const upstream = await startUpstream((socket, index) => index === 0 && socket.write(okResponse('a')));
     const to = pool(upstream);
     await new Sent(to).done;
     const calls = [new Sent(to), new Sent(to)];
@@ -326,7 +330,7 @@ describe('ConnectionPool', () => {
     await upstream.closed(0);
     await upstream.requested(3);
     expect(closed).toBe(false);
-    for (const socket of upstream.sockets.slice(1)) socket.write(answer('b'));
+    for (const socket of upstream.sockets.slice(1)) socket.write(okResponse('b'));
     for (const { done } of calls) expect((await done).body).toBe('b');
     await closing;
     await Promise.all([upstream.closed(1), upstream.closed(2)]);
@@ -336,24 +340,24 @@ describe('ConnectionPool', () => {
     const first = new Sent(fresh);
     const firstClosing = fresh.close();
     await upstream.requested(4);
-    upstream.sockets[3]?.write(answer('c'));
+    upstream.sockets[3]?.write(okResponse('c'));
     await firstClosing;
     expect(first.body).toBe('c');
   });
 
   it('destroy fails requests in any state', async () => {
     const upstream = await startUpstream((socket, index) => {
-      socket.write(index === 0 ? answer('a') : `${OK}Content-Length: 9\r\n\r\na`);
+      socket.write(index === 0 ? okResponse('a') : `${OK}Content-Length: 9\r\n\r\na`);
     });
     const to = pool(upstream);
     await new Sent(to).done;
-    const answered = new Sent(to);
-    while (answered.body === '') await new Promise(setImmediate);
+    const responded = new Sent(to);
+    while (responded.body === '') await new Promise(setImmediate);
     const connecting = new Sent(to);
     await new Promise(setImmediate);
     const waiting = new Sent(to);
     await Promise.all([to.destroy(), to.destroy(), to.close()]);
-    for (const { done } of [answered, connecting, waiting, new Sent(to)]) {
+    for (const { done } of [responded, connecting, waiting, new Sent(to)]) {
       expect((await done).error).toMatchObject({ kind: 'aborted' });
     }
     expect(upstream.requests).toHaveLength(2);
@@ -376,7 +380,7 @@ describe('ConnectionPool over TLS', () => {
     const upstream = await startUpstream((socket, index) => {
       if (!(socket instanceof TLSSocket)) expect.unreachable();
       resumed.push(socket.isSessionReused());
-      socket.write(answer('x'.repeat(50_000), index === 1 ? 'Connection: close\r\n' : ''));
+      socket.write(okResponse('x'.repeat(50_000), index === 1 ? 'Connection: close\r\n' : ''));
     }, true);
     const to = pool(upstream, {}, `https://localhost:${upstream.port}/`);
     for (let n = 0; n < 3; n++) expect((await new Sent(to).done).body).toHaveLength(50_000);
@@ -398,10 +402,10 @@ describe('ConnectionPool over TLS', () => {
       let pieces = 0;
       while (!call.log.includes('end')) {
         await new Promise(setImmediate);
-        const heard = call.log.filter((event) => event === 'data').length;
-        expect(heard - pieces).toBeLessThanOrEqual(1);
+        const received = call.log.filter((event) => event === 'data').length;
+        expect(received - pieces).toBeLessThanOrEqual(1);
         expect(call.error).toBeUndefined();
-        pieces = heard;
+        pieces = received;
         call.call.resume();
       }
       expect((await call.done).body === lines.join('')).toBe(true);
@@ -409,7 +413,7 @@ describe('ConnectionPool over TLS', () => {
   });
 
   it('rejects a certificate for another name before sending', async () => {
-    const upstream = await startUpstream(always(answer('a')), true);
+    const upstream = await startUpstream(always(okResponse('a')), true);
     const to = pool(upstream, {}, `https://127.0.0.1:${upstream.port}/`);
     const { error } = await new Sent(to).done;
     expect(error).toMatchObject({ kind: 'refused' });
@@ -419,7 +423,7 @@ describe('ConnectionPool over TLS', () => {
 
   it('rejects an untrusted certificate before sending', async () => {
     setDefaultCACertificates(certificates);
-    const upstream = await startUpstream(always(answer('a')), true);
+    const upstream = await startUpstream(always(okResponse('a')), true);
     const { error } = await new Sent(pool(upstream, {}, `https://localhost:${upstream.port}/`)).done;
     expect(error).toMatchObject({ kind: 'refused' });
     expect(error?.message).toContain('is unreachable (DEPTH_ZERO_SELF_SIGNED_CERT');

@@ -3,12 +3,12 @@ import { pool, Sent, startUpstream, stopTime } from './pool.fixture.ts';
 import { startRawUpstream } from './raw-upstream.fixture.ts';
 import { ScriptedBody } from './scripted-body.fixture.ts';
 
-const answer = (body: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+const okResponse = (body: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 
 describe('a response to HEAD', () => {
   it('has no body, and bytes after it are not parsed as the next response', async () => {
     const head = 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n';
-    const upstream = await startUpstream((socket, index) => socket.write(index % 2 === 0 ? head : answer('next')));
+    const upstream = await startUpstream((socket, index) => socket.write(index % 2 === 0 ? head : okResponse('next')));
     const to = pool(upstream);
     for (const _round of [1, 2]) {
       const { log, headers, body } = await new Sent(to, { method: 'HEAD', body: undefined }).done;
@@ -19,9 +19,9 @@ describe('a response to HEAD', () => {
     expect(upstream.requests.map((request) => request.split(' ')[0])).toEqual(['HEAD', 'GET', 'HEAD', 'GET']);
   });
 
-  it('allows reuse of its connection if it announces no body', async () => {
+  it('allows reuse of its connection if it declares no body', async () => {
     const upstream = await startUpstream((socket, index) =>
-      socket.write(index === 0 ? 'HTTP/1.1 200 OK\r\n\r\n' : answer('next')),
+      socket.write(index === 0 ? 'HTTP/1.1 200 OK\r\n\r\n' : okResponse('next')),
     );
     const to = pool(upstream);
     expect((await new Sent(to, { method: 'HEAD', body: undefined }).done).log.at(-1)).toBe('end');
@@ -52,7 +52,7 @@ describe('the first-byte timeout', () => {
 
   it('fails a request without a response and closes its connection', async () => {
     stopTime();
-    const upstream = await startUpstream((socket, index) => index > 0 && socket.write(answer('next')));
+    const upstream = await startUpstream((socket, index) => index > 0 && socket.write(okResponse('next')));
     const to = pool(upstream, { firstByteTimeoutMs: 80 });
     const sent = new Sent(to);
     await upstream.requested(1);
@@ -76,14 +76,14 @@ describe('the first-byte timeout', () => {
     stopTime();
     let more = () => {};
     const upstream = await startUpstream((socket, index) => {
-      if (index > 0) return void socket.write(answer('next'));
+      if (index > 0) return void socket.write(okResponse('next'));
       socket.write('H');
-      more = () => void socket.write(answer('late').slice(1));
+      more = () => void socket.write(okResponse('late').slice(1));
     });
     const to = pool(upstream, { firstByteTimeoutMs: 80 });
     const slow = new Sent(to);
     await upstream.requested(1);
-    // Until the first byte is there.
+    // Until the first byte has arrived.
     while (vi.getTimerCount() > 0) await new Promise(setImmediate);
     vi.advanceTimersByTime(160);
     more();
@@ -96,8 +96,8 @@ describe('the first-byte timeout', () => {
 
   it('is cleared at the end of the request', async () => {
     stopTime();
-    const upstream = await startUpstream((socket, index) => index > 0 && socket.write(answer('ok')));
-    // A connection that is kept would have a timer of its own.
+    const upstream = await startUpstream((socket, index) => index > 0 && socket.write(okResponse('ok')));
+    // A pooled connection would have its own timer.
     const to = pool(upstream, { firstByteTimeoutMs: 60_000, keepAliveMs: 0 });
     const aborted = new Sent(to);
     await upstream.requested(1);

@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-/** An upstream that does what the test says with a connection; it reads nothing by itself. */
+/** An upstream that handles connections as the test specifies; it reads nothing on its own. */
 export interface RawUpstream {
   readonly port: number;
   /** All connections ever accepted, in order. */
   readonly sockets: Socket[];
-  /** The first connection, once there is one. */
+  /** The first connection, once established. */
   readonly first: Promise<Socket>;
 }
 

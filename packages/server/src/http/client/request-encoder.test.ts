@@ -88,7 +88,7 @@ describe('RequestEncoder', () => {
   });
 
   it.each(['', 'x', '*', 'http://elsewhere/', '/a b', '/a\r\nx: y', '/\0', '/\x7f', '/é', '/\u0120'])(
-    'refuses the path %j',
+    'rejects the path %j',
     (path) => {
       expect(() => encoder().encode({ method: 'GET', headers: [], path })).toThrow(TypeError);
     },

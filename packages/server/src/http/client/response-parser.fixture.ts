@@ -2,7 +2,7 @@ import type { RawHeaders, ResponseHeaders } from './client.ts';
 import { MalformedResponse } from './errors.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
 
-/** What came of reading some bytes and then the end of input. */
+/** Result of parsing some bytes followed by the end of input. */
 export interface Reading {
   readonly outcome: 'complete' | 'incomplete' | MalformedResponse['kind'];
   readonly status: number;
@@ -16,7 +16,7 @@ export interface Reading {
   readonly persistent: boolean;
   /** Bytes that belong to the response. */
   readonly length: number;
-  /** Why it was refused. */
+  /** Reason for the rejection. */
   readonly reason: string;
 }
 
@@ -36,12 +36,12 @@ class Collector implements ResponseSink {
   }
 }
 
-/** Reads one response from input that arrives in these pieces and then ends. */
+/** Parses one response from input that arrives in these chunks and then ends. */
 export function read(...pieces: readonly Buffer[]): Reading {
   return readAnswer(pieces, false);
 }
 
-/** The same of a response to a request whose method is HEAD when `headOnly` says so. */
+/** Like {@link parseResponse}, for a response to HEAD if `headOnly`. */
 export function readAnswer(pieces: readonly Buffer[], headOnly: boolean): Reading {
   const sink = new Collector();
   const parser = new ResponseParser(sink);

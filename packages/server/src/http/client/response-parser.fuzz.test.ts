@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { testSeed } from '../../../../../test/fixtures/seed.ts';
 import { type Reading, read } from './response-parser.fixture.ts';
 
-/** Seeded, so that a failure can be run again (mulberry32). */
+/** Seeded, so that a failure can be reproduced (mulberry32). */
 function random(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -18,7 +18,7 @@ function random(seed: number): (below: number) => number {
 type Random = ReturnType<typeof random>;
 const oneOf = <T>(next: Random, ...choices: readonly T[]): T => choices[next(choices.length)] as T;
 
-/** A response that follows the letter of RFC 9112, with what few servers send in it. */
+/** A response that conforms to RFC 9112, with rarely used features. */
 function validResponse(next: Random): string {
   const text = (length: number) => Array.from({ length }, () => oneOf(next, ...'azAZ09 \t;:,"\\=\xe9\xff')).join('');
   const token = () => Array.from({ length: 1 + next(8) }, () => oneOf(next, ...'azAZ09!#-_.~|^`')).join('');
@@ -49,11 +49,11 @@ function validResponse(next: Random): string {
   return `${head}${oneOf(next, '0', '00')}\r\n${fields()}\r\n`;
 }
 
-/** The same with one to three things done to it that a hostile or broken server might do. */
+/** The response with one to three mutations that a hostile or broken server might make. */
 function mutated(next: Random, valid: string): string {
   let text = valid;
   for (let times = 1 + next(3); times > 0; times--) {
-    // Mostly near what decides: line ends, colons, digits.
+    // Mostly near structural characters: line ends, colons, digits.
     let at = next(text.length + 1);
     if (next(2) === 0) {
       const near = text.slice(at).search(/[\r\n:;]|\d/);
@@ -78,7 +78,7 @@ function mutated(next: Random, valid: string): string {
 
 type Heard = Pick<Reading, 'outcome' | 'status' | 'phrase' | 'raw' | 'body'>;
 
-/** Reads the bytes with Node's own client (llhttp). */
+/** Parses the bytes with Node's own client (llhttp). */
 function reference(bytes: Buffer): Promise<Heard> {
   const { promise, resolve } = Promise.withResolvers<Heard>();
   const rejected = () => resolve({ outcome: 'invalid', status: 0, phrase: '', raw: [], body: '' });
@@ -86,7 +86,7 @@ function reference(bytes: Buffer): Promise<Heard> {
   const call = request({ createConnection: () => socket, method: 'POST', path: '/' });
   call.on('error', rejected);
   call.on('upgrade', rejected);
-  // Only of an exchange without a response: this may be told before the end of an empty body.
+  // Only for an exchange without a response: the event may precede the end of an empty body.
   let close = rejected;
   call.on('close', () => close());
   call.on('response', (response: IncomingMessage) => {
@@ -112,7 +112,7 @@ function reference(bytes: Buffer): Promise<Heard> {
   return promise.finally(() => socket.destroy());
 }
 
-/** Fails when we take what the reference refuses, or take it for something else. */
+/** Fails when we accept what the reference rejects, or interpret it differently. */
 async function compare(text: string, next: Random): Promise<Reading> {
   const bytes = Buffer.from(text, 'latin1');
   const ours = read(bytes);
@@ -126,7 +126,7 @@ async function compare(text: string, next: Random): Promise<Reading> {
   expect(cut.outcome, JSON.stringify(text)).toBe(ours.outcome);
   if (ours.outcome !== 'complete') return ours;
   expect(cut, JSON.stringify(text)).toEqual(ours);
-  // Bytes after the response end the connection here; the reference fails the whole exchange for them.
+  // Bytes after the response close the connection here; the reference fails the whole exchange.
   const theirs = await reference(bytes.subarray(0, ours.length));
   const { outcome, status, phrase, raw, body } = ours;
   expect({ outcome, status, phrase, raw, body }, JSON.stringify(text)).toEqual(theirs);
@@ -148,7 +148,7 @@ it('accepts nothing that the reference parser rejects or interprets differently'
   const outcomes = { complete: 0, incomplete: 0, invalid: 0, 'too-large': 0 };
   for (let round = 0; round < ROUNDS; round++)
     outcomes[(await compare(mutated(next, validResponse(next)), next)).outcome]++;
-  // The mutations must neither all be harmless nor all be seen at once.
+  // The mutations must be neither all harmless nor all detected.
   expect(outcomes.complete).toBeGreaterThan(ROUNDS / 20);
   expect(outcomes.invalid).toBeGreaterThan(ROUNDS / 20);
 });

@@ -5,7 +5,7 @@ import { ResponseParser } from './response-parser.ts';
 const OK = 'HTTP/1.1 200 OK\r\n';
 const CHUNKED = `${OK}Transfer-Encoding: chunked\r\n\r\n`;
 
-/** Reads the text in one piece, after making sure that it does not matter how it is cut. */
+/** Parses the text in one chunk, after checking that other chunk boundaries have the same result. */
 function readText(text: string) {
   const bytes = Buffer.from(text, 'latin1');
   const whole = read(bytes);
@@ -35,9 +35,9 @@ describe('ResponseParser', () => {
     ['no reason phrase', 'HTTP/1.1 200\r\nContent-Length: 1\r\n\r\na', 'a', true],
     ['no reason phrase but its space', 'HTTP/1.1 200 \r\nContent-Length: 1\r\n\r\na', 'a', true],
     ['a length in blanks', `${OK}Content-Length:\t 1 \t\r\n\r\na`, 'a', true],
-    ['an odd case', `${OK}tRANSFER-eNCODING: Chunked\r\n\r\n0\r\n\r\n`, '', true],
+    ['unusual capitalization', `${OK}tRANSFER-eNCODING: Chunked\r\n\r\n0\r\n\r\n`, '', true],
     [
-      'interim answers before it',
+      'interim responses before it',
       `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103\r\nLink: a\r\n\r\n${OK}Content-Length: 1\r\n\r\na`,
       'a',
       true,
@@ -70,7 +70,7 @@ describe('ResponseParser', () => {
     }
   });
 
-  it('reports the begin of a response, but not of an interim one', () => {
+  it('reports the start of a response, but not of an interim one', () => {
     const parser = new ResponseParser({ onHead() {}, onBody() {} });
     const reported = ['HTTP/1.1 100\r\n\r\n', 'H', 'TTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n', 'a'].map((text) => {
       parser.execute(Buffer.from(text), 0, text.length);
@@ -122,9 +122,9 @@ describe('ResponseParser', () => {
     ['NUL in the reason phrase', 'HTTP/1.1 200 O\0K\r\n\r\n'],
     ['an empty line first', `\r\n${OK}\r\n`],
     ['a change of protocol', 'HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n'],
-    ['an interim answer with a length', `HTTP/1.1 103 Hints\r\nContent-Length: 1\r\n\r\n${OK}\r\n`],
-    ['an interim answer of version 1.0', `HTTP/1.0 103 Hints\r\n\r\n${OK}\r\n`],
-    ['an interim answer that says goodbye', `HTTP/1.1 103 Hints\r\nConnection: close\r\n\r\n${OK}\r\n`],
+    ['an interim response with a length', `HTTP/1.1 103 Hints\r\nContent-Length: 1\r\n\r\n${OK}\r\n`],
+    ['an interim response of version 1.0', `HTTP/1.0 103 Hints\r\n\r\n${OK}\r\n`],
+    ['an interim response with Connection: close', `HTTP/1.1 103 Hints\r\nConnection: close\r\n\r\n${OK}\r\n`],
     ['lines that end in LF', 'HTTP/1.1 200 OK\nContent-Length: 0\n\n'],
     ['an empty line that is LF', `${OK}Content-Length: 0\r\n\n`],
     ['a line that ends in CR', `${OK}X: a\rContent-Length: 0\r\n\r\n`],
@@ -146,7 +146,7 @@ describe('ResponseParser', () => {
     ['a hexadecimal length', `${OK}Content-Length: 0x1\r\n\r\na`],
     ['a fraction as length', `${OK}Content-Length: 1.0\r\n\r\na`],
     ['an empty length', `${OK}Content-Length:\r\n\r\n`],
-    ['a length that no number holds', `${OK}Content-Length: 10000000000000000\r\n\r\n`],
+    ['a length that exceeds all numbers', `${OK}Content-Length: 10000000000000000\r\n\r\n`],
     ['a length and chunks', `${OK}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
     ['chunks and a length', `${OK}Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n`],
     ['an encoding that is not chunked', `${OK}Transfer-Encoding: identity\r\n\r\n`],
@@ -163,7 +163,7 @@ describe('ResponseParser', () => {
     ['a chunk size with a prefix', `${CHUNKED}0x1\r\na\r\n0\r\n\r\n`],
     ['a chunk size after a space', `${CHUNKED} 1\r\na\r\n0\r\n\r\n`],
     ['a chunk size before a space', `${CHUNKED}1 \r\na\r\n0\r\n\r\n`],
-    ['a chunk size that no number holds', `${CHUNKED}10000000000000000\r\n`],
+    ['a chunk size that exceeds all numbers', `${CHUNKED}10000000000000000\r\n`],
     ['a chunk size that ends in LF', `${CHUNKED}1\na\r\n0\r\n\r\n`],
     ['CR in a chunk extension', `${CHUNKED}1;a\rb\r\na\r\n0\r\n\r\n`],
     ['a chunk extension that is none', `${CHUNKED}1;a=b c\r\na\r\n0\r\n\r\n`],
@@ -182,7 +182,7 @@ describe('ResponseParser', () => {
     ['trailers', `${CHUNKED}0\r\n`, 'X: 1\r\n', '\r\n', 16 * 1024],
     ['a chunk size with extensions', `${CHUNKED}0`, ';a', '\r\n\r\n', 1024],
   ])('rejects %s over the limit only', (_what, before, repeated, after, limit) => {
-    // What stands before the bounded part does not count.
+    // Data before the limited part is not counted.
     const outside = before.startsWith(CHUNKED) ? before.indexOf('0', CHUNKED.length) + (limit > 1024 ? 3 : 0) : 0;
     const counted = after === '\r\n\r\n' && limit === 1024 ? 2 : after.length;
     const room = limit - (before.length - outside) - counted;
@@ -204,7 +204,7 @@ describe('ResponseParser', () => {
     ['nothing', ''],
     ['half a status line', 'HTTP/1.'],
     ['half a head', `${OK}Content-Length: 0\r\n`],
-    ['an interim answer alone', 'HTTP/1.1 100 Continue\r\n\r\n'],
+    ['only an interim response', 'HTTP/1.1 100 Continue\r\n\r\n'],
     ['less than announced', `${OK}Content-Length: 2\r\n\r\na`],
     ['no last chunk', `${CHUNKED}1\r\na\r\n`],
     ['half a chunk', `${CHUNKED}2\r\na`],

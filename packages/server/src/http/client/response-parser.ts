@@ -26,10 +26,15 @@ const TAB = 9;
 
 const TOKEN = 1;
 const TEXT = 2;
-/** Character classes of bytes: {@link TOKEN} of field names, {@link TEXT} of field values and reason phrases (RFC 9110 5). */
+const BLANK = 4;
+/**
+ * Character classes of bytes: {@link TOKEN} of field names, {@link TEXT} of field values and reason phrases, {@link BLANK}
+ * around field values (RFC 9110 5).
+ */
 const BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
   const token = /[!#$%&'*+\-.^_`|~0-9A-Za-z]/.test(String.fromCharCode(byte)) ? TOKEN : 0;
-  return byte === TAB || (byte >= SPACE && byte !== 127) ? token | TEXT : token;
+  const text = byte === TAB || (byte >= SPACE && byte !== 127) ? TEXT : 0;
+  return token | text | (byte === TAB || byte === SPACE ? BLANK : 0);
 });
 
 /**
@@ -90,7 +95,6 @@ function parseHead(text: string): ResponseHead {
 
 /** Validates the trailer section of a chunked body. Throws {@link MalformedResponse}. */
 function checkTrailers(text: string): void {
-  if (text.length === 2) return;
   const raw = parseFields(text, 0);
   for (let index = 0; index < raw.length; index += 2) {
     const name = (raw[index] ?? '').toLowerCase();
@@ -111,10 +115,10 @@ function parseFields(text: string, start: number): string[] {
     if (at === nameStart || text.charCodeAt(at) !== COLON) throw new MalformedResponse('invalid header name');
     const name = text.slice(nameStart, at);
     let valueStart = at + 1;
-    while (isBlank(text.charCodeAt(valueStart))) valueStart++;
+    while (((BYTES[text.charCodeAt(valueStart)] ?? 0) & BLANK) !== 0) valueStart++;
     at = lineEnd(text, valueStart);
     let valueEnd = at;
-    while (valueEnd > valueStart && isBlank(text.charCodeAt(valueEnd - 1))) valueEnd--;
+    while (valueEnd > valueStart && ((BYTES[text.charCodeAt(valueEnd - 1)] ?? 0) & BLANK) !== 0) valueEnd--;
     raw.push(name, text.slice(valueStart, valueEnd));
     at += 2;
   }
@@ -141,10 +145,6 @@ function statusCode(text: string): number {
     status = status * 10 + digit;
   }
   return status;
-}
-
-function isBlank(code: number): boolean {
-  return code === SPACE || code === TAB;
 }
 
 /** Receives parsed responses. */
@@ -283,7 +283,8 @@ export class ResponseParser {
 
   #blockEnd(text: string): void {
     if (this.#state === 'trailers') {
-      checkTrailers(text);
+      // An empty line ends the body without trailers, as nearly always.
+      if (text.length > 2) checkTrailers(text);
       this.#state = 'done';
       return;
     }

@@ -3,7 +3,7 @@ import type { BodySink, StreamedBody } from './client.ts';
 /** A request body that the test writes piece by piece. */
 export class ScriptedBody implements StreamedBody {
   readonly length: number | undefined;
-  /** What was called, in order. */
+  /** The callbacks, in order. */
   readonly log: string[] = [];
   readonly stopped: Promise<void>;
   /** Bytes that `pump` has written. */

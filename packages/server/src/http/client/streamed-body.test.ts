@@ -5,13 +5,13 @@ import { startRawUpstream } from './raw-upstream.fixture.ts';
 import { ScriptedBody } from './scripted-body.fixture.ts';
 import { settled } from './settled.fixture.ts';
 
-const answer = (body: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+const okResponse = (body: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 const bodyOf = (request: string | undefined) => request?.slice(request.indexOf('\r\n\r\n') + 4);
 const MEGABYTE = 1024 * 1024;
 
 describe('a streamed request body', () => {
   it('is sent unmodified if its length is known', async () => {
-    const upstream = await startUpstream((socket) => socket.write(answer('ok')));
+    const upstream = await startUpstream((socket) => socket.write(okResponse('ok')));
     const body = new ScriptedBody(5, (sink) => {
       expect(sink.write(Buffer.from('ab'))).toBe(true);
       expect(sink.write(Buffer.alloc(0))).toBe(true);
@@ -27,7 +27,7 @@ describe('a streamed request body', () => {
   });
 
   it('is sent chunked if its length is unknown; an empty chunk does not end it', async () => {
-    const upstream = await startUpstream((socket) => socket.write(answer('ok')));
+    const upstream = await startUpstream((socket) => socket.write(okResponse('ok')));
     const body = new ScriptedBody(undefined, (sink) => {
       for (const piece of ['a', '', 'b'.repeat(26)]) sink.write(Buffer.from(piece));
       sink.end();
@@ -42,7 +42,7 @@ describe('a streamed request body', () => {
     [0, 'content-length: 0', ''],
     [undefined, 'transfer-encoding: chunked', '0\r\n\r\n'],
   ])('may be empty (length %s)', async (length, header, bytes) => {
-    const upstream = await startUpstream((socket) => socket.write(answer('ok')));
+    const upstream = await startUpstream((socket) => socket.write(okResponse('ok')));
     const body = new ScriptedBody(length, (sink) => sink.end());
     expect((await new Sent(pool(upstream), { method: 'GET', body }).done).body).toBe('ok');
     expect(upstream.requests[0]).toContain(`\r\n${header}\r\n`);
@@ -51,7 +51,7 @@ describe('a streamed request body', () => {
   });
 
   it('is sent as it is produced, on a connection that is reused', async () => {
-    const upstream = await startUpstream((socket) => socket.write(answer('ok')));
+    const upstream = await startUpstream((socket) => socket.write(okResponse('ok')));
     const to = pool(upstream);
     await new Sent(to).done;
     for (const length of [6, undefined]) {
@@ -61,7 +61,7 @@ describe('a streamed request body', () => {
       for (const piece of ['abc', 'def']) {
         const arrived = once(upstream.sockets[0] ?? process, 'data');
         sink.write(Buffer.from(piece));
-        // The head may be a piece by itself; the rest of the body is not there yet in any case.
+        // The head may be a separate chunk; the rest of the body is still missing in any case.
         let text = String(await arrived);
         while (!text.includes(piece)) text += String(await once(upstream.sockets[0] ?? process, 'data'));
         expect(text).not.toContain(piece === 'abc' ? 'def' : 'abc');
@@ -76,7 +76,7 @@ describe('a streamed request body', () => {
   });
 
   it('leaves no listeners on its connection', async () => {
-    const upstream = await startUpstream((socket) => socket.write(answer('ok')));
+    const upstream = await startUpstream((socket) => socket.write(okResponse('ok')));
     const to = pool(upstream);
     await new Sent(to).done;
     const warnings: Error[] = [];
@@ -88,12 +88,12 @@ describe('a streamed request body', () => {
       expect((await new Sent(to, { body }).done).body).toBe('ok');
     }
     expect(upstream.sockets).toHaveLength(1);
-    // Such as that of too many listeners.
+    // Such as the warning about too many listeners.
     expect(warnings).toEqual([]);
   });
 
   it('is complete with its last byte, before it calls end', async () => {
-    const upstream = await startUpstream((socket) => socket.write(answer('ok')));
+    const upstream = await startUpstream((socket) => socket.write(okResponse('ok')));
     const to = pool(upstream);
     const body = new ScriptedBody(2);
     const sent = new Sent(to, { body });
@@ -101,7 +101,7 @@ describe('a streamed request body', () => {
     sink.write(Buffer.from('ab'));
     await sent.done;
     const next = new Sent(to, { body: 'next' });
-    // Of no effect on the connection, which is another call's by now.
+    // Has no effect on the connection, which belongs to another call by now.
     sink.end();
     sink.fail();
     expect(sink.write(Buffer.from('c'))).toBe(false);
@@ -122,7 +122,7 @@ describe('a streamed request body', () => {
     const socket = await upstream.first;
     socket.on('data', (bytes) => {
       received += bytes.length;
-      if (received > 64 * MEGABYTE) socket.write(answer('all'));
+      if (received > 64 * MEGABYTE) socket.write(okResponse('all'));
     });
     socket.resume();
     (await pumping).end();
@@ -145,7 +145,7 @@ describe('a streamed request body', () => {
   it('continues while the response is being read', async () => {
     const upstream = await startRawUpstream((socket) => {
       socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
-      // The request's own chunks, from behind its head.
+      // The chunks of the request, after its head.
       let head = '';
       socket.setEncoding('latin1').on('data', (text: string) => {
         if (head.includes('\r\n\r\n')) return socket.write(text);

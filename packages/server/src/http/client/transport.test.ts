@@ -43,7 +43,7 @@ interface Heard {
   error?: UpstreamError;
 }
 
-/** Sends one request and collects what is called back. */
+/** Sends one request and collects the callbacks. */
 function send(to: UpstreamTransport, request: Partial<Parameters<UpstreamTransport['dispatch']>[0]> = {}) {
   const heard: Heard = { body: '' };
   const { promise, resolve } = Promise.withResolvers<Heard>();
@@ -78,13 +78,13 @@ describe('UpstreamTransport', () => {
       seen = { url: request.url, headers: request.rawHeaders, body };
       response.writeHead(200, { 'Content-Type': 'application/json', 'Mcp-Session-Id': 's1' }).end('{"ok":true}');
     });
-    const heard = await send(transport(`http://127.0.0.1:${port}/mcp?key=1`), {
+    const received = await send(transport(`http://127.0.0.1:${port}/mcp?key=1`), {
       headers: ['content-type', 'application/json', 'X-Odd-Case', '1'],
       body: '{"name":"é"}',
     }).done;
-    expect(heard).toMatchObject({ status: 200, body: '{"ok":true}' });
-    expect(heard.headers).toMatchObject({ 'content-type': 'application/json', 'mcp-session-id': 's1' });
-    expect(heard.raw?.map(String)).toContain('Mcp-Session-Id');
+    expect(received).toMatchObject({ status: 200, body: '{"ok":true}' });
+    expect(received.headers).toMatchObject({ 'content-type': 'application/json', 'mcp-session-id': 's1' });
+    expect(received.raw?.map(String)).toContain('Mcp-Session-Id');
     expect(seen?.url).toBe('/mcp?key=1');
     expect(seen?.body).toBe('{"name":"é"}');
     expect(seen?.headers).toEqual(
@@ -93,19 +93,19 @@ describe('UpstreamTransport', () => {
   });
 
   it('opens a connection per in-flight request and reuses idle ones', async () => {
-    const held: ServerResponse[] = [];
+    const pending: ServerResponse[] = [];
     const connections = new Set<number | undefined>();
     const all = Promise.withResolvers<void>();
     const port = await http((request, response) => {
       connections.add(request.socket.remotePort);
       if (request.url === '/now') response.end();
-      else if (held.push(response) === 40) all.resolve();
+      else if (pending.push(response) === 40) all.resolve();
     });
     const to = transport(`http://127.0.0.1:${port}/`);
     const calls = Array.from({ length: 40 }, () => send(to));
     await all.promise;
     expect(connections.size).toBe(40);
-    for (const response of held) response.end('done');
+    for (const response of pending) response.end('done');
     for (const call of calls) expect((await call.done).body).toBe('done');
     for (let n = 0; n < 10; n++) await send(to, { path: '/now' }).done;
     expect(connections.size).toBeLessThan(43);
@@ -149,7 +149,7 @@ describe('UpstreamTransport', () => {
       },
     );
     await paused.promise;
-    // Wait until the kernel's buffers are full: what was written stops growing.
+    // Wait until the kernel's buffers are full: the number of written bytes stops growing.
     let before = -1;
     while (before !== written) {
       before = written;
@@ -214,8 +214,8 @@ describe('UpstreamTransport', () => {
     expect(error?.cause).toBeInstanceOf(Error);
   });
 
-  it('gives up connecting when the deadline for it has passed', async () => {
-    // A listener that never speaks TLS: the connection stands, the handshake does not.
+  it('stops connecting at the connect timeout', async () => {
+    // A listener without TLS: the connection is established, the handshake is not.
     const port = await listen(createTcpServer());
     const { error } = await send(transport(`https://127.0.0.1:${port}/`, { connectTimeoutMs: 60 })).done;
     expect(error).toMatchObject({ kind: 'refused' });
@@ -223,13 +223,13 @@ describe('UpstreamTransport', () => {
   });
 
   it.each([
-    ['a connection closed without an answer', '', 'dropped'],
-    ['an answer shorter than announced', 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc', 'dropped'],
-    ['a chunked answer cut off', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n', 'dropped'],
-    ['something that is not HTTP', 'SSH-2.0-OpenSSH_9.6\r\n', 'invalid'],
+    ['a connection closed without a response', '', 'dropped'],
+    ['a response shorter than declared', 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc', 'dropped'],
+    ['a truncated chunked response', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n', 'dropped'],
+    ['a response that is not HTTP', 'SSH-2.0-OpenSSH_9.6\r\n', 'invalid'],
     ['a head that is too large', `HTTP/1.1 200 OK\r\nX-Large: ${'x'.repeat(40_000)}\r\n\r\n`, 'too-large'],
-  ])('reports %s', async (_what, answer, kind) => {
-    const port = await listen(createTcpServer((socket) => socket.once('data', () => socket.end(answer))));
+  ])('reports %s', async (_what, response, kind) => {
+    const port = await listen(createTcpServer((socket) => socket.once('data', () => socket.end(response))));
     const { error } = await send(transport(`http://127.0.0.1:${port}/`)).done;
     expect(error).toMatchObject({ kind });
     expect(error?.message).toContain(`upstream http://127.0.0.1:${port}/ `);
@@ -239,14 +239,14 @@ describe('UpstreamTransport', () => {
     ['ends', 'end', undefined],
     ['is reset', 'resetAndDestroy', { kind: 'dropped' }],
   ] as const)('reads a response that is delimited by the end of its connection: it %s', async (_what, how, failed) => {
-    const answered = Promise.withResolvers<Socket>();
+    const responded = Promise.withResolvers<Socket>();
     const port = await listen(
       createTcpServer((socket) =>
-        socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\n\r\nbody', () => answered.resolve(socket))),
+        socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\n\r\nbody', () => responded.resolve(socket))),
       ),
     );
     const { heard, done } = send(transport(`http://127.0.0.1:${port}/`));
-    const socket = await answered.promise;
+    const socket = await responded.promise;
     while (heard.body !== 'body') await new Promise(setImmediate);
     socket[how]();
     const { status, body, error } = await done;

@@ -6,11 +6,11 @@ import { at, pipelineTests } from '../../app/pipeline.fixture.ts';
 
 const { run, runFilters, finally: atEnd } = pipelineTests();
 
-// Listeners let in loopback origins, that of the Host and the one of SERVICE_CORS_ORIGIN, whatever the filter says (mcp 6).
+// Listeners accept loopback origins, that of the Host and SERVICE_CORS_ORIGIN, whatever the filter allows (mcp 6).
 const CONSOLE = 'http://localhost:3000';
 const OTHER = 'http://localhost:4000';
 
-/** Headers of an answer that tell browsers what they may do. */
+/** CORS headers of a response. */
 function cors(headers: Readonly<Record<string, unknown>>) {
   return Object.fromEntries(
     Object.entries(headers).filter(([name]) => name === 'vary' || name.startsWith('access-control-')),
@@ -33,12 +33,12 @@ describe('cors', () => {
       'access-control-allow-credentials': 'true',
     };
     const { call } = modernClient(at(service, 'l', '/default/mcp'));
-    const answers = [
+    const responses = [
       await call('tools/list', '{}', { origin: CONSOLE }),
       await call('no/such', '{}', { origin: CONSOLE }),
       await post(at(service, 'l', '/nowhere/mcp'), '{', { origin: CONSOLE }),
     ];
-    expect(answers.map(({ status, headers }) => [status, cors(headers)])).toEqual([
+    expect(responses.map(({ status, headers }) => [status, cors(headers)])).toEqual([
       [200, allowed],
       [404, allowed],
       [400, allowed],
@@ -65,8 +65,8 @@ describe('cors', () => {
     const service = await runFilters(`- { filter: cors, allow_origins: ['*'] }\n${ANSWER}`);
     const senders: readonly Record<string, string>[] = [{ origin: CONSOLE }, {}];
     for (const headers of senders) {
-      const answer = await send(at(service, 'l', '/'), 'GET', headers);
-      expect(cors(answer.headers)).toEqual({ 'access-control-allow-origin': '*' });
+      const response = await send(at(service, 'l', '/'), 'GET', headers);
+      expect(cors(response.headers)).toEqual({ 'access-control-allow-origin': '*' });
     }
   });
 
@@ -122,8 +122,8 @@ filter_chains:
     const service = await runFilters(
       `- { filter: cors, allow_origins: ['${CONSOLE}'], disallowed_origin_mode: ${mode} }\n${ANSWER}`,
     );
-    const answer = await send(at(service, 'l', '/'), 'OPTIONS', { origin: OTHER });
-    expect([answer.status, cors(answer.headers)]).toEqual([status, { vary: 'Origin' }]);
+    const response = await send(at(service, 'l', '/'), 'OPTIONS', { origin: OTHER });
+    expect([response.status, cors(response.headers)]).toEqual([status, { vary: 'Origin' }]);
   });
 
   it('does not override the origin check of the listener', async () => {

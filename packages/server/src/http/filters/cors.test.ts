@@ -14,7 +14,7 @@ const DEFAULTS: CorsSettings = {
   allow_null_origin: false,
 };
 
-/** Runs the filter; headers come back as an object with lower-case names. */
+/** Runs the filter; returns its headers as an object with lower-case names. */
 function run(settings: Partial<CorsSettings>, origin?: string, method = 'POST', requested?: string) {
   const headers = {
     ...(origin !== undefined && { origin }),

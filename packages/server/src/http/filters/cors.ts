@@ -1,26 +1,24 @@
 import { z } from 'zod';
-import { corsOrigin } from '../address.ts';
+import { parseOrigin } from '../address.ts';
 import type { Filter } from '../chain.ts';
 import { condition } from '../conditions.ts';
 import type { RequestContext } from '../context.ts';
 import type { Outcome } from '../outcome.ts';
-import { InvalidSettingError, type Setting, settingSchema } from '../settings.ts';
+import { InvalidSettingError, textSchema } from '../settings.ts';
 import { headerName, method } from './schema.ts';
 
 /** Stands for `*` while the rest of an origin is parsed; no origin has this name. */
 const ANY_SUBDOMAIN = 'any-subdomain';
 
-const allowedOrigin: Setting<string> = {
-  accepts: '*, an origin such as https://console.example.com, or its subdomains: https://*.example.com',
-  parse: (text) => {
+const allowedOrigin = textSchema(
+  '*, an origin such as https://console.example.com, or its subdomains: https://*.example.com',
+  (text) => {
     const subdomains = /^[a-z][a-z\d+.-]*:\/\/\*\./i.test(text);
     if (text !== '*' && text.replace('://*.', '://').includes('*'))
       throw new InvalidSettingError('has a * outside of a leading subdomain');
-    return subdomains
-      ? corsOrigin.parse(text.replace('*', ANY_SUBDOMAIN)).replace(ANY_SUBDOMAIN, '*')
-      : corsOrigin.parse(text);
+    return subdomains ? parseOrigin(text.replace('*', ANY_SUBDOMAIN)).replace(ANY_SUBDOMAIN, '*') : parseOrigin(text);
   },
-};
+);
 
 /** A header name, or a prefix followed by `*`. */
 const headerPattern = headerName.regex(/^[^*]*\*?$/, { error: 'must not have a * except at the end' });
@@ -30,7 +28,7 @@ export const corsSettings = z
   .strictObject({
     filter: z.literal('cors'),
     conditions: z.array(condition).optional(),
-    allow_origins: z.array(settingSchema(allowedOrigin)).min(1, { error: 'must name at least one origin' }),
+    allow_origins: z.array(allowedOrigin).min(1, { error: 'must name at least one origin' }),
     allow_methods: z.array(method).default(['GET', 'HEAD', 'POST']),
     allow_headers: z.array(headerPattern).default([]),
     expose_headers: z.array(headerName).default([]),

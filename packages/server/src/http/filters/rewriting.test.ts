@@ -4,7 +4,7 @@ import { at, pipelineTests } from '../../app/pipeline.fixture.ts';
 
 const { runFilters, upstream } = pipelineTests();
 
-/** Where the upstream finds requests that went through these filters. */
+/** Target of upstream requests that passed these filters. */
 async function arrivals(filters: string, paths: readonly string[]): Promise<unknown[]> {
   const service = await runFilters(`${filters}
 - { filter: router, routes: [{ path_prefix: /, cluster: up }] }

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { hostList } from '../address.ts';
+import { parseHosts } from '../address.ts';
 import type { Filter } from '../chain.ts';
 import type { UpstreamError } from '../client/errors.ts';
 import { type Clusters, cluster } from '../clusters.ts';
@@ -10,20 +10,18 @@ import { condition, headersMatcher } from '../conditions.ts';
 import type { RequestContext } from '../context.ts';
 import { httpProblem } from '../outcome.ts';
 import { Exchange, upstreamRequestHeaders } from '../proxy.ts';
-import { InvalidSettingError, type Setting, settingSchema } from '../settings.ts';
+import { InvalidSettingError, textSchema } from '../settings.ts';
 import { path, requiredHeaders } from './schema.ts';
 
 const conditions = z.array(condition).optional();
 
-const host: Setting<string> = {
-  accepts: 'host, host:port, [ipv6] or [ipv6]:port',
-  parse: (text) => {
-    const [only, ...more] = hostList.parse(text);
-    if (only === undefined || more.length > 0 || text.includes(','))
-      throw new InvalidSettingError('contains several hosts');
-    return only;
-  },
-};
+const host = textSchema('host, host:port, [ipv6] or [ipv6]:port', (text) => {
+  const [only, ...more] = parseHosts(text);
+  if (only === undefined || more.length > 0 || text.includes(',')) {
+    throw new InvalidSettingError('contains several hosts');
+  }
+  return only;
+});
 
 /** Settings of the `router` filter. */
 export const routerSettings = z.strictObject({
@@ -33,7 +31,7 @@ export const routerSettings = z.strictObject({
     .array(
       z.strictObject({
         path_prefix: path,
-        host: settingSchema(host).optional(),
+        host: host.optional(),
         headers: requiredHeaders.optional(),
         cluster: z.string().min(1, { error: 'must not be empty' }),
       }),
@@ -54,7 +52,7 @@ export function router({ routes }: z.output<typeof routerSettings>): Filter {
       cluster,
     }))
     .toSorted((a, b) => b.prefix.length - a.prefix.length);
-  const noRoute = httpProblem(404, 'no route fits this request');
+  const noRoute = httpProblem(404, 'no route matches this request');
   return (context) => {
     const route = sorted.find(
       ({ prefix, host, hasHeaders }) =>

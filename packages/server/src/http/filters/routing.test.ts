@@ -29,8 +29,8 @@ ${clusters.join('\n')}`,
       { SERVICE_ALLOWED_HOSTS: 'models.example,other.example' },
     );
     const to = async (path: string, headers: Record<string, string> = {}) => {
-      const answer = await send(at(service, 'l', path), 'GET', headers);
-      return answer.headers['x-upstream'] ?? answer.status;
+      const response = await send(at(service, 'l', path), 'GET', headers);
+      return response.headers['x-upstream'] ?? response.status;
     };
     expect(await to('/v1')).toBe('short');
     expect(await to('/v1x')).toBe('short');
@@ -46,7 +46,7 @@ ${clusters.join('\n')}`,
     const { headers, text } = await send(at(service, 'l', '/v2'), 'GET');
     expect([headers['content-type'], JSON.parse(text)]).toEqual([
       'application/json',
-      { error: { message: 'no route fits this request', type: 'not_found' } },
+      { error: { message: 'no route matches this request', type: 'not_found' } },
     ]);
   });
 });
@@ -105,7 +105,7 @@ clusters: [{ name: top, endpoints: ['${a}', '${b}'] }]
   });
 
   it('applies connection_timeout_ms', async () => {
-    // It takes connections, and never says a word of TLS.
+    // Accepts connections without a TLS handshake.
     const silent = createServer((socket) => atEnd(() => socket.destroy()));
     silent.listen(0, '127.0.0.1');
     await once(silent, 'listening');
