@@ -2,13 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { serviceAddress } from '@sluice/contract';
 import type { Implementation } from '@sluice/protocol/mcp/message';
 import { Clusters } from '../http/clusters.ts';
-import { createHostOriginGuard } from '../http/host-origin-guard.ts';
+import { createHostOriginGuard } from '../http/request-validation.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InteractionRecorder } from '../inference/recorder.ts';
 import { CurrentInferenceSettings } from '../inference/settings.ts';
 import { LegacyBackendProxy } from '../management/legacy-backend.ts';
-import { plainError } from '../management/route.ts';
-import { createManagement, managementObserver } from '../management/server.ts';
+import { plainError } from '../management/responses.ts';
+import { Management, managementObserver } from '../management/server.ts';
 import { ClientProfiles, DeclaredParams } from '../mcp/client-profile.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
@@ -19,15 +19,14 @@ import { NamespaceBindings } from '../policy/bindings.ts';
 import { EvaluatorEngine } from '../policy/engine.ts';
 import { LlmClient } from '../policy/llm/client.ts';
 import { ResultSchemas } from '../policy/llm/result-schema.ts';
+import type { ComponentCompiler } from '../policy/sandbox/action.ts';
 import { ActionCompiler } from '../policy/sandbox/compiler.ts';
 import { HostPool } from '../policy/sandbox/pool.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
-import { exportMetrics } from '../telemetry/metrics/otlp-export.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
-import { openTracing } from '../telemetry/tracing/tracing.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { GrpcBridge } from '../upstreams/grpc/bridge.ts';
 import { disableGrpcLogging, GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
@@ -48,40 +47,47 @@ import { INFERENCE_CLUSTER } from './config/pipeline/pipeline.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
 import { type ChainParts, makeChain, pipelineListener } from './pipeline.ts';
-import { bind, bootstrap, openEvaluators, openKeptSessions, openRegistry, openSealer } from './storage.ts';
+import { bind, bootstrap, openEvaluators, openRegistry, openSealer, openSessionStore } from './storage.ts';
 
 /** The service, running. */
 export interface Service {
   /** Bound addresses, `host:port`: `management`, and the pipeline's listeners by name. */
   readonly addresses: Readonly<Record<string, string>>;
-  /** True when nothing is registered yet but the namespace that always exists. */
+  /** True when nothing is registered besides the default namespace. */
   readonly empty: boolean;
-  /** Drains for at most `graceMs` (30 s), flushes and ends (decisions 1.1). */
+  /** Drains for at most `graceMs` (30 s), flushes and stops (decisions 1.1). */
   stop(graceMs?: number): Promise<void>;
 }
 
-/** What management requests get to finish when the grace is used up. */
+/** Optional parts of the service. */
+interface ServiceParts {
+  readonly droppedLines?: () => number;
+  readonly compiler?: ComponentCompiler;
+}
+
+/** Grace period of management requests after the shutdown grace is used up. */
 const MIN_DRAIN_MS = 1_000;
 
-/** What a collector that does not answer gets at the end. */
+/** Final timeout of a telemetry collector that does not respond. */
 const LAST_EXPORT_MS = 5_000;
 
-/** Who we are, towards clients and upstreams. */
+/** Identity of the service, sent to clients and upstreams. */
 const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: VERSION };
 
 /**
- * Puts the service together, part by part in the order in which they need each other, and starts it (decisions 1.1:
- * registry, bootstrap, listeners, ready, discovery). Throws what kept it from starting; nothing is left running then.
- * `droppedLines`: how many lines the log has lost.
+ * Creates the parts of the service in dependency order and starts it (decisions 1.1: registry, bootstrap, listeners,
+ * ready, discovery). Throws the error that prevented the start; nothing is left running then. `droppedLines` returns the
+ * number of lost log lines; `compiler` compiles actions, and tests share one between services.
  */
 export async function startService(
   config: Config,
   logger: Logger,
-  droppedLines: () => number = () => 0,
+  { droppedLines = () => 0, compiler = new ActionCompiler() }: ServiceParts = {},
 ): Promise<Service> {
   const log = logger.target('service');
   const { pipeline } = config;
-  // What is open ends in the reverse order, at a stop as when the start fails; one that cannot does not keep others open.
+  // Open resources are closed in reverse order, on shutdown and on a failed start; a failing one does not keep others
+  // open.
   await using open = new AsyncDisposableStack();
   let exportMs = 0;
 
@@ -104,12 +110,11 @@ export async function startService(
 
   const schemas = new ResultSchemas();
   open.defer(() => schemas.close());
-  const compiling = new ActionCompiler();
-  open.defer(() => compiling.close());
+  open.defer(() => compiler.close());
   const actions = new HostPool();
   open.defer(() => actions.close());
   const evaluators = await openEvaluators(config, logger, {
-    compiler: compiling,
+    compiler,
     schemas,
     namespaceExists: (name) => registry.current.namespace(name) !== undefined,
     onActivated(set) {
@@ -125,12 +130,12 @@ export async function startService(
 
   const profiles = new ClientProfiles(registry, SERVER_INFO);
   const sealer = await openSealer(config);
-  const kept = await openKeptSessions(config, logger);
-  open.defer(() => kept.close());
+  const sessionStore = await openSessionStore(config, logger);
+  open.defer(() => sessionStore.close());
   const replica = randomBytes(6).toString('base64url');
   const events = new EventStore(sealer, replica);
   open.defer(() => events.close());
-  const sessions = new ClientSessions(sealer, profiles, kept, new ActiveSessions(events, replica));
+  const sessions = new ClientSessions(sealer, profiles, sessionStore, new ActiveSessions(events, replica));
   const longStreams = new OpenStreams();
   const interactions = new InteractionStore(config.interactionCapacity);
   const toolCalls = new ToolCallEvents(logger, (id) => interactions.completion(id) !== undefined);
@@ -157,7 +162,6 @@ export async function startService(
     forwards,
     suspendedCalls,
     callSessionPool: new CallSessionPool(calls),
-    declaredParams,
     resourceLinks: new ResourceLinkCache((forward) => registry.current.forwards.has(forward)),
     calls,
     sessionBindings,
@@ -216,7 +220,8 @@ export async function startService(
     log: logger.target('service::evaluator'),
   });
   const { traces, metrics: exportedMetrics } = config.openTelemetry;
-  const tracing = traces && (await openTracing(traces, log));
+  // OpenTelemetry's packages are loaded only for export.
+  const tracing = traces && (await (await import('../telemetry/tracing/tracing.ts')).openTracing(traces, log));
   open.defer(() => tracing?.close(exportMs));
   const requests = { metrics: requestMetrics, logger, tracing };
   const clusters = new Clusters(pipeline);
@@ -281,7 +286,7 @@ export async function startService(
   });
   open.defer(() => legacyBackend.close());
   let ready = false;
-  const management = createManagement({
+  const management = new Management({
     registry,
     forwards,
     serviceHealth,
@@ -303,9 +308,11 @@ export async function startService(
   });
 
   open.defer(() => management.close());
-  const metricExport = exportedMetrics && (await exportMetrics(metricSource, exportedMetrics, log));
+  const metricExport =
+    exportedMetrics &&
+    (await (await import('../telemetry/metrics/otlp-export.ts')).exportMetrics(metricSource, exportedMetrics, log));
   open.defer(() => metricExport?.close(exportMs));
-  const bound = await bind(config.mgmtListen, management, servers);
+  const bound = await bind(config.mgmtListen, management.server, servers);
   const addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
   log.info('listening', addresses);
   ready = true;
@@ -326,10 +333,11 @@ export async function startService(
       suspendedCalls.close();
       const [ofManagement, ...others] = bound;
       await Promise.all(others.map(({ listener }) => listener.drain(graceMs)));
-      // Calls whose client has left are still judged or under way; of the grace, they get what is left.
+      // Calls whose client has disconnected may still be in evaluation or in flight; they get the rest of the grace
+      // period.
       await engine.close(over - performance.now());
       await Promise.all([forwards.close(over - performance.now()), bridgedCalls.close(over - performance.now())]);
-      // Open through all of this, so that readiness could be asked for; nobody keeps the service up by being slow.
+      // Stays open until here so that readiness can be probed; slow clients do not delay the shutdown.
       await ofManagement?.listener.drain(left());
       exportMs = Math.min(left(), LAST_EXPORT_MS);
       await ends.disposeAsync();

@@ -58,7 +58,7 @@ function throwing(ms: number): McpFilter {
 }
 
 describe('a chain counts', () => {
-  it('filters that pass a request on or answer it, but not those after them', () => {
+  it('count filters that pass a request on or respond, but not those after them', () => {
     const { chain, counts } = counted({ a: busy(0), b: busy(0), c: busy(0, RESULT), d: busy(0) });
     chain(context());
     chain(context());

@@ -26,8 +26,8 @@ async function openConnection(port: number): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   onFinished(() => socket.destroy());
   socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
-  const [answer] = await once(socket, 'data');
-  return String(answer);
+  const [response] = await once(socket, 'data');
+  return String(response);
 }
 
 describe('a listener', () => {
@@ -50,22 +50,22 @@ describe('a listener', () => {
     await once(open, 'secureConnect');
     expect(open.alpnProtocol).toBe('http/1.1');
     open.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
-    let answered = '';
+    let responded = '';
     open.on('data', (piece) => {
-      answered += piece;
+      responded += piece;
     });
-    await expect.poll(() => answered).toMatch(/^HTTP\/1.1 200 [\s\S]*safe/);
+    await expect.poll(() => responded).toMatch(/^HTTP\/1.1 200 [\s\S]*safe/);
     // The limit counts TLS connections.
-    const [refused] = await once(ask().end(), 'response');
-    expect(refused.statusCode).toBe(503);
-    refused.resume();
+    const [rejected] = await once(ask().end(), 'response');
+    expect(rejected.statusCode).toBe(503);
+    rejected.resume();
     open.destroy();
     await expect(send(at(service, 'l', '/'), 'GET')).rejects.toThrow();
     await expect
       .poll(async () => {
-        const [answer] = await once(ask().end(), 'response');
-        answer.resume();
-        return answer.statusCode;
+        const [response] = await once(ask().end(), 'response');
+        response.resume();
+        return response.statusCode;
       })
       .toBe(200);
   });
@@ -82,8 +82,8 @@ filter_chains: [{ name: c, filters: [{ filter: static_response, status: 204 }] }
     await openConnection(portOf(service, 'any'));
     // Accepted as soon as the server has noticed that the second connection is closed.
     await expect.poll(() => openConnection(portOf(service, 'two'))).toMatch(/^HTTP\/1.1 204 /);
-    const refused = await send(at(service, 'two', '/'), 'GET');
-    expect([refused.status, JSON.parse(refused.text)]).toEqual([
+    const rejected = await send(at(service, 'two', '/'), 'GET');
+    expect([rejected.status, JSON.parse(rejected.text)]).toEqual([
       503,
       { error: { message: 'too many connections: try again later', type: 'service_unavailable' } },
     ]);
@@ -160,9 +160,9 @@ describe('body_limits', () => {
     const legacy = await legacyClient(url);
     await expect.poll(async () => (await legacy.call('tools/list')).text).toContain('large');
     expect((await legacy.call('tools/call', '{"name":"small"}')).text).toContain('x'.repeat(500));
-    const answer = await legacy.call('tools/call', '{"name":"large"}');
-    expect(answer.text).toContain('-32603');
-    expect(answer.text).toContain('more than 2000 bytes');
+    const response = await legacy.call('tools/call', '{"name":"large"}');
+    expect(response.text).toContain('-32603');
+    expect(response.text).toContain('more than 2000 bytes');
   });
 });
 
@@ -184,7 +184,7 @@ shutdown_timeout_secs: ${seconds}`);
     const cut = expect(send(at(service, 'l', '/'), 'GET')).rejects.toThrow();
     await arrived.promise;
     const began = performance.now();
-    // Without a limit of its own.
+    // Has no limit of its own.
     await service.stop();
     const took = performance.now() - began;
     await cut;

@@ -44,7 +44,7 @@ async function counts(): Promise<Record<string, number[]>> {
   );
 }
 
-/** Counters of these filters after this many requests that they passed on. */
+/** Counters of these filters after this many requests that passed them. */
 const passed = (times: number, last: string) =>
   Object.fromEntries(FILTERS.slice(0, FILTERS.indexOf(last) + 1).map((name) => [name, [times, 0, 0, 0]]));
 

@@ -10,7 +10,7 @@ import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
 import type { InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 
-/** The parts of the service that metrics are asked of. */
+/** The parts of the service that provide metrics. */
 export interface ServiceStateParts {
   readonly registry: Pick<Registry, 'current'>;
   readonly forwards: Pick<Forwards, 'status'>;
@@ -21,11 +21,11 @@ export interface ServiceStateParts {
   readonly toolCalls: Pick<ToolCallEvents, 'counts'>;
   readonly calls: Pick<InFlightCalls<InFlightCall>, 'size'>;
   readonly longStreams: Pick<OpenStreams, 'size'>;
-  /** How many lines the log has lost. */
+  /** Number of lost log lines. */
   readonly droppedLines: () => number;
 }
 
-/** What metrics ask of the service, which telemetry itself knows nothing of. */
+/** Metrics that telemetry cannot collect by itself. */
 export function serviceState(parts: ServiceStateParts): ServiceState {
   const { registry, forwards, serviceHealth, evaluators, metrics, interactions, toolCalls } = parts;
   const { calls, longStreams, droppedLines } = parts;

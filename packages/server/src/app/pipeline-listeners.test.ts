@@ -19,8 +19,8 @@ describe('static_response', () => {
   status: 204`);
     const ask = async (path: string, method = 'GET', cup = '1') =>
       (await send(at(service, 'l', path), method, { 'x-cup': cup })).status;
-    const answer = await send(at(service, 'l', '/tea?x'), 'GET', { 'x-cup': '1' });
-    expect([answer.status, answer.headers['x-tea'], answer.text]).toEqual([418, 'pot', 'short and stout']);
+    const response = await send(at(service, 'l', '/tea?x'), 'GET', { 'x-cup': '1' });
+    expect([response.status, response.headers['x-tea'], response.text]).toEqual([418, 'pot', 'short and stout']);
     expect(await Promise.all([ask('/tea/no'), ask('/tea', 'POST'), ask('/tea', 'GET', '2'), ask('/')])).toEqual([
       204, 204, 204, 204,
     ]);
@@ -55,8 +55,8 @@ describe('router and load_balancer', () => {
     const service = await runFilters(`
 - { filter: router, routes: [{ path_prefix: /, cluster: gone }] }
 - { filter: load_balancer, clusters: [{ name: gone, endpoints: ['127.0.0.1:9'] }] }`);
-    const answer = await send(at(service, 'l', '/'), 'GET');
-    expect([answer.status, JSON.parse(answer.text)]).toEqual([
+    const response = await send(at(service, 'l', '/'), 'GET');
+    expect([response.status, JSON.parse(response.text)]).toEqual([
       502,
       { error: { message: 'gone upstream unreachable', type: 'bad_gateway' } },
     ]);
@@ -118,13 +118,13 @@ describe('connections', () => {
   it('beyond max_connections are answered 503', async () => {
     const service = await runFilters('- { filter: static_response, status: 204 }', ', max_connections: 1');
     const [host = '', port = ''] = (service.addresses.l ?? '').split(':');
-    const held: Socket = connect(Number(port), host);
-    atEnd(() => held.destroy());
-    held.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
-    await once(held, 'data');
-    const refused = await send(at(service, 'l', '/'), 'GET');
-    expect([refused.status, refused.headers.connection]).toEqual([503, 'close']);
-    held.destroy();
+    const pending: Socket = connect(Number(port), host);
+    atEnd(() => pending.destroy());
+    pending.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    await once(pending, 'data');
+    const rejected = await send(at(service, 'l', '/'), 'GET');
+    expect([rejected.status, rejected.headers.connection]).toEqual([503, 'close']);
+    pending.destroy();
     await expect.poll(async () => (await send(at(service, 'l', '/'), 'GET')).status).toBe(204);
   });
 
@@ -135,8 +135,8 @@ describe('connections', () => {
     const slow = connect(Number(port), host);
     atEnd(() => slow.destroy());
     slow.write('POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n');
-    const [answer] = await once(slow, 'data');
-    expect(String(answer)).toMatch(/^HTTP\/1.1 408 /);
+    const [response] = await once(slow, 'data');
+    expect(String(response)).toMatch(/^HTTP\/1.1 408 /);
   });
 
   it('with two Host headers are rejected', async () => {

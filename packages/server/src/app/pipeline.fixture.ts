@@ -6,7 +6,7 @@ import { afterEach, beforeEach } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
 
-/** Starts services with pipelines of a test, and stops everything after the test. */
+/** Starts services with a test's pipelines and stops everything after the test. */
 export interface PipelineTests {
   /** Folder of the test, which contains the pipeline file. */
   readonly folder: string;

@@ -5,17 +5,16 @@ import { conditional } from '../http/conditions.ts';
 import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
-import type { HostOriginGuard } from '../http/host-origin-guard.ts';
+import type { HostOriginGuard } from '../http/request-validation.ts';
 import { createHttpServer } from '../http/server.ts';
 import { type InterceptOptions, serviceIntercept } from '../inference/recorder.ts';
 import type { ClientProfiles, DeclaredParams } from '../mcp/client-profile.ts';
 import type { ListChangeNotifier } from '../mcp/list-changes.ts';
-import { serveRequest } from '../mcp/listener.ts';
+import { requestHandler } from '../mcp/listener.ts';
 import { serviceCompletion } from '../mcp/methods/completion.ts';
-import { serviceEvaluator } from '../mcp/methods/evaluate.ts';
 import { serviceMcpInit } from '../mcp/methods/initialize.ts';
 import { servicePromptList, serviceResourceList, serviceToolList } from '../mcp/methods/lists.ts';
-import { mcp, serviceNamespace } from '../mcp/methods/parse.ts';
+import { mcp, serviceEvaluator, serviceNamespace } from '../mcp/methods/parse.ts';
 import { serviceRelay } from '../mcp/methods/passthrough.ts';
 import { servicePromptGet } from '../mcp/methods/prompts-get.ts';
 import { serviceResourceRead } from '../mcp/methods/resources-read.ts';
@@ -23,7 +22,7 @@ import { serviceSubscribe } from '../mcp/methods/subscriptions.ts';
 import { serviceToolCall } from '../mcp/methods/tools-call.ts';
 import { isOAuthPath, serviceWellKnown, type WellKnownParts } from '../mcp/oauth-metadata.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
-import type { McpFilter } from '../mcp/request.ts';
+import type { McpFilter, McpMethodFilter } from '../mcp/request.ts';
 import type { EventStore } from '../mcp/sessions/resumable-streams.ts';
 import type { ClientSessions } from '../mcp/sessions/sessions.ts';
 import type { EvaluatorEngine } from '../policy/engine.ts';
@@ -40,7 +39,7 @@ import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings
 import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import type { LoadedFilter, LoadedListener, LoadedSettings } from './config/pipeline/pipeline.ts';
 
-/** What the filters work with. */
+/** Dependencies of the filters. */
 export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKnownParts {
   readonly bridge: GrpcBridge;
   readonly engine: EvaluatorEngine;
@@ -59,35 +58,35 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
   readonly declaredParams: DeclaredParams;
   readonly serverInfo: Implementation;
   readonly log: TargetLogger;
-  /** Counts what each filter does. */
+  /** Counts the outcomes of each filter. */
   readonly metrics: ServiceMetrics;
 }
 
 /** Makes the chain of a listener (decisions 1.4): its filters in the order of the file, counted. */
 export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): McpFilter {
-  const named = filters.map(({ settings }) => ({
-    name: settings.filter,
-    filter: conditional(makeFilter(settings, parts), settings.conditions),
-  }));
+  const named = filters.map(({ settings }) => {
+    const { filter, methods } = makeFilter(settings, parts);
+    return { name: settings.filter, filter: conditional(filter, settings.conditions), methods };
+  });
   return compile(named, parts.metrics);
 }
 
-function makeFilter(settings: LoadedSettings, parts: ChainParts): McpFilter {
+function makeFilter(settings: LoadedSettings, parts: ChainParts): McpMethodFilter {
   const { registry, sessions, relay, auth } = parts;
-  const passes = auth ? isOAuthPath : () => false;
+  const passes = auth && isOAuthPath;
   switch (settings.filter) {
     case 'cors':
-      return cors(settings);
+      return { filter: cors(settings) };
     case 'mcp':
-      return mcp(settings, passes);
+      return { filter: mcp(settings, passes) };
     case 'service_namespace':
-      return serviceNamespace(registry, sessions, passes);
+      return { filter: serviceNamespace(registry, sessions, passes) };
     case 'service_well_known':
       return serviceWellKnown(parts);
     case 'service_evaluator':
-      return serviceEvaluator(parts.engine);
+      return { filter: serviceEvaluator(parts.engine) };
     case 'service_mcp_init':
-      return serviceMcpInit(parts);
+      return { filter: serviceMcpInit(parts) };
     case 'service_tool_list':
       return serviceToolList(parts);
     case 'service_tool_call':
@@ -105,23 +104,23 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts): McpFilter {
     case 'service_completion':
       return serviceCompletion(parts);
     case 'service_relay':
-      return serviceRelay(parts);
+      return { filter: serviceRelay(parts) };
     case 'service_intercept':
-      return serviceIntercept(parts);
+      return { filter: serviceIntercept(parts) };
     case 'static_response':
-      return staticResponse(settings);
+      return { filter: staticResponse(settings) };
     case 'router':
-      return router(settings);
+      return { filter: router(settings) };
     case 'load_balancer':
-      return loadBalancer(parts);
+      return { filter: loadBalancer(parts) };
     case 'headers':
-      return headers(settings);
+      return { filter: headers(settings) };
     case 'path_rewrite':
-      return pathRewrite(settings);
+      return { filter: pathRewrite(settings) };
   }
 }
 
-/** What listeners are made with. */
+/** Dependencies of listeners. */
 export interface PipelineListenerOptions {
   readonly chain: McpFilter;
   readonly guard: HostOriginGuard;
@@ -130,27 +129,31 @@ export interface PipelineListenerOptions {
   readonly requests: RequestTelemetryParts;
 }
 
-/** What a client gets to send a request that is held whole; bodies that are passed on may take as long as they come. */
+/** Timeout for a request body that is buffered whole; proxied bodies have none. */
 const READ_TIMEOUT_MS = 300_000;
 
 /** The server of one of the pipeline's listeners. The caller listens and closes. */
 export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): Server {
   const { name, keyPair, readTimeoutMs, maxConnections, filters } = listener;
   const { chain, guard, events, logger, requests } = options;
-  // Which of several filters a request meets is known when its body is there.
+  // The filter that gets the request is known only after the body has been read.
   const readers = filters.map(({ settings }) => settings).filter((settings) => settings.filter === 'mcp');
   const bodyLimits = readers.map(({ max_body_bytes }) => max_body_bytes);
   const mcp = readers.length > 0 ? { events, maxRequestBytes: Math.max(...bodyLimits) } : undefined;
   const serving = {
     chain,
-    guard,
     secure: keyPair !== undefined,
     mcp,
-    observe: requestObserver(name, mcp ? 'service::mcp::access' : 'service::inference::access', requests),
     log: logger.target(mcp ? 'service::mcp' : 'service::inference'),
   };
   return createHttpServer(
-    { tls: keyPair, readTimeoutMs: readTimeoutMs ?? (mcp ? READ_TIMEOUT_MS : 0), maxConnections },
-    (request, response, refusal) => serveRequest(serving, request, response, refusal),
+    {
+      tls: keyPair,
+      readTimeoutMs: readTimeoutMs ?? (mcp ? READ_TIMEOUT_MS : 0),
+      maxConnections,
+      guard,
+      observe: requestObserver(name, mcp ? 'service::mcp::access' : 'service::inference::access', requests),
+    },
+    requestHandler(serving),
   );
 }

@@ -1,6 +1,5 @@
 import type { Server } from 'node:http';
 import { TokenSealer } from '@sluice/protocol/seal';
-import type { FastifyInstance } from 'fastify';
 import { formatAddress, type ListenAddress } from '../http/address.ts';
 import { type Listener, listen } from '../http/server.ts';
 import { ConfigError } from '../http/settings.ts';
@@ -18,7 +17,7 @@ import type { Logger } from '../telemetry/log.ts';
 import type { Config } from './config/config.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
 
-/** The registry, as it was kept; its lock decides whether this process may run on the folder at all. */
+/** The stored registry; its lock decides whether this process may use the folder at all. */
 export async function openRegistry(config: Config, logger: Logger): Promise<Registry> {
   const log = logger.target('service::registry');
   const { persist } = config;
@@ -36,7 +35,7 @@ export async function openRegistry(config: Config, logger: Logger): Promise<Regi
   return registry;
 }
 
-/** Puts what the service-config file names on top of what is stored (decisions 1.3). */
+/** Applies the entries of the bootstrap file to the stored state (decisions 1.3). */
 export async function bootstrap(config: Config, registry: Registry): Promise<void> {
   await registry.commit((draft) => {
     for (const { name, labels } of config.bootstrap.namespaces) {
@@ -48,7 +47,9 @@ export async function bootstrap(config: Config, registry: Registry): Promise<voi
   }
 }
 
-/** The evaluators, those of the service-config file or else as they were kept; what cannot be loaded is left out. */
+/**
+ * The evaluators: those of the bootstrap file, or else the stored ones; evaluators that cannot be loaded are omitted.
+ */
 export async function openEvaluators(
   { bootstrap, actionsPath, persist }: Config,
   logger: Logger,
@@ -69,19 +70,19 @@ export async function openEvaluators(
   return evaluators;
 }
 
-/** What seals sessions and the state of calls, with the key that was kept or set. */
+/** Seals sessions and the state of calls, with the stored or configured key. */
 export async function openSealer({ persist, sessionKey }: Config): Promise<TokenSealer> {
   if (sessionKey) return new TokenSealer(sessionKey);
   return new TokenSealer(persist.backend === 'none' ? newSessionKey() : await sessionKeyIn(persist.path, diskFiles()));
 }
 
-/** What is kept of sessions besides what their ids carry. */
-export async function openKeptSessions({ persist }: Config, logger: Logger): Promise<SessionStore> {
+/** Session state that is not part of session ids. */
+export async function openSessionStore({ persist }: Config, logger: Logger): Promise<SessionStore> {
   if (persist.backend === 'none') return memorySessionStore();
   return FileSessionStore.open({ folder: persist.path, files: diskFiles(), log: logger.target('service::mcp') });
 }
 
-/** A listener that takes requests, by its name. */
+/** A listener for MCP or inference requests, by name. */
 export interface BoundListener {
   readonly name: string;
   readonly listener: Listener;
@@ -90,16 +91,12 @@ export interface BoundListener {
 /** Binds all listeners, the management API first, or none. */
 export async function bind(
   mgmtListen: ListenAddress,
-  management: FastifyInstance,
+  management: Server,
   servers: readonly { readonly listener: LoadedListener; readonly server: Server }[],
 ): Promise<BoundListener[]> {
-  await management.ready();
   const bound: BoundListener[] = [];
   try {
-    bound.push({
-      name: 'management',
-      listener: await bindAs('SERVICE_MGMT_LISTEN', management.server, mgmtListen),
-    });
+    bound.push({ name: 'management', listener: await bindAs('SERVICE_MGMT_LISTEN', management, mgmtListen) });
     for (const { listener, server } of servers) {
       const { name, address, addressAt } = listener;
       bound.push({ name, listener: await bindAs(addressAt, server, address) });
@@ -107,7 +104,6 @@ export async function bind(
     return bound;
   } catch (error) {
     await Promise.all(bound.map(({ listener }) => listener.drain(0)));
-    await management.close();
     throw error;
   }
 }

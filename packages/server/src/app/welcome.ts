@@ -1,8 +1,8 @@
 import type { PipelineListener } from './config/pipeline/pipeline.ts';
 
 /**
- * What to do next, on a first start; for standard output, since the log goes to standard error. `addresses` are those that
- * listeners were bound to, by name.
+ * Next steps on a first start, for standard output; the log goes to standard error. `addresses`: the bound addresses by
+ * listener name.
  */
 export function welcome(
   addresses: Readonly<Record<string, string>>,

@@ -157,7 +157,7 @@ forwards:
     expect(
       (await bootstrapOf('{"forwards": [{"name": "crm", "address": "http://127.0.0.1:9/mcp"}]}')).bootstrap.forwards,
     ).toEqual([CRM]);
-    for (const yaml of ['', '# nothing yet\n', 'forwards:\nnamespaces:\n', '\ufeffforwards: []']) {
+    for (const yaml of ['', '# empty\n', 'forwards:\nnamespaces:\n', '\ufeffforwards: []']) {
       expect((await bootstrapOf(yaml)).bootstrap).toMatchObject({ forwards: [], namespaces: [] });
     }
   });

@@ -1,14 +1,6 @@
 import { join } from 'node:path';
 import { z } from 'zod';
-import {
-  baseUrl,
-  corsOrigin,
-  type HttpUpstream,
-  hostList,
-  httpUpstream,
-  type ListenAddress,
-  listenAddress,
-} from '../../http/address.ts';
+import { baseUrl, corsOrigin, hostList, httpUpstream, listenAddress } from '../../http/address.ts';
 import {
   ConfigError,
   InvalidSettingError,
@@ -16,10 +8,9 @@ import {
   key,
   MAX_TIMER_MS,
   oneOf,
-  path,
+  parseVariables,
   quote,
-  readSetting,
-  type Setting,
+  textSchema,
 } from '../../http/settings.ts';
 import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
@@ -32,96 +23,103 @@ export type Persistence =
   | { readonly backend: 'none' };
 
 /** Parsed environment variables (decisions 1.2). Undefined: unset and without a default. */
-export interface Environment {
-  readonly mgmtListen: ListenAddress;
-  /** Replaces the address of the pipeline listener `mcp`. */
-  readonly mcpListen: ListenAddress | undefined;
-  /** Replaces the address of the pipeline listener `inference`. */
-  readonly inferenceListen: ListenAddress | undefined;
-  readonly persist: Persistence;
-  /** Base address of the legacy backend, without trailing slash. */
-  readonly classicUrl: string | undefined;
-  readonly uiPath: string;
-  /** Replaces the upstream of the pipeline cluster `inference`. */
-  readonly inferenceUpstream: HttpUpstream | undefined;
-  /** Maximum number of recorded completions; 0 records nothing. */
-  readonly interactionCapacity: number;
-  readonly auth: AuthIssuer | undefined;
-  /** `*`, or one origin as a browser sends it. */
-  readonly corsOrigin: string | undefined;
-  /** Lower case, without headers that are never forwarded (decisions 4.7). */
-  readonly forwardHeaders: readonly string[];
-  /** Interval in milliseconds between checks of healthy forwards and services; 0 disables them. */
-  readonly healthCheckIntervalMs: number;
-  readonly upstreamIdleTimeoutMs: number;
-  readonly upstreamMaxTimeoutMs: number;
-  /** Limits of calls that wait for input of their clients. */
-  readonly parkedCallsLimit: number;
-  readonly parkedCallTimeoutMs: number;
-  /** 32 bytes. */
-  readonly sessionKey: Buffer | undefined;
-  /** Accepted Host values in lower case; a value without a port matches any port. */
-  readonly allowedHosts: readonly string[] | undefined;
-  readonly actionsPath: string | undefined;
-  /** Overrides the settings of the bootstrap file. */
-  readonly bridgeGrpc: BridgeGrpcSettings;
-  readonly logFilter: LogFilter;
-  /** One line each with the name of the variable. */
-  readonly warnings: readonly string[];
-}
+export type Environment = Readonly<ReturnType<typeof parseEnvironment>>;
 
 const MAX_TIMER_SECONDS = Math.floor(MAX_TIMER_MS / 1000);
 const milliseconds = integer(1, MAX_TIMER_MS);
+const count = integer(0, 1_000_000);
+/** A path; its reader checks whether it exists. */
+const path = z.string();
 
-/**
- * Parses the environment (decisions 1.2). Ignores empty and unknown variables. Relative paths stay relative. Throws
- * {@link ConfigError} for the first invalid variable.
- */
-export function parseEnvironment(env: NodeJS.ProcessEnv): Environment {
-  const read = <T>(name: string, setting: Setting<T>): T | undefined => readSetting(env, name, setting);
-
-  const persistBackend = read('SERVICE_PERSIST_BACKEND', oneOf('file', 'none')) ?? 'file';
-  const persistPath = read('SERVICE_PERSIST_PATH', path) ?? join(env.HOME || '.', '.service', 'server');
-  const persistRecover = read('SERVICE_PERSIST_RECOVER', oneOf('rename')) === 'rename';
-  const issuer = read('SERVICE_AUTH_ISSUER', baseUrl);
-  const upstreamIssuer = read('SERVICE_AUTH_UPSTREAM_ISSUER', baseUrl);
+/** Parses the environment (decisions 1.2). Relative paths stay relative. Throws `ConfigError` for the first invalid variable. */
+export function parseEnvironment(env: NodeJS.ProcessEnv) {
+  const variables = parseVariables(env, {
+    SERVICE_PERSIST_BACKEND: oneOf('file', 'none').default('file'),
+    SERVICE_PERSIST_PATH: path.default(join(env.HOME || '.', '.service', 'server')),
+    SERVICE_PERSIST_RECOVER: oneOf('rename').optional(),
+    SERVICE_AUTH_ISSUER: baseUrl.optional(),
+    SERVICE_AUTH_UPSTREAM_ISSUER: baseUrl.optional(),
+    SERVICE_FORWARD_HEADERS: forwardHeaders.default({ names: [], warnings: [] }),
+    RUST_LOG: logDirectives.default({ filter: DEFAULT_LOG_FILTER, warnings: [] }),
+    SERVICE_MGMT_LISTEN: listenAddress.default({ host: '0.0.0.0', port: 8080 }),
+    SERVICE_MCP_LISTEN: listenAddress.optional(),
+    SERVICE_INFERENCE_LISTEN: listenAddress.optional(),
+    SERVICE_CLASSIC_URL: baseUrl.optional(),
+    SERVICE_UI_PATH: path.default('/opt/service/admin'),
+    SERVICE_INFERENCE_UPSTREAM: httpUpstream.optional(),
+    SERVICE_INTERACTION_CAPACITY: count.default(1000),
+    SERVICE_CORS_ORIGIN: corsOrigin.optional(),
+    SERVICE_FORWARD_HEALTHCHECK_INTERVAL: integer(0, MAX_TIMER_SECONDS).default(30),
+    SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: milliseconds.default(300_000),
+    SERVICE_UPSTREAM_MAX_TIMEOUT_MS: milliseconds.default(3_600_000),
+    SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
+    SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
+    SERVICE_SESSION_KEY: key.optional(),
+    SERVICE_ALLOWED_HOSTS: hostList.optional(),
+    SERVICE_ACTIONS_PATH: path.optional(),
+    SERVICE_BRIDGE_GRPC_TIMEOUT_MS: integer(...BRIDGE_GRPC_LIMITS.timeoutMs).optional(),
+    SERVICE_BRIDGE_GRPC_MAX_RETRIES: integer(...BRIDGE_GRPC_LIMITS.maxRetries).optional(),
+    SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS: integer(...BRIDGE_GRPC_LIMITS.retryDelayMs).optional(),
+  });
+  const { SERVICE_AUTH_ISSUER: issuer, SERVICE_AUTH_UPSTREAM_ISSUER: upstreamIssuer } = variables;
   if (issuer === undefined && upstreamIssuer !== undefined) {
     throw new ConfigError('SERVICE_AUTH_UPSTREAM_ISSUER: requires SERVICE_AUTH_ISSUER; set both or neither');
   }
-  const headers = read('SERVICE_FORWARD_HEADERS', forwardHeaders);
-  const log = read('RUST_LOG', logDirectives);
-
+  const {
+    SERVICE_PERSIST_BACKEND: backend,
+    SERVICE_PERSIST_PATH: folder,
+    SERVICE_PERSIST_RECOVER: recover,
+  } = variables;
+  const persist: Persistence =
+    backend === 'none' ? { backend } : { backend, path: folder, recover: recover === 'rename' };
+  const auth: AuthIssuer | undefined =
+    issuer === undefined ? issuer : { issuer, upstreamIssuer: upstreamIssuer ?? issuer };
+  const bridgeGrpc: BridgeGrpcSettings = {
+    timeoutMs: variables.SERVICE_BRIDGE_GRPC_TIMEOUT_MS,
+    maxRetries: variables.SERVICE_BRIDGE_GRPC_MAX_RETRIES,
+    retryDelayMs: variables.SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS,
+  };
+  const { SERVICE_FORWARD_HEADERS: headers, RUST_LOG: log } = variables;
+  const warnings: readonly string[] = [
+    ...headers.warnings.map((warning) => `SERVICE_FORWARD_HEADERS: ${warning}`),
+    ...log.warnings.map((warning) => `RUST_LOG: ${warning}`),
+  ];
   return {
-    mgmtListen: read('SERVICE_MGMT_LISTEN', listenAddress) ?? { host: '0.0.0.0', port: 8080 },
-    mcpListen: read('SERVICE_MCP_LISTEN', listenAddress),
-    inferenceListen: read('SERVICE_INFERENCE_LISTEN', listenAddress),
-    persist:
-      persistBackend === 'none' ? { backend: 'none' } : { backend: 'file', path: persistPath, recover: persistRecover },
-    classicUrl: read('SERVICE_CLASSIC_URL', baseUrl),
-    uiPath: read('SERVICE_UI_PATH', path) ?? '/opt/service/admin',
-    inferenceUpstream: read('SERVICE_INFERENCE_UPSTREAM', httpUpstream),
-    interactionCapacity: read('SERVICE_INTERACTION_CAPACITY', integer(0, 1_000_000)) ?? 1000,
-    auth: issuer === undefined ? undefined : { issuer, upstreamIssuer: upstreamIssuer ?? issuer },
-    corsOrigin: read('SERVICE_CORS_ORIGIN', corsOrigin),
-    forwardHeaders: headers?.names ?? [],
-    healthCheckIntervalMs: (read('SERVICE_FORWARD_HEALTHCHECK_INTERVAL', integer(0, MAX_TIMER_SECONDS)) ?? 30) * 1000,
-    upstreamIdleTimeoutMs: read('SERVICE_UPSTREAM_IDLE_TIMEOUT_MS', milliseconds) ?? 300_000,
-    upstreamMaxTimeoutMs: read('SERVICE_UPSTREAM_MAX_TIMEOUT_MS', milliseconds) ?? 3_600_000,
-    parkedCallsLimit: read('SERVICE_PARKED_CALLS_LIMIT', integer(0, 1_000_000)) ?? 1000,
-    parkedCallTimeoutMs: read('SERVICE_PARKED_CALL_TIMEOUT_MS', milliseconds) ?? 300_000,
-    sessionKey: read('SERVICE_SESSION_KEY', key),
-    allowedHosts: read('SERVICE_ALLOWED_HOSTS', hostList),
-    actionsPath: read('SERVICE_ACTIONS_PATH', path),
-    bridgeGrpc: {
-      timeoutMs: read('SERVICE_BRIDGE_GRPC_TIMEOUT_MS', integer(...BRIDGE_GRPC_LIMITS.timeoutMs)),
-      maxRetries: read('SERVICE_BRIDGE_GRPC_MAX_RETRIES', integer(...BRIDGE_GRPC_LIMITS.maxRetries)),
-      retryDelayMs: read('SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS', integer(...BRIDGE_GRPC_LIMITS.retryDelayMs)),
-    },
-    logFilter: log?.filter ?? DEFAULT_LOG_FILTER,
-    warnings: [
-      ...(headers?.warnings ?? []).map((warning) => `SERVICE_FORWARD_HEADERS: ${warning}`),
-      ...(log?.warnings ?? []).map((warning) => `RUST_LOG: ${warning}`),
-    ],
+    mgmtListen: variables.SERVICE_MGMT_LISTEN,
+    /** Replaces the address of the pipeline listener `mcp`. */
+    mcpListen: variables.SERVICE_MCP_LISTEN,
+    /** Replaces the address of the pipeline listener `inference`. */
+    inferenceListen: variables.SERVICE_INFERENCE_LISTEN,
+    persist,
+    /** Base address of the legacy backend, without trailing slash. */
+    classicUrl: variables.SERVICE_CLASSIC_URL,
+    uiPath: variables.SERVICE_UI_PATH,
+    /** Replaces the upstream of the pipeline cluster `inference`. */
+    inferenceUpstream: variables.SERVICE_INFERENCE_UPSTREAM,
+    /** Maximum number of recorded completions; 0 records nothing. */
+    interactionCapacity: variables.SERVICE_INTERACTION_CAPACITY,
+    auth,
+    /** `*`, or one origin as a browser sends it. */
+    corsOrigin: variables.SERVICE_CORS_ORIGIN,
+    /** Lower case, without headers that are never forwarded (decisions 4.7). */
+    forwardHeaders: headers.names,
+    /** Interval in milliseconds between checks of healthy forwards and services; 0 disables them. */
+    healthCheckIntervalMs: variables.SERVICE_FORWARD_HEALTHCHECK_INTERVAL * 1000,
+    upstreamIdleTimeoutMs: variables.SERVICE_UPSTREAM_IDLE_TIMEOUT_MS,
+    upstreamMaxTimeoutMs: variables.SERVICE_UPSTREAM_MAX_TIMEOUT_MS,
+    /** Limits of calls that wait for input of their clients. */
+    parkedCallsLimit: variables.SERVICE_PARKED_CALLS_LIMIT,
+    parkedCallTimeoutMs: variables.SERVICE_PARKED_CALL_TIMEOUT_MS,
+    /** 32 bytes. */
+    sessionKey: variables.SERVICE_SESSION_KEY,
+    /** Accepted Host values in lower case; a value without a port matches any port. */
+    allowedHosts: variables.SERVICE_ALLOWED_HOSTS,
+    actionsPath: variables.SERVICE_ACTIONS_PATH,
+    /** Overrides the settings of the bootstrap file. */
+    bridgeGrpc,
+    logFilter: log.filter,
+    /** One line each with the name of the variable. */
+    warnings,
   };
 }
 
@@ -197,9 +195,9 @@ interface Directive {
  * The target of a directive is a prefix; the longest matching prefix wins, and the last one of equal prefixes. Targets
  * without a directive have the bare level, else `info`: a directive for one target does not silence the others.
  */
-export const logDirectives: Setting<LogDirectives> = {
-  accepts: 'a comma-separated list of level, target=level or target, with levels off, error, warn, info, debug, trace',
-  parse: (text) => {
+export const logDirectives = textSchema(
+  'a comma-separated list of level, target=level or target, with levels off, error, warn, info, debug, trace',
+  (text): LogDirectives => {
     const directives: Directive[] = [];
     const warnings: string[] = [];
     let bareLevel: LogThreshold = DEFAULT_LEVEL;
@@ -221,7 +219,7 @@ export const logDirectives: Setting<LogDirectives> = {
     }
     return { filter: resolveFilter(directives, bareLevel), warnings };
   },
-};
+);
 
 function parseDirective(item: string): Directive {
   const [target = '', levelText, ...rest] = item.split('=').map((part) => part.trim());

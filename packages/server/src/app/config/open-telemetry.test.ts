@@ -4,6 +4,12 @@ import { parseOpenTelemetry } from './open-telemetry.ts';
 
 const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' };
 const SAMPLED = { parentBased: true, ratio: 1 };
+const BATCH = {
+  scheduledDelayMillis: 5_000,
+  exportTimeoutMillis: 30_000,
+  maxQueueSize: 2_048,
+  maxExportBatchSize: 512,
+};
 
 /** Names of the exported signals. */
 function exported(env: NodeJS.ProcessEnv): string[] {
@@ -44,7 +50,7 @@ describe('exported signals', () => {
 describe('export settings', () => {
   it('have the defaults of OpenTelemetry', () => {
     expect(parseOpenTelemetry(ENDPOINT)).toEqual({
-      traces: { protocol: 'http/protobuf', sampler: SAMPLED, batch: {} },
+      traces: { protocol: 'http/protobuf', sampler: SAMPLED, batch: BATCH },
       metrics: { protocol: 'http/protobuf', intervalMs: 60_000, timeoutMs: 30_000 },
       warnings: [],
     });
@@ -127,6 +133,7 @@ describe('an invalid variable', () => {
     ['OTEL_EXPORTER_OTLP_HEADERS', 'a=1,b=%zz'],
     ['OTEL_EXPORTER_OTLP_CERTIFICATE', '/nowhere/ca.pem'],
     ['OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY', '/'],
+    ['OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE', 'sometimes'],
     ['OTEL_METRIC_EXPORT_INTERVAL', '99999999999'],
     ['OTEL_METRIC_EXPORT_TIMEOUT', 'never'],
   ])('is reported with the expected value: %s=%s', (name, value) => {
@@ -147,6 +154,7 @@ describe('an invalid variable', () => {
       OTEL_EXPORTER_OTLP_HEADERS: 'api-key=a%20b, Authorization = Bearer%20c=,',
       OTEL_EXPORTER_OTLP_TIMEOUT: '500',
       OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
+      OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE: 'Delta',
       OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE: import.meta.filename,
     };
     expect(exported({ ...ENDPOINT, ...env })).toEqual(['traces', 'metrics']);

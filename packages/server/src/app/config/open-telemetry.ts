@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import { z } from 'zod';
 import {
   ConfigError,
   commaList,
@@ -6,9 +7,9 @@ import {
   integer,
   MAX_TIMER_MS,
   oneOf,
+  parseVariables,
   quote,
-  readSetting,
-  type Setting,
+  textSchema,
 } from '../../http/settings.ts';
 import type { MetricSettings, SamplerSettings, TraceSettings } from '../../telemetry/otlp.ts';
 
@@ -19,65 +20,51 @@ export interface OpenTelemetrySettings {
   readonly warnings: readonly string[];
 }
 
-const ENDPOINT: Setting<string> = {
-  accepts: 'an http or https URL, as http://collector:4318',
-  secret: true,
-  parse: (text) => {
+const ENDPOINT = textSchema(
+  'an http or https URL, as http://collector:4318',
+  (text) => {
     const url = URL.canParse(text) ? new URL(text) : undefined;
-    if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
+    if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
       throw new InvalidSettingError('is not an http or https URL');
+    }
     return text;
   },
-};
-const DISABLED: Setting<boolean> = {
-  accepts: '"true" or "false"',
-  parse: (text) => {
-    // OpenTelemetry compares booleans case-insensitively.
-    const value = text.toLowerCase();
-    if (value !== 'true' && value !== 'false') throw new InvalidSettingError('is not true or false');
-    return value === 'true';
-  },
-};
+  true,
+).optional();
 const PROTOCOL = oneOf('grpc', 'http/protobuf', 'http/json');
 const MILLISECONDS = integer(1, MAX_TIMER_MS);
 const COUNT = integer(1, 1_000_000);
-const HEADERS: Setting<void> = {
-  accepts: 'a comma-separated list of name=value, percent-encoded',
-  secret: true,
-  parse: (text) => {
+const HEADERS = textSchema(
+  'a comma-separated list of name=value, percent-encoded',
+  (text) => {
     for (const item of commaList(text)) {
       if (!/^[\w!#$%&'*+.^`|~-]+\s*=/.test(item)) throw new InvalidSettingError('has an item that is not name=value');
       if (/%(?![\da-f]{2})/i.test(item))
         throw new InvalidSettingError('has a % that is not followed by two hex digits');
     }
   },
-};
-const FILE: Setting<void> = {
-  accepts: 'a file in PEM',
-  parse: (text) => {
-    if (!statSync(text, { throwIfNoEntry: false })?.isFile()) throw new InvalidSettingError('is not a file');
-  },
-};
+  true,
+).optional();
+const FILE = textSchema('a file in PEM', (text) => {
+  if (!statSync(text, { throwIfNoEntry: false })?.isFile()) throw new InvalidSettingError('is not a file');
+}).optional();
 /**
  * Variables that the exporter library reads itself, by the end of their names. They are validated here because the
  * library silently ignores an invalid value, and would export nothing or without the certificate.
  */
-const READ_BY_LIBRARY: readonly (readonly [string, Setting<unknown>])[] = [
-  ['TIMEOUT', MILLISECONDS],
-  ['COMPRESSION', oneOf('gzip', 'none')],
-  ['HEADERS', HEADERS],
-  ['CERTIFICATE', FILE],
-  ['CLIENT_CERTIFICATE', FILE],
-  ['CLIENT_KEY', FILE],
-];
-const RATIO: Setting<number> = {
-  accepts: 'a number from 0 to 1',
-  parse: (text) => {
-    const value = Number(text);
-    if (text.trim() === '' || !(value >= 0 && value <= 1)) throw new InvalidSettingError('is not a number from 0 to 1');
-    return value;
-  },
+const READ_BY_LIBRARY = {
+  TIMEOUT: MILLISECONDS.optional(),
+  COMPRESSION: oneOf('gzip', 'none').optional(),
+  HEADERS,
+  CERTIFICATE: FILE,
+  CLIENT_CERTIFICATE: FILE,
+  CLIENT_KEY: FILE,
 };
+const RATIO = textSchema('a number from 0 to 1', (text) => {
+  const value = Number(text);
+  if (text.trim() === '' || !(value >= 0 && value <= 1)) throw new InvalidSettingError('is not a number from 0 to 1');
+  return value;
+});
 const SAMPLER = oneOf(
   'parentbased_always_on',
   'parentbased_always_off',
@@ -93,44 +80,67 @@ const SAMPLER = oneOf(
  * headers, certificates, compression, timeouts and resource attributes itself. Throws {@link ConfigError}.
  */
 export function parseOpenTelemetry(env: NodeJS.ProcessEnv): OpenTelemetrySettings {
-  const read = <T>(name: string, setting: Setting<T>): T | undefined => readSetting(env, name, setting);
-  if (read('OTEL_SDK_DISABLED', DISABLED)) {
-    return { traces: undefined, metrics: undefined, warnings: [] };
-  }
-  const hasEndpoint = read('OTEL_EXPORTER_OTLP_ENDPOINT', ENDPOINT) !== undefined;
-  const protocol = read('OTEL_EXPORTER_OTLP_PROTOCOL', PROTOCOL) ?? 'http/protobuf';
+  const { OTEL_SDK_DISABLED: disabled } = parseVariables(env, { OTEL_SDK_DISABLED: oneOfAnyCase('true', 'false') });
+  if (disabled === 'true') return { traces: undefined, metrics: undefined, warnings: [] };
   for (const signal of ['', 'TRACES_', 'METRICS_']) {
-    for (const [name, setting] of READ_BY_LIBRARY) read(`OTEL_EXPORTER_OTLP_${signal}${name}`, setting);
+    const named = Object.entries(READ_BY_LIBRARY).map(([name, schema]) => [
+      `OTEL_EXPORTER_OTLP_${signal}${name}`,
+      schema,
+    ]);
+    parseVariables(env, Object.fromEntries(named));
   }
+  const variables = parseVariables(env, {
+    OTEL_EXPORTER_OTLP_ENDPOINT: ENDPOINT,
+    OTEL_EXPORTER_OTLP_PROTOCOL: PROTOCOL.default('http/protobuf'),
+    OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE: oneOfAnyCase('cumulative', 'delta', 'lowmemory'),
+    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: ENDPOINT,
+    OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: PROTOCOL.optional(),
+    OTEL_TRACES_SAMPLER: SAMPLER.default('parentbased_always_on'),
+    OTEL_TRACES_SAMPLER_ARG: RATIO.default(1),
+    OTEL_BSP_SCHEDULE_DELAY: MILLISECONDS.default(5_000),
+    OTEL_BSP_EXPORT_TIMEOUT: MILLISECONDS.default(30_000),
+    OTEL_BSP_MAX_QUEUE_SIZE: COUNT.default(2_048),
+    OTEL_BSP_MAX_EXPORT_BATCH_SIZE: COUNT.default(512),
+    OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: ENDPOINT,
+    OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: PROTOCOL.optional(),
+    OTEL_METRIC_EXPORT_INTERVAL: MILLISECONDS.default(60_000),
+    OTEL_METRIC_EXPORT_TIMEOUT: MILLISECONDS.default(30_000),
+  });
   const isExported = (signal: 'TRACES' | 'METRICS', otherExporters: readonly string[]): boolean => {
-    const hasOwnEndpoint = read(`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`, ENDPOINT) !== undefined;
-    return (
-      parseExporters(env, `OTEL_${signal}_EXPORTER`, otherExporters)?.has('otlp') ?? (hasEndpoint || hasOwnEndpoint)
-    );
+    const endpoint = variables[`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`] ?? variables.OTEL_EXPORTER_OTLP_ENDPOINT;
+    return parseExporters(env, `OTEL_${signal}_EXPORTER`, otherExporters)?.has('otlp') ?? endpoint !== undefined;
   };
   const traces: TraceSettings = {
-    protocol: read('OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', PROTOCOL) ?? protocol,
-    sampler: toSampler(read('OTEL_TRACES_SAMPLER', SAMPLER), read('OTEL_TRACES_SAMPLER_ARG', RATIO)),
-    batch: omitUndefined({
-      scheduledDelayMillis: read('OTEL_BSP_SCHEDULE_DELAY', MILLISECONDS),
-      exportTimeoutMillis: read('OTEL_BSP_EXPORT_TIMEOUT', MILLISECONDS),
-      maxQueueSize: read('OTEL_BSP_MAX_QUEUE_SIZE', COUNT),
-      maxExportBatchSize: read('OTEL_BSP_MAX_EXPORT_BATCH_SIZE', COUNT),
-    }),
+    protocol: variables.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL ?? variables.OTEL_EXPORTER_OTLP_PROTOCOL,
+    sampler: toSampler(variables.OTEL_TRACES_SAMPLER, variables.OTEL_TRACES_SAMPLER_ARG),
+    batch: {
+      scheduledDelayMillis: variables.OTEL_BSP_SCHEDULE_DELAY,
+      exportTimeoutMillis: variables.OTEL_BSP_EXPORT_TIMEOUT,
+      maxQueueSize: variables.OTEL_BSP_MAX_QUEUE_SIZE,
+      maxExportBatchSize: variables.OTEL_BSP_MAX_EXPORT_BATCH_SIZE,
+    },
   };
+  const intervalMs = variables.OTEL_METRIC_EXPORT_INTERVAL;
   const metrics: MetricSettings = {
-    protocol: read('OTEL_EXPORTER_OTLP_METRICS_PROTOCOL', PROTOCOL) ?? protocol,
-    intervalMs: read('OTEL_METRIC_EXPORT_INTERVAL', MILLISECONDS) ?? 60_000,
-    timeoutMs: read('OTEL_METRIC_EXPORT_TIMEOUT', MILLISECONDS) ?? 30_000,
+    protocol: variables.OTEL_EXPORTER_OTLP_METRICS_PROTOCOL ?? variables.OTEL_EXPORTER_OTLP_PROTOCOL,
+    intervalMs,
+    timeoutMs: Math.min(variables.OTEL_METRIC_EXPORT_TIMEOUT, intervalMs),
   };
   return {
     traces: isExported('TRACES', []) ? traces : undefined,
     // The exporter prometheus needs no settings: /metrics always exists.
-    metrics: isExported('METRICS', ['prometheus'])
-      ? { ...metrics, timeoutMs: Math.min(metrics.timeoutMs, metrics.intervalMs) }
-      : undefined,
+    metrics: isExported('METRICS', ['prometheus']) ? metrics : undefined,
     warnings: propagatorWarnings(env.OTEL_PROPAGATORS ?? ''),
   };
+}
+
+/** One of the given values, which OpenTelemetry compares case-insensitively. */
+function oneOfAnyCase<const T extends string>(...values: readonly [T, ...T[]]) {
+  return z
+    .string()
+    .toLowerCase()
+    .pipe(oneOf(...values))
+    .optional();
 }
 
 /** Returns the exporters in a variable; undefined if it is unset. */
@@ -152,21 +162,12 @@ function parseExporters(
   return new Set(named);
 }
 
-function toSampler(name = 'parentbased_always_on', ratio = 1): SamplerSettings {
+function toSampler(name: string, ratio: number): SamplerSettings {
   const kind = name.replace('parentbased_', '');
   return {
     parentBased: kind !== name,
     ratio: kind === 'always_on' ? 1 : kind === 'always_off' ? 0 : ratio,
   };
-}
-
-function omitUndefined<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  const result: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
-  for (const key in object) {
-    const value = object[key];
-    if (value !== undefined) Object.assign(result, { [key]: value });
-  }
-  return result;
 }
 
 function propagatorWarnings(text: string): string[] {

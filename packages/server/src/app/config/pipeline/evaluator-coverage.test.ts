@@ -23,11 +23,11 @@ filter_chains:
 test('knows all answering filters of the embedded pipeline', async () => {
   const [mcp] = parsePipeline(await readEmbeddedPipeline(), 'p').listeners;
   const names = mcp?.filters.map(({ settings }) => settings.filter) ?? [];
-  const answering = names.slice(names.indexOf('service_evaluator') + 1);
-  expect(answering).not.toEqual([]);
-  const outlined = ['service_namespace', ...answering, 'service_evaluator'].map((filter) => {
+  const responding = names.slice(names.indexOf('service_evaluator') + 1);
+  expect(responding).not.toEqual([]);
+  const outlined = ['service_namespace', ...responding, 'service_evaluator'].map((filter) => {
     return { path: [], filter, conditional: false, routes: [], clusters: [] };
   });
   const [found] = findCoverageGaps(outlined);
-  expect(found?.text).toContain(`move it before ${answering.join(', ')}`);
+  expect(found?.text).toContain(`move it before ${responding.join(', ')}`);
 });

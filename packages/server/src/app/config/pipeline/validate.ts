@@ -139,20 +139,20 @@ const ANSWERING: ReadonlySet<string> = new Set([
  */
 export function findCoverageGaps(filters: readonly OutlinedFilter[]): FilterFinding[] {
   const gaps: FilterFinding[] = [];
-  const answering: string[] = [];
+  const responding: string[] = [];
   let hasNamespace = false;
   for (const outlined of filters) {
     const { filter: name = '', conditional } = outlined;
     if (name === 'service_namespace') hasNamespace = true;
-    else if (hasNamespace && !conditional && ANSWERING.has(name)) answering.push(name);
+    else if (hasNamespace && !conditional && ANSWERING.has(name)) responding.push(name);
     if (name !== 'service_evaluator') continue;
     if (!hasNamespace) {
       const text = 'filter service_evaluator has no effect without service_namespace before it';
       gaps.push({ filter: outlined, text });
       continue;
     }
-    if (answering.length > 0) {
-      const text = `filter service_evaluator misses requests that are answered before it; move it before ${answering.join(', ')}`;
+    if (responding.length > 0) {
+      const text = `filter service_evaluator misses requests that are answered before it; move it before ${responding.join(', ')}`;
       gaps.push({ filter: outlined, text });
     }
     // Requests that skip the first evaluator filter do so by its conditions.
