@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Backoff } from './backoff.ts';
 
 describe('Backoff', () => {
-  it('stays between 0.25 and 1.5 s for ten minutes, then grows to 30 s, and starts anew after a success', () => {
+  it('stays between 0.25 and 1.5 s for ten minutes, then grows to 30 s, and resets after a success', () => {
     let now = 5_000;
     let random = 0;
     const backoff = new Backoff(

@@ -5,19 +5,19 @@ function delays(delay: ReconnectDelay, count: number): number[] {
   return Array.from({ length: count }, () => delay.next());
 }
 
-it('the delay doubles from a second to half a minute while attempts fail, and begins anew after one that did not', () => {
+it('the delay doubles from a second to half a minute while attempts fail, and resets after a success', () => {
   const delay = new ReconnectDelay({ random: () => 0.999_999 });
   expect(delays(delay, 7)).toEqual([1_100, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
   delay.reset();
   expect(delay.next()).toBe(1_100);
 });
 
-it('jitter takes up to half of a delay, but nothing of the first', () => {
+it('jitter reduces a delay by up to half, except the first one', () => {
   const delay = new ReconnectDelay({ random: () => 0 });
   expect(delays(delay, 7)).toEqual([1_000, 1_000, 2_000, 4_000, 8_000, 15_000, 15_000]);
 });
 
-it('the time that the upstream asks for is kept: never less, unless it is absurd', () => {
+it("the upstream's retry interval is the minimum, within limits", () => {
   const delay = new ReconnectDelay({ random: () => 0 });
   delay.setRetryMs(500);
   expect(delays(delay, 3)).toEqual([500, 500, 1_000]);

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { applyEdits } from './edit.ts';
+import { applyEdits } from './text.ts';
 
-test('without edits the text is what it was', () => {
+test('without edits the text is unchanged', () => {
   expect(applyEdits('{"a":1.0}', [])).toBe('{"a":1.0}');
 });
 
-test('edits replace, insert and take away, in whatever order they are given', () => {
+test('edits replace, insert and remove, in any order', () => {
   const edits = [
     { start: 8, end: 10, text: 'IJ…' },
     { start: 0, end: 0, text: '>' },
@@ -17,7 +17,7 @@ test('edits replace, insert and take away, in whatever order they are given', ()
   }
 });
 
-test('the edits that are given stay as they are', () => {
+test('the given edits are not modified', () => {
   const edits = [
     { start: 2, end: 3, text: 'x' },
     { start: 0, end: 1, text: 'y' },

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { randomDocument, seeded } from './fixtures/documents.ts';
 import { isJsonObject, parseJson, parseLossless } from './parse.ts';
 
-describe('what is parsed and written again', () => {
+describe('parsed and serialized again', () => {
   test.each([
     '9223372036854775807',
     '-9223372036854775808',
@@ -19,7 +19,7 @@ describe('what is parsed and written again', () => {
     '"1.0"',
     '"é𝄞"',
     'null',
-  ])('%s spells as it came', (text) => {
+  ])('%s keeps its exact text', (text) => {
     expect(JSON.stringify(parseLossless(text))).toBe(text);
   });
 
@@ -32,7 +32,7 @@ describe('what is parsed and written again', () => {
       expect(JSON.stringify(parseJson(once)), `seed ${seed}`).toBe(JSON.stringify(parseJson(text)));
       const numbers = (json: string): string[] =>
         json.replaceAll(/"(?:[^"\\]|\\.)*"/g, '').match(/-?\d[\d.eE+-]*/g) ?? [];
-      // Duplicates lose some; none is spelled otherwise.
+      // Some duplicates are lost; all others keep their text.
       expect(numbers(text)).toEqual(expect.arrayContaining(numbers(once)));
     }
   });
@@ -48,7 +48,7 @@ test('a key __proto__ is a member like any other', () => {
   expect(Reflect.get({}, 'polluted')).toBeUndefined();
 });
 
-test('what is no JSON, or nested too deeply to be written again, is a SyntaxError', () => {
+test('invalid JSON, or JSON nested too deeply to be serialized, is a SyntaxError', () => {
   expect(() => parseLossless('{"a":}')).toThrow(SyntaxError);
   expect(() => parseLossless('"a')).toThrow(SyntaxError);
   expect(() => parseLossless('['.repeat(100_000) + ']'.repeat(100_000))).toThrow(SyntaxError);

@@ -8,7 +8,7 @@ import {
   QUOTE,
   skipSpace,
   skipString,
-} from './scan.ts';
+} from './text.ts';
 
 /** Greatest nesting: each level needs a stack frame. */
 const DEEPEST = 2_500;
@@ -42,14 +42,14 @@ export function hasEscapedKey(text: string): boolean {
 }
 
 /**
- * Reads JSON text that `JSON.parse` accepts, without it where keys are concerned. `numberOf` makes the value of a number
- * of its text. SyntaxError when it is nested too deeply.
+ * Parses JSON text that `JSON.parse` accepts, without using it for keys. `numberOf` converts the text of a number.
+ * SyntaxError when it is nested too deeply.
  */
 export function readJson<N>(text: string, numberOf: (text: string) => N): Json<N> {
   return new Reader(text, numberOf).value(0);
 }
 
-/** What a reader makes: JSON with numbers of some type. */
+/** Parsed value: JSON with numbers of some type. */
 export type Json<N> = string | boolean | null | N | Json<N>[] | { [key: string]: Json<N> };
 
 class Reader<N> {
@@ -113,7 +113,7 @@ class Reader<N> {
     return elements;
   }
 
-  /** Goes past the comma, or stays at the closing bracket. */
+  /** Skips the comma, or stays at the closing bracket. */
   #next(): void {
     this.#at = skipSpace(this.#text, this.#at);
     if (this.#text.charCodeAt(this.#at) === COMMA) this.#at = skipSpace(this.#text, this.#at + 1);
@@ -127,7 +127,7 @@ class Reader<N> {
     return raw;
   }
 
-  /** Parsed, not cut: what is cut from a text keeps all of it in memory. */
+  /** Parsed instead of sliced: a slice of a text keeps all of it in memory. */
   #string(): string {
     const end = skipString(this.#text, this.#at);
     const text: unknown = JSON.parse(this.#text.slice(this.#at, end));
@@ -144,7 +144,7 @@ class Reader<N> {
   }
 }
 
-/** True for what follows a number; NaN stands for the end of the text. */
+/** True for a character that may follow a number; NaN stands for the end of the text. */
 function isEnd(code: number): boolean {
   return Number.isNaN(code) || code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || code <= 0x20;
 }
@@ -195,7 +195,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
  */
 export function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
-  return hasEscapedKey(text) ? readJson(text, Number) : value;
+  return text.includes('\\') && hasEscapedKey(text) ? readJson(text, Number) : value;
 }
 
 /** Like {@link parseJson}, but returns undefined for invalid JSON. */

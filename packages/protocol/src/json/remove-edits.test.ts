@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { applyEdits, removeEdits } from './edit.ts';
 import { randomDocument, seeded } from './fixtures/documents.ts';
 import { isJsonObject, parseJson } from './parse.ts';
-import { members } from './scan.ts';
+import { applyEdits, members, removeEdits } from './text.ts';
 
 /** The text without the members whose key begins with `x`. */
 const without = (text: string, start = 0) =>
@@ -11,7 +10,7 @@ const without = (text: string, start = 0) =>
     removeEdits(text, start, (key) => key.startsWith('x')),
   );
 
-describe('members that are taken out', () => {
+describe('removed members', () => {
   it.each([
     ['{}', '{}'],
     ['{"a":1.0}', '{"a":1.0}'],
@@ -26,7 +25,7 @@ describe('members that are taken out', () => {
     ['{"\\u0078":1,"a":"\\u0078"}', '{"a":"\\u0078"}'],
     ['[{"x":1}]', '[{"x":1}]'],
     ['"x"', '"x"'],
-  ])('leave the rest as it stands: %s', (text, expected) => {
+  ])('leave the rest unchanged: %s', (text, expected) => {
     expect(without(text)).toBe(expected);
   });
 
@@ -35,7 +34,7 @@ describe('members that are taken out', () => {
     expect(without(text, text.indexOf('{"x":1'))).toBe('{"x":0,"a":{"b":{"x":2}},"c":{"x":3}}');
   });
 
-  it('leave what the rest was, for 2,000 generated documents', () => {
+  it('leave the other values unchanged, for 2,000 generated documents', () => {
     let taken = 0;
     for (let seed = 1; seed <= 2_000; seed++) {
       const random = seeded(seed);
@@ -48,7 +47,7 @@ describe('members that are taken out', () => {
       const left = applyEdits(text, edits);
       const expected = Object.fromEntries(Object.entries(value).filter(([key]) => !drop.has(key)));
       expect(parseJson(left)).toEqual(expected);
-      // No edit touches a value that stays.
+      // No edit touches a remaining value.
       for (const { key, start, end } of members(text)) {
         if (drop.has(key)) continue;
         expect(edits.filter((edit) => edit.start < end && edit.end > start)).toEqual([]);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { randomDocument, seeded } from './fixtures/documents.ts';
 import { parseJson } from './parse.ts';
-import { elements, members, memberText } from './scan.ts';
+import { elements, members, memberText } from './text.ts';
 
 function cut(text: string, start?: number): [string, string][] {
   return [...members(text, start)].map((member) => [member.key, text.slice(member.start, member.end)]);
@@ -70,7 +70,7 @@ describe('members', () => {
     expect(cut(text)).toEqual([]);
   });
 
-  test('of an object that begins further on', () => {
+  test('of an object at a later position', () => {
     const text = '[{"a":1}, {"b":2}]';
     expect(cut(text, 9)).toEqual([['b', '2']]);
   });
@@ -90,14 +90,14 @@ describe('elements', () => {
 });
 
 describe('memberText', () => {
-  test('is the exact text, and of duplicates the last', () => {
+  test('is the exact text, the last one of duplicates', () => {
     expect(memberText('{"a":1.0,"b":2,"a":1e400}', 'a')).toBe('1e400');
     expect(memberText('{"a":{"b":1}}', 'b')).toBeUndefined();
     expect(memberText('{"\\u0062":1}', 'b')).toBe('1');
   });
 });
 
-/** What the scanner sees in a text, as JSON.parse would have it. */
+/** The scanner's result in the form of JSON.parse. */
 function rebuilt(text: string, start = 0): unknown {
   const first = text.slice(start).trimStart()[0];
   if (first === '[') return Array.from(elements(text, start), (range) => rebuilt(text.slice(range.start, range.end)));
@@ -107,7 +107,7 @@ function rebuilt(text: string, start = 0): unknown {
   );
 }
 
-test('cutting 3,000 generated documents to pieces and joining these gives what they say', () => {
+test('splitting 3,000 generated documents and joining the parts gives the same values', () => {
   for (let seed = 1; seed <= 3_000; seed++) {
     const text = randomDocument(seeded(seed));
     // As text, because matchers do not look at a member called __proto__.
@@ -124,6 +124,6 @@ test('the time to scan grows with the text, also where it is all quotes and back
   const long = JSON.stringify('\\"'.repeat(1_000_000));
   const began = performance.now();
   expect(cut(`{"x":${long},"y":[${long}]}`).map(([key]) => key)).toEqual(['x', 'y']);
-  // Some 16 million characters: a scanner that went back over them would take minutes.
+  // Some 16 million characters: a scanner that backtracks would take minutes.
   expect(performance.now() - began).toBeLessThan(20_000);
 });

@@ -37,7 +37,7 @@ describe('chooseVariant', () => {
   const sampling = { name: 'sampling', capabilities: { sampling: {} } };
   const form = { name: 'form', capabilities: { elicitation: {} } };
 
-  it('takes the equal one', () => {
+  it('chooses the equal one', () => {
     expect(chooseVariant([none, sampling, full], { sampling: {}, roots: {}, elicitation: { form: {}, url: {} } })).toBe(
       full,
     );
@@ -45,7 +45,7 @@ describe('chooseVariant', () => {
     expect(chooseVariant([none, sampling, full], {})).toBe(none);
   });
 
-  it('else the largest that claims nothing the client lacks', () => {
+  it("otherwise the largest subset of the client's capabilities", () => {
     expect(chooseVariant([none, full], { sampling: {}, roots: {} })).toBe(none);
     expect(chooseVariant([none, sampling, full], { sampling: { tools: {} }, roots: {} })).toBe(sampling);
     expect(chooseVariant([none, sampling, form, full], { sampling: {}, elicitation: { form: {}, url: {} } })).toBe(
@@ -54,7 +54,7 @@ describe('chooseVariant', () => {
     expect(chooseVariant([none, full], { ...FULL_CAPABILITIES, tasks: { list: {} } })).toBe(full);
   });
 
-  it('has none to give when all claim too much', () => {
+  it('chooses none when all require more', () => {
     expect(chooseVariant([full], {})).toBeUndefined();
   });
 });

@@ -33,7 +33,7 @@ describe('the era of a message', () => {
     expect(eraOf(notification(META), headers)).toEqual({ kind: 'served', era: 'modern' });
   });
 
-  it('is legacy for initialize, whatever version a client names in the header', () => {
+  it('is legacy for initialize, whatever the version header', () => {
     expect(eraOf(request(undefined, 'initialize'), { 'mcp-protocol-version': '2026-07-28' })).toMatchObject({
       era: 'legacy',
     });
@@ -42,21 +42,21 @@ describe('the era of a message', () => {
     });
   });
 
-  it('is refused where envelope and header contradict each other', () => {
+  it('is rejected if envelope and header contradict each other', () => {
     expect(eraOf(request(META), {})).toMatchObject({ kind: 'rejected', code: -32020 });
     expect(eraOf(request(META), { 'mcp-protocol-version': '2025-11-25' })).toMatchObject({ code: -32020 });
     expect(eraOf(notification(META), { 'mcp-protocol-version': '2025-11-25' })).toMatchObject({ code: -32020 });
     expect(eraOf(notification(META), {})).toMatchObject({ era: 'modern' });
   });
 
-  it('is refused for versions that nobody here speaks, naming those spoken', () => {
+  it('is rejected for unsupported versions, with a list of the supported ones', () => {
     const odd = { ...META, [VERSION]: '3000-01-01' };
     const data = { requested: '3000-01-01', supported: expect.arrayContaining(['2026-07-28']) };
     expect(eraOf(request(odd), { 'mcp-protocol-version': '3000-01-01' })).toMatchObject({ code: -32022, data });
     expect(eraOf(request(), { 'mcp-protocol-version': '3000-01-01' })).toMatchObject({ code: -32022, data });
   });
 
-  it('is refused where it asks for log messages of a level that does not exist', () => {
+  it('is rejected for an invalid log level', () => {
     const level = 'io.modelcontextprotocol/logLevel';
     expect(eraOf(request({ ...META, [level]: 'loud' }), { 'mcp-protocol-version': '2026-07-28' })).toMatchObject({
       code: -32602,
@@ -66,9 +66,9 @@ describe('the era of a message', () => {
     });
   });
 
-  it('shows only so much of what a client sent', () => {
-    const refusal = eraOf(request(META), { 'mcp-protocol-version': 'x'.repeat(10_000) });
-    expect(refusal.kind === 'rejected' && refusal.message.length).toBeLessThan(300);
+  it('truncates client input in its message', () => {
+    const rejection = eraOf(request(META), { 'mcp-protocol-version': 'x'.repeat(10_000) });
+    expect(rejection.kind === 'rejected' && rejection.message.length).toBeLessThan(300);
   });
 });
 
@@ -89,12 +89,12 @@ describe('the headers of a modern message', () => {
 
   it.each([
     ['no name in the body', {}, headers],
-    ['a name in the body that is no string', { name: 1 }, { ...headers, 'mcp-name': '1' }],
+    ['a name in the body that is not a string', { name: 1 }, { ...headers, 'mcp-name': '1' }],
     ['a name that differs in case', { name: 'A' }, headers],
     ['Base64 that does not decode', { name: 'a' }, { ...headers, 'mcp-name': '=?base64?a?=' }],
     ['Base64 of what is not UTF-8', { name: '\ufffd' }, { ...headers, 'mcp-name': '=?base64?/w==?=' }],
     ['letters beyond ASCII', { name: 'ü' }, { ...headers, 'mcp-name': 'Ã¼' }],
-  ])('are refused with %s', (_what, params, sent) => {
+  ])('are rejected with %s', (_what, params, sent) => {
     expect(checkModernHeaders(call(params), sent)).toMatchObject({ kind: 'rejected', code: -32020 });
   });
 

@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { applyEdits, removeEdits } from '../json/edit.ts';
 import { isJsonObject, type JsonObject } from '../json/parse.ts';
-import { elements, members, memberText } from '../json/scan.ts';
+import { applyEdits, elements, members, memberText, removeEdits } from '../json/text.ts';
 import { acceptsServerRequest, isLogLevel } from './capabilities.ts';
 import {
   type Era,

@@ -23,7 +23,7 @@ function decode(...chunks: string[]) {
 }
 
 describe('EventStreamDecoder', () => {
-  it('hands out each event with its fields and the exact text of its data', () => {
+  it('returns each event with its fields and the exact text of its data', () => {
     const { events } = decode('event: message\nid: 7\nretry: 1500\ndata: {"a": 1.0,  "b":"\\u00e9"}\n\ndata:x\n\n');
     expect(events).toEqual([
       { event: 'message', id: '7', retry: 1500, data: '{"a": 1.0,  "b":"\\u00e9"}' },
@@ -31,17 +31,17 @@ describe('EventStreamDecoder', () => {
     ]);
   });
 
-  it('joins data lines by LF, takes one space off and keeps the others', () => {
+  it('joins data lines by LF, removes one leading space and keeps the others', () => {
     expect(decode('data: a\ndata:  b\ndata\ndata:\ndata: c\n\n').events).toEqual([{ data: 'a\n b\n\n\nc' }]);
   });
 
-  it('ignores comments, unknown fields and names that only begin like one', () => {
+  it('ignores comments, unknown fields and names with a known prefix', () => {
     expect(decode(': ping\n:\nfoo: bar\ndatabase: x\ndat: x\nidx: 9\nevents: x\n\ndata: y\n\n').events).toEqual([
       { data: 'y' },
     ]);
   });
 
-  it('hands out empty data, also for a block without data that says where to resume or when; none else', () => {
+  it('returns empty data, also for a block with only an id or a retry, but not for others', () => {
     const { events } = decode('id: 1\ndata:\n\n', 'event: x\nid: 2\n\nretry: 10\n\n', 'event: lost\n\n', 'data: z\n\n');
     expect(events).toEqual([{ id: '1', data: '' }, { id: '2', data: '' }, { retry: 10, data: '' }, { data: 'z' }]);
   });
@@ -51,11 +51,11 @@ describe('EventStreamDecoder', () => {
     expect(events).toEqual([{ data: 'x' }]);
   });
 
-  it('drops the event that the end of the stream cut off', () => {
+  it('drops the incomplete event at the end of the stream', () => {
     expect(decode('data: whole\n\ndata: half\n').events).toEqual([{ data: 'whole' }]);
   });
 
-  it('reads the same events wherever the bytes are split, with any line end', () => {
+  it('reads the same events for all chunk boundaries and line ends', () => {
     const expected = [
       { event: 'message', id: 'é', data: '{"text":"naïve 世界 👩‍🚀"}\nsecond: line' },
       { data: '' },
@@ -86,14 +86,14 @@ describe('EventStreamDecoder', () => {
     }
   });
 
-  it('does not wait for the LF that may follow a CR', () => {
+  it('does not wait for an LF after a CR', () => {
     const { events, decoder } = decode('data: now\r\n\r');
     expect(events).toEqual([{ data: 'now' }]);
     decoder.write(Buffer.from('\ndata: next\r\n\r\n'));
     expect(events).toEqual([{ data: 'now' }, { data: 'next' }]);
   });
 
-  it('reports an event over the bound once and then nothing more', () => {
+  it('reports an oversized event once and then nothing more', () => {
     for (const chunks of [
       ['data: ok\n\n', `data: ${'x'.repeat(60)}`, 'x'.repeat(60), '\n\ndata: late\n\n'],
       ['data: ok\n\n', `${`data: ${'x'.repeat(30)}\n`.repeat(4)}\ndata: late\n\n`],
@@ -110,13 +110,13 @@ describe('EventStreamDecoder', () => {
     }
   });
 
-  it('counts each event on its own against the bound', () => {
+  it('applies the limit to each event separately', () => {
     const { events, errors } = decodeChunks([Buffer.from(`data: ${'x'.repeat(80)}\n\n`.repeat(50))], 100);
     expect(events).toHaveLength(50);
     expect(errors).toEqual([]);
   });
 
-  it('calls nothing after stop, not even for the rest of the chunk', () => {
+  it('makes no callbacks after stop, not even for the rest of the chunk', () => {
     const events: ServerSentEvent[] = [];
     const decoder = new EventStreamDecoder({
       onEvent: (event) => {
@@ -130,27 +130,27 @@ describe('EventStreamDecoder', () => {
     expect(events).toEqual([{ data: '1' }]);
   });
 
-  it('takes a large event in tiny chunks in linear time', () => {
+  it('decodes a large event in tiny chunks in linear time', () => {
     const text = 'x'.repeat(4_000_000);
     const bytes = Buffer.from(`data: ${text}\n\n`);
     const chunks = Array.from({ length: Math.ceil(bytes.length / 16) }, (_, n) => bytes.subarray(n * 16, n * 16 + 16));
     const started = performance.now();
     const { events } = decodeChunks(chunks);
     expect(events[0]?.data).toBe(text);
-    // Quadratic behaviour would take a minute.
+    // Quadratic behavior would take a minute.
     expect(performance.now() - started).toBeLessThan(10_000);
   });
 });
 
 describe('sendableId', () => {
-  it('takes what can stand in a header, and nothing long', () => {
+  it('accepts ids that fit a header, up to a length', () => {
     for (const id of ['7', 'a b', '!~', 'x'.repeat(4096)]) expect(sendableId(id)).toBe(id);
     for (const id of ['', ' a', 'a ', 'naïve', 'a\tb', 'x'.repeat(4097)]) expect(sendableId(id)).toBeUndefined();
   });
 });
 
 describe('encodeEvent', () => {
-  it('writes what the decoder reads back', () => {
+  it('writes what the decoder reads', () => {
     const events: ServerSentEvent[] = [
       { data: '{"a":1}' },
       { event: 'message', id: 'x-1', retry: 0, data: 'a\nb\n' },
@@ -159,7 +159,7 @@ describe('encodeEvent', () => {
     expect(decode(events.map(encodeEvent).join('')).events).toEqual(events);
   });
 
-  it('refuses ids and types that would forge other fields', () => {
+  it('rejects ids and types that would forge other fields', () => {
     expect(() => encodeEvent({ data: '', id: 'a\ndata: forged' })).toThrow(RangeError);
     expect(() => encodeEvent({ data: '', event: 'a\rid: forged' })).toThrow(RangeError);
   });

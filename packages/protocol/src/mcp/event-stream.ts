@@ -1,21 +1,21 @@
 /**
- * `text/event-stream`, both ways: an incremental decoder for what upstreams send and an encoder for what we send
- * (HTML standard, "Server-sent events"; mcp 1).
+ * `text/event-stream` in both directions: an incremental decoder for responses of upstreams and an encoder for
+ * responses to clients (HTML standard, "Server-sent events"; mcp 1).
  */
 
 /** One event of a stream. */
 export interface ServerSentEvent {
-  /** The exact text of the event's data lines, joined by LF; empty also for a block with no such line but id or retry. */
+  /** The exact text of the event's data lines, joined by LF; also empty for a block with only an id or a retry. */
   readonly data: string;
-  /** The event's type when it was named; `message` is meant when it was not. */
+  /** The event's type, if given; the default is `message`. */
   readonly event?: string;
-  /** The event's own id, when the event carried one. */
+  /** The event's id, if given. */
   readonly id?: string;
   /** Milliseconds to wait before reconnecting, when the event carried it. */
   readonly retry?: number;
 }
 
-/** Told to an {@link EventSink} once when an event grows over the decoder's bound. */
+/** Error passed once to an {@link EventSink} when an event exceeds the decoder's limit. */
 export class EventTooLargeError extends Error {
   override readonly name = 'EventTooLargeError';
   /** The bound that was crossed, in bytes. */
@@ -27,19 +27,19 @@ export class EventTooLargeError extends Error {
   }
 }
 
-/** What a decoder calls back. An object with methods, so that a call's own class can be its sink without closures. */
+/** Callbacks of a decoder. An object with methods, so that a call's own class can be its sink without closures. */
 export interface EventSink {
   onEvent(event: ServerSentEvent): void;
-  /** The stream cannot be read on; nothing is called after this. */
+  /** Decoding has failed; no callback follows. */
   onEventError(error: EventTooLargeError): void;
 }
 
-/** The longest `retry` of a server that is kept to, in milliseconds. */
+/** Maximum `retry` of a server that is honored, in milliseconds. */
 export const MAX_RETRY_MS = 60 * 60_000;
 
 const SENDABLE_ID = /^[\x21-\x7e](?:[\x20-\x7e]{0,4094}[\x21-\x7e])?$/;
 
-/** The event id, where it can be sent back as the header `Last-Event-ID` and is not too long for that. */
+/** The event id if it can be sent in the header `Last-Event-ID` and is not too long for that. */
 export function sendableId(id: string): string | undefined {
   return SENDABLE_ID.test(id) ? id : undefined;
 }
@@ -48,14 +48,14 @@ const LF = 10;
 const CR = 13;
 const COLON = 58;
 const SPACE = 32;
-/** What a data line costs beside its text: without it, empty lines would pile up under the bound. */
+/** Cost of a data line besides its text: without it, empty lines could accumulate below the limit. */
 const LINE_COST = 8;
 const DEFAULT_MAX_EVENT_BYTES = 64 * 1024 * 1024;
 
 /**
- * Decoder of one event stream. It works on bytes and turns only the values it hands out into text, so a chunk may end
- * anywhere: inside a UTF-8 character, between CR and LF, inside the byte order mark. An event that has not been ended
- * by an empty line when the stream ends is not an event, as the standard says: there is nothing to flush.
+ * Decoder of one event stream. It works on bytes and decodes only the returned values, so a chunk may end anywhere:
+ * inside a UTF-8 character, between CR and LF, inside the byte order mark. As in the standard, an event without its
+ * final empty line at the end of the stream is dropped.
  *
  * @example
  * const decoder = new EventStreamDecoder({ onEvent: (event) => handle(event.data), onEventError: fail });
@@ -64,7 +64,7 @@ const DEFAULT_MAX_EVENT_BYTES = 64 * 1024 * 1024;
 export class EventStreamDecoder {
   readonly #sink: EventSink;
   readonly #maxEventBytes: number;
-  /** The beginning of a line whose end has not come yet; grows by doubling, so that tiny chunks cost no more than large. */
+  /** Start of an incomplete line; grows by doubling, so that tiny chunks cost no more than large ones. */
   #partial: Buffer | undefined = undefined;
   #partialBytes = 0;
   #atStart = true;
@@ -84,7 +84,7 @@ export class EventStreamDecoder {
     this.#maxEventBytes = maxEventBytes;
   }
 
-  /** Ends decoding: nothing is called back any more, not even for the rest of the chunk being decoded. */
+  /** Ends decoding: no further callbacks, not even for the rest of the chunk being decoded. */
   stop(): void {
     this.#stopped = true;
     this.#partial = undefined;
@@ -93,7 +93,7 @@ export class EventStreamDecoder {
     this.#moreData = undefined;
   }
 
-  /** Decodes the next bytes of the stream; events that they complete are called back before this returns. */
+  /** Decodes the next bytes of the stream; callbacks for the events that they complete are made before this returns. */
   write(chunk: Buffer): void {
     const length = chunk.length;
     if (this.#stopped || length === 0) return;
@@ -159,7 +159,7 @@ export class EventStreamDecoder {
     }
     const first = bytes[start];
     if (first === COLON) return;
-    // `data` is what nearly every line is: told by its bytes, without making a string of the name.
+    // Nearly every line is `data`, which is compared in bytes, without creating a string for the name.
     if (
       first === 0x64 &&
       bytes[start + 1] === 0x61 &&
@@ -179,7 +179,7 @@ export class EventStreamDecoder {
       else this.#moreData.push(text);
       return;
     }
-    // The other names have at most five letters: looking no further keeps a long line cheap.
+    // The other names have at most five letters: limiting the search keeps long lines cheap.
     let colon = start + 1;
     while (colon < end && bytes[colon] !== COLON && colon - start <= 5) colon++;
     const name = bytes.toString('latin1', start, colon);
@@ -243,8 +243,8 @@ function valueStart(bytes: Buffer, colon: number, end: number): number {
 }
 
 /**
- * The text of one event, ended by its empty line. Data of several lines becomes several data lines (CR and CRLF become
- * LF on the way, the format has no other way). A line break in `event` or `id` would forge fields: RangeError.
+ * The text of one event with its final empty line. Multi-line data becomes several data lines (CR and CRLF become LF,
+ * since the format has no other form). Throws RangeError for a line break in `event` or `id`, which would forge fields.
  */
 export function encodeEvent(event: ServerSentEvent): string {
   const { data } = event;

@@ -7,23 +7,23 @@ import { parseMessage } from './message.ts';
 setFlagsFromString('--expose-gc');
 const collect: () => void = runInNewContext('gc');
 
-/** Bytes of the heap that are held. */
-function held(): number {
+/** Bytes of the heap in use. */
+function pending(): number {
   collect();
   return process.memoryUsage().heapUsed;
 }
 
-it.each(['{}', '[]', '{"a":1}'])('a request with large arguments, of %s, is held as its text', async (piece) => {
+it.each(['{}', '[]', '{"a":1}'])('a request with large arguments, of %s, is retained as its text', async (piece) => {
   const mebibyte = 1024 * 1024;
   const list = Array.from({ length: (4 * mebibyte) / (piece.length + 1) }, () => piece).join(',');
   const body = Buffer.from(
     `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"a":[${list}]}}}`,
   );
-  const before = held();
+  const before = pending();
   const message = parseMessage(body);
-  // Within a turn what was parsed stays, for all who look at it.
+  // Within a turn, parsed params are retained and shared.
   await nextTurn();
-  // Its text has four; as a tree it takes 50 to 90.
-  expect(held() - before).toBeLessThan(6 * mebibyte);
+  // The text takes four; the parsed tree 50 to 90.
+  expect(pending() - before).toBeLessThan(6 * mebibyte);
   expect(message).toMatchObject({ kind: 'request', method: 'tools/call' });
 });

@@ -13,7 +13,7 @@ function valid(text: string): Message {
 }
 
 describe('a request', () => {
-  it('is parsed once and keeps where its id and params stand', () => {
+  it('is parsed once and retains the positions of its id and params', () => {
     const text = '{ "params" : {"name":"a"} , "id":\t"x\\u0041" ,"jsonrpc":"2.0","method":"tools/call", "extra":[1] }';
     const message = valid(text);
     if (message.kind !== 'request') throw new Error(message.kind);
@@ -30,12 +30,12 @@ describe('a request', () => {
     expect(valid('{"jsonrpc":"2.0","id":1,"method":"ping","x":1,"x":2}').kind).toBe('request');
   });
 
-  it('may repeat keys further down, where nothing is read', () => {
+  it('may have duplicate keys in nested values, which are not read', () => {
     const text = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":1,"x":2}}}';
     expect(valid(text).kind).toBe('request');
   });
 
-  it.each([0, 15, 16, 17, 100])('with %i further params and a repeated one is refused by name', (count) => {
+  it.each([0, 15, 16, 17, 100])('with %i further params and a duplicate is rejected with its name', (count) => {
     const more = Array.from({ length: count }, (_, i) => `"k${i}":${i},`).join('');
     const params = `{${more}"name":"a","n\\u0061me":"b"}`;
     expect(parse(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`)).toEqual({
@@ -53,30 +53,30 @@ describe('a request', () => {
     ['"ID":2', 'member "ID" must be written "id"'],
     ['"param\u017f":{}', 'member "param\u017f" must be written "params"'],
     ['"par\\u0041ms":{}', 'member "parAms" must be written "params"'],
-  ])('with a lookalike beside what it asks for, %s, is refused', (member, problem) => {
+  ])('with a similar name beside a required one, %s, is rejected', (member, problem) => {
     for (const text of [
       `{${member},"jsonrpc":"2.0","id":1,"method":"x"}`,
       `{"jsonrpc":"2.0","id":1,"method":"x",${member}}`,
     ]) {
       expect(parse(text)).toMatchObject({ kind: 'malformed', code: -32600, message: `invalid request: ${problem}` });
     }
-    // Nor may it stand in the place of what is looked at.
+    // Nor in place of a required one.
     expect(parse(`{"jsonrpc":"2.0","method":"notifications/x",${member}}`).kind).toBe('malformed');
   });
 
-  it('has large params too, each member as it was sent', () => {
+  it('has large params too, each member unchanged', () => {
     const large = [{ a: 'x'.repeat(70_000) }, { b: 1 }];
     const params = { name: 'a', __proto: 1, arguments: { large }, uri: 'y'.repeat(70_000), last: [null] };
     const text = JSON.stringify(params).replace('__proto', '__proto__');
     for (const id of ['"id":1,', '']) {
       const message = parse(`{"jsonrpc":"2.0",${id}"method":"tools/call","params":${text}}`);
       expect('params' in message && JSON.stringify(message.params)).toBe(text);
-      // Many ask for one, and it takes time to parse: once for all of them.
+      // Parsed once for all accesses, since that takes time.
       if ('params' in message) expect(message.params.arguments).toBe(message.params.arguments);
     }
   });
 
-  it('with a name that a reader written in C would end at U+0000 is refused', () => {
+  it('with a name that parsers in C would end at U+0000 is rejected', () => {
     const of = (members: string) => parse(`{"jsonrpc":"2.0","id":1,${members}}`);
     expect(of('"method":"tools/call\\u0000","params":{}')).toMatchObject({
       kind: 'malformed',
@@ -97,7 +97,7 @@ describe('a request', () => {
     expect(of('"method":"tools/call","params":{"name":"a","arguments":{"a\\u0000":1}}').kind).toBe('request');
   });
 
-  it('with a lookalike in params is refused, where upstreams read params by the protocol', () => {
+  it('with a similar name in params is rejected where upstreams read params by the protocol', () => {
     const of = (method: string, params: string) =>
       parse(`{"jsonrpc":"2.0","id":1,"method":"${method}","params":{${params}}}`);
     for (const params of ['"name":"a","Name":"b"', '"name":"a","Argument\u017f":{}', '"Uri":"x:y"', '"_Meta":{}']) {
@@ -112,7 +112,7 @@ describe('a request', () => {
     expect(of('tools/call', '"name":"a","arguments":{"Name":"b"},"Cursor":1,"x":2').kind).toBe('request');
   });
 
-  it('with a member called __proto__ is a request like others', () => {
+  it('with a member called __proto__ is an ordinary request', () => {
     const text = '{"jsonrpc":"2.0","id":1,"method":"x","params":{"__proto__":{"name":"a"}},"__proto__":{"method":"y"}}';
     const message = valid(text);
     if (message.kind !== 'request') throw new Error(message.kind);
@@ -133,18 +133,18 @@ describe('other messages', () => {
   });
 
   it.each(['"result":{}', '"error":{"code":1,"message":"m"}', '"result":null'])(
-    'with id and %s are answers',
+    'with id and %s are responses',
     (member) => {
       expect(valid(`{"jsonrpc":"2.0","id":"a",${member}}`)).toMatchObject({ kind: 'response', idText: '"a"' });
     },
   );
 
-  it('without id and method are nothing', () => {
+  it('without id and method are invalid', () => {
     expect(parse('{"jsonrpc":"2.0","result":{}}')).toMatchObject({ kind: 'malformed', code: -32600, idText: 'null' });
   });
 });
 
-it('is judged in time that grows with its length, not faster', () => {
+it('is validated in linear time', () => {
   const hostile = [
     `{"jsonrpc":"2.0","id":1,"method":"x","params":{${Array.from({ length: 200_000 }, (_, i) => `"${i}":0`).join(',')}}}`,
     `{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":"${'\\\\'.repeat(1_000_000)}"}}`,
@@ -153,7 +153,7 @@ it('is judged in time that grows with its length, not faster', () => {
   for (const text of hostile) {
     const before = process.cpuUsage();
     expect(parse(text).kind).toBe('request');
-    // Quadratic behaviour would take minutes.
+    // Quadratic behavior would take minutes.
     const { user, system } = process.cpuUsage(before);
     expect((user + system) / 1000).toBeLessThan(4_000);
   }

@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import { applyEdits, type Edit } from '../json/edit.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../json/parse.ts';
-import { elements, members, memberText } from '../json/scan.ts';
+import { applyEdits, type Edit, elements, members, memberText } from '../json/text.ts';
 import { isLogLevel } from './capabilities.ts';
 import { type Era, INVALID_REQUEST, META_LOG_LEVEL, METHOD_NOT_FOUND, PARSE_ERROR } from './constants.ts';
 
@@ -133,7 +132,10 @@ function parseEnvelope(text: string, value: JsonObject): Message | Malformed {
   // Parsers written in C end a string there: an upstream would see another method than the policy.
   if (method.includes('\0')) return bad('member "method" must not contain U+0000');
   if (!isJsonObject(params)) return bad('member "params" must be an object');
-  const retained = retainedParams(text, params, paramsRange);
+  const retained =
+    paramsRange && paramsRange.end - paramsRange.start > LARGE_CHARACTERS
+      ? retainedParams(text, params, paramsRange.start)
+      : params;
   if (!idRange) return { kind: 'notification', text, method, params: retained };
   const problem = paramsRange && problemOfParams(text, paramsRange.start, CORE.test(method));
   if (problem !== undefined) return bad(`${problem} in "params"`);
@@ -141,10 +143,9 @@ function parseEnvelope(text: string, value: JsonObject): Message | Malformed {
 }
 
 /** Params whose large values are parsed again on demand: a message is retained while it is served. */
-function retainedParams(text: string, params: JsonObject, range: Range | undefined): JsonObject {
-  if (!range || range.end - range.start <= LARGE_CHARACTERS) return params;
+function retainedParams(text: string, params: JsonObject, at: number): JsonObject {
   const retained: JsonObject = {};
-  for (const { key, start, end } of members(text, range.start)) {
+  for (const { key, start, end } of members(text, at)) {
     const value = params[key];
     const isTree = typeof value === 'object' && value !== null && end - start > LARGE_CHARACTERS;
     const descriptor = isTree ? { get: reparsed(value, () => parseJson(text.slice(start, end))) } : { value };
@@ -213,11 +214,11 @@ function malformed(code: number, message: string, idText = 'null'): Malformed {
  * request, whose exact id is repeated.
  */
 export function rejectServerRequest(text: string, method: unknown): string {
-  const answer =
+  const response =
     method === 'ping'
       ? '"result":{}'
       : `"error":{"code":${METHOD_NOT_FOUND},"message":"the client does not accept server requests on this connection"}`;
-  return `{"jsonrpc":"2.0","id":${memberText(text, 'id')},${answer}}`;
+  return `{"jsonrpc":"2.0","id":${memberText(text, 'id')},${response}}`;
 }
 
 /** Name and version of a client or server (MCP `Implementation`). */

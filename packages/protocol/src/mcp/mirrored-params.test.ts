@@ -29,7 +29,7 @@ describe('headers made of arguments', () => {
     ['{"shards": 9223372036854775807 }', ['Mcp-Param-Shards', '9223372036854775807']],
     ['{"shards":1.00000000000000000001}', ['Mcp-Param-Shards', '1.00000000000000000001']],
     ['{"shards":1e400}', ['Mcp-Param-Shards', '1e400']],
-    // Of two members of one name the last counts, also where only the first has what is declared.
+    // The last of duplicate members is used, even if only the first matches the declaration.
     ['{"region":"a","region":"b","options":{"dry.run":true},"options":{}}', ['Mcp-Param-Region', 'b']],
     ['{"region":"a","region":null}', []],
     ['{"region":{"a":1},"shards":[1],"options":true}', []],

@@ -4,7 +4,7 @@ import { decodeHeaderValue, encodeHeaderValue, readParamHeaders } from './param-
 const region = { type: 'string', 'x-mcp-header': 'Region' };
 
 describe('readParamHeaders', () => {
-  it('finds the annotated properties and their paths, nested ones too', () => {
+  it('finds the annotated properties and their paths, including nested ones', () => {
     const found = readParamHeaders({
       type: 'object',
       properties: {
@@ -36,7 +36,7 @@ describe('readParamHeaders', () => {
     ['a name with a line break', { properties: { a: { type: 'string', 'x-mcp-header': 'A\r\nB: c' } } }],
     ['a name with a colon', { properties: { a: { type: 'string', 'x-mcp-header': 'A:' } } }],
     ['a name that is not ASCII', { properties: { a: { type: 'string', 'x-mcp-header': 'Région' } } }],
-    ['a name that is no string', { properties: { a: { type: 'string', 'x-mcp-header': 1 } } }],
+    ['a name that is not a string', { properties: { a: { type: 'string', 'x-mcp-header': 1 } } }],
     ['names equal but for case', { properties: { a: region, b: { type: 'string', 'x-mcp-header': 'REGION' } } }],
     ['type number', { properties: { a: { type: 'number', 'x-mcp-header': 'A' } } }],
     ['type object', { properties: { a: { type: 'object', 'x-mcp-header': 'A' } } }],
@@ -65,7 +65,7 @@ describe('readParamHeaders', () => {
 });
 
 describe('header values', () => {
-  // The protocol's own examples, and what else cannot stand in a header.
+  // The protocol's examples, and other values that do not fit a header.
   it.each([
     ['us-west1', 'us-west1'],
     ['Hello, 世界', '=?base64?SGVsbG8sIOS4lueVjA==?='],
@@ -81,7 +81,7 @@ describe('header values', () => {
   });
 
   it.each(['=?base64?a?=', '=?base64?YQ=?=', '=?base64?_-8=?=', '=?base64?/w==?=', 'caf\u00e9', 'a\u0001'])(
-    'refuse %j',
+    'reject %j',
     (value) => {
       expect(decodeHeaderValue(value)).toBeUndefined();
     },

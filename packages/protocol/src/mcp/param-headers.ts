@@ -5,7 +5,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http';
 import { isJsonObject } from '../json/parse.ts';
-import { members } from '../json/scan.ts';
+import { members } from '../json/text.ts';
 import type { RequestMessage } from './message.ts';
 
 /** A declared header: its name, and the path of its value in the arguments. */

@@ -3,7 +3,7 @@ import { parseLossless } from '../json/parse.ts';
 import { acceptsServerRequest, supportsServerRequests, translatedCapabilities } from './capabilities.ts';
 
 describe('translatedCapabilities', () => {
-  it('keeps what the client wrote, numbers and unknown members included', () => {
+  it("keeps the client's exact text, including numbers and unknown members", () => {
     const text =
       '{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{},"experimental":{"tasks":{"n":1.0}},' +
       '"vendor":[9223372036854775807],"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["a"]}}}';
@@ -11,7 +11,7 @@ describe('translatedCapabilities', () => {
     expect(JSON.stringify(translatedCapabilities(Object(capabilities), true))).toBe(text);
   });
 
-  it('leaves out tasks and the notices of roots', () => {
+  it('omits tasks and the list changes of roots', () => {
     expect(
       translatedCapabilities(
         {
@@ -24,7 +24,7 @@ describe('translatedCapabilities', () => {
     ).toEqual({ roots: { vendor: 1 }, extensions: { 'example.com/tasks2': {} } });
   });
 
-  it('leaves out what asks when the client cannot be asked', () => {
+  it('omits capabilities for server requests if the client supports none', () => {
     const capabilities = { elicitation: {}, sampling: {}, roots: { listChanged: true }, experimental: { a: {} } };
     expect(translatedCapabilities(capabilities, false)).toEqual({ experimental: { a: {} } });
     expect(capabilities).toEqual({
@@ -42,7 +42,7 @@ describe('translatedCapabilities', () => {
 });
 
 describe('supportsServerRequests', () => {
-  it('is true for each capability that lets an upstream ask', () => {
+  it('is true for each capability that allows server requests', () => {
     expect(supportsServerRequests({ elicitation: {} })).toBe(true);
     expect(supportsServerRequests({ sampling: {} })).toBe(true);
     expect(supportsServerRequests({ roots: {} })).toBe(true);
@@ -56,7 +56,7 @@ describe('supportsServerRequests', () => {
 });
 
 describe('acceptsServerRequest', () => {
-  it('knows which modes of elicitation a client has', () => {
+  it("requires the client's modes of elicitation", () => {
     const form = { mode: 'form', message: 'm' };
     const url = { mode: 'url', message: 'm', url: 'http://a' };
     const modes = (elicitation: object | null | boolean | undefined) => {
@@ -77,13 +77,13 @@ describe('acceptsServerRequest', () => {
     expect(modes({ form: null, url: null })).toEqual([true, true, true, false]);
   });
 
-  it('knows no other mode', () => {
+  it('has no other mode', () => {
     const capabilities = { elicitation: { form: {}, url: {}, voice: {} } };
     expect(acceptsServerRequest(capabilities, 'elicitation/create', { mode: 'voice' })).toBe(false);
     expect(acceptsServerRequest(capabilities, 'elicitation/create', { mode: 1 })).toBe(false);
   });
 
-  it('lets a client sample, with tools only where it has them', () => {
+  it('requires sampling, with tools only if the client supports them', () => {
     const plain = { messages: [], maxTokens: 1 };
     expect(acceptsServerRequest({}, 'sampling/createMessage', plain)).toBe(false);
     expect(acceptsServerRequest({ sampling: {} }, 'sampling/createMessage', plain)).toBe(true);
@@ -100,14 +100,14 @@ describe('acceptsServerRequest', () => {
     ).toBe(true);
   });
 
-  it('lets a client be asked for its roots', () => {
+  it('requires roots', () => {
     expect(acceptsServerRequest({ roots: {} }, 'roots/list', undefined)).toBe(true);
     expect(acceptsServerRequest({ roots: { listChanged: true } }, 'roots/list', {})).toBe(true);
     expect(acceptsServerRequest({ roots: null }, 'roots/list', {})).toBe(false);
     expect(acceptsServerRequest({ elicitation: {}, sampling: {} }, 'roots/list', {})).toBe(false);
   });
 
-  it('has no answer to any other method', () => {
+  it('is undefined for any other method', () => {
     const all = { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: {}, ping: {} };
     for (const method of ['ping', 'tools/list', 'elicitation', 'roots/list ', '']) {
       expect(acceptsServerRequest(all, method, {})).toBe(false);

@@ -13,7 +13,7 @@ const META = '"_meta":{"io.modelcontextprotocol/subscriptionId":9007199254740993
 const ID = '9007199254740993';
 
 describe('messages of a subscription', () => {
-  it('carry the id as the client spelled it', () => {
+  it("contain the id with the client's exact text", () => {
     expect(acknowledgement(ID, { toolsListChanged: true })).toBe(
       `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{${META},"notifications":{"toolsListChanged":true}}}`,
     );
@@ -37,7 +37,7 @@ describe('messages of a subscription', () => {
     ['an escaped one', '{"params":{"_meta":{"a":1.0,"io.modelcontextprotocol\\/subscriptionId":[1]},"uri":"r"}}'],
     ['no id', '{"params":{"_meta":{"a":1.0},"uri":"r"}}'],
     ['an empty _meta', '{"params":{"uri":"r","_meta":{ }}}'],
-    ['a _meta that is no object', '{"params":{"uri":"r","_meta":null}}'],
+    ['a _meta that is not an object', '{"params":{"uri":"r","_meta":null}}'],
     ['no _meta', '{"x":{"_meta":{}},"params": {"uri":"r"}}'],
     ['empty params', '{"params":{}}'],
     [
@@ -64,7 +64,7 @@ describe('messages of a subscription', () => {
       '{"params":{"_meta":{"a":1.0}}}',
     ],
     ['twice', `{"params":{"_meta":{${MINE}:1,${MINE}:2},"uri":"r"}}`, '{"params":{"uri":"r"}}'],
-  ])('go to a legacy client without the id that is there %s', (_where, text, expected) => {
+  ])('are sent to a legacy client without the subscription id %s', (_where, text, expected) => {
     expect(withoutSubscriptionId(text)).toBe(expected);
   });
 
@@ -74,7 +74,7 @@ describe('messages of a subscription', () => {
     '{"params":{"_meta":{ }}}',
     '{"params":{"_meta":null}}',
     '{"params":{"_meta":{"a":1}}}',
-  ])('go to a legacy client as they are where there is none: %s', (text) => {
+  ])('are sent to a legacy client unchanged without an id: %s', (text) => {
     expect(withoutSubscriptionId(text)).toBe(text);
   });
 });

@@ -2,9 +2,8 @@
  * Messages of a `subscriptions/listen` stream, as JSON text (2026-07-28, "Subscriptions"). Each one has the exact id of
  * the request that opened the stream.
  */
-import { applyEdits, type Edit, removeEdits } from '../json/edit.ts';
 import { isJsonObject } from '../json/parse.ts';
-import { type Member, members } from '../json/scan.ts';
+import { applyEdits, type Edit, type Member, members, removeEdits } from '../json/text.ts';
 
 /** `_meta` of every message on a stream of `subscriptions/listen`: the id of the request that opened it. */
 const META_SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';

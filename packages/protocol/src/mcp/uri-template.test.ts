@@ -21,7 +21,7 @@ it.each([
   ['a{b{c}d', 'axd'],
   ['}{x}{', '}y{'],
   ['a{}b', 'axb'],
-])('%s can give %s', (template, uri) => {
+])('%s matches %s', (template, uri) => {
   expect(matchTemplate(template, uri)).toBe(true);
 });
 
@@ -41,7 +41,7 @@ it.each([
   ['a.c', 'abc'],
   ['a{x}', 'a'],
   ['(a+)+{x}', 'aaaa!'],
-])('%s cannot give %s', (template, uri) => {
+])('%s does not match %s', (template, uri) => {
   expect(matchTemplate(template, uri)).toBe(false);
 });
 
@@ -59,12 +59,12 @@ describe('a hostile template', () => {
   ])('with %s costs no more than its length', (_what, template, uri) => {
     const before = process.cpuUsage();
     expect(matchTemplate(template, uri)).toBe(false);
-    // Quadratic behaviour would take minutes; the longest of these is four megabytes to read.
+    // Quadratic behavior would take minutes; the longest of these has four megabytes.
     const { user, system } = process.cpuUsage(before);
     expect((user + system) / 1000).toBeLessThan(4_000);
   });
 
-  it('does not keep ordinary long uris from matching', () => {
+  it('matches ordinary long uris', () => {
     expect(matchTemplate('file:///{+path}', `file:///${'dir/'.repeat(2_000)}x`)).toBe(true);
     expect(
       matchTemplate('x://{a}/{b}/{c}{?d}', `x://${'a'.repeat(2_000)}/${'b'.repeat(2_000)}/${'c'.repeat(2_000)}?d=1`),

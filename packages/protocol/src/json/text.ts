@@ -1,6 +1,6 @@
 /**
- * Finds the positions of values in JSON text, so that they can be extracted or replaced without serializing them again:
- * numbers, escapes and unknown members keep their exact text (mcp 2).
+ * Finds values in JSON text and edits the text, without serializing them again: numbers, escapes and unknown members keep
+ * their exact text (mcp 2).
  *
  * All functions expect valid JSON.
  */
@@ -106,4 +106,51 @@ function skipValue(text: string, at: number): number {
     at++;
   }
   return at;
+}
+
+/** Replaces the range from `start` to `end` (exclusive) by `text`. */
+export interface Edit {
+  start: number;
+  end: number;
+  text: string;
+}
+
+/** Applies edits that do not overlap, in any order; the rest is unchanged. */
+export function applyEdits(text: string, edits: readonly Edit[]): string {
+  const ordered = edits.length > 1 ? [...edits].sort((a, b) => a.start - b.start) : edits;
+  let result = '';
+  let at = 0;
+  for (const edit of ordered) {
+    result += text.slice(at, edit.start) + edit.text;
+    at = edit.end;
+  }
+  return result + text.slice(at);
+}
+
+/** Returns the edit that inserts members, as JSON text, at the beginning of the object at `start`. */
+export function insertEdit(text: string, start: number, inserted: string): Edit {
+  const [first] = members(text, start);
+  return { start: start + 1, end: start + 1, text: first ? `${inserted},` : inserted };
+}
+
+/**
+ * Returns the edits that remove members, with their commas, from the object at or after `start`. No edit touches the value
+ * of another member.
+ */
+export function removeEdits(text: string, start: number, drop: (key: string) => boolean): Edit[] {
+  const edits: Edit[] = [];
+  let before = skipSpace(text, start) + 1;
+  let first = true;
+  for (const { key, end } of members(text, start)) {
+    if (!drop(key)) first = false;
+    else if (first) {
+      const comma = skipSpace(text, end);
+      const after = text.charCodeAt(comma) === COMMA ? comma + 1 : end;
+      edits.push({ start: before, end: after, text: '' });
+      before = after;
+      continue;
+    } else edits.push({ start: before, end, text: '' });
+    before = end;
+  }
+  return edits;
 }
