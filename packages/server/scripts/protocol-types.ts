@@ -7,19 +7,19 @@ import { PROTO_FILES, PROTO_FOLDER } from '../src/upstreams/grpc/channels.ts';
 /** The folder that {@link generateProtocolTypes} is committed in. */
 export const TYPES_FOLDER = fileURLToPath(new URL('../src/upstreams/grpc/generated', import.meta.url));
 
-/** As `loadProtocols` reads the messages, and so that Node.js runs what is made as it is. */
+/** The same options as `loadProtocols`, with output that Node.js can run unchanged. */
 const FLAGS = [
   ...['--keepCase', '--longs=Number', '--enums=String', '--defaults', '--includeComments'],
   ...['--grpcLib=@grpc/grpc-js', '--importFileExtension=.ts'],
 ];
 
 /**
- * Writes the types of the five protocols (decisions 2.12) into a folder, made of the `.proto` files by the generator of
- * `@grpc/proto-loader`. Rejects with what that says when it fails.
+ * Writes the types of the five protocols (decisions 2.12) into a folder, generated from the `.proto` files by the
+ * generator of `@grpc/proto-loader`. Rejects with its error message.
  */
 export async function generateProtocolTypes(folder: string): Promise<void> {
   const generator = fileURLToPath(import.meta.resolve('@grpc/proto-loader/build/bin/proto-loader-gen-types.js'));
   const files = ['--includeDirs', basename(PROTO_FOLDER), '--outDir', folder, ...PROTO_FILES];
-  // It writes down where the files are, as seen from the working directory.
+  // Generated comments contain paths relative to the working directory.
   await promisify(execFile)(process.execPath, [generator, ...FLAGS, ...files], { cwd: dirname(PROTO_FOLDER) });
 }

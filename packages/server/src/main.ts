@@ -6,7 +6,7 @@ import { ConfigError } from './http/settings.ts';
 import { StoreError } from './registry/store/store.ts';
 import { createLogger, createLogSink } from './telemetry/log.ts';
 
-/** Runs the service until it is told to stop; the exit code says how it ended (decisions 1.1). */
+/** Runs the service until it is stopped; the exit code tells how it ended (decisions 1.1). */
 async function main(): Promise<void> {
   const invocation = await loadConfig(process.argv.slice(2), process.env, process.cwd());
   if (invocation.kind === 'print') {
@@ -19,7 +19,7 @@ async function main(): Promise<void> {
   const logger = createLogger(config.logFilter, sink.write);
   for (const warning of config.warnings) logger.target('service').warn(warning);
 
-  const service = await startService(config, logger, sink.dropped);
+  const service = await startService(config, logger, { droppedLines: sink.dropped });
   if (service.empty) process.stdout.write(welcome(service.addresses, config.pipeline.listeners));
   stopOnSignal(service);
 }
@@ -30,7 +30,7 @@ async function main(): Promise<void> {
  */
 const SAME_SIGINT_MS = 100;
 
-/** The first signal stops in good order, a second one at once. */
+/** The first signal stops gracefully, a second one immediately. */
 function stopOnSignal(service: Service): void {
   let first: { signal: NodeJS.Signals; at: number } | undefined;
   const stop = (signal: NodeJS.Signals): void => {
@@ -46,7 +46,7 @@ function stopOnSignal(service: Service): void {
   process.on('SIGINT', stop);
 }
 
-/** Ends with one line on standard error: a problem of the operator's as it is, one of ours with its stack. */
+/** Exits with one line on standard error: operator errors as they are, internal errors with their stack. */
 function die(error: unknown): never {
   const expected = error instanceof ConfigError || error instanceof StoreError;
   const text = expected ? error.message : error instanceof Error ? (error.stack ?? error.message) : String(error);

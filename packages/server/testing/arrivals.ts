@@ -1,6 +1,6 @@
-/** Things that arrive in the course of a test, each taken once and in the order of arrival. */
+/** Queue of items that arrive during a test, consumed one by one in order of arrival. */
 export class Arrivals<T> {
-  /** All so far, taken or not. */
+  /** All items so far, consumed or not. */
   readonly all: T[] = [];
   #taken = 0;
   #waiting: ((item: T) => void)[] = [];
@@ -13,7 +13,7 @@ export class Arrivals<T> {
     next(item);
   }
 
-  /** The next one that nobody has taken, as soon as it is here. */
+  /** The next item that was not consumed, once it has arrived. */
   next(): Promise<T> {
     const item = this.all[this.#taken];
     if (item === undefined) return new Promise((resolve) => this.#waiting.push(resolve));

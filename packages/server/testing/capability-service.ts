@@ -8,20 +8,20 @@ import {
 } from '@grpc/grpc-js';
 import { loadProtocols, type Protocols } from '../src/upstreams/grpc/channels.ts';
 
-/** A capability service of a test's own, on the loopback interface. */
+/** A test's capability service on the loopback interface. */
 export interface CapabilityService {
   readonly port: number;
   /** `host:port`. */
   readonly address: string;
-  /** Is gone at once, with the connections to it. */
+  /** Stops immediately and closes its connections. */
   close(): void;
-  /** Takes no further calls, and says so on its connections; resolves when those under way are finished. */
+  /** Rejects new calls and announces that on its connections (GOAWAY); resolves when in-flight calls have finished. */
   finish(): Promise<void>;
 }
 
 /**
- * Starts a service that has what `add` adds to it, on a port that the system chooses unless one is given. What of a
- * protocol has no handler is UNIMPLEMENTED. Who starts it also closes it.
+ * Starts a service with the handlers that `add` adds, on a free port unless one is given. Methods without a handler are
+ * UNIMPLEMENTED. The caller closes it.
  */
 export async function startCapabilityService(
   add: (server: Server, protocols: Protocols) => void,
@@ -44,7 +44,7 @@ export async function startCapabilityService(
 }
 
 /** A call that a service fails. */
-export class Refusal extends Error {
+export class StatusError extends Error {
   readonly code: status;
 
   constructor(code: status, details = '') {
@@ -53,15 +53,15 @@ export class Refusal extends Error {
   }
 }
 
-/** A handler that answers with what the function returns, or fails with the {@link Refusal} that it throws. */
-export function answering<Request, Reply>(
-  answer: (request: Request, metadata: Metadata) => Reply | Promise<Reply>,
+/** A handler that returns the function's result, or fails with the {@link StatusError} that it throws. */
+export function unaryHandler<Request, Reply>(
+  response: (request: Request, metadata: Metadata) => Reply | Promise<Reply>,
 ): handleUnaryCall<Request, Reply> {
   return async ({ request, metadata }, callback) => {
     try {
-      callback(null, await answer(request, metadata));
+      callback(null, await response(request, metadata));
     } catch (error) {
-      const code = error instanceof Refusal ? error.code : status.UNKNOWN;
+      const code = error instanceof StatusError ? error.code : status.UNKNOWN;
       callback({ code, details: error instanceof Error ? error.message : String(error) });
     }
   };

@@ -13,10 +13,10 @@ type Stream = ServerWritableStream<CodeExecutionRequest__Output, CodeExecutionRe
 export class ReportedExecution {
   readonly request: CodeExecutionRequest__Output;
   readonly requestId: string;
-  /** Milliseconds that it may take, as whoever asked said. */
+  /** Timeout in milliseconds, as requested. */
   readonly timeLeft: number;
-  /** Resolves when whoever asked no longer wants it. */
-  readonly cancelled: Promise<void>;
+  /** Resolves when the caller has canceled. */
+  readonly canceled: Promise<void>;
   readonly #stream: Stream;
 
   constructor(stream: Stream) {
@@ -24,16 +24,16 @@ export class ReportedExecution {
     this.request = stream.request;
     this.requestId = String(stream.metadata.get('x-service-request-id')[0]);
     this.timeLeft = Number(stream.getDeadline()) - Date.now();
-    this.cancelled = new Promise((resolve) => stream.once('cancelled', () => resolve()));
+    this.canceled = new Promise((resolve) => stream.once('cancelled', () => resolve()));
     stream.on('error', () => undefined);
   }
 
-  /** Sends one reply. False when it is not taken any faster. */
+  /** Sends one reply. False when the caller reads too slowly. */
   reply(reply: CodeExecutionReply): boolean {
     return this.#stream.write(reply);
   }
 
-  /** Resolves when what was sent has gone out. */
+  /** Resolves when everything was sent. */
   async drained(): Promise<void> {
     await once(this.#stream, 'drain');
   }
@@ -42,7 +42,7 @@ export class ReportedExecution {
     this.#stream.end();
   }
 
-  /** Ends the stream with a status that is no success. */
+  /** Ends the stream with an error status. */
   fail(code: status, details: string): void {
     this.#stream.emit('error', { code, details });
   }
@@ -51,32 +51,35 @@ export class ReportedExecution {
 /** A code-execution engine, on a real gRPC server. */
 export interface CodeService {
   readonly port: number;
-  /** The next execution that is asked for. */
+  /** The next requested execution. */
   next(): Promise<ReportedExecution>;
-  /** Resolves when it has refused one. */
+  /** Resolves when it has rejected an execution. */
   readonly refused: Promise<void>;
   /** All so far. */
   readonly executions: readonly ReportedExecution[];
-  /** What its connections come through: the library has no way to break them. */
-  readonly door: FaultyProxy;
-  /** Cuts its connections, without a word, and takes no more. */
+  /** Proxy of its connections: the library cannot break them. */
+  readonly proxy: FaultyProxy;
+  /** Resets its connections and accepts no more. */
   die(): void;
-  /** Takes no further executions, and says so on its connections; resolves when those under way are finished. */
+  /**
+   * Rejects new executions and announces that on its connections (GOAWAY); resolves when those in progress have
+   * finished.
+   */
   finish(): Promise<void>;
-  /** Ends it at once. */
+  /** Stops it immediately. */
   close(): void;
 }
 
-/** Starts one; `refusals` is how many executions it refuses as UNAVAILABLE before it takes one. */
-export async function startCodeService(refusals = 0, options?: ServerOptions): Promise<CodeService> {
+/** Starts one; `refusals` is the number of executions that it rejects as UNAVAILABLE before it accepts one. */
+export async function startCodeService(rejections = 0, options?: ServerOptions): Promise<CodeService> {
   const executions = new Arrivals<ReportedExecution>();
-  const refused = Promise.withResolvers<void>();
-  let left = refusals;
+  const rejected = Promise.withResolvers<void>();
+  let left = rejections;
   const handlers: CodeExecutorHandlers = {
     ExecuteCode(stream: Stream) {
       if (left-- > 0) {
         stream.emit('error', { code: status.UNAVAILABLE, details: 'warming up' });
-        refused.resolve();
+        rejected.resolve();
       } else executions.add(new ReportedExecution(stream));
     },
   };
@@ -85,17 +88,17 @@ export async function startCodeService(refusals = 0, options?: ServerOptions): P
     0,
     options,
   );
-  const door = await openFaultyProxy(connectingTo(service.port));
+  const proxy = await openFaultyProxy(connectingTo(service.port));
   return {
-    port: door.port,
+    port: proxy.port,
     next: () => executions.next(),
-    refused: refused.promise,
+    refused: rejected.promise,
     executions: executions.all,
-    door,
-    die: () => door.close(),
+    proxy: proxy,
+    die: () => proxy.close(),
     finish: service.finish,
     close: () => {
-      door.close();
+      proxy.close();
       service.close();
     },
   };

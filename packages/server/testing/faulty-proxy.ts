@@ -1,26 +1,26 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
-/** What becomes of a connection that was accepted. */
+/** Handler of an accepted connection. */
 export type ConnectionHandler = (near: Socket) => void;
 
-/** A port in front of a service, whose connections a test can break, as a service and its library would not. */
+/** A TCP proxy in front of a service whose connections a test can break, unlike those of a service and its library. */
 export interface FaultyProxy {
   readonly port: number;
   /** Connections accepted so far, and those that are open now. */
   readonly accepted: number;
   readonly open: number;
-  /** What is behind it for connections from now on. */
+  /** Replaces the handler of new connections. */
   lead(behind: ConnectionHandler): void;
-  /** Ends the connections that there are, without a word. */
+  /** Resets the open connections. */
   cut(): void;
   /** Breaks them with a reset. */
   reset(): void;
-  /** Takes no more connections, and ends those that there are. */
+  /** Accepts no more connections, and resets the open ones. */
   close(): void;
 }
 
-/** Opens one, on a port that the system chooses unless one is given. */
+/** Starts one on a free port unless one is given. */
 export async function openFaultyProxy(behind: ConnectionHandler, port = 0): Promise<FaultyProxy> {
   const sockets = new Set<Socket>();
   let accepted = 0;
@@ -60,7 +60,7 @@ export async function openFaultyProxy(behind: ConnectionHandler, port = 0): Prom
   };
 }
 
-/** Behind the door is what listens on this port. */
+/** Handler that forwards to this port. */
 export function connectingTo(port: number): ConnectionHandler {
   return (near) => {
     const far = connect(port, '127.0.0.1');
@@ -71,10 +71,10 @@ export function connectingTo(port: number): ConnectionHandler {
   };
 }
 
-/** Behind the door is nobody: connections are accepted, and nothing is ever said. */
-export const refusing: ConnectionHandler = (near) => void near.resume();
+/** Handler that accepts connections and never responds. */
+export const blackHole: ConnectionHandler = (near) => void near.resume();
 
-/** Behind the door is something that says this to whoever comes, and then hangs up. */
+/** Handler that sends this to every client and closes the connection. */
 export function respondingWith(bytes: string | Uint8Array): ConnectionHandler {
   return (near) => {
     near.resume();

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect } from 'vitest';
-import type { RawAnswer } from '../../../test/fixtures/raw-client.ts';
+import type { RawResponse } from '../../../test/fixtures/raw-client.ts';
 import { toolList, toolText } from '../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../test/fixtures/raw-upstream.ts';
 import { startTestService, type TestService } from './service.ts';
@@ -10,8 +10,8 @@ export const LIST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';
 export const PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
 
 /**
- * What tests of the MCP listener share: a service with the tool `known` in `default`, and the empty namespace `finance`.
- * To be called once, at the top of a test file; the service runs while its tests do.
+ * Shared setup for tests of the MCP listener: a service with the tool `known` in `default`, and the empty namespace
+ * `finance`. To be called once, at the top of a test file; the service runs during its tests.
  */
 export function listenerTests(): () => TestService {
   let service: TestService | undefined;
@@ -37,9 +37,9 @@ export function rpc(method: string, params: unknown = {}, id: unknown = 1): stri
   return JSON.stringify({ jsonrpc: '2.0', id, method, params });
 }
 
-/** The JSON-RPC error that an answer is, with its id. */
-export function errorOf(answer: RawAnswer): { code: number; message: string; data?: unknown; id: unknown } {
-  expect(answer.headers['content-type']).toBe('application/json');
-  const { id, error } = JSON.parse(answer.text);
+/** The JSON-RPC error of a response, with its id. */
+export function errorOf(response: RawResponse): { code: number; message: string; data?: unknown; id: unknown } {
+  expect(response.headers['content-type']).toBe('application/json');
+  const { id, error } = JSON.parse(response.text);
   return { ...error, id };
 }

@@ -7,15 +7,15 @@ export interface ListeningClient {
   readonly response: IncomingMessage;
   /** Data of the events so far. */
   readonly events: readonly string[];
-  /** Resolves with the first so many events, as soon as they are here; rejects when the stream ends before. */
+  /** Resolves with the first `count` events once they have arrived; rejects if the stream ends before. */
   first(count: number): Promise<readonly string[]>;
-  /** Resolves when the stream has ended well; rejects when it has broken off. */
+  /** Resolves when the stream has ended properly; rejects when it was aborted. */
   readonly ended: Promise<void>;
   /** Closes the connection. */
   leave(): void;
 }
 
-/** What a client can say besides what it wants to be told of. */
+/** Optional settings of a client besides its subscriptions. */
 export interface ListenOptions {
   /** JSON text of the request's id. */
   readonly id?: string;
@@ -49,7 +49,7 @@ export async function listenTo(
   const req = request(url, { method: 'POST', agent: false, headers: { ...LISTEN_HEADERS, ...options.headers } });
   req.end(listenText(notifications, options.id));
   const [response]: IncomingMessage[] = await once(req, 'response');
-  if (!response) throw new Error('no answer');
+  if (!response) throw new Error('no response');
   const events: string[] = [];
   let waiting: (() => void)[] = [];
   const wake = () => {

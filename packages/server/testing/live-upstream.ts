@@ -3,26 +3,26 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import { listen, readBody } from '../../../test/fixtures/http-server.ts';
 import { type EventFields, event } from '../../../test/fixtures/raw-upstream/texts.ts';
 import { Arrivals } from './arrivals.ts';
-import { OpenAnswer } from './open-answer.ts';
+import { PendingResponse } from './pending-response.ts';
 
-/** An answer that the test writes. */
-export interface LiveAnswer {
+/** A response that the test writes. */
+export interface LiveResponse {
   readonly headers: IncomingHttpHeaders;
   readonly session: string;
   readonly response: ServerResponse;
-  /** True once the connection has ended before the answer was complete. */
+  /** True once the connection has closed before the response was complete. */
   readonly left: boolean;
-  /** Begins an event stream. */
+  /** Starts an event stream. */
   begin(): void;
   /** Sends one message on it. */
   send(message: string, fields?: EventFields): void;
-  /** Answers with a status and no body. */
+  /** Responds with a status and no body. */
   refuse(status: number): void;
 }
 
 /** One `tools/call` that has arrived. */
-export interface LiveCall extends LiveAnswer {
-  /** Id and progress token as they arrived, as JSON text. */
+export interface LiveCall extends LiveResponse {
+  /** Id and progress token as received, as JSON text. */
   readonly id: string;
   readonly progressToken: string;
   readonly params: Readonly<Record<string, unknown>>;
@@ -31,9 +31,9 @@ export interface LiveCall extends LiveAnswer {
   progress(value: number): void;
   /** The text of a response to the call. */
   answerText(text: string): string;
-  /** Answers on the stream, and ends it. */
+  /** Responds on the stream, and ends it. */
   end(text: string, fields?: EventFields): void;
-  /** Answers with JSON. */
+  /** Responds with JSON. */
   json(text: string): void;
 }
 
@@ -50,35 +50,35 @@ export interface Arrived {
 export interface LiveUpstream {
   readonly url: string;
   readonly calls: Arrivals<LiveCall>;
-  /** Notification streams; each is begun at once. */
-  readonly streams: Arrivals<LiveAnswer>;
-  /** GET requests with `Last-Event-ID`: the test begins or refuses them. */
-  readonly resumptions: Arrivals<LiveAnswer>;
+  /** Notification streams; each is started immediately. */
+  readonly streams: Arrivals<LiveResponse>;
+  /** GET requests with `Last-Event-ID`: the test accepts or rejects them. */
+  readonly resumptions: Arrivals<LiveResponse>;
   readonly posted: readonly Arrived[];
   /** Ids of the sessions that are open. */
   readonly sessions: ReadonlySet<string>;
-  /** JSON text of results by method, or what an answer holds besides its id; changeable at any time. */
+  /** JSON text of results by method, or the members of a response besides its id; changeable at any time. */
   readonly results: Record<string, string | (() => string | Promise<string>)>;
-  /** Status for notifications and for answers to questions (202); 0 for no answer. */
+  /** Status for notifications and for client responses (202); 0 for no response. */
   acceptStatus: number;
-  /** Status for notification streams that are not resumed (200); 0 for no answer. */
+  /** Status for notification streams that are not resumed (200); 0 for no response. */
   streamStatus: number;
   /** Messages of this method that have arrived. */
   of(method: string): readonly Arrived[];
-  /** Answers to questions that have arrived, as they came. */
+  /** Client responses to server requests, unchanged. */
   answers(): readonly string[];
-  /** Forgets all sessions: their ids answer 404 from now on. */
+  /** Drops all sessions: their ids get 404 from now on. */
   forgetSessions(): void;
-  /** Takes no new connections; those in use go on. */
+  /** Accepts no new connections; open ones continue. */
   shut(): void;
-  /** Cuts every connection and stops listening, as in a crash; sessions are lost unless they are kept. */
+  /** Resets every connection and stops listening, as in a crash; sessions are lost unless `keepSessions`. */
   down(keepSessions?: boolean): Promise<void>;
   /** Listens again on the same port. */
   up(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** What can be chosen of it. */
+/** Optional settings. */
 export interface LiveUpstreamOptions {
   /** JSON text. */
   readonly capabilities?: string;
@@ -90,7 +90,7 @@ export interface LiveUpstreamOptions {
   readonly prompts?: readonly string[];
 }
 
-/** Starts it on the loopback interface. It announces no changes of lists, so that nobody but clients opens sessions. */
+/** Starts it on the loopback interface. It declares no list changes, so that only clients open sessions. */
 export async function startLiveUpstream({
   capabilities = '{"tools":{},"resources":{"subscribe":true},"logging":{}}',
   tool = 'work',
@@ -99,8 +99,8 @@ export async function startLiveUpstream({
   prompts = [],
 }: LiveUpstreamOptions = {}): Promise<LiveUpstream> {
   const calls = new Arrivals<LiveCall>();
-  const streams = new Arrivals<LiveAnswer>();
-  const resumptions = new Arrivals<LiveAnswer>();
+  const streams = new Arrivals<LiveResponse>();
+  const resumptions = new Arrivals<LiveResponse>();
   const posted: Arrived[] = [];
   const sessions = new Set<string>();
   const results: LiveUpstream['results'] = {
@@ -189,7 +189,7 @@ export async function startLiveUpstream({
   return upstream;
 }
 
-class Answer extends OpenAnswer implements LiveAnswer {
+class Answer extends PendingResponse implements LiveResponse {
   readonly headers: IncomingHttpHeaders;
   readonly session: string;
 

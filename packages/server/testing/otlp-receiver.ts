@@ -5,17 +5,17 @@ import { Server, ServerCredentials, status, type UntypedServiceImplementation } 
 import { loadSync, type PackageDefinition } from '@grpc/proto-loader';
 import { type ExportedPoint, type ExportedSpan, pointsOf, spansOf } from './otlp/read.ts';
 
-/** How exporters speak to it (OTEL_EXPORTER_OTLP_PROTOCOL). */
+/** Protocol of exporters (OTEL_EXPORTER_OTLP_PROTOCOL). */
 export type OtlpProtocol = 'grpc' | 'http/protobuf' | 'http/json';
 
-/** What it does with what it is sent; what is not taken is not kept either. */
-export type OtlpBehaviour =
+/** Response to exports; rejected exports are not stored. */
+export type OtlpBehavior =
   | { readonly kind: 'takes' }
-  /** An HTTP answer; UNAVAILABLE in gRPC. */
+  /** An HTTP response; UNAVAILABLE in gRPC. */
   | { readonly kind: 'answers'; readonly status: number; readonly body: string }
   | { readonly kind: 'silent' };
 
-/** One export as it came. */
+/** One export as received. */
 export interface OtlpRequest {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
@@ -23,35 +23,35 @@ export interface OtlpRequest {
   readonly body: Buffer;
 }
 
-/** Receives what OpenTelemetry's exporters send, on the loopback interface. */
+/** Receives the exports of OpenTelemetry on the loopback interface. */
 export interface OtlpReceiver {
   /** `http://host:port`. */
   readonly url: string;
-  /** The environment of a process that exports its traces here soon after they have ended. */
+  /** The environment of a process that exports its traces here shortly after they have ended. */
   readonly env: Readonly<Record<string, string>>;
   /** May be changed at any time. */
-  behaviour: OtlpBehaviour;
+  behavior: OtlpBehavior;
   /** All spans so far. */
   readonly spans: readonly ExportedSpan[];
-  /** Points of all metrics so far; one that was exported several times is there as often. */
+  /** Points of all metrics so far; repeated exports are repeated here. */
   readonly points: readonly ExportedPoint[];
-  /** The exports that have come, also those that were not taken. */
+  /** The received exports, including rejected ones. */
   readonly requests: readonly OtlpRequest[];
-  /** The first span that fits, of those there are and those to come; rejects with the names of those there are. */
+  /** The first matching span, past or future; on timeout rejects with the names of all spans. */
   readonly span: (fits: (span: ExportedSpan) => boolean) => Promise<ExportedSpan>;
-  /** Resolves when so many exports have come. */
+  /** Resolves when this many exports have arrived. */
   readonly requested: (count: number) => Promise<void>;
-  /** Stops listening and cuts its connections. */
+  /** Stops listening and closes its connections. */
   readonly close: () => Promise<void>;
 }
 
 const TRACES = { path: '/v1/traces', service: 'opentelemetry.proto.collector.trace.v1.TraceService' } as const;
 const METRICS = { path: '/v1/metrics', service: 'opentelemetry.proto.collector.metrics.v1.MetricsService' } as const;
 const NOTHING = Buffer.alloc(0);
-/** How long is waited for what is to come. */
+/** Timeout for expected exports. */
 const LONGEST_MS = 15_000;
 
-/** Starts one, on a port that the system chooses unless one is given. Who starts it also closes it. */
+/** Starts one on a free port unless one is given. The caller closes it. */
 export async function startOtlpReceiver(protocol: OtlpProtocol = 'http/protobuf', port = 0): Promise<OtlpReceiver> {
   const protocols = loadSync(['trace.proto', 'metrics.proto'], {
     includeDirs: [`${import.meta.dirname}/otlp`],
@@ -69,10 +69,10 @@ export async function startOtlpReceiver(protocol: OtlpProtocol = 'http/protobuf'
     else points.push(...pointsOf(message));
     woken();
   };
-  const came = (path: string, headers: IncomingHttpHeaders, body: Buffer): OtlpBehaviour => {
+  const came = (path: string, headers: IncomingHttpHeaders, body: Buffer): OtlpBehavior => {
     requests.push({ path, headers, body });
     woken();
-    return receiver.behaviour;
+    return receiver.behavior;
   };
   const until = <T>(look: () => T | undefined, what: () => string): Promise<T> =>
     new Promise((resolve, reject) => {
@@ -105,7 +105,7 @@ export async function startOtlpReceiver(protocol: OtlpProtocol = 'http/protobuf'
       OTEL_BSP_SCHEDULE_DELAY: '20',
       OTEL_METRICS_EXPORTER: 'none',
     },
-    behaviour: { kind: 'takes' },
+    behavior: { kind: 'takes' },
     spans,
     points,
     requests,
@@ -117,7 +117,7 @@ export async function startOtlpReceiver(protocol: OtlpProtocol = 'http/protobuf'
     requested: async (count) =>
       void (await until(
         () => (requests.length >= count ? requests : undefined),
-        () => `${requests.length} exports have come and not ${count}`,
+        () => `${requests.length} exports received, expected ${count}`,
       )),
     close: server.close,
   };
@@ -126,7 +126,7 @@ export async function startOtlpReceiver(protocol: OtlpProtocol = 'http/protobuf'
 
 interface Receiving {
   readonly protocols: PackageDefinition;
-  readonly came: (path: string, headers: IncomingHttpHeaders, body: Buffer) => OtlpBehaviour;
+  readonly came: (path: string, headers: IncomingHttpHeaders, body: Buffer) => OtlpBehavior;
   readonly take: (path: string, message: unknown) => void;
 }
 
@@ -135,17 +135,17 @@ interface Started {
   readonly close: () => Promise<void>;
 }
 
-/** Both forms of OTLP over HTTP, told apart by their content type. */
+/** Both forms of OTLP over HTTP, distinguished by their content type. */
 async function startHttp(port: number, { protocols, came, take }: Receiving): Promise<Started> {
   const receive = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { url: path = '', headers } = request;
     const signal = [TRACES, METRICS].find((each) => each.path === path);
     const sent = await buffer(request);
     const body = headers['content-encoding'] === 'gzip' ? gunzipSync(sent) : sent;
-    const behaviour = came(path, headers, body);
-    if (behaviour.kind === 'silent') return;
-    if (behaviour.kind === 'answers') {
-      response.writeHead(behaviour.status).end(behaviour.body);
+    const behavior = came(path, headers, body);
+    if (behavior.kind === 'silent') return;
+    if (behavior.kind === 'answers') {
+      response.writeHead(behavior.status).end(behavior.body);
       return;
     }
     if (!signal) {
@@ -154,7 +154,7 @@ async function startHttp(port: number, { protocols, came, take }: Receiving): Pr
     }
     const type = headers['content-type'] ?? '';
     take(path, type === 'application/json' ? JSON.parse(body.toString()) : decoder(protocols, signal.service)(body));
-    // An empty message, in either form.
+    // An empty message in either form.
     response.writeHead(200, { 'content-type': type }).end(type === 'application/json' ? '{}' : '');
   };
   const server = createServer((request, response) => {
@@ -183,11 +183,11 @@ async function startGrpc(port: number, { protocols, came, take }: Receiving): Pr
     const handlers: UntypedServiceImplementation = {
       Export: (
         call: { readonly request: unknown; readonly metadata: { getMap(): Record<string, unknown> } },
-        done: (error: { code: status; details: string } | null, answer?: object) => void,
+        done: (error: { code: status; details: string } | null, response?: object) => void,
       ) => {
-        const behaviour = came(path, Object.fromEntries(Object.entries(call.metadata.getMap()).map(text)), NOTHING);
-        if (behaviour.kind === 'silent') return;
-        if (behaviour.kind === 'answers') return done({ code: status.UNAVAILABLE, details: behaviour.body });
+        const behavior = came(path, Object.fromEntries(Object.entries(call.metadata.getMap()).map(text)), NOTHING);
+        if (behavior.kind === 'silent') return;
+        if (behavior.kind === 'answers') return done({ code: status.UNAVAILABLE, details: behavior.body });
         take(path, call.request);
         done(null, {});
       },

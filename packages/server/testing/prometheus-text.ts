@@ -8,7 +8,7 @@ export interface Sample {
 const LINE = /^([a-z_][a-z0-9_]*)(?:\{(.*)\})? (\S+)$/i;
 const LABEL = /([a-z_][a-z0-9_]*)="((?:[^"\\]|\\["\\n])*)"(?:,|$)/giy;
 
-/** Reads Prometheus' text format (0.0.4); throws at a line that is neither a comment nor a sample. */
+/** Parses Prometheus' text format (0.0.4); throws at a line that is neither a comment nor a sample. */
 export function samplesOf(text: string): Sample[] {
   return text
     .split('\n')
@@ -24,7 +24,7 @@ export function samplesOf(text: string): Sample[] {
     });
 }
 
-/** The value of the one sample of this name that has these labels among its own; undefined where there is none. */
+/** The value of the single sample of this name with these labels among others; undefined if there is none. */
 export function sampleOf(
   samples: readonly Sample[],
   name: string,
@@ -37,7 +37,7 @@ export function sampleOf(
   return found[0]?.value;
 }
 
-/** The histograms, by name and labels; throws where buckets do not grow, or the last has not what the count says. */
+/** The histograms by name and labels; throws if buckets decrease or the last one differs from the count. */
 export function histogramsOf(samples: readonly Sample[]): ReadonlyMap<string, number> {
   const buckets = new Map<string, Bucket[]>();
   for (const { name, labels, value } of samples) {
@@ -77,7 +77,7 @@ function labelsOf(text: string, line: string): Record<string, string> {
   const labels: Record<string, string> = {};
   let end = 0;
   for (const [whole, name = '', value = ''] of text.matchAll(LABEL)) {
-    if (name in labels) throw new Error(`a label is there twice: ${line}`);
+    if (name in labels) throw new Error(`duplicate label: ${line}`);
     labels[name] = value.replaceAll(/\\(.)/g, (_all, escaped) => (escaped === 'n' ? '\n' : escaped));
     end += whole.length;
   }

@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll } from 'vitest';
 import {
   legacyClient,
   modernClient,
-  type RawAnswer,
   type RawClient,
+  type RawResponse,
   reply,
 } from '../../../test/fixtures/raw-client.ts';
 import type { Era, Seen } from '../../../test/fixtures/raw-upstream/message.ts';
@@ -12,19 +12,19 @@ import { type RawUpstream, type RawUpstreamOptions, startRawUpstream } from '../
 import { startTestService, type TestService } from './service.ts';
 import { type Streamer, startStreamer } from './streamer.ts';
 
-/** Both, for tests that hold in each. */
+/** Both eras, for tests that apply to each. */
 export const eras: readonly Era[] = ['legacy', 'modern'];
 
-/** What tests of the relay share: one service for the file, and for each test upstreams that end with it. */
+/** Shared setup for tests of the relay: one service per file, and upstreams that end with their test. */
 export interface RelayTests {
   readonly service: TestService;
-  /** Registers an upstream in a namespace of its own, until the end of the test. The address of its MCP endpoint. */
+  /** Registers an upstream in a separate namespace until the end of the test. Returns the URL of its MCP endpoint. */
   register(address: string, more?: object, on?: TestService): Promise<string>;
-  /** Starts an upstream with the tools `a` and `grüße`, whose calls answer `done`. */
+  /** Starts an upstream with the tools `a` and `grüße`, whose calls return `done`. */
   upstreamWith(scripts?: RawUpstreamOptions['scripts'], more?: RawUpstreamOptions): Promise<RawUpstream>;
-  /** Starts an upstream whose answers the test writes. */
+  /** Starts an upstream whose responses the test writes. */
   streamer(): Promise<Streamer>;
-  /** Has something done at the end of the test, last come first. */
+  /** Runs a cleanup at the end of the test, in reverse order of registration. */
   onEnd(close: () => Promise<unknown>): void;
 }
 
@@ -76,14 +76,14 @@ export async function client(era: Era, url: string, meta?: string): Promise<RawC
   return era === 'legacy' ? legacyClient(url) : modernClient(url, '{}', meta);
 }
 
-/** The last request of this method that an upstream has seen. */
+/** The last request of this method that an upstream has received. */
 export function lastCall(upstream: RawUpstream, method = 'tools/call'): Seen {
   const call = upstream.seen.findLast((seen) => seen.method === method);
   if (!call) throw new Error(`no ${method} arrived`);
   return call;
 }
 
-/** The JSON-RPC error of an answer, or of the last event of its stream. */
-export function errorOf(answer: RawAnswer): { code: number; message: string; data?: unknown } {
-  return JSON.parse(reply(answer)).error;
+/** The JSON-RPC error of a response, or of the last event of its stream. */
+export function errorOf(response: RawResponse): { code: number; message: string; data?: unknown } {
+  return JSON.parse(reply(response)).error;
 }

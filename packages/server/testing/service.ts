@@ -1,14 +1,16 @@
 import { startService } from '../src/app/app.ts';
 import { loadConfig } from '../src/app/config/config.ts';
+import { type Action, type ComponentCompiler, componentChecksum } from '../src/policy/sandbox/action.ts';
+import { ActionCompiler } from '../src/policy/sandbox/compiler.ts';
 import { createLogger } from '../src/telemetry/log.ts';
 
-/** A management answer; `data` is that of the envelope. */
+/** A management response; `data` is that of the envelope. */
 export interface Managed {
   readonly status: number;
   readonly data: unknown;
 }
 
-/** The service, composed as in production, inside the test's own process. */
+/** The service, composed as in production, inside the test's process. */
 export interface TestService {
   /** Base address of the MCP listener, `http://host:port`. */
   readonly mcp: string;
@@ -22,15 +24,36 @@ export interface TestService {
   readonly log: readonly string[];
   /** Sends a management request with a JSON body. */
   manage(method: string, path: string, body?: unknown): Promise<Managed>;
-  /** Registers something; throws unless the answer is 201. */
+  /** Registers a resource; throws unless the response is 201. */
   register(collection: 'forwards' | 'tools' | 'resources' | 'prompts' | 'namespaces', body: object): Promise<void>;
-  /** Stops it; requests in flight get `graceMs` to finish. */
+  /** Stops it; in-flight requests get `graceMs` to finish. */
   stop(graceMs?: number): Promise<void>;
 }
 
+/** Compiles each action once per test process: a compilation takes half a second of a core. */
+class SharedCompiler implements ComponentCompiler {
+  readonly #actions = new Map<string, Promise<Action>>();
+
+  async compile(component: Uint8Array, checksum?: string): Promise<Action> {
+    const key = checksum ?? (await componentChecksum(component));
+    const known = this.#actions.get(key);
+    if (known) return known;
+    const compiler = new ActionCompiler();
+    const action = compiler.compile(component, key);
+    this.#actions.set(key, action);
+    action.catch(() => this.#actions.delete(key));
+    return action;
+  }
+
+  /** Does nothing: other services use the same compiler. */
+  async close(): Promise<void> {}
+}
+
+const sharedCompiler = new SharedCompiler();
+
 /**
- * Starts the service on the loopback interface, on ports that the system chooses and, unless `env` says otherwise,
- * without persistence and without periodic checks. `argv` is its command line.
+ * Starts the service on the loopback interface, on free ports and, unless `env` says otherwise, without persistence and
+ * periodic checks. `argv` is its command line.
  */
 export async function startTestService(
   env: Readonly<Record<string, string>> = {},
@@ -45,25 +68,26 @@ export async function startTestService(
     ...env,
   };
   const invocation = await loadConfig(argv, variables, import.meta.dirname);
-  if (invocation.kind !== 'run') throw new Error('the command line only asks for a text');
+  if (invocation.kind !== 'run') throw new Error('the command line only requests a text');
   const { config } = invocation;
   const log: string[] = [];
   const service = await startService(
     config,
     createLogger(config.logFilter, (line) => log.push(line)),
+    { compiler: sharedCompiler },
   );
   const management = `http://${service.addresses.management}`;
   const mcp = `http://${service.addresses.mcp}`;
 
   const manage = async (method: string, path: string, body?: unknown): Promise<Managed> => {
-    const answer = await fetch(`${management}/api/v1${path}`, {
+    const response = await fetch(`${management}/api/v1${path}`, {
       method,
       headers: { connection: 'close' },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
-    const envelope: unknown = await answer.json();
+    const envelope: unknown = await response.json();
     const has = typeof envelope === 'object' && envelope !== null && 'data' in envelope;
-    return { status: answer.status, data: has ? envelope.data : undefined };
+    return { status: response.status, data: has ? envelope.data : undefined };
   };
   return {
     mcp,

@@ -1,20 +1,20 @@
 import { type IncomingMessage, request } from 'node:http';
 import { EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
-import { LEGACY, post, type RawAnswer, send } from '../../../test/fixtures/raw-client.ts';
+import { LEGACY, post, type RawResponse, send } from '../../../test/fixtures/raw-client.ts';
 
 /** A client of the legacy era with a session, which reads its streams event by event. */
 export interface SessionClient {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Sends a message and waits for the whole answer. */
-  post(body: string, headers?: Readonly<Record<string, string>>): Promise<RawAnswer>;
+  /** Sends a message and waits for the complete response. */
+  post(body: string, headers?: Readonly<Record<string, string>>): Promise<RawResponse>;
   /** Sends a request; `params` is JSON text. The parsed response. */
   ask(method: string, params?: string): Promise<Response>;
-  /** Calls the tool `work`; `id` and `meta` (of `_meta`) are JSON text. The answer is read as it comes. */
-  call(id: string, meta?: string, headers?: Readonly<Record<string, string>>): Reading;
-  /** Opens a notification stream, or goes on with the stream of an event. */
-  listen(lastEventId?: string, headers?: Readonly<Record<string, string>>): Reading;
-  /** Ends the session; the status. */
+  /** Calls the tool `work`; `id` and `meta` (of `_meta`) are JSON text. The response is read as it arrives. */
+  call(id: string, meta?: string, headers?: Readonly<Record<string, string>>): ResponseReader;
+  /** Opens a notification stream, or resumes the stream of an event. */
+  listen(lastEventId?: string, headers?: Readonly<Record<string, string>>): ResponseReader;
+  /** Ends the session; returns the status. */
   end(): Promise<number>;
 }
 
@@ -25,14 +25,14 @@ export interface Response {
   readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown };
 }
 
-/** What can be chosen of a client. */
+/** Optional settings of a client. */
 export interface SessionClientOptions {
   readonly version?: string;
   /** JSON text. */
   readonly capabilities?: string;
 }
 
-/** Opens a session. Throws when that is refused. */
+/** Opens a session. Throws when that is rejected. */
 export async function sessionClient(
   url: string,
   { version = LEGACY, capabilities = '{}' }: SessionClientOptions = {},
@@ -44,7 +44,7 @@ export async function sessionClient(
   return clientOf(url, { 'mcp-protocol-version': version, 'mcp-session-id': session });
 }
 
-/** A client that sends these headers, with whatever session is in them. */
+/** A client that sends these headers, including a session id if given. */
 export function clientOf(url: string, own: Readonly<Record<string, string>>): SessionClient {
   let lastId = 0;
   return {
@@ -52,12 +52,17 @@ export function clientOf(url: string, own: Readonly<Record<string, string>>): Se
     headers: own,
     post: (body, headers) => post(url, body, { ...own, ...headers }),
     async ask(method, params = '{}') {
-      const answer = await post(url, `{"jsonrpc":"2.0","id":${++lastId},"method":"${method}","params":${params}}`, own);
-      return JSON.parse(answer.text);
+      const response = await post(
+        url,
+        `{"jsonrpc":"2.0","id":${++lastId},"method":"${method}","params":${params}}`,
+        own,
+      );
+      return JSON.parse(response.text);
     },
-    call: (id, meta = '', headers) => new Reading(url, 'POST', { ...STREAMS, ...own, ...headers }, callText(id, meta)),
+    call: (id, meta = '', headers) =>
+      new ResponseReader(url, 'POST', { ...STREAMS, ...own, ...headers }, callText(id, meta)),
     listen: (lastEventId, headers) =>
-      new Reading(url, 'GET', {
+      new ResponseReader(url, 'GET', {
         accept: 'text/event-stream',
         ...own,
         ...headers,
@@ -74,11 +79,11 @@ export function callText(id: string, meta = ''): string {
   return `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"work","_meta":{${meta}}}}`;
 }
 
-/** One HTTP answer while it is being read. */
-export class Reading {
+/** One HTTP response while it is being read. */
+export class ResponseReader {
   /** Resolves when the head is here; rejects when there will be none. */
   readonly head: Promise<IncomingMessage>;
-  /** Resolves when the answer is over: true when it ended well. */
+  /** Resolves when the response has ended: true when it is complete. */
   readonly over: Promise<boolean>;
   readonly events: ServerSentEvent[] = [];
   /** All text so far. */
@@ -119,13 +124,13 @@ export class Reading {
     req.end(body);
   }
 
-  /** Data of the events that have some; of an answer that is no stream, its text. */
+  /** Non-empty data of the events, or the text of a response that is not a stream. */
   get messages(): string[] {
     if (this.#json) return this.#ended ? [this.text] : [];
     return this.events.map(({ data }) => data).filter((data) => data !== '');
   }
 
-  /** The message of this number, from 0, as soon as it is here; rejects when the answer ends before. */
+  /** The message with this index once it has arrived; rejects when the response ends before. */
   async message(number: number): Promise<string> {
     return this.#until(() => this.messages[number]);
   }
@@ -154,7 +159,7 @@ export class Reading {
     for (;;) {
       const found = look();
       if (found !== undefined && found !== null) return found;
-      if (this.#ended) throw new Error(`the answer ended with ${JSON.stringify(this.text)}`);
+      if (this.#ended) throw new Error(`the response ended with ${JSON.stringify(this.text)}`);
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
   }

@@ -2,31 +2,31 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { LEGACY } from '../../../test/fixtures/raw-client.ts';
 import type { Era } from '../../../test/fixtures/raw-upstream/message.ts';
-import { OpenAnswer } from './open-answer.ts';
+import { PendingResponse } from './pending-response.ts';
 
-/** One `tools/call` that has reached a {@link Streamer}; the test writes its answer. */
+/** One `tools/call` received by a {@link Streamer}; the test writes its response. */
 export interface StreamedCall {
-  /** Id and progress token as they arrived, as JSON text. */
+  /** Id and progress token as received, as JSON text. */
   readonly id: string;
   readonly progressToken: string;
   readonly response: ServerResponse;
-  /** True once the connection has ended before the answer was complete. */
+  /** True once the connection has closed before the response was complete. */
   readonly left: boolean;
-  /** Begins the event stream. */
+  /** Starts the event stream. */
   begin(): void;
   /** Sends one message on it. */
   event(message: string): void;
   /** Reports progress on it. */
   progress(value: number): void;
-  /** Answers the call with this text, and ends the stream. */
+  /** Responds to the call with this text, and ends the stream. */
   end(text: string): void;
 }
 
-/** An upstream with one tool, `work`, whose answers come when the test says so. */
+/** An upstream with one tool, `work`, whose responses the test writes. */
 export interface Streamer {
   readonly url: string;
   readonly calls: readonly StreamedCall[];
-  /** Bodies of everything else that was posted, in order. */
+  /** Bodies of all other POST requests, in order. */
   readonly posted: readonly { readonly body: string; readonly headers: IncomingMessage['headers'] }[];
   /** The next call that arrives. */
   next(): Promise<StreamedCall>;
@@ -40,7 +40,7 @@ const DISCOVERED =
 const INITIALIZED =
   '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"streamer","version":"1"}}';
 
-/** Starts it on the loopback interface. It serves both eras, and keeps no legacy sessions. */
+/** Starts it on the loopback interface. It supports both eras, without legacy sessions. */
 export async function startStreamer(): Promise<Streamer> {
   const calls: Call[] = [];
   const posted: { body: string; headers: IncomingMessage['headers'] }[] = [];
@@ -88,7 +88,7 @@ export async function startStreamer(): Promise<Streamer> {
   };
 }
 
-class Call extends OpenAnswer implements StreamedCall {
+class Call extends PendingResponse implements StreamedCall {
   readonly id: string;
   readonly progressToken: string;
 
@@ -114,7 +114,7 @@ class Call extends OpenAnswer implements StreamedCall {
   }
 }
 
-/** Sends a call whose answer is read by the test, piece by piece. */
+/** Sends a call whose response the test reads chunk by chunk. */
 export async function openCall(url: string, body: string, headers: Record<string, string>): Promise<IncomingMessage> {
   const req = request(url, {
     method: 'POST',

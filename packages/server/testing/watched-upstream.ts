@@ -2,32 +2,32 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
 
-/** One `subscriptions/listen` for resources that has reached a {@link WatchedUpstream}; the test writes its answer. */
+/** One `subscriptions/listen` for resources received by a {@link WatchedUpstream}; the test writes its response. */
 export interface WatchedStream {
-  /** Its id as it arrived, as JSON text. */
+  /** Its id as received, as JSON text. */
   readonly id: string;
   readonly headers: IncomingHttpHeaders;
   /** The request's `params`. */
   readonly params: Readonly<Record<string, unknown>>;
   readonly response: ServerResponse;
-  /** True once the connection has ended before the answer was complete. */
+  /** True once the connection has closed before the response was complete. */
   readonly left: boolean;
   /** Grants these uris. */
   acknowledge(...uris: readonly string[]): void;
   /** Sends one message. */
   send(message: string): void;
-  /** Says that a resource has changed; `more` is JSON text of further members of `params`, as in `"x":1.0`. */
+  /** Sends `notifications/resources/updated`; `more` is JSON text of further members of `params`, as in `"x":1.0`. */
   updated(uri: string, more?: string): void;
 }
 
-/** A modern upstream whose resources can be watched. */
+/** A modern upstream that supports resource subscriptions. */
 export interface WatchedUpstream {
   readonly url: string;
-  /** What `resources/list` names. */
+  /** Contents of `resources/list`. */
   uris: readonly string[];
-  /** What `resources/templates/list` names. */
+  /** Contents of `resources/templates/list`. */
   templates: readonly string[];
-  /** What has asked to watch resources so far. */
+  /** Received subscriptions. */
   readonly streams: readonly WatchedStream[];
   close(): Promise<void>;
 }
@@ -54,10 +54,10 @@ export async function startWatchedUpstream(uris: readonly string[]): Promise<Wat
       'resources/templates/list': `{"resourceTemplates":[${objects('uriTemplate', upstream.templates)}],${LIST_END}`,
     };
     const result = results[method];
-    const answer =
+    const reply =
       result === undefined ? '"error":{"code":-32022,"message":"modern only","data":{}}' : `"result":${result}`;
     response.writeHead(result === undefined ? 400 : 200, { 'content-type': 'application/json' });
-    response.end(`{"jsonrpc":"2.0","id":${JSON.stringify(id) ?? 'null'},${answer}}`);
+    response.end(`{"jsonrpc":"2.0","id":${JSON.stringify(id) ?? 'null'},${reply}}`);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -8,7 +8,7 @@ export interface InferenceSettings {
   readonly upstreamText: string;
   /** Maximum number of stored interactions. */
   readonly capacity: number;
-  /** Changes the given settings from the next request on. Throws `InvalidSettingError` for an invalid upstream and changes nothing. */
+  /** Changes the given settings from the next request on. Throws `ZodError` for an invalid upstream and changes nothing. */
   set(change: InferenceChange): void;
 }
 

@@ -4,7 +4,7 @@ import { DEFAULT_NAMESPACE, type Forward, type KnownCatalog } from '../registry/
 import { emptyNamespace, Snapshot } from '../registry/snapshot.ts';
 import { advertisedCapabilities, type Declaration, declarationsTo, forwardForMethod } from './server-info.ts';
 
-/** What upstreams named `a`, `b`, ... declare; an era may be put in front of the JSON text (`modern {...}`). */
+/** Capabilities declared by upstreams `a`, `b`, ...; the JSON text may have an era prefix (`modern {...}`). */
 function declarations(...texts: readonly string[]): Declaration[] {
   const forwards = texts.map((text, index): Forward => {
     const [, era, capabilities = ''] = /^(?:(legacy|modern) )?(.*)$/.exec(text) ?? [];
@@ -41,14 +41,14 @@ describe('advertised capabilities', () => {
   const advertised = (era: Era, ...texts: readonly string[]) =>
     JSON.parse(advertisedCapabilities(declarations(...texts), era));
 
-  it('are tools, resources and prompts with change notices, whatever the forwards declare of them', () => {
+  it('are tools, resources and prompts with change notifications, whatever the forwards declare', () => {
     expect(advertised('legacy')).toEqual(ALWAYS);
     expect(advertised('modern', '', 'modern {"tools":{"x":1},"resources":{"subscribe":false},"prompts":null}')).toEqual(
       ALWAYS,
     );
   });
 
-  it('are completions, log messages and subscriptions of any forward, whatever its era', () => {
+  it('include completions, logging and subscriptions of any forward in any era', () => {
     const all = '{"completions":{},"logging":{},"resources":{"subscribe":true}}';
     const whole = {
       ...ALWAYS,
@@ -81,11 +81,11 @@ describe('advertised capabilities', () => {
     });
     expect(advertised('modern', a, b)).toEqual(ALWAYS);
     expect(advertised('legacy', a, a)).toEqual(ALWAYS);
-    // Nobody could tell whom tasks/get is for.
+    // The owner of tasks/get would be ambiguous.
     expect(advertised('modern', 'modern {"extensions":{"x/tasks":{}}}', '{"tasks":{}}')).toEqual(ALWAYS);
   });
 
-  it('are spelled as the upstream spelled them, in order of registration', () => {
+  it("keep the upstream's exact text, in order of registration", () => {
     const text = advertisedCapabilities(
       declarations('{"b":{"n":9223372036854775807}}', '{"a":{"f":1.0, "__proto__":{}}}'),
       'legacy',
@@ -95,7 +95,7 @@ describe('advertised capabilities', () => {
     );
   });
 
-  it('leave out what clients would refuse the whole answer for', () => {
+  it('omit what would make a client reject the whole response', () => {
     expect(advertised('legacy', '{"tasks":true,"extensions":{"x/ui":true,"x/ok":{}},"experimental":[1]}')).toEqual({
       ...ALWAYS,
       extensions: { 'x/ok': {} },

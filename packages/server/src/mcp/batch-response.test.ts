@@ -3,7 +3,7 @@ import { createServer, request, type ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
-import { messages, type RawAnswer, send } from '../../../../test/fixtures/raw-client.ts';
+import { messages, type RawResponse, send } from '../../../../test/fixtures/raw-client.ts';
 import { type BatchMember, BatchResponse, type BatchResponseOptions } from './batch.ts';
 import { ResponseWriter } from './response.ts';
 
@@ -12,7 +12,7 @@ afterEach(() => {
   for (const end of ends.splice(0)) end();
 });
 
-/** The address of a server that answers as `work` does. */
+/** Address of a server whose response is written by `work`. */
 async function serving(work: (response: ServerResponse) => unknown): Promise<string> {
   const server = createServer((_request, response) => void work(response));
   ends.push(() => {
@@ -24,12 +24,12 @@ async function serving(work: (response: ServerResponse) => unknown): Promise<str
 
 type Work = (members: readonly BatchMember[]) => unknown;
 
-/** What a client gets when members with the ids "0", "1" and so on answer as `work` does. */
-async function answered(options: Partial<BatchResponseOptions>, work: Work): Promise<RawAnswer> {
+/** The client's response when members with the ids "0", "1" and so on respond as `work` does. */
+async function responded(options: Partial<BatchResponseOptions>, work: Work): Promise<RawResponse> {
   const all = { size: 2, hasRequests: true, streams: true, ...options };
   const url = await serving((response) => {
-    const answer = new BatchResponse(response, ['Access-Control-Allow-Origin', '*'], all);
-    return work(Array.from({ length: all.size }, (_, i) => answer.addMember({ idText: `"${i}"` })));
+    const result = new BatchResponse(response, ['Access-Control-Allow-Origin', '*'], all);
+    return work(Array.from({ length: all.size }, (_, i) => result.addMember({ idText: `"${i}"` })));
   });
   return send(url, 'POST');
 }
@@ -41,9 +41,9 @@ const rpc = (member: BatchMember | undefined, id = 'null'): ResponseWriter => {
 const result = (id: string, value = '{}') => `{"jsonrpc":"2.0","id":${id},"result":${value}}`;
 const note = (n: number) => `{"jsonrpc":"2.0","method":"notifications/message","params":{"n":${n}}}`;
 
-describe('the answer to a batch with requests', () => {
-  it('is a stream of whole messages, as they come, and carries the headers of the batch alone', async () => {
-    const answer = await answered({}, async ([a, b]) => {
+describe('response to a batch with requests', () => {
+  it('streams whole messages as they arrive, with the headers of the batch only', async () => {
+    const response = await responded({}, async ([a, b]) => {
       const first = rpc(a, '1');
       first.beginStream();
       first.sendEvent(note(1));
@@ -57,14 +57,14 @@ describe('the answer to a batch with requests', () => {
       first.sendEvent(note(4));
       first.sendLastEvent(result('1'));
     });
-    expect(answer.status).toBe(200);
-    expect(answer.headers).toMatchObject({ 'content-type': 'text/event-stream', 'access-control-allow-origin': '*' });
-    expect(answer.headers['x-of']).toBeUndefined();
-    expect(messages(answer)).toEqual([note(1), note(2), note(3), result('"b"', '{"x":1.0}'), note(4), result('1')]);
+    expect(response.status).toBe(200);
+    expect(response.headers).toMatchObject({ 'content-type': 'text/event-stream', 'access-control-allow-origin': '*' });
+    expect(response.headers['x-of']).toBeUndefined();
+    expect(messages(response)).toEqual([note(1), note(2), note(3), result('"b"', '{"x":1.0}'), note(4), result('1')]);
   });
 
   it('is an array of the responses for a client that reads no streams', async () => {
-    const answer = await answered({ size: 3, streams: false }, async ([a, b, c]) => {
+    const response = await responded({ size: 3, streams: false }, async ([a, b, c]) => {
       const streaming = rpc(b, '2');
       streaming.beginStream();
       streaming.sendEvent(note(1));
@@ -74,18 +74,18 @@ describe('the answer to a batch with requests', () => {
       await delay(1);
       rpc(c, '3').sendError({ code: -32602, message: 'no' }, 400);
     });
-    expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json']);
-    expect(answer.headers).toMatchObject({ 'access-control-allow-origin': '*' });
-    expect(answer.text).toBe(
+    expect([response.status, response.headers['content-type']]).toEqual([200, 'application/json']);
+    expect(response.headers).toMatchObject({ 'access-control-allow-origin': '*' });
+    expect(response.text).toBe(
       `[${result('1', '{"first":true}')},${result('2')},{"jsonrpc":"2.0","id":3,"error":{"code":-32602,"message":"no"}}]`,
     );
   });
 
   it.each([true, false])(
-    'joins a body that comes in pieces, cut inside a character too (streams: %s)',
+    'joins a body that arrives in chunks, also when cut inside a character (streams: %s)',
     async (streams) => {
       const text = result('1', '{"text":"grüße😀","n":9223372036854775807}');
-      const answer = await answered({ size: 2, streams }, async ([a, b]) => {
+      const response = await responded({ size: 2, streams }, async ([a, b]) => {
         const pieces = rpc(a, '1');
         pieces.beginJson(200, undefined);
         for (const byte of Buffer.from(text)) expect(pieces.write(Buffer.of(byte))).toBe(true);
@@ -94,18 +94,18 @@ describe('the answer to a batch with requests', () => {
         pieces.end();
       });
       const all = [result('2', '{"buffer":1}'), text];
-      expect(answer.text).toBe(
+      expect(response.text).toBe(
         streams ? all.map((one) => `event: message\ndata: ${one}\n\n`).join('') : `[${all.join(',')}]`,
       );
     },
   );
 
-  it('does not wait for one member to send what another has', async () => {
-    const held: BatchMember[] = [];
+  it('sends the response of one member before another has responded', async () => {
+    const pending: BatchMember[] = [];
     const url = await serving((response) => {
-      const answer = new BatchResponse(response, [], { size: 2, hasRequests: true, streams: false });
-      held.push(answer.addMember({ idText: '1' }));
-      rpc(answer.addMember({ idText: '2' }), '2').sendResult('{}');
+      const result = new BatchResponse(response, [], { size: 2, hasRequests: true, streams: false });
+      pending.push(result.addMember({ idText: '1' }));
+      rpc(result.addMember({ idText: '2' }), '2').sendResult('{}');
     });
     const req = request(url, { agent: false }).end();
     const [response] = await once(req, 'response');
@@ -114,23 +114,23 @@ describe('the answer to a batch with requests', () => {
       text += chunk;
     });
     await expect.poll(() => text).toBe(`[${result('2')}`);
-    rpc(held[0], '1').sendResult('{}');
+    rpc(pending[0], '1').sendResult('{}');
     await once(response, 'end');
     expect(text).toBe(`[${result('2')},${result('1')}]`);
   });
 
-  it('has no response of a request that nobody waits for any more', async () => {
-    const answer = await answered({}, ([a, b]) => {
+  it('contains no response to a canceled request', async () => {
+    const response = await responded({}, ([a, b]) => {
       rpc(a).endWithoutResponse(false);
       rpc(b, '2').sendResult('{}');
     });
-    expect(messages(answer)).toEqual([result('2')]);
-    const none = await answered({ size: 1 }, ([a]) => rpc(a).endWithoutResponse(true));
+    expect(messages(response)).toEqual([result('2')]);
+    const none = await responded({ size: 1 }, ([a]) => rpc(a).endWithoutResponse(true));
     expect([none.status, none.text]).toEqual([202, '']);
   });
 
-  it.each([true, false])('has an error for a member that broke off, and goes on (streams: %s)', async (streams) => {
-    const answer = await answered({ size: 3, streams }, async ([a, b, c]) => {
+  it.each([true, false])('contains an error for an aborted member and continues (streams: %s)', async (streams) => {
+    const response = await responded({ size: 3, streams }, async ([a, b, c]) => {
       const stream = rpc(a);
       stream.beginStream();
       if (streams) stream.sendEvent(note(1));
@@ -148,54 +148,54 @@ describe('the answer to a batch with requests', () => {
     });
     const failed = (id: string) => `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"internal error"}}`;
     const all = [failed('"0"'), failed('"1"'), result('"2"')];
-    if (streams) expect(messages(answer)).toEqual([note(1), ...all]);
-    else expect(answer.text).toBe(`[${all.join(',')}]`);
+    if (streams) expect(messages(response)).toEqual([note(1), ...all]);
+    else expect(response.text).toBe(`[${all.join(',')}]`);
   });
 
-  it('says so where a member’s answer was no JSON-RPC at all', async () => {
-    const answer = await answered({ size: 3 }, ([a, b, c]) => {
+  it("contains an error when a member's response was not JSON-RPC", async () => {
+    const response = await responded({ size: 3 }, ([a, b, c]) => {
       rpc(a).sendPlain(403, ['content-type', 'text/html; charset=utf-8'], '<p>no</p>');
       rpc(b).sendPlain(429);
       rpc(c).sendPlain(200, ['content-type', 'application/json; charset=utf-8'], result('"c"'));
     });
     const failed = (id: string, status: number) =>
       `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"answered with HTTP ${status}"}}`;
-    expect(messages(answer)).toEqual([failed('"0"', 403), failed('"1"', 429), result('"c"')]);
+    expect(messages(response)).toEqual([failed('"0"', 403), failed('"1"', 429), result('"c"')]);
   });
 });
 
-describe('the answer to a batch without requests', () => {
-  it('is 202 without a body when all was taken', async () => {
-    const answer = await answered({ hasRequests: false }, async ([a, b]) => {
+describe('response to a batch without requests', () => {
+  it('is 202 without a body when all members were accepted', async () => {
+    const response = await responded({ hasRequests: false }, async ([a, b]) => {
       rpc(a).sendPlain(202);
       await delay(1);
       rpc(b).sendPlain(202);
     });
-    expect([answer.status, answer.text, answer.headers['content-length']]).toEqual([202, '', '0']);
-    expect(answer.headers).toMatchObject({ 'access-control-allow-origin': '*' });
-    expect(answer.headers['x-of']).toBeUndefined();
+    expect([response.status, response.text, response.headers['content-length']]).toEqual([202, '', '0']);
+    expect(response.headers).toMatchObject({ 'access-control-allow-origin': '*' });
+    expect(response.headers['x-of']).toBeUndefined();
   });
 
   it.each([
     [400, 400],
     [502, 502],
     [200, 400],
-  ])('has an array of what is wrong, with status %i as %i', async (status, seen) => {
-    const answer = await answered({ hasRequests: false }, ([a, b]) => {
+  ])('is an array of errors, with status %i as %i', async (status, seen) => {
+    const response = await responded({ hasRequests: false }, ([a, b]) => {
       rpc(a).sendPlain(202);
       rpc(b).sendError({ code: -32600, message: 'no' }, status);
     });
-    expect([answer.status, answer.headers['content-type']]).toEqual([seen, 'application/json']);
-    expect(answer.text).toBe('[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}]');
+    expect([response.status, response.headers['content-type']]).toEqual([seen, 'application/json']);
+    expect(response.text).toBe('[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}]');
   });
 });
 
 describe('the client of a batch', () => {
-  it('that reads slowly holds all members back, and lets them go together', async () => {
+  it('that reads slowly pauses all members and resumes them together', async () => {
     const drained: number[] = [];
     const url = await serving((response) => {
-      const answer = new BatchResponse(response, [], { size: 20, hasRequests: true, streams: true });
-      const members = Array.from({ length: 20 }, (_, i) => answer.addMember({ idText: String(i) }));
+      const reply = new BatchResponse(response, [], { size: 20, hasRequests: true, streams: true });
+      const members = Array.from({ length: 20 }, (_, i) => reply.addMember({ idText: String(i) }));
       const data = JSON.stringify('x'.repeat(1024 * 1024));
       for (const [i, member] of members.entries()) {
         const client = rpc(member, String(i));
@@ -221,13 +221,13 @@ describe('the client of a batch', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('that leaves is missed by every member that has not ended, and costs nothing when they do', async () => {
+  it('that disconnects aborts every unfinished member, which may still end', async () => {
     const left: string[] = [];
     const members: BatchMember[] = [];
     const url = await serving((response) => {
-      const answer = new BatchResponse(response, [], { size: 3, hasRequests: true, streams: true });
+      const result = new BatchResponse(response, [], { size: 3, hasRequests: true, streams: true });
       for (const id of ['1', '2', '3']) {
-        const member = answer.addMember({ idText: id });
+        const member = result.addMember({ idText: id });
         members.push(member);
         rpc(member, id).onLeave(() => left.push(id));
       }

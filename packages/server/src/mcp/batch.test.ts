@@ -1,20 +1,20 @@
 import { once } from 'node:events';
-import { createServer } from 'node:http';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { afterEach, describe, expect, it } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
-import { messages, post, type RawAnswer, send } from '../../../../test/fixtures/raw-client.ts';
+import { messages, post, type RawResponse, send } from '../../../../test/fixtures/raw-client.ts';
 import { textResultText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { rpc } from '../../testing/listener.ts';
 import { lastCall, relayTests } from '../../testing/relay.ts';
 import { openCall } from '../../testing/streamer.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { compile } from '../http/chain.ts';
+import { createHttpServer } from '../http/server.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { requestObserver } from '../telemetry/request-telemetry.ts';
-import { serveRequest } from './listener.ts';
+import { requestHandler } from './listener.ts';
 import { mcp } from './methods/parse.ts';
 import type { McpFilter } from './request.ts';
 import { EventStore } from './sessions/resumable-streams.ts';
@@ -42,14 +42,14 @@ const ping = (id: string) => `{"jsonrpc":"2.0","id":${id},"method":"ping"}`;
 const work = (id: string, meta = '') =>
   `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"work","_meta":{${meta}}}}`;
 
-/** An answer that is refused as a whole. */
-function refusal(answer: RawAnswer): [number, unknown] {
-  const { id, error: reason } = JSON.parse(answer.text);
+/** A response that rejects the whole batch. */
+function rejectionOf(response: RawResponse): [number, unknown] {
+  const { id, error: reason } = JSON.parse(response.text);
   expect(id).toBeNull();
-  return [answer.status, reason];
+  return [response.status, reason];
 }
 
-/** Reads an answer as it comes; the messages of its events so far. */
+/** Reads a response as it arrives; the messages of its events so far. */
 async function reading(at: string, body: string, headers: Record<string, string>) {
   const response = await openCall(at, body, headers);
   let text = '';
@@ -66,73 +66,73 @@ async function reading(at: string, body: string, headers: Record<string, string>
 }
 
 describe('a batch', () => {
-  it('is answered with one stream of responses, in the order of its requests when nothing waits', async () => {
-    const answer = await post(
+  it('is answered with one stream of responses, in request order when none is delayed', async () => {
+    const response = await post(
       url(),
       batch(ping('1'), INITIALIZED, ping('"b"'), rpc('no/such', {}, 3)),
       await session(),
     );
-    expect([answer.status, answer.headers['content-type']]).toEqual([200, 'text/event-stream']);
-    expect(messages(answer)).toEqual([result('1'), result('"b"'), error('3', -32601, 'method not found: no/such')]);
+    expect([response.status, response.headers['content-type']]).toEqual([200, 'text/event-stream']);
+    expect(messages(response)).toEqual([result('1'), result('"b"'), error('3', -32601, 'method not found: no/such')]);
   });
 
-  it('is answered with one array for a client that reads no streams', async () => {
+  it('is answered with one array for a client that does not accept streams', async () => {
     const body = `\n [ ${ping('1')} ,\t${INITIALIZED},${ping('2')}\n] `;
-    const answer = await post(url(), body, { ...(await session()), ...ONLY_JSON });
-    expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json']);
-    expect(answer.text).toBe(`[${result('1')},${result('2')}]`);
+    const response = await post(url(), body, { ...(await session()), ...ONLY_JSON });
+    expect([response.status, response.headers['content-type']]).toEqual([200, 'application/json']);
+    expect(response.text).toBe(`[${result('1')},${result('2')}]`);
   });
 
   it.each(['1.0', '9223372036854775807', '"\\u0061\\/\\ud83d"', '"[{\\"id\\":2}]"'])(
-    'has the id %s echoed exactly as it is spelled',
+    'echoes the id %s exactly as sent',
     async (id) => {
-      const answer = await post(
+      const response = await post(
         url(),
         batch(ping(id), rpc('no/such').replace('"id":1', `"id":${id}`)),
         await session(),
       );
-      expect(messages(answer)).toEqual([result(id), error(id, -32601, 'method not found: no/such')]);
+      expect(messages(response)).toEqual([result(id), error(id, -32601, 'method not found: no/such')]);
     },
   );
 
   it('carries the CORS headers, and no session or other header of a member', async () => {
     const headers = { ...(await session()), origin: 'http://localhost:3000' };
     for (const body of [batch(ping('1')), batch(INITIALIZED), batch('1'), '[]']) {
-      const answer = await post(url(), body, headers);
-      expect(answer.headers['access-control-allow-origin']).toBe('*');
-      expect(answer.headers['mcp-session-id']).toBeUndefined();
+      const response = await post(url(), body, headers);
+      expect(response.headers['access-control-allow-origin']).toBe('*');
+      expect(response.headers['mcp-session-id']).toBeUndefined();
     }
   });
 
-  it('may hold a hundred messages, and not one more', async () => {
+  it('may contain at most a hundred messages', async () => {
     const headers = await session();
     const pings = Array.from({ length: 101 }, (_, i) => ping(String(i)));
     const most = await post(url(), batch(...pings.slice(0, 100)), headers);
     expect(messages(most)).toEqual(Array.from({ length: 100 }, (_, i) => result(String(i))));
-    expect(refusal(await post(url(), batch(...pings), headers))).toEqual([
+    expect(rejectionOf(await post(url(), batch(...pings), headers))).toEqual([
       400,
       { code: -32600, message: 'invalid request: batch of 101 messages; at most 100 are allowed' },
     ]);
   });
 
   it('that is empty is an invalid request', async () => {
-    expect(refusal(await post(url(), ' [ ] ', await session()))).toEqual([
+    expect(rejectionOf(await post(url(), ' [ ] ', await session()))).toEqual([
       400,
       { code: -32600, message: 'invalid request: empty batch' },
     ]);
   });
 
   it.each([`[${ping('1')}`, `[${ping('1')},]`, `[${ping('1')}]]`, `${ping('1')},${ping('2')}`])(
-    'that is no JSON is a parse error: %s',
+    'that is not JSON is a parse error: %s',
     async (body) => {
-      const [status, reason] = refusal(await post(url(), body, await session()));
+      const [status, reason] = rejectionOf(await post(url(), body, await session()));
       expect([status, reason]).toEqual([400, expect.objectContaining({ code: -32700 })]);
     },
   );
 });
 
 describe('elements of a batch', () => {
-  it.each([{}, ONLY_JSON])('that are wrong are refused one by one, the others are served (%o)', async (accept) => {
+  it.each([{}, ONLY_JSON])('rejects invalid messages one by one and serves the others (%o)', async (accept) => {
     const elements = [
       ping('1'),
       '{"jsonrpc":"1.0","id":"x","method":"ping"}',
@@ -146,7 +146,7 @@ describe('elements of a batch', () => {
       rpc('tools/call', {}, 7),
       ping('8'),
     ];
-    const answer = await post(url(), batch(...elements), { ...(await session()), ...accept });
+    const response = await post(url(), batch(...elements), { ...(await session()), ...accept });
     const bad = (id: string, reason: string) => error(id, -32600, `invalid request: ${reason}`);
     const expected = [
       result('1'),
@@ -161,32 +161,32 @@ describe('elements of a batch', () => {
       error('7', -32602, 'missing required parameter: name'),
       result('8'),
     ];
-    expect(answer.status).toBe(200);
-    if (accept === ONLY_JSON) expect(answer.text).toBe(batch(...expected));
-    else expect(messages(answer)).toEqual(expected);
+    expect(response.status).toBe(200);
+    if (accept === ONLY_JSON) expect(response.text).toBe(batch(...expected));
+    else expect(messages(response)).toEqual(expected);
   });
 
   it('cannot be initialize', async () => {
     const headers = await session();
     const opening = rpc('initialize', { protocolVersion: '2025-03-26', capabilities: {}, clientInfo: {} }, 'i');
-    const answer = await post(url(), batch(opening, ping('2')), headers);
-    expect(messages(answer)).toEqual([error('"i"', -32600, 'initialize must not be part of a batch'), result('2')]);
-    expect(answer.headers['mcp-session-id']).toBeUndefined();
+    const response = await post(url(), batch(opening, ping('2')), headers);
+    expect(messages(response)).toEqual([error('"i"', -32600, 'initialize must not be part of a batch'), result('2')]);
+    expect(response.headers['mcp-session-id']).toBeUndefined();
   });
 
-  it('without requests are taken without a word', async () => {
+  it('without requests is accepted with 202', async () => {
     const headers = await session();
     const response = '{"jsonrpc":"2.0","id":5,"result":{}}';
     for (const body of [batch(INITIALIZED), batch(response), batch(INITIALIZED, response, response)]) {
-      const answer = await post(url(), body, headers);
-      expect([answer.status, answer.text, answer.headers['content-length']]).toEqual([202, '', '0']);
+      const result = await post(url(), body, headers);
+      expect([result.status, result.text, result.headers['content-length']]).toEqual([202, '', '0']);
     }
   });
 
-  it('without requests, but with something wrong among them, are answered 400 and with what it is', async () => {
-    const answer = await post(url(), batch(INITIALIZED, '7', '{"jsonrpc":"2.0","method":7}'), await session());
-    expect([answer.status, answer.headers['content-type']]).toEqual([400, 'application/json']);
-    expect(answer.text).toBe(
+  it('without requests but with an error is 400 with the error', async () => {
+    const response = await post(url(), batch(INITIALIZED, '7', '{"jsonrpc":"2.0","method":7}'), await session());
+    expect([response.status, response.headers['content-type']]).toEqual([400, 'application/json']);
+    expect(response.text).toBe(
       batch(
         error('null', -32600, 'invalid request: expected a JSON object'),
         error('null', -32600, 'invalid request: member "method" must be a string'),
@@ -194,7 +194,7 @@ describe('elements of a batch', () => {
     );
   });
 
-  it('reach the upstream as they were spelled, with the headers of the batch', async () => {
+  it('forwards messages unchanged, with the headers of the batch', async () => {
     const upstream = await tests.upstreamWith({
       'tools/call': ({ params }) => textResultText(JSON.stringify(params.arguments)),
     });
@@ -203,9 +203,9 @@ describe('elements of a batch', () => {
     const call = (id: string, value: string) =>
       `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"a","arguments":{"n": ${value}}}}`;
     const body = batch(call('1', '9223372036854775807'), call('2', '1.0'));
-    const answer = await post(at, body, { ...headers, 'x-service-hops': '3' });
+    const response = await post(at, body, { ...headers, 'x-service-hops': '3' });
     expect(
-      messages(answer)
+      messages(response)
         .map((one) => JSON.parse(one).id)
         .sort(),
     ).toEqual([1, 2]);
@@ -223,19 +223,19 @@ describe('elements of a batch', () => {
 describe('where batches are not accepted', () => {
   it.each(['2024-11-05', '2025-06-18', '2025-11-25'])('a session of %s is', async (version) => {
     const headers = await session(version);
-    expect(refusal(await post(url(), batch(ping('1')), headers))).toEqual([400, NO_BATCH]);
-    // What the client says of its version does not change what was negotiated.
+    expect(rejectionOf(await post(url(), batch(ping('1')), headers))).toEqual([400, NO_BATCH]);
+    // The client's protocol version header does not change the negotiated version.
     const claimed = { ...headers, 'mcp-protocol-version': '2025-03-26' };
-    expect(refusal(await post(url(), batch(ping('1')), claimed))).toEqual([400, NO_BATCH]);
+    expect(rejectionOf(await post(url(), batch(ping('1')), claimed))).toEqual([400, NO_BATCH]);
   });
 
   it('no session and a modern request are', async () => {
-    expect(refusal(await post(url(), batch(ping('1'))))).toEqual([400, NO_BATCH]);
+    expect(rejectionOf(await post(url(), batch(ping('1'))))).toEqual([400, NO_BATCH]);
     const modern = { ...(await session()), 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'ping' };
-    expect(refusal(await post(url(), batch(ping('1')), modern))).toEqual([400, NO_BATCH]);
+    expect(rejectionOf(await post(url(), batch(ping('1')), modern))).toEqual([400, NO_BATCH]);
   });
 
-  it('nothing of the batch is carried out', async () => {
+  it('runs no message of the batch', async () => {
     const upstream = await tests.upstreamWith();
     const at = await tests.register(upstream.url);
     const call = rpc('tools/call', { name: 'a' });
@@ -244,23 +244,23 @@ describe('where batches are not accepted', () => {
     expect(upstream.count('tools/call')).toBe(0);
   });
 
-  it('a session that is unknown, ended or of another namespace is answered once, with 404', async () => {
+  it('returns 404 once for a session that is unknown, ended or of another namespace', async () => {
     const headers = await session();
     const other = await tests.register((await tests.upstreamWith()).url);
     const gone = [404, { code: -32600, message: 'session not found or ended: initialize again' }];
     const body = batch(ping('1'), ping('2'), INITIALIZED);
-    expect(refusal(await post(url(), body, { 'mcp-session-id': 'forged' }))).toEqual(gone);
-    expect(refusal(await post(other, body, headers))).toEqual(gone);
-    // Also where it begins anew: only a request of its own can do that.
-    expect(refusal(await post(url(), batch(rpc('initialize')), { 'mcp-session-id': 'forged' }))).toEqual(gone);
+    expect(rejectionOf(await post(url(), body, { 'mcp-session-id': 'forged' }))).toEqual(gone);
+    expect(rejectionOf(await post(other, body, headers))).toEqual(gone);
+    // Also for `initialize`, which must be a request of its own.
+    expect(rejectionOf(await post(url(), batch(rpc('initialize')), { 'mcp-session-id': 'forged' }))).toEqual(gone);
     await send(url(), 'DELETE', headers);
-    expect(refusal(await post(url(), body, headers))).toEqual(gone);
+    expect(rejectionOf(await post(url(), body, headers))).toEqual(gone);
   });
 
-  it('a path without a namespace is answered once, with 404', async () => {
+  it('returns 404 once for a path without a namespace', async () => {
     const headers = await session();
     for (const at of [`${tests.service.mcp}/mcp`, tests.service.url('nowhere')]) {
-      expect(refusal(await post(at, batch(ping('1'), ping('2')), headers))[0]).toBe(404);
+      expect(rejectionOf(await post(at, batch(ping('1'), ping('2')), headers))[0]).toBe(404);
     }
   });
 });
@@ -278,7 +278,7 @@ describe('calls in a batch', () => {
     if (!one || !two) throw new Error('both have arrived');
     const { response, sofar, text } = await opened;
     expect(response.headers['content-type']).toBe('text/event-stream');
-    // The one that needs nobody waits for nobody.
+    // The response that has no dependency arrives first.
     await expect.poll(sofar).toEqual([result('3')]);
 
     expect(one.progressToken).not.toBe(two.progressToken);
@@ -304,15 +304,15 @@ describe('calls in a batch', () => {
     one.end('first');
     await once(response, 'end');
     expect(sofar()).toEqual([...expected, result('"a"', answerOf('first'))]);
-    // It cannot be taken up again, and does not look as if it could.
+    // It cannot be resumed and has no event ids.
     expect(text()).not.toMatch(/^id:/m);
   });
 
-  it('answer in an array as they come, without what they report', async () => {
+  it('returns an array of responses without progress notifications', async () => {
     const upstream = await tests.streamer();
     const at = await tests.register(upstream.url);
     const headers = { ...(await session('2025-03-26', at)), ...ONLY_JSON };
-    const answered = post(at, batch(work('1', '"progressToken":1'), work('2'), ping('3')), headers);
+    const responded = post(at, batch(work('1', '"progressToken":1'), work('2'), ping('3')), headers);
     await expect.poll(() => upstream.calls.length).toBe(2);
     const [one, two] = upstream.calls;
     one?.begin();
@@ -321,16 +321,16 @@ describe('calls in a batch', () => {
     two?.end('second');
     await expect.poll(() => two?.response.writableFinished).toBe(true);
     one?.end('first');
-    const all: { id: unknown }[] = JSON.parse((await answered).text);
+    const all: { id: unknown }[] = JSON.parse((await responded).text);
     expect(all.map(({ id }) => id).sort()).toEqual([1, 2, 3]);
     expect(all[0]?.id).toBe(3);
   });
 
-  it('can be cancelled by a notification in the same batch', async () => {
+  it('can be canceled by a notification in the same batch', async () => {
     const upstream = await tests.streamer();
     const at = await tests.register(upstream.url);
     const headers = await session('2025-03-26', at);
-    // Its session upstream is there.
+    // The upstream session exists.
     const first = upstream.next();
     const called = post(at, work('0'), headers);
     const call = await first;
@@ -338,11 +338,11 @@ describe('calls in a batch', () => {
     call.end('x');
     await called;
     const cancel = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}';
-    const answer = await post(at, batch(work('"a"'), cancel, ping('2')), headers);
-    expect(messages(answer)).toEqual([result('2')]);
+    const response = await post(at, batch(work('"a"'), cancel, ping('2')), headers);
+    expect(messages(response)).toEqual([result('2')]);
   });
 
-  it('go on when their client leaves', async () => {
+  it('continue after the client disconnects', async () => {
     const upstream = await tests.streamer();
     const at = await tests.register(upstream.url);
     const headers = await session('2025-03-26', at);
@@ -365,7 +365,7 @@ describe('calls in a batch', () => {
     expect(tests.service.log.filter((line) => line.includes('request failed'))).toEqual([]);
   });
 
-  it('can ask their client, whose answers may come in a batch', async () => {
+  it('support server requests, with client responses in a batch', async () => {
     const upstream = await tests.streamer();
     const at = await tests.register(upstream.url);
     const headers = await session('2025-03-26', at, { roots: {} });
@@ -378,14 +378,14 @@ describe('calls in a batch', () => {
     two?.event('{"jsonrpc":"2.0","id":"q2","method":"roots/list"}');
     const { response, sofar } = await opened;
     await expect.poll(() => sofar().length).toBe(2);
-    const asked: { id: unknown; method: string }[] = sofar().map((text) => JSON.parse(text));
-    expect(asked.map(({ method }) => method)).toEqual(['roots/list', 'roots/list']);
-    const answers = asked.map(({ id }) => result(JSON.stringify(id), '{"roots":[]}'));
-    const taken = await post(at, batch(...answers), headers);
+    const requested: { id: unknown; method: string }[] = sofar().map((text) => JSON.parse(text));
+    expect(requested.map(({ method }) => method)).toEqual(['roots/list', 'roots/list']);
+    const responses = requested.map(({ id }) => result(JSON.stringify(id), '{"roots":[]}'));
+    const taken = await post(at, batch(...responses), headers);
     expect([taken.status, taken.text]).toEqual([202, '']);
-    const told = upstream.posted.map(({ body }) => body);
-    expect(told).toContain(result('"q1"', '{"roots":[]}'));
-    expect(told).toContain(result('"q2"', '{"roots":[]}'));
+    const received = upstream.posted.map(({ body }) => body);
+    expect(received).toContain(result('"q1"', '{"roots":[]}'));
+    expect(received).toContain(result('"q2"', '{"roots":[]}'));
     one?.end('x');
     two?.end('x');
     await once(response, 'end');
@@ -398,7 +398,7 @@ describe('every message of a batch', () => {
     for (const end of ends.splice(0)) end();
   });
 
-  /** The address of a listener whose chain accepts every batch and has this as its last filter. */
+  /** Address of a listener whose chain accepts every batch and has this as its last filter. */
   async function listening(last: McpFilter): Promise<string> {
     const log = createLogger(DEFAULT_LOG_FILTER, () => undefined);
     const options = {
@@ -410,17 +410,17 @@ describe('every message of a batch', () => {
         ],
         new ServiceMetrics(),
       ),
-      guard: () => undefined,
       secure: false,
       mcp: { events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'), maxRequestBytes: 1024 },
-      observe: requestObserver('mcp', 'service::mcp::access', {
-        metrics: new RequestMetrics(),
-        logger: log,
-        tracing: undefined,
-      }),
       log: log.target('service::mcp'),
     };
-    const server = createServer((request, response) => serveRequest(options, request, response));
+    const observe = requestObserver('mcp', 'service::mcp::access', {
+      metrics: new RequestMetrics(),
+      logger: log,
+      tracing: undefined,
+    });
+    const connection = { tls: undefined, readTimeoutMs: 0, maxConnections: undefined };
+    const server = createHttpServer({ ...connection, guard: () => undefined, observe }, requestHandler(options));
     ends.push(() => {
       server.close();
       server.closeAllConnections();
@@ -428,22 +428,22 @@ describe('every message of a batch', () => {
     return `http://127.0.0.1:${await listen(server, 0)}/x/mcp`;
   }
 
-  it('goes through the chain by itself, as if it had come alone', async () => {
+  it('runs each message through the chain as if it had been sent alone', async () => {
     const seen: unknown[] = [];
     const at = await listening(({ method, path, headers, message, metadata, session: opened }) => {
       seen.push([method, path, headers['x-a'], message?.text, metadata.get('mcp.method'), opened]);
       metadata.set('mcp.method', 'changed');
       return { kind: 'result', json: '{}', headers: ['X-B', 'b'] };
     });
-    const answer = await post(`${at}?q=1`, `[ ${ping('1')} , ${INITIALIZED} ]`, { 'x-a': 'a' });
+    const response = await post(`${at}?q=1`, `[ ${ping('1')} , ${INITIALIZED} ]`, { 'x-a': 'a' });
     expect(seen).toEqual([
       ['POST', '/x/mcp', 'a', ping('1'), 'ping', undefined],
       ['POST', '/x/mcp', 'a', INITIALIZED, 'notifications/initialized', undefined],
     ]);
-    expect(answer.headers['x-b']).toBeUndefined();
+    expect(response.headers['x-b']).toBeUndefined();
   });
 
-  it('that fails costs no other its answer', async () => {
+  it('isolates a failing message from the others', async () => {
     const at = await listening(({ message }) => {
       const method = message && 'method' in message ? message.method : '';
       if (method === 'throw') throw new Error('secret');
@@ -460,9 +460,9 @@ describe('every message of a batch', () => {
         : { kind: 'result', json: '"now"' };
     });
     const methods = ['throw', 'reject', 'wait', 'start', 'other'];
-    const answer = await post(at, batch(...methods.map((method) => rpc(method, {}, method))));
+    const response = await post(at, batch(...methods.map((method) => rpc(method, {}, method))));
     const failed = (id: string) => error(id, -32603, 'internal error');
-    expect([...messages(answer)].sort()).toEqual(
+    expect([...messages(response)].sort()).toEqual(
       [
         failed('"throw"'),
         failed('"reject"'),

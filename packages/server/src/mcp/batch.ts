@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events';
-import { memberText } from '@sluice/protocol/json/scan';
+import { memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { acceptsEventStream } from '@sluice/protocol/mcp/era';
 import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
@@ -11,13 +11,13 @@ import { INTERNAL, ResponseWriter } from './response.ts';
 
 /** The message of a batch that a member responds to. */
 export interface MemberRequest {
-  /** JSON text of its id; `null` if it has none. Read when it is needed. */
+  /** JSON text of its id; `null` if it has none. Computed on demand. */
   readonly idText: string;
 }
 
 /**
- * Part of one message in the response to its batch: takes the HTTP response that the message would get on its own and
- * passes on the JSON-RPC messages in it, without status and headers.
+ * Part of one message in the response to its batch: receives the HTTP response of a single message and forwards its
+ * JSON-RPC messages, without status and headers.
  */
 export class BatchMember extends EventEmitter implements ResponseLike {
   headersSent = false;
@@ -74,7 +74,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
     this.#batch.onMemberEnded();
   }
 
-  /** Responses are passed on whole: there is nothing to cork. */
+  /** Responses are forwarded whole, so corking has no effect. */
   cork(): void {}
 
   /** Replaces an incomplete response by an error; the other messages are not affected. */
@@ -94,7 +94,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
     return false;
   }
 
-  /** Passes a message on if it is a response: an array may contain no others. */
+  /** Forwards a message if it is a response; an array may contain nothing else. */
   #response(data: string): void {
     if (memberText(data, 'method') === undefined) this.#batch.sendMessage(data, this.#status);
   }
@@ -212,7 +212,7 @@ type Serve = (context: McpRequest, target: ResponseLike) => void;
 export function serveBatch(context: McpRequest, batch: Batch, response: ResponseLike, serve: Serve): void {
   const { method, path, headers, responseHeaders } = context;
   const { messages, hasRequests } = batch;
-  const answer = new BatchResponse(response, responseHeaders, {
+  const result = new BatchResponse(response, responseHeaders, {
     size: messages.length,
     hasRequests,
     streams: acceptsEventStream(headers.accept),
@@ -221,7 +221,7 @@ export function serveBatch(context: McpRequest, batch: Batch, response: Response
     const observation = context.observation?.member();
     const part = new McpRequest(method, path, headers, Buffer.from(text), observation, true);
     part.scheme = context.scheme;
-    const member = answer.addMember(part);
+    const member = result.addMember(part);
     if (observation) member.once('close', () => observation.end(member.status, member.writableEnded));
     serve(part, member);
   }

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
-import { applyEdits, type Edit, removeEdits } from '@sluice/protocol/json/edit';
 import { type JsonObject, parseJson } from '@sluice/protocol/json/parse';
-import { members, memberText } from '@sluice/protocol/json/scan';
+import { applyEdits, type Edit, members, memberText, removeEdits } from '@sluice/protocol/json/text';
 import { capabilityKey, catalogKey, chooseVariant } from '@sluice/protocol/mcp/capabilities';
 import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import type { Implementation } from '@sluice/protocol/mcp/message';
@@ -147,59 +146,73 @@ interface Declaration {
   readonly params: MirroredParams | undefined;
 }
 
-/** Declarations of a tool, as clients see them and as the upstream lists them, which differ after an override. */
-interface ToolDeclarations {
-  readonly shown: readonly Declaration[];
-  readonly upstream: readonly Declaration[];
-}
-
-const NONE: ToolDeclarations = { shown: [], upstream: [] };
-
 /**
- * The `x-mcp-header` declarations of tools (mcp 4), read once per entry: entries are immutable. For a tool without any,
- * a call costs one look-up.
+ * Declarations of a tool: as clients see them and as the upstream lists them, which differ after an override. Those of the
+ * variant for the client's capabilities apply.
  */
-export class DeclaredParams {
+export class ToolDeclarations {
+  readonly #forward: string | undefined;
+  readonly #shown: readonly Declaration[];
+  readonly #upstream: readonly Declaration[];
   readonly #profiles: ClientProfiles;
-  readonly #declared = new WeakMap<Entry, ToolDeclarations>();
 
-  constructor(profiles: ClientProfiles) {
+  constructor({ rendered, discovered }: Entry, profiles: ClientProfiles) {
+    this.#forward = discovered?.forward;
+    this.#shown = rendered.map(declarationOf);
+    this.#upstream = discovered ? discovered.variants.map(declarationOf) : this.#shown;
     this.#profiles = profiles;
   }
 
+  /** True if no variant declares anything. */
+  get isEmpty(): boolean {
+    return [...this.#shown, ...this.#upstream].every(({ params }) => params === undefined);
+  }
+
   /** The declarations that a modern client with these capabilities sees, if any. */
-  shownTo(capabilities: JsonObject, tool: Entry): MirroredParams | undefined {
-    const { shown } = this.#of(tool);
-    if (shown.length === 0) return undefined;
-    const catalog = this.#catalog(capabilities, tool);
-    return catalog === undefined ? shown[0]?.params : shown.find((one) => isListed(one, catalog))?.params;
+  shownTo(capabilities: JsonObject): MirroredParams | undefined {
+    const catalog = this.#catalog(capabilities);
+    if (catalog === undefined) return this.#shown[0]?.params;
+    return this.#shown.find((one) => isListed(one, catalog))?.params;
   }
 
   /**
    * The declarations that the upstream expects of a modern call, if any: of its modern variant for these capabilities, else
    * of any modern variant, else of any.
    */
-  expectedOf(capabilities: JsonObject, tool: Entry): MirroredParams | undefined {
-    const { upstream } = this.#of(tool);
-    if (upstream.length === 0) return undefined;
-    const catalog = this.#catalog(capabilities, tool);
+  expectedOf(capabilities: JsonObject): MirroredParams | undefined {
+    const catalog = this.#catalog(capabilities);
     const variant =
-      upstream.find((one) => catalog !== undefined && isListed(one, catalog)) ?? upstream.find(isModern) ?? upstream[0];
+      this.#upstream.find((one) => catalog !== undefined && isListed(one, catalog)) ??
+      this.#upstream.find(isModern) ??
+      this.#upstream[0];
     return variant?.params;
   }
 
-  #of(tool: Entry): ToolDeclarations {
-    let declared = this.#declared.get(tool);
-    if (!declared) {
-      declared = read(tool);
-      this.#declared.set(tool, declared);
-    }
-    return declared;
+  /** Key of the forward's catalog for a modern client. */
+  #catalog(capabilities: JsonObject): string | undefined {
+    if (this.#forward === undefined) return undefined;
+    return this.#profiles.of('modern', capabilities).view.choose(this.#forward)?.key;
+  }
+}
+
+/** The `x-mcp-header` declarations of tools (mcp 4), read once per entry: entries are immutable. */
+export class DeclaredParams {
+  readonly #profiles: ClientProfiles;
+  readonly #declared = new WeakMap<Entry, ToolDeclarations | 'none'>();
+
+  constructor(profiles: ClientProfiles) {
+    this.#profiles = profiles;
   }
 
-  /** Key of the forward's catalog for a modern client. */
-  #catalog(capabilities: JsonObject, { discovered }: Entry): string | undefined {
-    return discovered && this.#profiles.of('modern', capabilities).view.choose(discovered.forward)?.key;
+  /** The declarations of a tool; undefined for most tools, which have none. */
+  of(tool: Entry): ToolDeclarations | undefined {
+    let declared = this.#declared.get(tool);
+    if (declared === undefined) {
+      const read = new ToolDeclarations(tool, this.#profiles);
+      declared = read.isEmpty ? 'none' : read;
+      this.#declared.set(tool, declared);
+    }
+    return declared === 'none' ? undefined : declared;
   }
 }
 
@@ -209,12 +222,6 @@ function isListed({ catalogs }: Declaration, catalog: string): boolean {
 
 function isModern({ catalogs }: Declaration): boolean {
   return !catalogs || catalogs.some((key) => key.startsWith('modern:'));
-}
-
-function read({ rendered, discovered }: Entry): ToolDeclarations {
-  const visible = rendered.map(declarationOf);
-  const upstream = discovered ? discovered.variants.map(declarationOf) : visible;
-  return [...visible, ...upstream].some(({ params }) => params) ? { shown: visible, upstream } : NONE;
 }
 
 function declarationOf({ json, catalogs }: EntryVariant): Declaration {

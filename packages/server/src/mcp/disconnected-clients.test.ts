@@ -1,22 +1,22 @@
 import { once } from 'node:events';
-import { createServer } from 'node:http';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { expect, it, onTestFinished } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
-import { Reading } from '../../testing/session-client.ts';
+import { ResponseReader } from '../../testing/session-client.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
+import { createHttpServer } from '../http/server.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { requestObserver } from '../telemetry/request-telemetry.ts';
-import { serveRequest } from './listener.ts';
+import { requestHandler } from './listener.ts';
 import type { McpOutcome, McpRequest } from './request.ts';
 import { EventStore } from './sessions/resumable-streams.ts';
 
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/call"}';
 const NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/x"}';
 
-/** Whether what a request came to is begun, where its client has left before it was decided on. */
+/** Whether the outcome of a request is started when its client disconnected before the decision. */
 async function begun(body: string, era: McpRequest['era']): Promise<boolean> {
   const reached = Promise.withResolvers<void>();
   const decided = Promise.withResolvers<void>();
@@ -38,44 +38,42 @@ async function begun(body: string, era: McpRequest['era']): Promise<boolean> {
   const log = createLogger(DEFAULT_LOG_FILTER, () => {});
   const options = {
     chain,
-    guard: () => undefined,
     secure: false,
     mcp: { events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'), maxRequestBytes: 1024 },
-    observe: requestObserver('mcp', 'service::mcp::access', {
-      metrics: new RequestMetrics(),
-      logger: log,
-      tracing: undefined,
-    }),
     log: log.target('service::mcp'),
   };
   const closed = Promise.withResolvers<void>();
-  const server = createServer((request, response) => {
-    response.on('close', () => closed.resolve());
-    serveRequest(options, request, response);
+  const observe = requestObserver('mcp', 'service::mcp::access', {
+    metrics: new RequestMetrics(),
+    logger: log,
+    tracing: undefined,
   });
+  const connection = { tls: undefined, readTimeoutMs: 0, maxConnections: undefined };
+  const server = createHttpServer({ ...connection, guard: () => undefined, observe }, requestHandler(options));
+  server.on('request', (_request, response) => response.on('close', () => closed.resolve()));
   onTestFinished(async () => {
     server.close();
     server.closeAllConnections();
     await once(server, 'close');
   });
-  const reading = new Reading(`http://127.0.0.1:${await listen(server, 0)}/x/mcp`, 'POST', {}, body);
+  const reading = new ResponseReader(`http://127.0.0.1:${await listen(server, 0)}/x/mcp`, 'POST', {}, body);
   await reached.promise;
   reading.leave();
   await closed.promise;
   decided.resolve();
-  // What is to be begun is begun in the microtasks after that.
+  // Outcomes are started in the following microtasks.
   await new Promise((resolve) => setImmediate(resolve));
   return started;
 }
 
-it('a request of a legacy client that left meanwhile is carried out', async () => {
+it('a request of a disconnected legacy client is still executed', async () => {
   expect(await begun(REQUEST, 'legacy')).toBe(true);
 });
 
-it('a request of a modern client that left meanwhile is not', async () => {
+it('a request of a disconnected modern client is not executed', async () => {
   expect(await begun(REQUEST, 'modern')).toBe(false);
 });
 
-it('what is no request is not begun for nobody', async () => {
+it('other outcomes of a disconnected client are not started', async () => {
   expect(await begun(NOTIFICATION, 'legacy')).toBe(false);
 });

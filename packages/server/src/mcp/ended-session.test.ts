@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { expect, it } from 'vitest';
-import { liveTests } from '../../testing/live.ts';
+import { liveTests } from '../../testing/live-tests.ts';
 import { sessionClient } from '../../testing/session-client.ts';
 import { streamTarget } from './sessions/fixtures/stream-target.ts';
 import { EventStore } from './sessions/resumable-streams.ts';
 
 const { live } = liveTests();
 
-it('a question that an upstream asks after the end of the session is refused, not kept for nobody', async () => {
+it('a server request after the end of the session is rejected', async () => {
   const { upstream, url } = await live();
   const client = await sessionClient(url, { capabilities: '{"elicitation":{}}' });
   const reading = client.call('"c"', '"progressToken":"p"');
@@ -24,7 +24,7 @@ it('a question that an upstream asks after the end of the session is refused, no
   await expect.poll(() => upstream.sessions.has(call.session)).toBe(false);
 });
 
-it('a call whose upstream has forgotten the session is not sent again once the client has ended its own', async () => {
+it('a call whose upstream session expired is not retried after the client session ended', async () => {
   const { upstream, url } = await live();
   const client = await sessionClient(url);
   const reading = client.call('"c"');
@@ -39,7 +39,7 @@ it('a call whose upstream has forgotten the session is not sent again once the c
   expect(upstream.sessions.size).toBe(0);
 });
 
-it('the streams that a client had left are forgotten with its session, those of others and those that are read are not', () => {
+it('unread streams are removed with their session; active streams and those of other sessions remain', () => {
   const store = new EventStore(new TokenSealer(randomBytes(32)), 'replica');
   try {
     const gone: string[] = [];

@@ -13,7 +13,7 @@ describe('an output schema', () => {
     'null',
     '[]',
     '"object"',
-  ])('that does not describe an object is left out: %s', (schema) => {
+  ])('that does not describe an object is removed: %s', (schema) => {
     expect(legacyTool(`{"name":"a",${INPUT},"outputSchema":${schema}}`)).toBe(`{"name":"a",${INPUT}}`);
   });
 
@@ -22,12 +22,12 @@ describe('an output schema', () => {
     '{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"a":{"type":"array"}}}',
     '{ "type" : "\\u006fbject" }',
     '{"type":"array","type":"object"}',
-  ])('that does stays as it is: %s', (schema) => {
+  ])('that describes an object stays unchanged: %s', (schema) => {
     const text = `{"name":"a",${INPUT},"outputSchema":${schema}}`;
     expect(legacyTool(text)).toBe(text);
   });
 
-  it('goes without a trace of its place, and nothing else is spelled anew', () => {
+  it('is removed without a trace, and the rest keeps its text', () => {
     const rest = '"n": 1.0,\t"x":9223372036854775807 ,"é":"\\u00e9"';
     const schema = '"outputSchema" : {"type":"array"}';
     expect(legacyTool(`{${schema}, ${rest}}`)).toBe(`{ ${rest}}`);
@@ -37,7 +37,7 @@ describe('an output schema', () => {
     expect(legacyTool(`{${rest},${schema}\n}`)).toBe(`{${rest}\n}`);
   });
 
-  it('is found under a key with escapes, and when it is there twice, of which the last counts', () => {
+  it('is found under an escaped key, and the last of two counts', () => {
     expect(legacyTool(`{"name":"a","output\\u0053chema":{"type":"array"}}`)).toBe('{"name":"a"}');
     expect(legacyTool(`{"outputSchema":{"type":"object"},"name":"a","outputSchema":{}}`)).toBe('{"name":"a"}');
     const last = `{"outputSchema":{},"name":"a","outputSchema":{"type":"object"}}`;
@@ -66,7 +66,7 @@ describe('a property whose schema is true or false', () => {
     expect(legacyTool(tool(properties))).toBe(tool(instead));
   });
 
-  it('is found wherever it stands', () => {
+  it('is replaced at any position', () => {
     expect(legacyTool('{"inputSchema":{"prop\\u0065rties":{"a":true}}}')).toBe(
       '{"inputSchema":{"prop\\u0065rties":{"a":{}}}}',
     );
@@ -84,7 +84,7 @@ describe('a property whose schema is true or false', () => {
     tool('{"a":{"type":"object","properties":{"any":true}}}', ',"$defs":{"any":true}'),
     tool('{}', ',"unevaluatedProperties":false'),
     `{"name":"a",${INPUT},"annotations":{"readOnlyHint":true},"properties":{"a":true},"_meta":{"properties":{"a":true}}}`,
-  ])('is not taken for a member that may be a boolean: %s', (text) => {
+  ])('is not a boolean member: %s', (text) => {
     expect(legacyTool(text)).toBe(text);
   });
 });

@@ -30,22 +30,22 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Listens, and writes down what it is told. */
-function listen(namespace: Namespace = OPS): { told: string[]; stop: () => void } {
-  const told: string[] = [];
+/** Listens and records the notifications. */
+function listen(namespace: Namespace = OPS): { notifications: string[]; stop: () => void } {
+  const notifications: string[] = [];
   const stop = notifier.subscribe(namespace, {
-    onTouched: (kinds) => void told.push(`touched ${[...kinds]}`),
-    onChanged: (kinds) => void told.push(`changed ${[...kinds]}`),
-    onDeleted: () => void told.push('gone'),
+    onTouched: (kinds) => void notifications.push(`touched ${[...kinds]}`),
+    onChanged: (kinds) => void notifications.push(`changed ${[...kinds]}`),
+    onDeleted: () => void notifications.push('gone'),
   });
-  return { told, stop };
+  return { notifications, stop };
 }
 
 function add(name: string, namespace = 'ops') {
   return registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name, namespace }));
 }
 
-/** Has the forward `up` found exactly these. */
+/** Makes discovery of the forward `up` return exactly these. */
 function discovered(...catalogs: readonly DiscoveredCatalog[]) {
   return registry.commit((draft) => {
     const forward = draft.forwards.get('up') ?? addForward(draft, 'up', { namespace: OPS });
@@ -54,41 +54,41 @@ function discovered(...catalogs: readonly DiscoveredCatalog[]) {
 }
 
 describe('notifier', () => {
-  it('tell the first change at once and what follows on it together', async () => {
-    const { told } = listen();
+  it('report the first change immediately and combine the following ones', async () => {
+    const { notifications } = listen();
     await add('a');
     vi.advanceTimersByTime(1);
-    expect(told).toEqual(['touched tool', 'changed tool']);
+    expect(notifications).toEqual(['touched tool', 'changed tool']);
     for (let at = 0; at < 50; at++) await add(`more${at}`);
     await registry.commit((draft) => createEntry(draft, 'prompt', { name: 'p', namespace: 'ops', template: 't' }));
     vi.advanceTimersByTime(50);
-    expect(told.length).toBe(2);
+    expect(notifications.length).toBe(2);
     vi.advanceTimersByTime(50);
-    expect(told.slice(2)).toEqual(['touched tool,prompt', 'changed tool,prompt']);
+    expect(notifications.slice(2)).toEqual(['touched tool,prompt', 'changed tool,prompt']);
     vi.advanceTimersByTime(10_000);
-    expect(told.length).toBe(4);
+    expect(notifications.length).toBe(4);
   });
 
   it('are about one namespace', async () => {
-    const { told } = listen(DEFAULT_NAMESPACE);
+    const { notifications } = listen(DEFAULT_NAMESPACE);
     await add('a');
     vi.advanceTimersByTime(1_000);
-    expect(told).toEqual([]);
+    expect(notifications).toEqual([]);
   });
 
-  it('say nothing of what clients cannot see', async () => {
+  it('do not report changes that clients cannot see', async () => {
     await discovered(catalog({ tools: items('name', ['a', 'b']) }));
-    const { told } = listen();
+    const { notifications } = listen();
     await registry.commit((draft) => labelNamespace(draft, 'ops', { a: '1' }));
     await discovered(catalog({ tools: items('name', ['a', 'b']) }));
     vi.advanceTimersByTime(1_000);
-    expect(told).toEqual([]);
+    expect(notifications).toEqual([]);
     await registry.commit((draft) =>
       updateEntry(draft, 'tool', { name: 'mine', namespace: 'ops' }, { ...TOOL, labels: { a: '1' } }),
     );
     await discovered(catalog({ tools: items('name', ['a', 'b']), cache: CACHE }));
     vi.advanceTimersByTime(1_000);
-    expect(told).toEqual(['touched tool']);
+    expect(notifications).toEqual(['touched tool']);
   });
 
   it.each<[string, readonly DiscoveredCatalog[]]>([
@@ -96,7 +96,7 @@ describe('notifier', () => {
     ['another order', [catalog({ tools: items('name', ['b', 'a']) })]],
     ['an entry less', [catalog({ tools: items('name', ['a']) })]],
     [
-      'other clients who get it',
+      'other client capabilities',
       [catalog({ tools: items('name', ['a', 'b']) }), catalog({ key: 'legacy:{"x":{}}', tools: items('name', ['a']) })],
     ],
     [
@@ -106,24 +106,24 @@ describe('notifier', () => {
         catalog({ key: 'legacy:{"x":{}}', tools: items('name', ['a', 'b']) }),
       ],
     ],
-  ])('tell of %s', async (_what, found) => {
+  ])('report %s', async (_what, found) => {
     await discovered(catalog({ tools: items('name', ['a', 'b']) }));
-    const { told } = listen();
+    const { notifications } = listen();
     await discovered(...found);
     vi.advanceTimersByTime(1);
-    expect(told).toEqual(['touched tool', 'changed tool']);
+    expect(notifications).toEqual(['touched tool', 'changed tool']);
   });
 
-  it('tell of a resource that has become a template', async () => {
+  it('report a resource that became a template', async () => {
     await discovered(catalog({ resources: items('uri', ['r://{x}']) }));
-    const { told } = listen();
+    const { notifications } = listen();
     await discovered(catalog({ templates: items('uriTemplate', ['r://{x}']) }));
     vi.advanceTimersByTime(1);
-    expect(told).toEqual(['touched resource', 'changed resource']);
+    expect(notifications).toEqual(['touched resource', 'changed resource']);
   });
 
   describe('of evaluators', () => {
-    /** A set of evaluators: method, namespace and what else is different of each. */
+    /** Evaluators as [method, namespace, other settings]. */
     function set(...judging: readonly (readonly [method: string, namespace: string | null, checksum?: string])[]) {
       return new EvaluatorSet(
         1,
@@ -141,9 +141,9 @@ describe('notifier', () => {
       ['resources/list', 'resource'],
       ['resources/templates/list', 'resource'],
       ['prompts/list', 'prompt'],
-    ])('tell that others judge %s than before', (method, kind) => {
+    ])('report that other evaluators filter %s', (method, kind) => {
       notifier.setEvaluators(set([method, 'default']));
-      const { told } = listen();
+      const { notifications } = listen();
       const sets = [
         set([method, 'ops'], [method, 'default']),
         set([method, null]),
@@ -155,72 +155,72 @@ describe('notifier', () => {
       for (const [at, each] of sets.entries()) {
         notifier.setEvaluators(each);
         vi.advanceTimersByTime(100);
-        expect(told).toEqual(Array(at + 1).fill(`changed ${kind}`));
+        expect(notifications).toEqual(Array(at + 1).fill(`changed ${kind}`));
       }
     });
 
-    it('say nothing of those that judge no list of the namespace, or as before', () => {
+    it('ignore evaluators that filter no list of the namespace, or the same lists as before', () => {
       notifier.setEvaluators(set(['tools/list', null], ['prompts/get', null]));
-      const { told } = listen();
+      const { notifications } = listen();
       notifier.setEvaluators(set(['tools/call', null], ['tools/list', null], ['prompts/list', 'default']));
       vi.advanceTimersByTime(1_000);
-      expect(told).toEqual([]);
+      expect(notifications).toEqual([]);
     });
 
-    it('tell of them together with what changes in the registry', async () => {
-      const { told } = listen();
+    it('combine changed evaluators with registry changes', async () => {
+      const { notifications } = listen();
       await add('a');
       notifier.setEvaluators(set(['prompts/list', 'ops']));
       vi.advanceTimersByTime(1_000);
-      expect(told).toEqual(['touched tool', 'changed tool,prompt']);
+      expect(notifications).toEqual(['touched tool', 'changed tool,prompt']);
     });
   });
 
-  it('say that a namespace is gone, once, also to who comes too late', async () => {
-    const { told } = listen();
+  it('report a deleted namespace once, also to late listeners', async () => {
+    const { notifications } = listen();
     await registry.commit((draft) => removeNamespace(draft, 'ops', true));
     vi.advanceTimersByTime(1);
     const late = listen();
-    expect(late.told).toEqual([]);
+    expect(late.notifications).toEqual([]);
     await registry.commit((draft) => createNamespace(draft, 'other', {}));
     vi.advanceTimersByTime(1_000);
-    expect([told, late.told]).toEqual([['gone'], ['gone']]);
+    expect([notifications, late.notifications]).toEqual([['gone'], ['gone']]);
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('compare a namespace that was made anew with what it was', async () => {
-    const { told } = listen();
+  it('compare a recreated namespace with its previous state', async () => {
+    const { notifications } = listen();
     await registry.commit((draft) => {
       removeNamespace(draft, 'ops', true);
       createNamespace(draft, 'ops', {});
     });
     vi.advanceTimersByTime(1);
-    expect(told).toEqual(['touched tool,resource,prompt', 'changed tool']);
+    expect(notifications).toEqual(['touched tool,resource,prompt', 'changed tool']);
   });
 
-  it('tell nobody of what came before them', async () => {
+  it('do not report changes from before the subscription', async () => {
     const first = listen();
     await add('a');
     const second = listen();
-    expect(first.told).toEqual(['touched tool', 'changed tool']);
+    expect(first.notifications).toEqual(['touched tool', 'changed tool']);
     vi.advanceTimersByTime(1_000);
-    expect(second.told).toEqual([]);
+    expect(second.notifications).toEqual([]);
     first.stop();
     await add('b');
     vi.advanceTimersByTime(1_000);
-    expect([first.told.length, second.told.length]).toEqual([2, 2]);
+    expect([first.notifications.length, second.notifications.length]).toEqual([2, 2]);
   });
 
-  it('cost nothing while nobody listens', async () => {
+  it('do no work without listeners', async () => {
     const onChange = vi.spyOn(registry, 'onChange');
     listen().stop();
     await add('a');
     expect(vi.getTimerCount()).toBe(0);
-    const { told } = listen();
+    const { notifications } = listen();
     await add('b');
     notifier.close();
     vi.advanceTimersByTime(1_000);
-    expect(told).toEqual([]);
+    expect(notifications).toEqual([]);
     expect([vi.getTimerCount(), onChange.mock.calls.length]).toEqual([0, 2]);
   });
 });

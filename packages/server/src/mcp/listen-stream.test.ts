@@ -11,7 +11,7 @@ import { ListenStream } from './listen-stream.ts';
 import { OpenStreams } from './open-streams.ts';
 import { ResponseWriter } from './response.ts';
 
-/** A client whose reading the test decides on. */
+/** A client whose read speed the test controls. */
 class Client extends EventEmitter implements ResponseLike {
   destroyed = false;
   writableEnded = false;
@@ -41,7 +41,7 @@ class Client extends EventEmitter implements ResponseLike {
     return this;
   }
 
-  /** Methods of the listChanges that were written from the last time on. */
+  /** Methods of the list changes written since the last call. */
   take(): string[] {
     return this.written.splice(0).map((text) => /notifications\/[a-z/_]+|"result"|^:/.exec(text)?.[0] ?? text);
   }
@@ -74,7 +74,7 @@ describe('a slow reader of a listen stream', () => {
     vi.useRealTimers();
   });
 
-  it('is told once of what came often', () => {
+  it('sends a repeated change once', () => {
     for (let at = 0; at < 1_000; at++) {
       stream.onChanged(new Set(['tool', 'prompt', 'resource']));
       expect(stream.onUpdated(`r://${at % 2}`, `{"params":{"uri":"r://${at % 2}","at":${at}}}`)).toBe(false);
@@ -97,7 +97,7 @@ describe('a slow reader of a listen stream', () => {
     expect(client.take()).toEqual(['notifications/resources/updated', ':']);
   });
 
-  it('is told everything when the stream ends, and holds nothing open behind it', () => {
+  it('sends everything when the stream ends, and releases its upstreams', () => {
     stream.onChanged(new Set(['resource']));
     expect(longStreams.size).toBeGreaterThan(0);
     stream.end();
@@ -111,7 +111,7 @@ describe('a slow reader of a listen stream', () => {
     expect(client.destroyed).toBe(true);
   });
 
-  it('leaves nothing behind', () => {
+  it('releases all resources', () => {
     const before = longStreams.size;
     client.emit('close');
     expect(longStreams.size).toBe(before - 1);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { legacyClient, modernClient, post, type RawAnswer, send } from '../../../../test/fixtures/raw-client.ts';
+import { legacyClient, modernClient, post, type RawResponse, send } from '../../../../test/fixtures/raw-client.ts';
 import { errorOf, LIST, listenerTests, PING, rpc } from '../../testing/listener.ts';
 import { startTestService } from '../../testing/service.ts';
 
@@ -9,9 +9,9 @@ describe('the path', () => {
   it.each(['/default/mcp', '/default/mcp/', '/default/mcp?a=1&b', '/default/mcp/?x=/other/mcp', '/finance/mcp'])(
     '%s is served',
     async (path) => {
-      const answer = await post(service().mcp + path, LIST);
-      expect(answer.status).toBe(200);
-      expect(JSON.parse(answer.text).result.tools).toHaveLength(path.startsWith('/default') ? 1 : 0);
+      const response = await post(service().mcp + path, LIST);
+      expect(response.status).toBe(200);
+      expect(JSON.parse(response.text).result.tools).toHaveLength(path.startsWith('/default') ? 1 : 0);
     },
   );
 
@@ -29,9 +29,13 @@ describe('the path', () => {
     '/default/mcpx',
     '/?/default/mcp',
   ])('%s is 404 and named in the words of the right one, with the id echoed', async (path) => {
-    const answer = await post(service().mcp + path, rpc('tools/list', {}, 'abc'));
-    expect(answer.status).toBe(404);
-    expect(errorOf(answer)).toEqual({ code: -32600, message: expect.stringContaining('/{namespace}/mcp'), id: 'abc' });
+    const response = await post(service().mcp + path, rpc('tools/list', {}, 'abc'));
+    expect(response.status).toBe(404);
+    expect(errorOf(response)).toEqual({
+      code: -32600,
+      message: expect.stringContaining('/{namespace}/mcp'),
+      id: 'abc',
+    });
   });
 
   it.each([
@@ -46,12 +50,12 @@ describe('the path', () => {
     ['..%2f', '../'],
     ['__proto__', '__proto__'],
   ])('a namespace that is unknown or invalid, %s, is 404 with the id echoed', async (segment, shown) => {
-    const answer = await post(`${service().mcp}/${segment}/mcp`, rpc('tools/list', {}, 7));
-    expect(answer.status).toBe(404);
-    expect(errorOf(answer)).toEqual({ code: -32600, message: `namespace not found: ${shown}`, id: 7 });
+    const response = await post(`${service().mcp}/${segment}/mcp`, rpc('tools/list', {}, 7));
+    expect(response.status).toBe(404);
+    expect(errorOf(response)).toEqual({ code: -32600, message: `namespace not found: ${shown}`, id: 7 });
   });
 
-  it('is judged before the method, and after the message', async () => {
+  it('is checked after the message and before the method', async () => {
     expect(errorOf(await post(service().url('nowhere'), rpc('initialize')))).toMatchObject({ code: -32600, id: 1 });
     expect(errorOf(await post(service().url('nowhere'), '{'))).toMatchObject({ code: -32700, id: null });
     expect(
@@ -59,16 +63,16 @@ describe('the path', () => {
     ).toBe(404);
   });
 
-  it.each(['GET', 'DELETE', 'PUT'])('is judged for %s too', async (method) => {
+  it.each(['GET', 'DELETE', 'PUT'])('is checked for %s too', async (method) => {
     const bare = await send(`${service().mcp}/mcp`, method);
     expect([bare.status, errorOf(bare)]).toEqual([404, expect.objectContaining({ code: -32600, id: null })]);
     const unknown = await send(service().url('nowhere'), method);
     expect([unknown.status, errorOf(unknown).message]).toEqual([404, 'namespace not found: nowhere']);
   });
 
-  it('is judged for a modern client too', async () => {
-    const answer = await modernClient(service().url('nowhere')).call('tools/list');
-    expect([answer.status, errorOf(answer)]).toEqual([
+  it('is checked for a modern client too', async () => {
+    const response = await modernClient(service().url('nowhere')).call('tools/list');
+    expect([response.status, errorOf(response)]).toEqual([
       404,
       { code: -32600, message: 'namespace not found: nowhere', id: 1 },
     ]);
@@ -79,26 +83,26 @@ describe('HTTP methods', () => {
   it.each(['GET', 'DELETE', 'PUT', 'PATCH', 'HEAD'])(
     '%s without a session is 405 and names those allowed',
     async (method) => {
-      const answer = await send(service().url(), method);
-      expect(answer.status).toBe(405);
-      expect(answer.headers.allow).toMatch(/\bPOST\b/);
-      expect(answer.text).toBe('');
+      const response = await send(service().url(), method);
+      expect(response.status).toBe(405);
+      expect(response.headers.allow).toMatch(/\bPOST\b/);
+      expect(response.text).toBe('');
     },
   );
 
-  it.each(['GET', 'DELETE'])('%s with the modern version is 405, whatever session it names', async (method) => {
+  it.each(['GET', 'DELETE'])('%s with the modern version is 405, with any session', async (method) => {
     const { headers } = await legacyClient(service().url());
     for (const session of [headers['mcp-session-id'] ?? '', 'forged']) {
-      const answer = await send(service().url(), method, {
+      const response = await send(service().url(), method, {
         'mcp-session-id': session,
         'mcp-protocol-version': '2026-07-28',
       });
-      expect(answer.status).toBe(405);
+      expect(response.status).toBe(405);
     }
     expect((await post(service().url(), LIST, headers)).status).toBe(200);
   });
 
-  it('PUT with a session is 405 and ends nothing', async () => {
+  it('PUT with a session is 405 and does not end the session', async () => {
     const { headers } = await legacyClient(service().url());
     expect((await send(service().url(), 'PUT', headers)).status).toBe(405);
     expect((await post(service().url(), LIST, headers)).status).toBe(200);
@@ -108,17 +112,17 @@ describe('HTTP methods', () => {
 describe('CORS', () => {
   const ORIGIN = { origin: 'http://localhost:3000' };
 
-  it('answers a preflight with everything that clients send', async () => {
-    const answer = await send(service().url(), 'OPTIONS', {
+  it('responds to a preflight with all methods and headers that clients send', async () => {
+    const response = await send(service().url(), 'OPTIONS', {
       ...ORIGIN,
       'access-control-request-method': 'POST',
       'access-control-request-headers': 'content-type,mcp-param-Region,mcp-param-x,x-other,mcp-param-"bad"',
     });
-    expect([answer.status, answer.text]).toEqual([204, '']);
-    expect(answer.headers['access-control-allow-origin']).toBe('*');
-    expect(answer.headers['access-control-max-age']).toBe('86400');
-    expect(words(answer, 'access-control-allow-methods')).toEqual(['get', 'post', 'delete', 'options']);
-    const allowed = words(answer, 'access-control-allow-headers');
+    expect([response.status, response.text]).toEqual([204, '']);
+    expect(response.headers['access-control-allow-origin']).toBe('*');
+    expect(response.headers['access-control-max-age']).toBe('86400');
+    expect(words(response, 'access-control-allow-methods')).toEqual(['get', 'post', 'delete', 'options']);
+    const allowed = words(response, 'access-control-allow-headers');
     for (const name of [
       'content-type',
       'accept',
@@ -139,7 +143,7 @@ describe('CORS', () => {
     expect(allowed.join()).not.toContain('bad');
   });
 
-  it('answers a preflight on any path', async () => {
+  it('responds to a preflight on any path', async () => {
     expect((await send(`${service().mcp}/mcp`, 'OPTIONS', ORIGIN)).status).toBe(204);
   });
 
@@ -147,62 +151,62 @@ describe('CORS', () => {
     ['a result', PING, 200],
     ['an error of the method', rpc('no/such'), 200],
     ['a parse error', '{', 400],
-    ['a taken notification', '{"jsonrpc":"2.0","method":"notifications/initialized"}', 202],
+    ['an accepted notification', '{"jsonrpc":"2.0","method":"notifications/initialized"}', 202],
   ])('puts its headers on %s', async (_what, body, status) => {
-    const answer = await post(service().url(), body, ORIGIN);
-    expect(answer.status).toBe(status);
-    expect(answer.headers['access-control-allow-origin']).toBe('*');
-    expect(words(answer, 'access-control-expose-headers')).toContain('mcp-session-id');
+    const response = await post(service().url(), body, ORIGIN);
+    expect(response.status).toBe(status);
+    expect(response.headers['access-control-allow-origin']).toBe('*');
+    expect(words(response, 'access-control-expose-headers')).toContain('mcp-session-id');
   });
 
-  it('puts its headers on a wrong path and a refused method', async () => {
+  it('adds CORS headers to 404 and 405 responses', async () => {
     expect((await post(`${service().mcp}/mcp`, PING, ORIGIN)).headers['access-control-allow-origin']).toBe('*');
     expect((await send(service().url(), 'PUT', ORIGIN)).headers['access-control-allow-origin']).toBe('*');
   });
 
-  function words(answer: RawAnswer, header: string): string[] {
-    return String(answer.headers[header]).toLowerCase().split(', ');
+  function words(response: RawResponse, header: string): string[] {
+    return String(response.headers[header]).toLowerCase().split(', ');
   }
 });
 
 describe('Origin and Host', () => {
   it.each(['https://evil.example', 'null', 'http://localhost.evil.example'])(
-    'refuse the foreign origin %s',
+    'reject the foreign origin %s',
     async (origin) => {
       for (const method of ['POST', 'OPTIONS', 'GET']) {
-        const answer = await send(service().url(), method, { origin }, method === 'POST' ? PING : undefined);
-        expect(answer.status).toBe(403);
-        expect(errorOf(answer)).toMatchObject({ code: -32600, id: null, message: expect.stringContaining('Origin') });
-        expect(answer.headers['access-control-allow-origin']).toBeUndefined();
+        const response = await send(service().url(), method, { origin }, method === 'POST' ? PING : undefined);
+        expect(response.status).toBe(403);
+        expect(errorOf(response)).toMatchObject({ code: -32600, id: null, message: expect.stringContaining('Origin') });
+        expect(response.headers['access-control-allow-origin']).toBeUndefined();
       }
     },
   );
 
-  it('let loopback origins and the listener’s own pass', async () => {
+  it("accept loopback origins and the listener's own", async () => {
     for (const origin of ['http://localhost:5173', 'http://127.0.0.1', 'https://[::1]:1', service().mcp]) {
       expect((await post(service().url(), PING, { origin })).status).toBe(200);
     }
   });
 
   it.each(['evil.example', 'localhost.evil.example:8081', '10.0.0.1'])(
-    'refuse the name %s that was bound to loopback',
+    'reject the name %s resolved to loopback',
     async (host) => {
-      const answer = await post(service().url(), PING, { host });
-      expect(answer.status).toBe(403);
-      expect(errorOf(answer)).toMatchObject({ code: -32600, id: null, message: expect.stringContaining(host) });
-      // The page that such a name came with would be of the same origin.
+      const response = await post(service().url(), PING, { host });
+      expect(response.status).toBe(403);
+      expect(errorOf(response)).toMatchObject({ code: -32600, id: null, message: expect.stringContaining(host) });
+      // A page loaded from such a name would have the same origin.
       expect((await post(service().url(), PING, { host, origin: `http://${host}` })).status).toBe(403);
     },
   );
 
-  it('refuse a request over the limit before its body is read', async () => {
-    const answer = await send(
+  it('reject a request over the limit before its body is read', async () => {
+    const response = await send(
       service().url(),
       'POST',
       { origin: 'https://evil.example', 'content-length': '9' },
       'x'.repeat(9),
     );
-    expect(answer.status).toBe(403);
+    expect(response.status).toBe(403);
   });
 
   it('follow SERVICE_ALLOWED_HOSTS and SERVICE_CORS_ORIGIN', async () => {
@@ -221,7 +225,7 @@ describe('Origin and Host', () => {
       expect(configured.headers['access-control-allow-origin']).toBe('https://console.example');
       expect(configured.headers.vary).toBe('Origin');
       expect((await post(url, PING, { origin: 'https://evil.example' })).status).toBe(403);
-      // Same origin: the guard lets it pass, and a browser needs no CORS headers for it.
+      // Same origin: the guard accepts it, and a browser needs no CORS headers for it.
       const own = await post(url, PING, { host: 'gateway.example', origin: 'https://gateway.example' });
       expect([own.status, own.headers['access-control-allow-origin']]).toEqual([200, undefined]);
     } finally {
@@ -229,11 +233,11 @@ describe('Origin and Host', () => {
     }
   });
 
-  it('let every origin pass when SERVICE_CORS_ORIGIN says * in so many words', async () => {
+  it('accept every origin only when SERVICE_CORS_ORIGIN is *', async () => {
     const open = await startTestService({ SERVICE_CORS_ORIGIN: '*' });
     try {
-      const answer = await post(open.url(), PING, { origin: 'https://evil.example' });
-      expect([answer.status, answer.headers['access-control-allow-origin']]).toEqual([200, '*']);
+      const response = await post(open.url(), PING, { origin: 'https://evil.example' });
+      expect([response.status, response.headers['access-control-allow-origin']]).toEqual([200, '*']);
       expect((await post(open.url(), PING, { host: 'evil.example' })).status).toBe(403);
     } finally {
       await open.stop();

@@ -3,18 +3,17 @@ import { INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constant
 import { isRejection } from '../http/chain.ts';
 import type { ResponseLike } from '../http/context.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
-import type { HostOriginGuard } from '../http/host-origin-guard.ts';
 import { httpProblem } from '../http/outcome.ts';
-import { collectBody, drainRequestBody, hasBody, loggedStatus } from '../http/request-body.ts';
-import type { Refusal } from '../http/server.ts';
+import { collectBody, drainRequestBody, hasBody } from '../http/request-body.ts';
+import type { ServeRequest } from '../http/server.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import type { ObserveRequest, RequestObservation } from '../telemetry/request-telemetry.ts';
+import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import { serveBatch } from './batch.ts';
 import { type McpFilter, type McpOutcome, McpRequest } from './request.ts';
 import { INTERNAL, type OpenStream, ResponseWriter } from './response.ts';
 import type { EventStore } from './sessions/resumable-streams.ts';
 
-/** In the place of a client that has left, where what it asked for goes on: takes everything, and nobody hears of it. */
+/** Response of a disconnected client whose request continues: accepts and discards all output. */
 export class NullResponse implements ResponseLike {
   readonly destroyed = true;
   headersSent = false;
@@ -36,7 +35,7 @@ export class NullResponse implements ResponseLike {
 
   destroy(): void {}
 
-  /** That it has left is told whoever asks, as of a client that leaves later: not before they are ready for it. */
+  /** Reports the disconnect once the caller is ready, like a later disconnect. */
   on(event: 'close' | 'drain', listener: () => void): void {
     if (event === 'close') process.nextTick(listener);
   }
@@ -46,11 +45,10 @@ export class NullResponse implements ResponseLike {
   }
 }
 
-/** Options of {@link serveRequest}, one object per listener. */
+/** Options of {@link requestHandler}, one object per listener. */
 export interface ServingOptions {
   /** The compiled filter chain. */
   readonly chain: McpFilter;
-  readonly guard: HostOriginGuard;
   /** True for a TLS listener. */
   readonly secure: boolean;
   /**
@@ -58,7 +56,6 @@ export interface ServingOptions {
    * stream bodies.
    */
   readonly mcp: McpServing | undefined;
-  readonly observe: ObserveRequest;
   readonly log: TargetLogger;
 }
 
@@ -73,51 +70,33 @@ export interface McpServing {
 const EMPTY = Buffer.alloc(0);
 
 /**
- * Serves a request of a pipeline listener: reads the body if the chain needs it, runs the chain and writes the outcome.
- * `unserved`: why the server rejects the request.
+ * Creates the request handler of a pipeline listener: it reads the body if the chain needs it, runs the chain and writes the
+ * outcome.
  *
  * Part of the hot path: plain `node:http` serves lists as fast as a proxy written in C; a framework costs at least a third
  * of that.
  */
-export function serveRequest(
-  options: ServingOptions,
-  request: IncomingMessage,
-  response: ServerResponse,
-  unserved?: Refusal,
-): void {
-  const { method = '', url: target = '/', headers, socket } = request;
-  const observation = options.observe({ method, target, headers, client: socket.remoteAddress, inBatch: false });
-  response.on('close', () => observation.end(loggedStatus(response), response.writableFinished));
-  if (unserved) return refuse(options, observation, response, unserved.status, unserved.reason);
-  const refusal = options.guard(socket.localAddress, headers.host, headers.origin);
-  if (refusal) {
-    drainRequestBody(request, response);
-    return refuse(options, observation, response, refusal.status, refusal.reason);
-  }
-  if (!options.mcp) return handle(options, observation, request, response, undefined);
-  if (hasBody(headers)) return readBody(options, options.mcp, observation, request, response);
-  request.resume();
-  // With Content-Length: 0 the body is known to be empty; most requests without a body have no such header.
-  handle(options, observation, request, response, headers['content-length'] === undefined ? undefined : EMPTY);
-}
-
-/** Reads the body, then runs the chain. A body over the limit is rejected as soon as it is known. */
-function readBody(
-  options: ServingOptions,
-  { maxRequestBytes: limit }: McpServing,
-  observation: RequestObservation,
-  request: IncomingMessage,
-  response: ServerResponse,
-): void {
-  collectBody(request, limit, {
-    onBody: (body) => handle(options, observation, request, response, body),
-    onTooLarge: () => {
-      drainRequestBody(request, response);
-      refuse(options, observation, response, 413, 'request body too large');
-    },
-    // The client disconnected before its request was complete.
-    onError: () => response.destroy(),
-  });
+export function requestHandler(options: ServingOptions): ServeRequest {
+  const { mcp } = options;
+  return (request, response, observation, refusal) => {
+    if (refusal) return refuse(options, observation, response, refusal.status, refusal.reason);
+    const { headers } = request;
+    if (!mcp) return handle(options, observation, request, response, undefined);
+    if (hasBody(headers)) {
+      return collectBody(request, mcp.maxRequestBytes, {
+        onBody: (body) => handle(options, observation, request, response, body),
+        onTooLarge: () => {
+          drainRequestBody(request, response);
+          refuse(options, observation, response, 413, 'request body too large');
+        },
+        // The client disconnected before its request was complete.
+        onError: () => response.destroy(),
+      });
+    }
+    request.resume();
+    // With Content-Length: 0 the body is known to be empty; most requests without a body have no such header.
+    handle(options, observation, request, response, headers['content-length'] === undefined ? undefined : EMPTY);
+  };
 }
 
 /** Responds to a request that did not reach the chain. */
@@ -158,23 +137,31 @@ function handle(
 /** `received` is undefined for a message of a batch, which has no request of its own. */
 function serve(options: ServingOptions, context: McpRequest, response: ResponseLike, received?: Received): void {
   context.client = response;
-  const done = (outcome: McpOutcome | undefined): void => answer(options, context, response, outcome, received);
-  const fail = (error: unknown): void => {
-    options.log.error('request failed', { error, method: context.metadata.get('mcp.method') });
-    // Half an answer cannot be taken back: the connection says that it is one.
-    if (response.headersSent) response.destroy();
-    else done(internalError(options, context));
-  };
   try {
     const outcome = options.chain(context);
-    if (!(outcome instanceof Promise)) return done(outcome);
-    outcome.then(done).catch(fail);
+    if (!(outcome instanceof Promise)) return answer(options, context, response, outcome, received);
+    outcome
+      .then((settled) => answer(options, context, response, settled, received))
+      .catch((error: unknown) => fail(options, context, response, error, received));
   } catch (error) {
-    fail(error);
+    fail(options, context, response, error, received);
   }
 }
 
-/** Only a JSON-RPC request can be told so in its answer: all else goes by the status. */
+function fail(
+  options: ServingOptions,
+  context: McpRequest,
+  response: ResponseLike,
+  error: unknown,
+  received: Received | undefined,
+): void {
+  options.log.error('request failed', { error, method: context.metadata.get('mcp.method') });
+  // A partial response cannot be replaced: closing the connection shows that it is incomplete.
+  if (response.headersSent) response.destroy();
+  else answer(options, context, response, internalError(options, context), received);
+}
+
+/** Only a JSON-RPC request has an error in the response body; all others have the HTTP status only. */
 function internalError({ mcp }: ServingOptions, { message }: McpRequest): McpOutcome {
   if (!mcp) return httpProblem(500, 'internal error');
   return { kind: 'error', error: INTERNAL, status: message?.kind === 'request' ? 200 : 500 };
@@ -184,18 +171,18 @@ function answer(
   options: ServingOptions,
   context: McpRequest,
   response: ResponseLike,
-  outcome: McpOutcome = unanswered(options, context),
+  outcome: McpOutcome = unhandledOutcome(options, context),
   received?: Received,
 ): void {
-  if (response.destroyed) return carryOn(context, outcome);
+  if (response.destroyed) return continueWithoutClient(context, outcome);
   if (context.observation) context.observation.rejected = isRejection(outcome);
   if (context.headerEdits.length > 0 && !context.inBatch) editResponseHead(response, context.headerEdits);
   if (outcome.kind === 'exchange') {
     // One message of a batch is no HTTP request that could be sent on.
-    if (!received) return answer(options, context, response, unanswered(options, context));
+    if (!received) return answer(options, context, response, unhandledOutcome(options, context));
     return outcome.start(received.request, response, received.body);
   }
-  // A body that nobody wants is not left in the way of the next request.
+  // Drains the unused body, so that the next request can be read.
   if (!options.mcp && received) drainRequestBody(received.request, response);
   const idText = outcome.kind === 'error' && outcome.idText !== undefined ? outcome.idText : context.idText;
   const client = new ResponseWriter(response, context.responseHeaders, idText, openStream(options, context, outcome));
@@ -215,25 +202,25 @@ function answer(
 }
 
 /**
- * What becomes of a request whose client left before it was decided on. A legacy client has not cancelled by that (mcp 1):
- * its call is carried out, although it cannot come back for the answer, since it was told of no stream.
+ * Handles a request whose client disconnected before the decision. For a legacy client that is no cancellation (mcp 1):
+ * its call is executed, although the response cannot be resumed without a stream.
  */
-function carryOn({ era, message, idText }: McpRequest, outcome: McpOutcome): void {
+function continueWithoutClient({ era, message, idText }: McpRequest, outcome: McpOutcome): void {
   if (era !== 'legacy' || message?.kind !== 'request' || outcome.kind !== 'deferred') return;
   outcome.start(new ResponseWriter(new NullResponse(), [], idText));
 }
 
-/** The outcome of a request that came to the end of the chain. */
-function unanswered({ mcp }: ServingOptions, { era, metadata }: McpRequest): McpOutcome {
-  if (!mcp) return httpProblem(404, 'nothing answers this request');
+/** Outcome of a request that no filter of the chain handled. */
+function unhandledOutcome({ mcp }: ServingOptions, { era, metadata }: McpRequest): McpOutcome {
+  if (!mcp) return httpProblem(404, 'no filter handles this request');
   const message = `method not found: ${metadata.get('mcp.method')}`;
   return { kind: 'error', error: { code: METHOD_NOT_FOUND, message }, status: era === 'modern' ? 404 : 200 };
 }
 
-/** How the answer's stream is made resumable, where it can be. */
+/** Returns the function that opens a resumable stream for the response; undefined if it cannot be resumed. */
 function openStream({ mcp }: ServingOptions, context: McpRequest, outcome: McpOutcome): OpenStream | undefined {
   const { session, message, inBatch } = context;
-  // The stream that the answer to a batch may be carries those to several requests: it cannot be taken up again.
+  // The stream of a batch carries the responses to several requests, so it cannot be resumed.
   if (!mcp || outcome.kind !== 'deferred' || !session || message?.kind !== 'request' || inBatch) return undefined;
   return (request) => mcp.events.open(session.id, request);
 }

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { post, type RawAnswer } from '../../../../test/fixtures/raw-client.ts';
+import { post, type RawResponse } from '../../../../test/fixtures/raw-client.ts';
 import { errorOf, listenerTests, PING, rpc } from '../../testing/listener.ts';
 
 const service = listenerTests();
@@ -14,16 +14,16 @@ afterEach(() => {
 });
 
 /** Posts bytes, in one piece with their length or in chunks without. */
-async function postBytes(url: string, pieces: readonly Buffer[]): Promise<RawAnswer> {
+async function postBytes(url: string, pieces: readonly Buffer[]): Promise<RawResponse> {
   const headers = {
     'content-type': 'application/json',
     ...(pieces.length === 1 && { 'content-length': pieces[0]?.length }),
   };
   const req = request(url, { method: 'POST', headers, agent: false });
-  const answered = once(req, 'response');
+  const responded = once(req, 'response');
   for (const piece of pieces) req.write(piece);
   req.end();
-  const [res] = await answered;
+  const [res] = await responded;
   const chunks: Buffer[] = [];
   for await (const chunk of res) chunks.push(chunk);
   return { status: res.statusCode, headers: res.headers, text: Buffer.concat(chunks).toString('utf8') };
@@ -35,28 +35,28 @@ describe('the message', () => {
     ['half an object', '{"jsonrpc":"2.0","id":1'],
     ['two messages', `${PING}${PING}`],
     ['a byte order mark', `\ufeff${PING}`],
-    ['text that is no JSON', 'ping'],
+    ['text that is not JSON', 'ping'],
     ['a number that JSON does not have', '{"jsonrpc":"2.0","id":01,"method":"ping"}'],
   ])('that is %s is a parse error', async (_what, body) => {
-    const answer = await post(service().url(), body);
-    expect(answer.status).toBe(400);
-    expect(errorOf(answer)).toEqual({ code: -32700, message: expect.stringMatching(/^parse error/), id: null });
+    const response = await post(service().url(), body);
+    expect(response.status).toBe(400);
+    expect(errorOf(response)).toEqual({ code: -32700, message: expect.stringMatching(/^parse error/), id: null });
   });
 
   it('that is not UTF-8 is a parse error', async () => {
     const text = Buffer.from(rpc('tools/call', { name: 'x' }));
     text[text.indexOf('x')] = 0xff;
-    const answer = await postBytes(service().url(), [text]);
-    expect([answer.status, errorOf(answer).code]).toEqual([400, -32700]);
+    const response = await postBytes(service().url(), [text]);
+    expect([response.status, errorOf(response).code]).toEqual([400, -32700]);
   });
 
   it('may be cut anywhere, inside a character too', async () => {
     const text = Buffer.from(rpc('tools/call', { name: 'grüß😀' }));
-    const answer = await postBytes(
+    const response = await postBytes(
       service().url(),
       [...text].map((byte) => Buffer.of(byte)),
     );
-    expect(errorOf(answer)).toMatchObject({ code: -32602, message: 'tool not found: grüß😀' });
+    expect(errorOf(response)).toMatchObject({ code: -32602, message: 'tool not found: grüß😀' });
   });
 
   it.each([
@@ -75,7 +75,7 @@ describe('the message', () => {
     ['with a fraction as id', '{"jsonrpc":"2.0","id":1.5,"method":"ping"}', 'null'],
     ['with an infinite id', '{"jsonrpc":"2.0","id":1e400,"method":"ping"}', 'null'],
     ['without method', '{"jsonrpc":"2.0","id":"m"}', '"m"'],
-    ['with a method that is no string', '{"jsonrpc":"2.0","id":"m","method":7}', '"m"'],
+    ['with a method that is not a string', '{"jsonrpc":"2.0","id":"m","method":7}', '"m"'],
     ['with params in an array', '{"jsonrpc":"2.0","id":"m","method":"ping","params":[]}', '"m"'],
     ['with params null', '{"jsonrpc":"2.0","id":"m","method":"ping","params":null}', '"m"'],
     ['with two ids', '{"jsonrpc":"2.0","id":1,"method":"ping","id":2}', 'null'],
@@ -88,14 +88,14 @@ describe('the message', () => {
       '4',
     ],
   ])('%s is an invalid request', async (_what, body, id) => {
-    const answer = await post(service().url(), body);
-    expect(answer.status).toBe(400);
-    expect(errorOf(answer).code).toBe(-32600);
-    expect(answer.text).toContain(`"id":${id},`);
+    const response = await post(service().url(), body);
+    expect(response.status).toBe(400);
+    expect(errorOf(response).code).toBe(-32600);
+    expect(response.text).toContain(`"id":${id},`);
   });
 
   it.each(['1.0', '-0', '1E2', '9223372036854775807', '"\\u0061\\/\\ud83d"', '"grüße"', '""', '"\\"id\\":2"'])(
-    'has its id %s echoed exactly as it is spelled',
+    'echoes the id %s exactly as sent',
     async (id) => {
       const [ok, unknown, malformed] = await Promise.all([
         post(service().url(), `{"jsonrpc":"2.0", "id" : ${id} ,"method":"ping"}`),
@@ -103,9 +103,9 @@ describe('the message', () => {
         post(service().url(), `{"id":${id},"jsonrpc":"1.0","method":"ping"}`),
       ]);
       expect(ok.text).toBe(`{"jsonrpc":"2.0","id":${id},"result":{}}`);
-      for (const answer of [ok, unknown, malformed]) {
-        expect(answer.text).toContain(`{"jsonrpc":"2.0","id":${id},`);
-        expect(Number(answer.headers['content-length'])).toBe(Buffer.byteLength(answer.text));
+      for (const response of [ok, unknown, malformed]) {
+        expect(response.text).toContain(`{"jsonrpc":"2.0","id":${id},`);
+        expect(Number(response.headers['content-length'])).toBe(Buffer.byteLength(response.text));
       }
     },
   );
@@ -119,19 +119,22 @@ describe('the message', () => {
 
   it('may be nested as deeply as its size allows', async () => {
     const deep = '['.repeat(500_000) + ']'.repeat(500_000);
-    const answer = await post(service().url(), `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":${deep}}}`);
-    expect(answer.status).toBe(200);
+    const response = await post(
+      service().url(),
+      `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":${deep}}}`,
+    );
+    expect(response.status).toBe(200);
   });
 
-  it('that is an answer or a notification is taken without a word', async () => {
+  it('accepts a response or a notification with 202', async () => {
     for (const body of [
       '{"jsonrpc":"2.0","method":"notifications/initialized"}',
       '{"jsonrpc":"2.0","method":"notifications/no-such","params":{"a":1}}',
       '{"jsonrpc":"2.0","id":5,"result":{}}',
       '{"jsonrpc":"2.0","id":5,"error":{"code":-1,"message":"no"}}',
     ]) {
-      const answer = await post(service().url(), body);
-      expect([answer.status, answer.text]).toEqual([202, '']);
+      const response = await post(service().url(), body);
+      expect([response.status, response.text]).toEqual([202, '']);
     }
   });
 });
@@ -143,7 +146,7 @@ describe('a body', () => {
     expect((await postBytes(service().url(), [padded(4 * MIB)])).status).toBe(200);
   });
 
-  it('whose announced length is over the limit is refused before it is sent', async () => {
+  it('rejects a body whose Content-Length exceeds the limit before it is sent', async () => {
     const req = request(service().url(), {
       method: 'POST',
       headers: { 'content-length': String(4 * MIB + 1) },
@@ -164,7 +167,7 @@ describe('a body', () => {
   });
 
   it.each(['with its length', 'in chunks'])(
-    'over the limit, sent whole %s, costs neither the answer nor the connection',
+    'rejects a body over the limit, sent whole %s, without losing the response or the connection',
     async (how) => {
       const body = padded(4 * MIB + 64 * 1024);
       const { hostname, port } = new URL(service().mcp);
@@ -184,25 +187,25 @@ describe('a body', () => {
         socket.write(body);
       }
       socket.write(`${head}Connection: close\r\nContent-Length: ${PING.length}\r\n\r\n${PING}`);
-      let answers = '';
-      for await (const chunk of socket) answers += chunk;
-      expect(answers.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 413', 'HTTP/1.1 200']);
-      expect(answers).toContain(
+      let responses = '';
+      for await (const chunk of socket) responses += chunk;
+      expect(responses.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 413', 'HTTP/1.1 200']);
+      expect(responses).toContain(
         '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"request body too large"}}',
       );
-      expect(answers).toContain('{"jsonrpc":"2.0","id":1,"result":{}}');
+      expect(responses).toContain('{"jsonrpc":"2.0","id":1,"result":{}}');
     },
   );
 
-  it('over the limit that goes on and on is refused, and cut off after a while', async () => {
+  it('rejects an endless body over the limit and disconnects after a while', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const { hostname, port } = new URL(service().mcp);
     const socket = connect(Number(port), hostname);
-    let answer = '';
+    let response = '';
     socket
       .on('error', () => undefined)
       .on('data', (chunk) => {
-        answer += chunk;
+        response += chunk;
       });
     const closed = new Promise((resolve) => {
       socket.once('close', resolve);
@@ -213,9 +216,9 @@ describe('a body', () => {
       if (!socket.destroyed) socket.write(piece, () => setImmediate(more));
     };
     more();
-    await expect.poll(() => answer, { interval: 1 }).toContain('"request body too large"');
-    expect(answer).toMatch(/^HTTP\/1\.1 413 /);
-    // It gets two seconds to read its answer in.
+    await expect.poll(() => response, { interval: 1 }).toContain('"request body too large"');
+    expect(response).toMatch(/^HTTP\/1\.1 413 /);
+    // The client has two seconds to read the response.
     vi.advanceTimersByTime(1_000);
     for (let i = 0; i < 5; i++) await post(service().url(), PING);
     expect(socket.destroyed).toBe(false);
@@ -223,7 +226,7 @@ describe('a body', () => {
     await closed;
   });
 
-  it('that its client never finishes is nobody else’s trouble', async () => {
+  it('does not block other requests while a body is incomplete', async () => {
     const req = request(service().url(), { method: 'POST', headers: { 'content-length': '100' }, agent: false });
     req.on('error', () => undefined);
     req.write('{"jsonrpc"');

@@ -2,16 +2,16 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { LEGACY, legacyClient, post, type RawAnswer, send } from '../../../../test/fixtures/raw-client.ts';
+import { LEGACY, legacyClient, post, type RawResponse, send } from '../../../../test/fixtures/raw-client.ts';
 import { errorOf, LIST, listenerTests, rpc } from '../../testing/listener.ts';
 import { startTestService } from '../../testing/service.ts';
 
 const service = listenerTests();
 
 describe('a session id', () => {
-  const gone = (answer: RawAnswer) => {
-    expect(answer.status).toBe(404);
-    expect(errorOf(answer)).toMatchObject({ code: -32600, id: 1, message: expect.stringContaining('initialize') });
+  const gone = (response: RawResponse) => {
+    expect(response.status).toBe(404);
+    expect(errorOf(response)).toMatchObject({ code: -32600, id: 1, message: expect.stringContaining('initialize') });
   };
   const use = (session: string, headers: Record<string, string> = {}, url = service().url()) =>
     post(url, LIST, { 'mcp-session-id': session, ...headers });
@@ -20,7 +20,7 @@ describe('a session id', () => {
     return String((await post(url, rpc('initialize', params), headers)).headers['mcp-session-id']);
   };
 
-  it('opens its session again and again', async () => {
+  it('can be resumed repeatedly', async () => {
     const session = await open();
     for (let i = 0; i < 3; i++) expect((await use(session)).status).toBe(200);
   });
@@ -57,11 +57,11 @@ describe('a session id', () => {
     gone(await use(await open(), { 'x-forwarded-user': 'ann' }));
   });
 
-  it('may be sent along when its client initialises anew', async () => {
+  it('may be sent with a new initialize', async () => {
     expect(await open(service().url(), { 'mcp-session-id': 'forgotten' })).toMatch(/^[!-~]{20,}$/);
   });
 
-  it('is of no use after DELETE, and others go on', async () => {
+  it('is invalid after DELETE, and other sessions remain', async () => {
     const [one, two] = [await open(), await open()];
     const ended = await send(service().url(), 'DELETE', { 'mcp-session-id': one });
     expect([ended.status, ended.text]).toEqual([204, '']);
@@ -95,22 +95,22 @@ describe('a session id', () => {
   });
 });
 
-it('the end of a session that cannot be kept is no success', async () => {
+it('DELETE fails when the end of the session cannot be stored', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-ends-'));
-  const kept = await startTestService({ SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: folder });
-  const opened = await legacyClient(kept.url());
+  const persistent = await startTestService({ SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: folder });
+  const opened = await legacyClient(persistent.url());
   await rm(folder, { recursive: true });
-  expect((await send(kept.url(), 'DELETE', opened.headers)).status).toBe(500);
+  expect((await send(persistent.url(), 'DELETE', opened.headers)).status).toBe(500);
   expect((await opened.call('ping')).status).toBe(200);
-  await kept.stop().catch(() => undefined);
+  await persistent.stop().catch(() => undefined);
 });
 
-it('a user is the one that both headers of an authenticating proxy name, or the only one', async () => {
+it('the user comes from both headers of an authenticating proxy, or the only one present', async () => {
   const open = async (headers: Record<string, string>) => {
     const params = '{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}';
     const opening = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`;
-    const { headers: answered } = await post(service().url(), opening, headers);
-    return String(answered['mcp-session-id']);
+    const { headers: responded } = await post(service().url(), opening, headers);
+    return String(responded['mcp-session-id']);
   };
   const use = async (session: string, headers: Record<string, string>) =>
     (await post(service().url(), '{"jsonrpc":"2.0","id":1,"method":"ping"}', { 'mcp-session-id': session, ...headers }))

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { send } from '../../../../test/fixtures/raw-client.ts';
-import { liveTests, movedTo, notification } from '../../testing/live.ts';
+import { liveTests, movedTo, notification } from '../../testing/live-tests.ts';
 import type { LiveUpstream } from '../../testing/live-upstream.ts';
 import { startTestService } from '../../testing/service.ts';
-import { clientOf, type Reading, type SessionClient, sessionClient } from '../../testing/session-client.ts';
+import { clientOf, type ResponseReader, type SessionClient, sessionClient } from '../../testing/session-client.ts';
 
 const tests = liveTests();
 const { live, onEnd } = tests;
@@ -37,7 +37,7 @@ afterEach(() => {
 });
 
 describe('the notification stream', () => {
-  it('begins at once, with an id to come back with where the version knows that', async () => {
+  it('starts immediately, with a resumable event id if the version has one', async () => {
     const { url } = await live();
     for (const version of ['2025-11-25', '2025-06-18']) {
       const client = await sessionClient(url, { version });
@@ -51,7 +51,7 @@ describe('the notification stream', () => {
     }
   });
 
-  it('tells within a second that a tool was added here, and one connection alone', async () => {
+  it('reports a tool added here within a second, on one connection only', async () => {
     const { url } = await live();
     const client = await sessionClient(url);
     const streams = [client.listen(), client.listen(), client.listen()];
@@ -63,7 +63,7 @@ describe('the notification stream', () => {
     vi.useRealTimers();
     streams[2]?.leave();
     await streams[2]?.over;
-    // What comes now goes to the newest that is connected.
+    // New messages go to the most recent connection.
     await expect
       .poll(async () => {
         await addTool(url, `n${++added}`);
@@ -73,7 +73,7 @@ describe('the notification stream', () => {
     expect(streams[0]?.messages).toEqual([]);
   });
 
-  it('tells of what changed while the client was away when it comes back', async () => {
+  it('reports changes made while the client was disconnected on reconnect', async () => {
     const { url } = await live();
     const client = await sessionClient(url);
     const first = client.listen();
@@ -90,7 +90,7 @@ describe('the notification stream', () => {
     });
   });
 
-  it('is there for a client that comes back without news: its head is not held back', async () => {
+  it('sends its head on reconnect even without pending messages', async () => {
     const { url } = await live();
     const client = await sessionClient(url);
     const first = client.listen();
@@ -100,10 +100,10 @@ describe('the notification stream', () => {
     expect((await client.listen(first.lastId).head).statusCode).toBe(200);
   });
 
-  it('may be open eight times; a ninth ends the oldest', async () => {
+  it('is limited to eight; a ninth ends the oldest', async () => {
     const { url } = await live();
     const client = await sessionClient(url);
-    const streams: Reading[] = [];
+    const streams: ResponseReader[] = [];
     for (let number = 0; number < 9; number++) {
       const stream = client.listen();
       await stream.event(0);
@@ -113,7 +113,7 @@ describe('the notification stream', () => {
     await addTool(url, 'x');
     await streams[8]?.message(0);
     expect(streams.slice(0, 8).flatMap(({ messages }) => messages)).toEqual([]);
-    // The others are still there.
+    // The others are still open.
     for (const stream of streams.slice(2).reverse()) stream.leave();
     await Promise.all(streams.slice(2).map(({ over }) => over));
     await expect
@@ -124,7 +124,7 @@ describe('the notification stream', () => {
       .toBeGreaterThan(0);
   });
 
-  it('is refused to who has no session, an ended or foreign one, or reads no streams', async () => {
+  it('is rejected without a session, for an ended or foreign one, or without text/event-stream', async () => {
     const { url } = await live();
     const client = await sessionClient(url);
     const get = async (headers: Record<string, string>) =>
@@ -139,7 +139,7 @@ describe('the notification stream', () => {
     expect(await get(client.headers)).toBe(404);
   });
 
-  it('ends with its session, and with its namespace', async () => {
+  it('ends with its session or namespace', async () => {
     const { url } = await live();
     const [one, two] = [await sessionClient(url), await sessionClient(url)];
     const [first, second] = [one.listen(), two.listen()];
@@ -151,7 +151,7 @@ describe('the notification stream', () => {
     expect((await send(url, 'GET', two.headers)).status).toBe(404);
   });
 
-  it('ends at once when the service stops', async () => {
+  it('ends immediately when the service stops', async () => {
     const service = await startTestService();
     let running = true;
     onEnd(async () => running && service.stop(0));
@@ -168,7 +168,7 @@ describe('the notification stream', () => {
     expect(performance.now() - before).toBeLessThan(15_000);
   });
 
-  it('carries comments when there is nothing else', async () => {
+  it('sends comments when idle', async () => {
     const service = await startTestService();
     onEnd(() => service.stop(0));
     const { url } = await live({}, service);
@@ -184,9 +184,9 @@ describe('the notification stream', () => {
 });
 
 describe('an upstream’s notification stream', () => {
-  it('is open for as long as the client listens, and no longer', async () => {
+  it('is open upstream exactly while the client listens', async () => {
     const { upstream, url } = await live();
-    // A version whose streams cannot be taken up again before anything has come.
+    // A version whose streams cannot be resumed before the first event.
     const client = await sessionClient(url, { version: '2025-06-18' });
     const session = await link(client, upstream);
     expect(upstream.streams.all).toEqual([]);
@@ -202,7 +202,7 @@ describe('an upstream’s notification stream', () => {
       listening.leave();
       await expect.poll(() => stream.left).toBe(true);
     }
-    // One that listens before there is a session upstream.
+    // A client that listens before an upstream session exists.
     const early = await sessionClient(url);
     const listening = early.listen();
     await listening.event(0);
@@ -214,7 +214,7 @@ describe('an upstream’s notification stream', () => {
     await expect.poll(() => upstream.sessions.size).toBe(1);
   });
 
-  it('comes to its own client alone, byte for byte', async () => {
+  it('delivers messages to their own client only, byte for byte', async () => {
     const { upstream, url } = await live();
     const clients = [await sessionClient(url), await sessionClient(url)];
     const listening = clients.map((client) => client.listen());
@@ -240,7 +240,7 @@ describe('an upstream’s notification stream', () => {
     }
   });
 
-  it('has its log messages held to the level of the session', async () => {
+  it("filters log messages by the session's level", async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
     const listening = client.listen();
@@ -255,7 +255,7 @@ describe('an upstream’s notification stream', () => {
     expect(listening.messages.slice(1)).toEqual(['warning', 'emergency', 'own'].map(log));
   });
 
-  it('brings a call’s progress to the call’s own stream', async () => {
+  it("delivers a call's progress on the call's own stream", async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
     const listening = client.listen();
@@ -267,7 +267,7 @@ describe('an upstream’s notification stream', () => {
     const calls = [call, await upstream.calls.next()];
     stream.send(notification('progress', `{"progressToken":${call.progressToken},"progress":1.50}`));
     expect(await reading.message(0)).toBe(notification('progress', '{"progressToken":"mine","progress":1.50}'));
-    // One that nobody waits for.
+    // Progress of no pending call.
     stream.send(notification('progress', '{"progressToken":"mine","progress":2}'));
     for (const each of calls) each.json('done');
     await Promise.all([reading.over, other.over]);
@@ -275,7 +275,7 @@ describe('an upstream’s notification stream', () => {
     expect(listening.messages).toEqual([]);
   });
 
-  it('that tells of a changed list has the client told when it can see the change', async () => {
+  it('sends a list change after the new list is visible', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
     const listening = client.listen();
@@ -288,7 +288,7 @@ describe('an upstream’s notification stream', () => {
     expect(listening.messages).toHaveLength(1);
   });
 
-  it('is taken up again after it ended, from where it ended', async () => {
+  it('is resumed at the last event after it ended', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
     const listening = client.listen();
@@ -305,7 +305,7 @@ describe('an upstream’s notification stream', () => {
 });
 
 describe('a client that reads its notification stream slowly', () => {
-  it('holds the upstream back, and nobody else, and loses nothing', async () => {
+  it('applies backpressure to its own upstream only and loses nothing', async () => {
     const { upstream, url } = await live();
     const [client, other] = [await sessionClient(url), await sessionClient(url)];
     const [listening, theirs] = [client.listen(), other.listen()];
@@ -324,7 +324,7 @@ describe('a client that reads its notification stream slowly', () => {
         if (stream.response.writableNeedDrain) await new Promise((resolve) => stream.response.once('drain', resolve));
       }
     })();
-    // All three share one event loop: what could still move would have in so many round trips.
+    // All three share one event loop: pending data would arrive in this many round trips.
     let quiet = 0;
     for (let number = 0; quiet < 20; number++) {
       const before = sent;
@@ -343,7 +343,7 @@ describe('a client that reads its notification stream slowly', () => {
     );
   });
 
-  it('gets by with another stream: the upstream goes on there', async () => {
+  it('is replaced by another stream, and the upstream continues there', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
     const stuck = client.listen();
@@ -368,8 +368,8 @@ describe('a client that reads its notification stream slowly', () => {
   });
 });
 
-it('a stream that a restart cut off is opened anew, and tells of all lists', async () => {
-  const { service, restart } = await tests.kept();
+it('reopens after a restart and reports all lists as changed', async () => {
+  const { service, restart } = await tests.persistent();
   const { upstream, url } = await live({}, service);
   const client = await sessionClient(url);
   const stream = client.listen();

@@ -2,22 +2,22 @@ import { expect, it } from 'vitest';
 import { NullResponse } from './listener.ts';
 import { ResponseWriter } from './response.ts';
 
-it('who asks when the client leaves is told that it has, once they are ready for it', async () => {
-  const told: string[] = [];
+it('reports the disconnect once the caller is ready', async () => {
+  const received: string[] = [];
   const left = Promise.withResolvers<void>();
   new ResponseWriter(new NullResponse(), [], '1').onLeave(() => {
-    told.push('left');
+    received.push('left');
     left.resolve();
   });
-  told.push('ready');
+  received.push('ready');
   await left.promise;
-  expect(told).toEqual(['ready', 'left']);
+  expect(received).toEqual(['ready', 'left']);
 });
 
-it('what is written is taken without an end of its own, however much it is', () => {
-  const answer = new ResponseWriter(new NullResponse(), [], '1');
-  answer.beginStream();
-  for (let at = 0; at < 100; at++) expect(answer.sendEvent('x'.repeat(100_000))).toBe(true);
-  answer.sendLastEvent('{}');
-  expect(answer.isStreaming).toBe(true);
+it('accepts any amount of output without ending', () => {
+  const response = new ResponseWriter(new NullResponse(), [], '1');
+  response.beginStream();
+  for (let at = 0; at < 100; at++) expect(response.sendEvent('x'.repeat(100_000))).toBe(true);
+  response.sendLastEvent('{}');
+  expect(response.isStreaming).toBe(true);
 });

@@ -13,7 +13,7 @@ let service: TestService;
 let provider: {
   url: string;
   seen: { url: string | undefined; headers: IncomingHttpHeaders; body: string }[];
-  /** What it does with a request. */
+  /** Sends one request and returns the response. */
   answer: (response: ServerResponse) => unknown;
 };
 const ends: (() => unknown)[] = [];
@@ -48,7 +48,7 @@ afterEach(async () => {
 const ask = (path: string, headers = {}) => send(`${service.mcp}${path}`, 'GET', headers);
 
 describe('the document of a protected resource', () => {
-  it('names the namespace’s endpoint and us, where the client has found us', async () => {
+  it("names the namespace's endpoint and this service, at the address that the client used", async () => {
     const path = '/.well-known/oauth-protected-resource/default/mcp';
     const { status, text, headers } = await ask(path, FORWARDED);
     expect([status, headers['content-type']]).toEqual([200, 'application/json']);
@@ -67,7 +67,7 @@ describe('the document of a protected resource', () => {
 });
 
 it.each(['/.well-known/openid-configuration', '/.well-known/oauth-authorization-server'])(
-  '%s leads to the provider by way of us',
+  '%s redirects to the provider through this service',
   async (path) => {
     const document = JSON.parse((await ask(path, FORWARDED)).text);
     expect(document).toEqual({
@@ -93,31 +93,31 @@ it.each([
   ['GET', '/register', 302, `${ISSUER}/clients-registrations/openid-connect`],
   ['POST', '/register?x=1', 307, `${ISSUER}/clients-registrations/openid-connect?x=1`],
 ])('%s %s is sent on to the provider', async (method, path, status, location) => {
-  const answer = await send(`${service.mcp}${path}`, method, {}, method === 'POST' ? 'a=b' : undefined);
-  expect([answer.status, answer.headers.location]).toEqual([status, location]);
+  const response = await send(`${service.mcp}${path}`, method, {}, method === 'POST' ? 'a=b' : undefined);
+  expect([response.status, response.headers.location]).toEqual([status, location]);
 });
 
 describe('a request for a token', () => {
   const FORM = { 'content-type': 'application/x-www-form-urlencoded', authorization: 'Basic eDp5', cookie: 'no' };
 
-  it('is answered by the provider, with its status', async () => {
-    const answer = await send(`${service.mcp}/token`, 'POST', FORM, 'grant_type=code&x=%20');
-    expect([answer.status, answer.text]).toEqual([400, '{"error":"invalid_grant"}']);
-    expect(answer.headers['cache-control']).toBe('no-store');
+  it("is the provider's response, with its status", async () => {
+    const response = await send(`${service.mcp}/token`, 'POST', FORM, 'grant_type=code&x=%20');
+    expect([response.status, response.text]).toEqual([400, '{"error":"invalid_grant"}']);
+    expect(response.headers['cache-control']).toBe('no-store');
     const [seen] = provider.seen;
     expect(seen).toMatchObject({ url: '/inside/protocol/openid-connect/token', body: 'grant_type=code&x=%20' });
     expect(seen?.headers).toMatchObject({ 'content-type': FORM['content-type'], authorization: 'Basic eDp5' });
     expect(seen?.headers).not.toHaveProperty('cookie');
   });
 
-  it('is told to come back when the provider is not there', async () => {
+  it('asks for a retry when the provider is unreachable', async () => {
     await ends.pop()?.();
-    const answer = await send(`${service.mcp}/token`, 'POST', FORM, 'a=b');
-    expect([answer.status, JSON.parse(answer.text)]).toEqual([503, { error: 'temporarily_unavailable' }]);
+    const response = await send(`${service.mcp}/token`, 'POST', FORM, 'a=b');
+    expect([response.status, JSON.parse(response.text)]).toEqual([503, { error: 'temporarily_unavailable' }]);
     expect(service.log.join('')).not.toContain('eDp5');
   });
 
-  it('takes an answer of 1 MiB, as it is, and none with a byte more', async () => {
+  it('forwards a response of 1 MiB unchanged, and none that is larger', async () => {
     // Two bytes a character: it is bytes that count.
     const most = 'é'.repeat(512 * 1024);
     provider.answer = (response) => response.end(most);
@@ -126,7 +126,7 @@ describe('a request for a token', () => {
     expect((await send(`${service.mcp}/token`, 'POST', FORM, 'a=b')).status).toBe(503);
   });
 
-  it('reads no more of an answer than it takes', async () => {
+  it('stops reading a response at the limit', async () => {
     const piece = Buffer.alloc(MEGABYTE, 'x');
     const cutAfter = Promise.withResolvers<number>();
     provider.answer = async (response) => {
@@ -139,7 +139,7 @@ describe('a request for a token', () => {
       response.end();
     };
     expect((await send(`${service.mcp}/token`, 'POST', FORM, 'a=b')).status).toBe(503);
-    // What the system's buffers hold is on its way all the same.
+    // The contents of system buffers are sent regardless.
     expect(await cutAfter.promise).toBeLessThan(32 * MEGABYTE);
     expect(service.log.join('')).toContain('token response too large: more than 1048576 bytes');
   });

@@ -1,5 +1,5 @@
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
-import type { Filter } from '../http/chain.ts';
+import type { Filter, FilterRoute } from '../http/chain.ts';
 import type { RequestContext } from '../http/context.ts';
 import { type Outcome, type PlainOutcome, rpcError } from '../http/outcome.ts';
 import { ChunkBuffer } from '../http/request-body.ts';
@@ -49,10 +49,12 @@ const MAX_TOKEN_BYTES = 1024 * 1024;
  * Serves the metadata documents that name the identity provider, and its endpoints that they list under our own origin
  * (decisions 5.1). Tokens are validated by the proxy in front.
  */
-export function serviceWellKnown({ registry, auth, log }: WellKnownParts): Filter {
-  return (context) => {
+export function serviceWellKnown({ registry, auth, log }: WellKnownParts): FilterRoute<Filter> {
+  // Without an identity provider the filter is for no request.
+  if (!auth) return { methods: [], filter: () => undefined };
+  const filter: Filter = (context) => {
     const { path, query, method } = context;
-    if (!auth || !isOAuthPath(path)) return undefined;
+    if (!isOAuthPath(path)) return undefined;
     const provider = `${auth.issuer}/protocol/openid-connect`;
     switch (path) {
       case '/authorize':
@@ -73,6 +75,7 @@ export function serviceWellKnown({ registry, auth, log }: WellKnownParts): Filte
       bearer_methods_supported: ['header'],
     });
   };
+  return { filter };
 }
 
 /** The origin that the client used, from the headers of the proxy in front or the request itself. */

@@ -14,7 +14,7 @@ describe('long streams', () => {
     vi.useRealTimers();
   });
 
-  it('are all kept alive every 15 s, by one timer that goes with the last of them', () => {
+  it('are all kept alive every 15 s by one timer, which ends with the last stream', () => {
     const streams = new OpenStreams();
     const [one, two] = [stream(), stream()];
     const removeOne = streams.add(one);
@@ -28,14 +28,14 @@ describe('long streams', () => {
     expect([streams.size, vi.getTimerCount()]).toEqual([0, 0]);
   });
 
-  it('end together, and later ones at once', () => {
+  it('end together, and later ones immediately', () => {
     const streams = new OpenStreams();
     const [one, two, late] = [stream(), stream(), stream()];
     const removeOne = streams.add({
       ...one,
       end: () => {
         one.end();
-        // As a stream does when it ends.
+        // Like an ending stream does.
         removeOne();
       },
     });

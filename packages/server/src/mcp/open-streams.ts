@@ -1,5 +1,5 @@
 /**
- * A stream without an end of its own: a legacy notification stream, a modern `subscriptions/listen`, or the stream of
+ * A stream that ends only on request: a legacy notification stream, a modern `subscriptions/listen`, or the stream of
  * tool-call events.
  */
 export interface OpenStream {

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { Batch, Message } from '@sluice/protocol/mcp/message';
-import type { Filter } from '../http/chain.ts';
+import type { Filter, FilterRoute } from '../http/chain.ts';
 import { RequestContext } from '../http/context.ts';
 import type { Outcome } from '../http/outcome.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
@@ -23,6 +23,8 @@ export class McpRequest extends RequestContext {
   readonly inBatch: boolean;
   /** Request and conversation ids, and the user that an authenticating proxy names. */
   readonly correlation: CallerIdentity;
+  /** That user; undefined without such a proxy. */
+  readonly user: string | undefined;
 
   /** Parsed body of a POST request. Set by `mcp`. */
   message: Message | undefined = undefined;
@@ -52,16 +54,12 @@ export class McpRequest extends RequestContext {
     super(method, target, headers, body, observation);
     this.inBatch = inBatch;
     this.correlation = observation ? observation.caller : callerOf(headers);
+    this.user = this.correlation.user;
   }
 
   /** JSON text of the request id, as sent by the client; `null` if there is none. */
   get idText(): string {
     return this.message && this.message.kind !== 'notification' ? this.message.idText : 'null';
-  }
-
-  /** The user that an authenticating proxy names; undefined without such a proxy. */
-  get user(): string | undefined {
-    return this.correlation.user;
   }
 }
 
@@ -70,3 +68,6 @@ export type McpOutcome = Outcome | DeferredOutcome<ResponseWriter> | Batch;
 
 /** A filter that reads or sets the MCP part of a request. */
 export type McpFilter = Filter<McpRequest, McpOutcome>;
+
+/** A filter for the requests with certain JSON-RPC methods. */
+export type McpMethodFilter = FilterRoute<McpFilter>;

@@ -1,4 +1,4 @@
-import { memberText } from '@sluice/protocol/json/scan';
+import { memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../http/context.ts';
@@ -62,14 +62,16 @@ export class ResponseWriter implements ClientResponse {
     else this.#response.once('drain', listener);
   }
 
-  /** Sends an HTTP response that is no JSON-RPC message. */
+  /** Sends an HTTP response that is not a JSON-RPC message. */
   sendPlain(status: number, headers: readonly string[] = [], body = ''): void {
     const length = status === 204 || status === 304 ? [] : ['Content-Length', String(Buffer.byteLength(body))];
     this.#response.writeHead(status, [...headers, ...length, ...this.#headers]);
     this.#response.end(body);
   }
 
-  /** Sends a JSON-RPC result, as the last event of a stream that was begun. `bytes`: UTF-8 length of `json`, if known. */
+  /**
+   * Sends a JSON-RPC result, as the last event of a stream that has begun. `bytes`: UTF-8 length of `json`, if known.
+   */
   sendResult(json: string | Buffer, bytes: number = Buffer.byteLength(json), headers?: readonly string[]): void {
     if (this.#streaming) return this.sendLastEvent(`{"jsonrpc":"2.0","id":${this.idText},"result":${json}}`);
     const idBytes = Buffer.byteLength(this.idText);
@@ -91,7 +93,7 @@ export class ResponseWriter implements ClientResponse {
     this.sendResult(json);
   }
 
-  /** Sends a JSON-RPC error, as the last event of a stream that was begun: then the status is ignored. */
+  /** Sends a JSON-RPC error, as the last event of a stream that has begun; the status is then ignored. */
   sendError(error: RpcError, status = 200): void {
     this.#failure = error.code;
     this.#errorMessage = error.message;
@@ -106,8 +108,8 @@ export class ResponseWriter implements ClientResponse {
     if (failed) this.#failure = text;
     if (this.#streaming) return this.sendLastEvent(text);
     if (json || failed) {
-      this.beginJson(status, Buffer.byteLength(text));
-      this.end(text);
+      this.#head(status, Buffer.byteLength(text));
+      this.#response.end(text);
     } else {
       this.beginStream();
       this.sendLastEvent(text);

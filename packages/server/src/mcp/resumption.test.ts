@@ -3,29 +3,29 @@ import { createServer, type Socket } from 'node:net';
 import { describe, expect, it, vi } from 'vitest';
 import { startDualEra } from '../../../../test/fixtures/dual-era.ts';
 import { connect } from '../../../../test/fixtures/sdk-client.ts';
-import { answerTo, liveTests, movedTo, notification } from '../../testing/live.ts';
+import { liveTests, movedTo, notification, responseTo } from '../../testing/live-tests.ts';
 import type { LiveCall, LiveUpstream } from '../../testing/live-upstream.ts';
 import { startTestService } from '../../testing/service.ts';
-import { clientOf, type Reading, type SessionClient, sessionClient } from '../../testing/session-client.ts';
+import { clientOf, type ResponseReader, type SessionClient, sessionClient } from '../../testing/session-client.ts';
 
 const tests = liveTests();
 const { live, onEnd, register } = tests;
 
 const TOKEN = '"progressToken":"p"';
-/** What the client sees of the upstream's progress. */
+/** The upstream's progress as the client sees it. */
 const progress = (value: number) => notification('progress', `{"progressToken":"p","progress":${value}}`);
-const answer = (text: string, id = '"c"') =>
+const resultEvent = (text: string, id = '"c"') =>
   `{"jsonrpc":"2.0","id":${id},"result":{"content":[{"type":"text","text":"${text}"}]}}`;
 
 interface Calling {
   readonly upstream: LiveUpstream;
   readonly url: string;
   readonly client: SessionClient;
-  readonly reading: Reading;
+  readonly reading: ResponseReader;
   readonly call: LiveCall;
 }
 
-/** A call whose stream has brought so many messages to the client. */
+/** A call whose stream has delivered this many messages to the client. */
 async function streaming(count: number, version = '2025-11-25'): Promise<Calling> {
   const { upstream, url } = await live();
   const client = await sessionClient(url, { version });
@@ -45,7 +45,7 @@ async function left({ reading }: Calling): Promise<Calling['reading']['events']>
 
 describe('a call’s stream that broke off', () => {
   it.each(['2025-11-25', '2025-06-18'])(
-    'goes on where it broke off: what is missing, what comes, the answer (%s)',
+    'resumes with missed messages, new messages and the response (%s)',
     async (version) => {
       const calling = await streaming(3, version);
       const { client, call } = calling;
@@ -61,27 +61,27 @@ describe('a call’s stream that broke off', () => {
       expect(await again.message(3)).toBe(progress(5));
       call.end('done');
       expect(await again.over).toBe(true);
-      expect(again.messages[4]).toBe(answer('done'));
+      expect(again.messages[4]).toBe(resultEvent('done'));
     },
   );
 
-  it('keeps the answer that comes while nobody reads', async () => {
+  it('stores the response that arrives while it is disconnected', async () => {
     const calling = await streaming(1);
     await left(calling);
     calling.call.end('done');
     await expect.poll(() => calling.call.response.writableFinished).toBe(true);
     const again = calling.client.listen(calling.reading.lastId);
     expect(await again.over).toBe(true);
-    expect(again.messages).toEqual([answer('done')]);
-    // And for one that lost the connection once more.
+    expect(again.messages).toEqual([resultEvent('done')]);
+    // Also after a second disconnect.
     const third = calling.client.listen(calling.reading.lastId);
     expect(await third.over).toBe(true);
-    expect(third.messages).toEqual([answer('done')]);
+    expect(third.messages).toEqual([resultEvent('done')]);
     const last = calling.client.listen(third.lastId);
     expect([await last.over, (await last.head).statusCode, last.messages]).toEqual([true, 200, []]);
   });
 
-  it('can be taken up again and again', async () => {
+  it('can be resumed repeatedly', async () => {
     const calling = await streaming(1);
     const { client, call } = calling;
     let { lastId } = calling.reading;
@@ -98,10 +98,10 @@ describe('a call’s stream that broke off', () => {
     call.end('done');
     const final = client.listen(lastId);
     await final.over;
-    expect(final.messages).toEqual([answer('done')]);
+    expect(final.messages).toEqual([resultEvent('done')]);
   });
 
-  it('that has not broken off for us is taken over: the old connection ends', async () => {
+  it('that is still connected moves to the new connection and ends the old one', async () => {
     const { client, call, reading } = await streaming(2);
     const again = client.listen(reading.events[0]?.id);
     expect(await again.message(0)).toBe(progress(2));
@@ -113,7 +113,7 @@ describe('a call’s stream that broke off', () => {
     expect(reading.messages).toEqual([progress(1), progress(2)]);
   });
 
-  it('that ends because another one stands where it stood does not take that along', async () => {
+  it('is not removed when a replaced connection closes', async () => {
     const calling = await streaming(1);
     const { client, call, reading } = calling;
     const second = client.listen(reading.lastId);
@@ -126,14 +126,14 @@ describe('a call’s stream that broke off', () => {
     call.end('done');
     const third = client.listen(second.lastId);
     await third.over;
-    expect(third.messages).toEqual([answer('done')]);
+    expect(third.messages).toEqual([resultEvent('done')]);
   });
 
-  it('that nobody reads is held up by no one: the upstream is, while somebody reads slowly', async () => {
+  it('applies backpressure only while a slow client is connected', async () => {
     const { call, client, reading } = await streaming(1);
     (await reading.head).pause();
     const padding = 'x'.repeat(64 * 1024);
-    // Several times what the system's own buffers between the three come to.
+    // Several times the size of the system buffers between the three.
     const total = 1_000;
     let sent = 0;
     const flooding = (async () => {
@@ -142,7 +142,7 @@ describe('a call’s stream that broke off', () => {
         if (call.response.writableNeedDrain) await once(call.response, 'drain');
       }
     })();
-    // All share one event loop: what could still move would have in so many round trips.
+    // All share one event loop: pending data would arrive in this many round trips.
     for (let quiet = 0; quiet < 20; ) {
       const before = sent;
       await client.ask('ping');
@@ -153,26 +153,26 @@ describe('a call’s stream that broke off', () => {
     await flooding;
     const again = client.listen(reading.lastId);
     await again.matching(/"n":999/);
-    // Of so much, only the end is kept.
+    // Only the latest events are stored.
     expect(again.messages.length).toBeLessThan(total / 4);
     call.end('done');
     expect(await again.over).toBe(true);
-    expect(again.messages.at(-1)).toBe(answer('done'));
+    expect(again.messages.at(-1)).toBe(resultEvent('done'));
   });
 
-  it('brings its open questions, and takes their answers', async () => {
+  it('resends its pending server requests and accepts their responses', async () => {
     const calling = await streaming(1);
     const { client, call, upstream } = calling;
     await left(calling);
     call.ask('1', 'roots/list');
     const again = client.listen(calling.reading.lastId);
-    await client.post(answerTo(await again.message(0)));
+    await client.post(responseTo(await again.message(0)));
     expect(upstream.answers()).toEqual(['{"jsonrpc":"2.0","id":1,"result":{}}']);
     call.end('done');
     expect(await again.over).toBe(true);
   });
 
-  it('is one of many: each goes on with its own', async () => {
+  it('is one of several that resume independently', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
     const readings = Array.from({ length: 10 }, (_, at) => client.call(String(at), `"progressToken":${at}`));
@@ -189,30 +189,30 @@ describe('a call’s stream that broke off', () => {
     for (const [at, reading] of readings.entries()) {
       const again = client.listen(reading.lastId);
       await again.over;
-      expect(again.messages).toEqual([answer('done', String(at))]);
+      expect(again.messages).toEqual([resultEvent('done', String(at))]);
     }
   });
 });
 
 describe('an event id', () => {
-  it('of another session, or forged, is refused', async () => {
+  it('of another session, or forged, is rejected', async () => {
     const { client, url, reading, call } = await streaming(1);
     const other = await sessionClient(url);
     const [id] = reading.events.map((event) => event.id ?? '');
     const forged = ['x', 'x.1', `${id}x`, id?.slice(1) ?? '', '1'];
     for (const [from, value] of [[other, id ?? ''] as const, ...forged.map((each) => [client, each] as const)]) {
-      const refused = from.listen(value);
-      expect((await refused.head).statusCode, value).toBe(400);
-      await refused.over;
-      expect(JSON.parse(refused.text).error.code).toBe(-32600);
+      const rejected = from.listen(value);
+      expect((await rejected.head).statusCode, value).toBe(400);
+      await rejected.over;
+      expect(JSON.parse(rejected.text).error.code).toBe(-32600);
     }
     call.end('done');
     expect(await reading.over).toBe(true);
-    expect(reading.messages[1]).toBe(answer('done'));
+    expect(reading.messages[1]).toBe(resultEvent('done'));
   });
 
-  it('of a process that is gone has its request answered: nobody knows', async () => {
-    const { service, restart } = await tests.kept();
+  it('of a terminated process returns an error: the outcome is unknown', async () => {
+    const { service, restart } = await tests.persistent();
     const { upstream, url } = await live({}, service);
     const client = await sessionClient(url);
     const lastIds: string[] = [];
@@ -234,13 +234,13 @@ describe('an event id', () => {
         `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"outcome unknown after restart"}}`,
       ]);
     }
-    const stranger = await sessionClient(moved.url);
-    expect((await stranger.listen(lastIds[0]).head).statusCode).toBe(400);
+    const otherClient = await sessionClient(moved.url);
+    expect((await otherClient.listen(lastIds[0]).head).statusCode).toBe(400);
   });
 });
 
-describe('a call that lasts', () => {
-  it('begins a stream to come back to, though its upstream answers with JSON', async () => {
+describe('a slow call', () => {
+  it('starts a resumable stream although its upstream responds with JSON', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
     const reading = client.call('"c"');
@@ -251,7 +251,7 @@ describe('a call that lasts', () => {
     call.json('done');
     const again = client.listen(reading.lastId);
     await again.over;
-    expect(again.messages).toEqual([answer('done')]);
+    expect(again.messages).toEqual([resultEvent('done')]);
   });
 
   it('has an error of the upstream and a failure on that stream, too', async () => {
@@ -275,7 +275,7 @@ describe('a call that lasts', () => {
       newest.call('1', '', { accept: 'application/json' }),
       older.call('1'),
       clientOf(url, { 'mcp-protocol-version': '2025-11-25' }).call('1'),
-      // An id that does not fit into event ids: there is nothing to come back with.
+      // This id does not fit into event ids, so the stream is not resumable.
       newest.call(`"${'x'.repeat(200)}"`),
     ];
     const calls: LiveCall[] = [];
@@ -291,8 +291,8 @@ describe('a call that lasts', () => {
   });
 });
 
-describe('an upstream that ends its stream before the answer', () => {
-  /** A call whose upstream has said when to come back, and ended its stream. */
+describe('an upstream that ends its stream before the response', () => {
+  /** A call whose upstream sent a retry interval and ended its stream. */
   async function polling(version: string, retry: number, meta = TOKEN): Promise<Calling & { endedAt: number }> {
     const { upstream, url } = await live();
     const client = await sessionClient(url, { version });
@@ -304,7 +304,7 @@ describe('an upstream that ends its stream before the answer', () => {
     return { upstream, url, client, reading, call, endedAt: performance.now() };
   }
 
-  it('is asked for the rest when it said so, and the client is sent away as long', async () => {
+  it('is polled for the rest after its retry interval, and the client is disconnected for as long', async () => {
     const { upstream, client, reading, call, endedAt } = await polling('2025-11-25', 300);
     expect(await reading.over).toBe(true);
     expect(reading.events.at(-1)).toEqual({ data: '', id: expect.any(String), retry: 300 });
@@ -321,11 +321,11 @@ describe('an upstream that ends its stream before the answer', () => {
     expect(await again.message(0)).toBe(progress(1));
     resumed.send(call.answerText('done'));
     expect(await again.over).toBe(true);
-    expect(again.messages[1]).toBe(answer('done'));
+    expect(again.messages[1]).toBe(resultEvent('done'));
     expect(reading.messages).toEqual([]);
   });
 
-  it('keeps the answer for a client that is slower to come back', async () => {
+  it('stores the response for a client that reconnects later', async () => {
     const { upstream, client, reading, call } = await polling('2025-11-25', 100);
     await reading.over;
     const resumed = await upstream.resumptions.next();
@@ -335,13 +335,13 @@ describe('an upstream that ends its stream before the answer', () => {
     await expect.poll(() => resumed.response.writableFinished).toBe(true);
     const again = client.listen(reading.lastId);
     await again.over;
-    expect(again.messages).toEqual([answer('done')]);
+    expect(again.messages).toEqual([resultEvent('done')]);
   });
 
   it.each([
     ['2025-06-18', {}],
     ['2025-11-25', { accept: 'application/json' }],
-  ])('does not trouble a client that cannot be sent away: %s %o', async (version, headers) => {
+  ])('does not disconnect a client that cannot resume: %s %o', async (version, headers) => {
     const { upstream, url } = await live();
     const client = await sessionClient(url, { version });
     const reading = client.call('"c"', TOKEN, headers);
@@ -353,7 +353,7 @@ describe('an upstream that ends its stream before the answer', () => {
     resumed.begin();
     resumed.send(call.answerText('done'));
     await reading.over;
-    expect(reading.messages).toEqual([answer('done')]);
+    expect(reading.messages).toEqual([resultEvent('done')]);
   });
 
   it('may do so many times', async () => {
@@ -371,10 +371,10 @@ describe('an upstream that ends its stream before the answer', () => {
     last.send(call.answerText('done'));
     const again = client.listen(reading.lastId);
     await again.over;
-    expect(again.messages).toEqual([answer('done')]);
+    expect(again.messages).toEqual([resultEvent('done')]);
   });
 
-  it.each([400, 404, 405])('and does not take it up again (%i) fails the call', async (status) => {
+  it.each([400, 404, 405])('and does not resume it (%i) fails the call', async (status) => {
     const { upstream, client, reading } = await polling('2025-11-25', 100);
     await reading.over;
     (await upstream.resumptions.next()).refuse(status);
@@ -393,7 +393,7 @@ describe('an upstream that ends its stream before the answer', () => {
     expect(upstream.resumptions.all).toHaveLength(1);
   });
 
-  it('may be busy, or break off again, before it goes on', async () => {
+  it('may be busy, or disconnect again, before it resumes', async () => {
     const { upstream, reading, call } = await polling('2025-06-18', 100);
     (await upstream.resumptions.next()).refuse(503);
     (await upstream.resumptions.next()).response.destroy();
@@ -407,7 +407,7 @@ describe('an upstream that ends its stream before the answer', () => {
     last.begin();
     last.send(call.answerText('done'));
     await reading.over;
-    expect(reading.messages).toEqual([progress(1), answer('done')]);
+    expect(reading.messages).toEqual([progress(1), resultEvent('done')]);
   });
 
   it('may be down for a while', async () => {
@@ -415,20 +415,20 @@ describe('an upstream that ends its stream before the answer', () => {
     await expect.poll(() => call.response.writableFinished).toBe(true);
     await upstream.down(true);
     const attempts: Socket[] = [];
-    const nobody = createServer((socket) => attempts.push(socket.on('error', () => undefined).resetAndDestroy()));
-    await once(nobody.listen(Number(new URL(upstream.url).port), '127.0.0.1'), 'listening');
+    const unreachable = createServer((socket) => attempts.push(socket.on('error', () => undefined).resetAndDestroy()));
+    await once(unreachable.listen(Number(new URL(upstream.url).port), '127.0.0.1'), 'listening');
     await expect.poll(() => attempts.length).toBeGreaterThan(1);
-    nobody.close();
-    await once(nobody, 'close');
+    unreachable.close();
+    await once(unreachable, 'close');
     await upstream.up();
     const resumed = await upstream.resumptions.next();
     resumed.begin();
     resumed.send(call.answerText('done'));
     await reading.over;
-    expect(reading.messages).toEqual([answer('done')]);
+    expect(reading.messages).toEqual([resultEvent('done')]);
   });
 
-  it('without saying where to go on fails the call', async () => {
+  it('without an event id fails the call', async () => {
     for (const id of [undefined, '']) {
       const { upstream, url } = await live();
       const reading = (await sessionClient(url)).call('"c"', TOKEN);
@@ -438,12 +438,12 @@ describe('an upstream that ends its stream before the answer', () => {
       call.send(notification('x'), id === undefined ? {} : { id });
       call.response.end();
       expect(await reading.over).toBe(true);
-      expect(reading.messages[1]).toContain('ended the event stream before the answer');
+      expect(reading.messages[1]).toContain('ended the event stream before the response');
       expect(upstream.resumptions.all).toEqual([]);
     }
   });
 
-  it('and stays silent is given up after the time that silence may last', async () => {
+  it('and stays silent fails after the idle timeout', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
     const hasty = await startTestService({ SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: '600' });
     onEnd(() => hasty.stop(0));
@@ -472,7 +472,7 @@ describe('an upstream that ends its stream before the answer', () => {
   });
 });
 
-it('the official client comes back for its answer, and the official server is asked for it', async () => {
+it('the official client resumes its stream, and the official server is polled', async () => {
   const upstream = await startDualEra();
   onEnd(upstream.close);
   const { callText, close, sent } = await connect(await register(upstream.url), 'legacy');

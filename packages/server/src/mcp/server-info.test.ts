@@ -40,21 +40,24 @@ function discovered(...forwards: readonly Forward[]): { instructions?: string } 
   return JSON.parse(discoverResult(snapshotOf(...forwards), namespace, US, seeing(forwards)));
 }
 
-describe('the version that is spoken', () => {
+describe('the protocol version', () => {
   it.each(['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'])(
-    'is %s with a client that asks for it',
+    'is %s for a client that requests it',
     (version) => {
       expect(negotiate(version)).toBe(version);
     },
   );
 
-  it.each(['2026-07-28', '2025-11-26', '', undefined, 20251125, null])('is the latest legacy one for %s', (asked) => {
-    expect(negotiate(asked)).toBe('2025-11-25');
-  });
+  it.each(['2026-07-28', '2025-11-26', '', undefined, 20251125, null])(
+    'is the latest legacy one for %s',
+    (requested) => {
+      expect(negotiate(requested)).toBe('2025-11-25');
+    },
+  );
 });
 
-describe('what clients are told', () => {
-  it('is the version, who we are, and what is always offered', () => {
+describe('server info', () => {
+  it('contains the version, the identity of the service and the standard capabilities', () => {
     expect(initialized()).toEqual({
       protocolVersion: '2025-06-18',
       capabilities: ALWAYS,

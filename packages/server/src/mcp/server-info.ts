@@ -1,4 +1,4 @@
-import { members, memberText } from '@sluice/protocol/json/scan';
+import { members, memberText } from '@sluice/protocol/json/text';
 import { methodSegment } from '@sluice/protocol/mcp/capabilities';
 import {
   type Era,

@@ -7,7 +7,7 @@ import { ActionFileError, ActionFiles, readResolved } from './action-loader.ts';
 
 const MIB = 1024 * 1024;
 
-const MISSING = 'no such file (relative paths start at the folder of the service-config file)';
+const MISSING = 'no such file (relative paths start at the folder of the bootstrap file)';
 
 /** Contains `config`, the base of relative paths, and `actions`, the allowed folder. */
 let folder: string;

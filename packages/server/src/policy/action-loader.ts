@@ -118,7 +118,7 @@ export class ActionFiles {
     } catch (error) {
       if (error instanceof ActionFileError) throw error;
       const isMissing = ['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '');
-      const hint = isAbsolute(path) ? '' : ' (relative paths start at the folder of the service-config file)';
+      const hint = isAbsolute(path) ? '' : ' (relative paths start at the folder of the bootstrap file)';
       throw new ActionFileError(isMissing ? `no such file${hint}` : 'the file cannot be read', { cause: error });
     }
   }

@@ -1,4 +1,4 @@
-import { members } from '@sluice/protocol/json/scan';
+import { members } from '@sluice/protocol/json/text';
 import type { Message, RequestMessage } from '@sluice/protocol/mcp/message';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { Correlation } from '../telemetry/caller.ts';

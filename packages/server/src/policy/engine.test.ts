@@ -6,7 +6,7 @@ import { InteractionStore } from '../inference/interaction-store.ts';
 import { NullResponse } from '../mcp/listener.ts';
 import { type McpOutcome, McpRequest } from '../mcp/request.ts';
 import { ResponseWriter } from '../mcp/response.ts';
-import { HeldStore } from '../registry/fixtures/held-store.ts';
+import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { createEntry } from '../registry/operations.ts';
 import { createNamespace, removeNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
@@ -95,8 +95,8 @@ async function setUp({ schema, store = memoryStore(), request = REQUEST }: Setup
     bindings: { get: () => undefined },
     llm: client,
     actions: {
-      async run(_action, _context, answers, signal): Promise<ActionRun> {
-        runs.push(answers);
+      async run(_action, _context, responses, signal): Promise<ActionRun> {
+        runs.push(responses);
         signals.push(signal);
         return { response: await run.wait(), ignoredResponses: 0, durationMs: 1.23456 };
       },
@@ -221,7 +221,7 @@ it.each(['is deleted', 'is deleted and recreated'])(
 );
 
 it('a request that is canceled while its copies wait for the store copies no tools', async () => {
-  const store = new HeldStore();
+  const store = new PausableStore();
   const { engine, context, registry, run, runs, disconnect, lines } = await setUp({ store });
   const outcome = engine.evaluate(context);
   await run.reached;
@@ -234,7 +234,7 @@ it('a request that is canceled while its copies wait for the store copies no too
   disconnect();
   expect(isCanceled(await outcome)).toBe(true);
   store.hold = false;
-  store.letThrough();
+  store.commitAll();
   await before;
   await expect.poll(lines).toMatchObject([CANCELED]);
   expect(registry.current.namespace('copies')).toBeUndefined();
@@ -280,7 +280,7 @@ it('an evaluation that takes longer than the limits of upstream calls can still 
   await run.reached;
   const evaluated = calls.find(() => true);
   // Both limits have passed, and the timer has fired some more times.
-  await expect.poll(() => calls.now() - (evaluated?.startedAt ?? Number.POSITIVE_INFINITY)).toBeGreaterThan(150);
+  await expect.poll(() => performance.now() - (evaluated?.startedAt ?? Number.POSITIVE_INFINITY)).toBeGreaterThan(150);
   expect(calls.find(() => true)).toBe(evaluated);
   disconnect();
   expect(isCanceled(await outcome)).toBe(true);

@@ -26,7 +26,7 @@ afterEach(async () => {
 });
 
 /** Returns the log line of an evaluation with these LLM results, of which `{}` is valid. */
-async function lineOf(answers: readonly string[], failure?: Error): Promise<Record<string, unknown>> {
+async function lineOf(responses: readonly string[], failure?: Error): Promise<Record<string, unknown>> {
   const lines: string[] = [];
   const registry = new Registry(memoryStore());
   await registry.load();
@@ -66,7 +66,7 @@ async function lineOf(answers: readonly string[], failure?: Error): Promise<Reco
     },
     new AbortController().signal,
   );
-  llm.script(...answers);
+  llm.script(...responses);
   await evaluation.run();
   const [line, ...others] = lines.map((text): Record<string, unknown> => JSON.parse(text));
   expect(others).toEqual([]);
@@ -77,8 +77,8 @@ test.each([
   [['{}'], undefined, undefined],
   [['no', '{}'], 2, 'corrected'],
   [['no', 'still no'], 2, 'failed'],
-])('the log line of a decision has the correction of invalid results: %j', async (answers, llm_calls, validation) => {
-  const line = await lineOf(answers);
+])('the log line of a decision has the correction of invalid results: %j', async (responses, llm_calls, validation) => {
+  const line = await lineOf(responses);
   expect(line).toMatchObject({ msg: 'evaluator decided', decision: 'pass', tool: 't' });
   expect([line.llm_calls, line.validation]).toEqual([llm_calls, validation]);
   expect(JSON.stringify(line)).not.toMatch(/"(still )?no"|wrong/);

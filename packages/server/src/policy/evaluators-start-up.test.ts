@@ -49,7 +49,7 @@ async function names(of: TestService): Promise<string[]> {
 
 const GUARD = evaluatorDefinition('guard', 'actions/guard.wasm');
 
-it('the evaluators of the service-config file are compiled before the service listens, and invalid ones are skipped', async () => {
+it('the evaluators of the bootstrap file are compiled before the service listens, and invalid ones are skipped', async () => {
   const unknown = evaluatorDefinition('unknown', 'actions/guard.wasm');
   const evaluators = [
     GUARD,
@@ -91,7 +91,7 @@ it('invalid evaluators and unreachable triggers are logged at startup', async ()
   ]);
 });
 
-it('a submitted set is active after a restart, unless the service-config file has a new one', async () => {
+it('a submitted set is active after a restart, unless the bootstrap file has a new one', async () => {
   let running = await start({ evaluators: [GUARD] });
   const submitted = { evaluators: [evaluatorDefinition('submitted', 'actions/guard.wasm')] };
   expect((await running.manage('PUT', '/evaluators', submitted)).status).toBe(200);

@@ -323,7 +323,7 @@ it('startup without evaluators loads and stores nothing', async () => {
 });
 
 describe('the log', () => {
-  const missing = 'none.wasm: no such file (relative paths start at the folder of the service-config file)';
+  const missing = 'none.wasm: no such file (relative paths start at the folder of the bootstrap file)';
 
   it('has the actor of an update, the number of evaluators and those that were skipped', async () => {
     await made().replace([evaluatorDefinition('a'), evaluatorDefinition('b', 'none.wasm')], {
@@ -348,14 +348,14 @@ describe('the log', () => {
     const skippedLines = [
       {
         level: 'warn',
-        msg: 'evaluator "c" skipped: llm.connection is an unknown connection "none"; known connections: model in llm_connections of the service-config file',
+        msg: 'evaluator "c" skipped: llm.connection is an unknown connection "none"; known connections: model in llm_connections of the bootstrap file',
         evaluator: 'c',
       },
       { level: 'warn', msg: `evaluator "b" skipped: ${missing}`, evaluator: 'b' },
     ];
     const loaded = { level: 'info', msg: 'evaluators loaded', revision: 1, evaluators: 1 };
     await made(store).start([evaluatorDefinition('a'), evaluatorDefinition('b', 'none.wasm'), unknown]);
-    expect(entries).toEqual([...skippedLines, { ...loaded, from: 'the service-config file' }]);
+    expect(entries).toEqual([...skippedLines, { ...loaded, from: 'the bootstrap file' }]);
     expect(stored.list).toMatchObject([{ skipped: ['c', 'b'] }]);
     entries = [];
     const again = made(store);

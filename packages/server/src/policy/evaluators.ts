@@ -135,7 +135,7 @@ export class Evaluators {
     }
     this.#activate(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded, skipped));
     const { revision } = this.current;
-    const from = isNew ? 'the service-config file' : 'the active revision';
+    const from = isNew ? 'the bootstrap file' : 'the active revision';
     this.#options.log.info('evaluators loaded', { revision, evaluators: loaded.length, from });
   }
 

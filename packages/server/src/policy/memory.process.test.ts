@@ -40,7 +40,9 @@ function made(ready: Promise<void>): Evaluators {
 
 const NOBODY = { expectedRevision: undefined, actor: undefined };
 
-test('revisions of large evaluators, also rejected ones, take the memory of their text', async () => {
+test('revisions of large evaluators, also rejected ones, take the memory of their text', {
+  tags: ['slow'],
+}, async () => {
   const evaluators = made(Promise.resolve());
   const before = used();
   for (let count = 0; count < 50; count++) {

@@ -3,7 +3,7 @@ import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { applyCatalogs } from '../registry/catalogs.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from '../registry/entries.ts';
-import { HeldStore } from '../registry/fixtures/held-store.ts';
+import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from '../registry/operations.ts';
 import { removeForward } from '../registry/operations-topology.ts';
@@ -18,7 +18,7 @@ const CRM = parseNamespace('crm') ?? DEFAULT_NAMESPACE;
 
 /** A registry with the tool `mine` in `default`, and `a`, `b` of the forward `up` in `crm`. */
 async function setUp() {
-  const store = new HeldStore();
+  const store = new PausableStore();
   const registry = new Registry(store);
   await registry.load();
   const add = (name: string, namespace: string, more = {}) =>
@@ -159,7 +159,7 @@ describe('a copy', () => {
     const committed = run.commit();
     await Promise.resolve();
     expect(view().tool('a')).toEqual(A);
-    store.refuse();
+    store.rejectAll();
     await expect(committed).rejects.toThrow('the disk is full');
     expect(view().tool('a')).toEqual(A);
   });
@@ -207,7 +207,7 @@ describe('a copy', () => {
     // It does not wait for others.
     await run.commit();
     expect([store.waiting, registry.current === current]).toEqual([1, true]);
-    store.letThrough();
+    store.commitAll();
     await other;
     const logged = { msg: 'tools not copied: target namespace has tools with these names', level: 'info' };
     expect(lines.map((line) => JSON.parse(line))).toEqual([

@@ -1,4 +1,4 @@
-import { memberText } from '@sluice/protocol/json/scan';
+import { memberText } from '@sluice/protocol/json/text';
 import type { Draft } from '../registry/draft.ts';
 import { byOrder, DEFAULT_NAMESPACE, type Entry, type Namespace, parseNamespace } from '../registry/entries.ts';
 import type { EntryIndex } from '../registry/index.ts';

@@ -128,7 +128,7 @@ const inline = { ...evaluatorDefinition('a'), llm: { ...evaluatorDefinition('a')
 describe.each<[string, string | Buffer]>([
   ['nothing', ''],
   ['half of it', spoilt({}).slice(0, -10)],
-  ['text that is no JSON', `{"api_key": ${SECRET}}`],
+  ['text that is not JSON', `{"api_key": ${SECRET}}`],
   ['another value', '[]'],
   ['invalid UTF-8', Buffer.from([0x7b, 0xff, 0x7d])],
   ['no list of revisions', spoilt({ revisions: {} })],

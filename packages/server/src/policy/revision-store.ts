@@ -1,9 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import { join } from 'node:path';
 import { evaluatorRevisionContent, validate } from '@sluice/contract';
-import { applyEdits } from '@sluice/protocol/json/edit';
 import { parseLossless } from '@sluice/protocol/json/parse';
-import { elements, type Member, members } from '@sluice/protocol/json/scan';
+import { applyEdits, elements, type Member, members } from '@sluice/protocol/json/text';
 import { z } from 'zod';
 import { errorReason, type Files, readIfExists, replaceFile } from '../registry/store/files.ts';
 import { CorruptFileError } from '../registry/store/journaled-file.ts';

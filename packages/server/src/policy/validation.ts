@@ -59,7 +59,7 @@ export async function validateEvaluators(
 
 function unknownConnection(name: string, known: readonly string[]): string {
   const hint = known.length === 0 ? 'none is configured' : `known connections: ${known.toSorted().join(', ')}`;
-  return `is an unknown connection ${JSON.stringify(name)}; ${hint} in llm_connections of the service-config file`;
+  return `is an unknown connection ${JSON.stringify(name)}; ${hint} in llm_connections of the bootstrap file`;
 }
 
 type SchemaResult = { readonly compiled: CompiledSchema | undefined } | { readonly problem: string };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { applyCatalogs, type DiscoveredCatalog } from './catalogs.ts';
 import type { Entry, Forward, Kind } from './entries.ts';
-import { HeldStore } from './fixtures/held-store.ts';
+import { PausableStore } from './fixtures/pausable-store.ts';
 import { entryTexts, stateOf } from './fixtures/state.ts';
 import { addForward, catalog, items } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
@@ -9,7 +9,7 @@ import { Registry } from './registry.ts';
 
 /** A registry with one forward, `up`. */
 async function withForward(more: Partial<Forward> = {}) {
-  const store = new HeldStore();
+  const store = new PausableStore();
   const registry = new Registry(store);
   await registry.load();
   await registry.commit((draft) => addForward(draft, 'up', more));
@@ -20,7 +20,7 @@ async function withForward(more: Partial<Forward> = {}) {
     });
   const entries = (kind: Kind = 'tool'): readonly Entry[] => registry.current.entries(kind);
   const served = (kind: Kind = 'tool') => entries(kind).map((entry) => entry.rendered.map(({ json }) => json));
-  /** What the commits wrote since the last call. */
+  /** The commits written since the last call. */
   const written = () => store.journal.splice(0).flat();
   written();
   return { registry, store, discover, entries, served, written };
@@ -29,8 +29,8 @@ async function withForward(more: Partial<Forward> = {}) {
 const TOOL = { description: '', uri: 'http://up.test/mcp', toolType: 'mcp-forward', input_schema: {} };
 const keys = (entries: readonly Entry[]): string[] => entries.map(({ key }) => key);
 
-describe('what discovery finds', () => {
-  test('is there as the upstream spelled it, in its order', async () => {
+describe('discovered entries', () => {
+  test("keep the upstream's text and order", async () => {
     const { discover, entries, served } = await withForward();
     const tools = [
       { key: 'b', json: '{ "name":"b",\n "max":9223372036854775807, "x":1.0 }' },
@@ -46,7 +46,7 @@ describe('what discovery finds', () => {
     expect(entries('prompt')[0]).toMatchObject({ members: { configurationURI: 'http://up.test/mcp' } });
   });
 
-  test('replaces what was found before, in one commit: new ones come, missing ones go, the order follows', async () => {
+  test('replace previous ones in one commit: new entries are added, missing ones removed, the order updated', async () => {
     const { registry, discover, entries, written } = await withForward();
     await discover({ tools: items('name', ['a', 'b', 'c']) });
     const seen: string[][] = [];
@@ -59,7 +59,7 @@ describe('what discovery finds', () => {
     expect(entries()).toEqual([]);
   });
 
-  test('writes nothing and touches no list when it is what is there', async () => {
+  test('are not written and change no list when they are unchanged', async () => {
     const { registry, discover, entries, written } = await withForward({ prefix: 'p.' });
     const found = () => [
       catalog({ tools: items('name', ['a', 'b']), templates: items('uriTemplate', ['x:{y}']) }),
@@ -82,7 +82,7 @@ describe('what discovery finds', () => {
     expect([...entries(), ...entries('resource')]).toEqual(before);
 
     // Nor after a restart.
-    const store = new HeldStore({ entries: entryTexts(registry.current) });
+    const store = new PausableStore({ entries: entryTexts(registry.current) });
     const again = new Registry(store);
     await again.load();
     await again.commit((draft) => {
@@ -122,7 +122,7 @@ describe('what discovery finds', () => {
 });
 
 describe('over several catalogs', () => {
-  test('an object that reads the same in all is one offer to all, others are offered to whom they were listed', async () => {
+  test('an entry with equal text in all catalogs is one variant for all, otherwise one per catalog', async () => {
     const { discover, entries } = await withForward();
     const poor = { key: 'v', json: '{"name":"v","for":"poor"}' };
     const rich = { key: 'v', json: '{"name":"v","for":"rich"}' };
@@ -141,7 +141,7 @@ describe('over several catalogs', () => {
     });
   });
 
-  test('an object that is listed to others than before is offered to those', async () => {
+  test('an entry that appears in other catalogs than before is served to those clients', async () => {
     const { discover, entries } = await withForward();
     const listed = (...to: string[]) =>
       ['1', '2', '3'].map((key) => catalog({ key, tools: to.includes(key) ? items('name', ['a']) : [] }));
@@ -150,7 +150,7 @@ describe('over several catalogs', () => {
     expect(entries()[0]?.rendered.map(({ catalogs }) => catalogs)).toEqual([['2', '3']]);
   });
 
-  test('the longest gives the order, and what only others have comes behind', async () => {
+  test('the longest catalog determines the order; entries of others follow', async () => {
     const { discover, entries } = await withForward();
     await discover([
       catalog({ key: '1', tools: items('name', ['c', 'x']) }),
@@ -160,7 +160,7 @@ describe('over several catalogs', () => {
     expect(keys(entries())).toEqual(['a', 'b', 'c', 'y', 'x']);
   });
 
-  test('each of its texts is renamed and overridden', async () => {
+  test('every variant is renamed and overridden', async () => {
     const { registry, discover, served } = await withForward();
     await discover([
       catalog({ key: '1', tools: [{ key: 'a', json: '{"name":"a","one":1.0}' }] }),
@@ -188,7 +188,7 @@ describe('a uri that is a resource and a template', () => {
     expect(written()).toEqual([]);
   });
 
-  test('turns from one into the other with its upstream', async () => {
+  test('changes between the two kinds with its upstream', async () => {
     const { discover, entries } = await withForward();
     const shown = () => entries('resource').map(({ key, labels, rendered: served }) => [key, labels, served[0]?.json]);
     const address = { 'service.forward_address': 'http://up.test/mcp' };
@@ -205,7 +205,7 @@ describe('a uri that is a resource and a template', () => {
 });
 
 describe('a resource', () => {
-  test('is named as its upstream names it, else by its uri, and follows unless it was renamed', async () => {
+  test("has the upstream's name or its uri, and follows it unless renamed", async () => {
     const { registry, discover, entries } = await withForward();
     const found = (name: string) => ({
       resources: [
@@ -257,10 +257,10 @@ function change(registry: Registry): Promise<Entry> {
   });
 }
 
-describe('what an operator changed', () => {
+describe('overrides', () => {
   const CHANGED = { key: 'z', name: 'z', namespace: 'ops', labels: { mine: '1' }, members: { id: 'i' } };
 
-  test('stays over refreshes that renew the object below', async () => {
+  test('persist over refreshes that change the entry below', async () => {
     const { registry, discover, entries, served } = await withForward();
     await discover({ tools: items('name', ['a']) });
     await change(registry);
@@ -269,7 +269,7 @@ describe('what an operator changed', () => {
     expect(served()).toEqual([['{"name":"z","n":1.0,"new":2.0,"title":"Ours"}']]);
   });
 
-  test('is there again when the upstream leaves it out for a while, restarts between included', async () => {
+  test('apply again when the upstream lists the entry again after a while, also over restarts', async () => {
     const { registry, discover } = await withForward();
     await discover({ tools: items('name', ['a', 'b']) });
     await change(registry);
@@ -277,7 +277,7 @@ describe('what an operator changed', () => {
     expect(keys(registry.current.entries('tool'))).toEqual(['b']);
     await discover({ tools: [] });
 
-    const again = new Registry(new HeldStore({ entries: entryTexts(registry.current) }));
+    const again = new Registry(new PausableStore({ entries: entryTexts(registry.current) }));
     expect(await again.load()).toEqual([]);
     expect(stateOf(again.current)).toEqual(stateOf(registry.current));
     for (const each of [registry, again]) {
@@ -291,7 +291,7 @@ describe('what an operator changed', () => {
     }
   });
 
-  test('is not kept of what nobody changed, nor written again while it waits', async () => {
+  test('are stored only for changed entries, and not written again while the entry is missing', async () => {
     const { registry, discover, written } = await withForward();
     await discover({
       tools: items('name', ['a', 'b']),
@@ -306,7 +306,7 @@ describe('what an operator changed', () => {
     expect(written()).toEqual([]);
   });
 
-  test('comes back where the forward is when the namespace that it was moved to is gone', async () => {
+  test("apply in the forward's namespace when the target namespace was deleted", async () => {
     const { registry, discover, entries } = await withForward();
     await discover({ tools: items('name', ['a']) });
     await change(registry);
@@ -320,7 +320,7 @@ describe('what an operator changed', () => {
     expect(registry.current.namespace('ops')).toBeUndefined();
   });
 
-  test('goes when the entry is deleted, which returns as the upstream has it', async () => {
+  test("are removed with the entry, which returns in the upstream's form", async () => {
     const { registry, discover, entries } = await withForward();
     await discover({ tools: items('name', ['a']) });
     await change(registry);
@@ -329,7 +329,7 @@ describe('what an operator changed', () => {
     expect(entries()).toMatchObject([{ key: 'a', namespace: 'default', labels: {} }]);
   });
 
-  test('goes with the forward', async () => {
+  test('are removed with the forward', async () => {
     const { registry, discover, entries } = await withForward();
     await discover({ tools: items('name', ['a']) });
     await change(registry);
@@ -343,8 +343,8 @@ describe('what an operator changed', () => {
   });
 });
 
-describe('a key that is held', () => {
-  test('by a hand-made entry shadows what is found, until that one goes', async () => {
+describe('a key conflict', () => {
+  test('a hand-made entry shadows a discovered one until it is deleted', async () => {
     const { registry, discover, entries } = await withForward();
     await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, toolType: 'custom', name: 'a' }));
     await discover({ tools: items('name', ['a']) });
@@ -355,7 +355,7 @@ describe('a key that is held', () => {
     expect(registry.current.shadowed('up')).toEqual([]);
   });
 
-  test('by a renamed entry stays with it when the upstream brings that very name, and goes over with it', async () => {
+  test('a renamed entry stays first when its upstream lists that name, and is transferred with it', async () => {
     const { registry, discover } = await withForward();
     const origins = () =>
       registry.current
@@ -368,12 +368,12 @@ describe('a key that is held', () => {
     expect(origins()).toEqual(['a', 'b']);
     await discover({ tools: items('name', ['b', 'a']) });
     expect(origins()).toEqual(['a', 'b']);
-    // In one go: the holder is not found any more, the other one still is.
+    // In one commit: the first entry is no longer discovered, the other still is.
     await discover({ tools: items('name', ['b']) });
     expect(origins()).toEqual(['b']);
   });
 
-  test('by a renamed entry is not lost when that one goes in the moment in which the name comes', async () => {
+  test('a renamed entry is not lost when it is removed in the commit that adds the name', async () => {
     const { registry, discover, entries } = await withForward();
     await discover({ tools: items('name', ['a']) });
     await registry.commit((draft) => updateEntry(draft, 'tool', { name: 'a' }, { ...TOOL, name: 'b' }));
@@ -382,7 +382,7 @@ describe('a key that is held', () => {
   });
 });
 
-test('what else a catalog says is kept with the forward', async () => {
+test('other members of a catalog are stored with the forward', async () => {
   const { registry, discover } = await withForward();
   const cache = { 'tools/list': { ttlMs: 5, cacheScope: 'private' } } as const;
   const { tools, resources, templates, prompts, ...known } = catalog({

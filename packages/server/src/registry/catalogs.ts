@@ -1,4 +1,4 @@
-import { memberText } from '@sluice/protocol/json/scan';
+import { memberText } from '@sluice/protocol/json/text';
 import type { Draft } from './draft.ts';
 import {
   type Entry,

@@ -59,22 +59,22 @@ test.each(eras)("a copied tool is its upstream's, after a restart too, for a %s 
       }),
     ],
   ]);
-  const desk = await client(era, service.url('desk'));
-  expect(await listed(desk)).toEqual([toolText('crm.a')]);
-  expect(reply(await desk.call('tools/call', '{"name":"crm.a"}'))).toContain('"text":"called a"');
-  const other = JSON.parse(reply(await desk.call('tools/call', '{"name":"crm.grüße"}')));
+  const copyClient = await client(era, service.url('desk'));
+  expect(await listed(copyClient)).toEqual([toolText('crm.a')]);
+  expect(reply(await copyClient.call('tools/call', '{"name":"crm.a"}'))).toContain('"text":"called a"');
+  const other = JSON.parse(reply(await copyClient.call('tools/call', '{"name":"crm.grüße"}')));
   expect(other.error).toMatchObject({ code: -32602, message: 'tool not found: crm.grüße' });
 
   upstream.scripts['tools/list'] = toolList(toolText('new'), toolText('a', ',"title":"Second"'));
   const refreshed = await service.manage('POST', '/forwards/up/refreshes');
   expect(refreshed.data).toMatchObject({ tools_discovered: 2 });
-  expect(await listed(desk)).toEqual([toolText('crm.a', ',"title":"Second"')]);
+  expect(await listed(copyClient)).toEqual([toolText('crm.a', ',"title":"Second"')]);
   expect(await listed(await client(era, service.url('crm')))).toEqual([
     toolText('crm.new'),
     toolText('crm.a', ',"title":"Second"'),
   ]);
 
   expect((await service.manage('DELETE', '/forwards/up')).status).toBe(200);
-  expect(await listed(desk)).toEqual([]);
+  expect(await listed(copyClient)).toEqual([]);
   expect((await service.manage('GET', '/tools')).data).toEqual([]);
 });

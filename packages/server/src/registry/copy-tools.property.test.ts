@@ -19,14 +19,14 @@ interface Expected {
   readonly title: string | undefined;
 }
 
-/** Changes a registry at random and knows of the copies alone: which have to be there, and what upstreams say of them. */
+/** Changes a registry at random and tracks only the copies: the expected ones, and the upstream's state of them. */
 class Copying {
   readonly copies = new Map<string, Expected>();
   /** The object of each tool, by forward and upstream's name. */
   readonly offered = new Map<string, Map<string, string>>();
   readonly tally = { copied: 0, exists: 0, gone: 0, renewed: 0, removed: 0 };
   readonly #random: () => number;
-  /** Tools as they were found, perhaps a while ago. */
+  /** Discovered tools, possibly outdated. */
   #found: Entry[] = [];
 
   constructor(seed: number) {
@@ -150,7 +150,7 @@ class Copying {
 const TALLIED = ['copied', 'exists', 'gone', 'renewed', 'removed'] as const;
 const placeOf = ({ namespace, key }: Entry): string => `${namespace}/${key}`;
 
-test('copies follow their forward and nobody else, whatever is changed around them', async () => {
+test('copies follow only their forward, whatever changes around them', async () => {
   const total = { copied: 0, exists: 0, gone: 0, renewed: 0, removed: 0 };
   for (let seed = 1; seed <= 60; seed++) {
     const registry = new Registry(memoryStore());
@@ -161,7 +161,7 @@ test('copies follow their forward and nobody else, whatever is changed around th
       const copies = registry.current.entries('tool', { shadowed: true }).filter((tool) => tool.discovered?.copied);
       const there = copies.map((tool) => {
         const { forward = '', upstreamKey = '', overrides = {} } = tool.discovered ?? {};
-        // It holds its key, and says what its upstream says now.
+        // It serves its key with the upstream's current text.
         expect(registry.current.namespace(tool.namespace)?.indexes.tool.get(tool.key)).toBe(tool);
         expect(tool.discovered?.variants[0]?.json).toBe(copying.offered.get(forward)?.get(upstreamKey));
         return [placeOf(tool), { forward, upstreamKey, title: overrides.title }] as const;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { applyCatalogs, type DiscoveredCatalog, knownCatalogs } from './catalogs.ts';
 import { DEFAULT_NAMESPACE, type Forward, type Namespace, parseNamespace } from './entries.ts';
-import { HeldStore, stored } from './fixtures/held-store.ts';
+import { PausableStore, stored } from './fixtures/pausable-store.ts';
 import { entryTexts, stateOf } from './fixtures/state.ts';
 import { addForward, catalog, items } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
@@ -18,9 +18,9 @@ function ns(name: string): Namespace {
   return namespace;
 }
 
-/** A registry with the forward `up`, which has found the tools `a` and `b`. */
+/** A registry with the forward `up` and its discovered tools `a` and `b`. */
 async function withForward(more: Partial<Forward> = {}) {
-  const store = new HeldStore();
+  const store = new PausableStore();
   const registry = new Registry(store);
   await registry.load();
   await registry.commit((draft) => addForward(draft, 'up', more));
@@ -30,24 +30,24 @@ async function withForward(more: Partial<Forward> = {}) {
       if (forward) applyCatalogs(draft, forward, found.map(catalog));
     });
   await discover({ tools: items('name', ['a', 'b']) });
-  const held = (namespace: string, name: string) => registry.current.namespace(namespace)?.indexes.tool.get(name);
-  /** Copies the tool that holds this name in a namespace (`default`). */
+  const toolNamed = (namespace: string, name: string) => registry.current.namespace(namespace)?.indexes.tool.get(name);
+  /** Copies the tool with this name in a namespace (`default`). */
   const copy = async (name: string, target: string, from = 'default'): Promise<CopyOutcome | undefined> => {
-    const tool = held(from, name);
+    const tool = toolNamed(from, name);
     if (!tool) throw new Error(`no tool ${name} in ${from}`);
     const [outcome] = await registry.commit((draft) => copyTools(draft, [{ tool, targetNamespace: ns(target) }]));
     return outcome;
   };
   const names = (namespace?: string) => registry.current.entries('tool', { namespace }).map(({ key }) => key);
-  return { registry, store, discover, held, copy, names };
+  return { registry, store, discover, toolNamed, copy, names };
 }
 
 /** The same registry after a restart: from `registry.json`, and from the journal. */
-async function restarts(registry: Registry, store: HeldStore): Promise<Registry[]> {
+async function restarts(registry: Registry, store: PausableStore): Promise<Registry[]> {
   const loaded = [{ entries: entryTexts(registry.current) }, { journal: structuredClone(store.journal) }];
   return Promise.all(
     loaded.map(async (from) => {
-      const again = new Registry(new HeldStore(from));
+      const again = new Registry(new PausableStore(from));
       expect(await again.load()).toEqual([]);
       return again;
     }),
@@ -55,13 +55,13 @@ async function restarts(registry: Registry, store: HeldStore): Promise<Registry[
 }
 
 describe('a copy of a discovered tool', () => {
-  test('is offered in a namespace made for it, as what it was copied from, which stays', async () => {
-    const { registry, held, copy, names } = await withForward({ prefix: 'crm.' });
+  test('is served in a newly created namespace like its original, which stays', async () => {
+    const { registry, toolNamed, copy, names } = await withForward({ prefix: 'crm.' });
     expect(await copy('crm.a', 'finance')).toBe('copied');
     expect(names()).toEqual(['crm.a', 'crm.b', 'crm.a']);
     expect([names('default'), names('finance')]).toEqual([['crm.a', 'crm.b'], ['crm.a']]);
-    const made = held('finance', 'crm.a');
-    expect(made?.rendered).toEqual(held('default', 'crm.a')?.rendered);
+    const made = toolNamed('finance', 'crm.a');
+    expect(made?.rendered).toEqual(toolNamed('default', 'crm.a')?.rendered);
     expect(made && JSON.parse(entryJson(made))).toEqual({
       name: 'crm.a',
       namespace: 'finance',
@@ -77,21 +77,21 @@ describe('a copy of a discovered tool', () => {
     expect(registry.current.counts('up').tool).toBe(2);
   });
 
-  test('takes along what an operator changed, and keeps that while discovery renews what lies below', async () => {
-    const { registry, discover, held, copy } = await withForward();
+  test('includes overrides, and keeps them when discovery updates the tool', async () => {
+    const { registry, discover, toolNamed, copy } = await withForward();
     await registry.commit((draft) =>
       updateEntry(draft, 'tool', { name: 'a' }, { ...FOUND, name: 'z', title: 'Ours', labels: { l: '1' }, n: 1 }),
     );
     await copy('z', 'finance');
     await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'z', namespace: 'default' }));
     await discover({ tools: [{ key: 'a', json: '{"name":"a","n":2.0,"more":true}' }, ...items('name', ['b'])] });
-    const made = held('finance', 'z');
+    const made = toolNamed('finance', 'z');
     expect(made?.rendered).toEqual([{ json: '{"name":"z","n":2.0,"more":true,"title":"Ours"}', catalogs: undefined }]);
     expect(made?.labels).toEqual({ l: '1' });
-    expect(held('default', 'a')?.rendered[0]?.json).toBe('{"name":"a","n":2.0,"more":true}');
+    expect(toolNamed('default', 'a')?.rendered[0]?.json).toBe('{"name":"a","n":2.0,"more":true}');
   });
 
-  test('is not written anew while its tool is what it was, wherever the upstream lists it', async () => {
+  test('is not rewritten while its tool is unchanged, wherever the upstream lists it', async () => {
     const { discover, store, copy } = await withForward();
     await copy('b', 'finance');
     store.journal.length = 0;
@@ -102,8 +102,8 @@ describe('a copy of a discovered tool', () => {
     expect(put).toEqual(['default', 'default', 'default']);
   });
 
-  test('goes when the upstream does not offer the tool, and does not come back by itself', async () => {
-    const { discover, held, copy, names } = await withForward();
+  test('is removed when the upstream no longer lists the tool, and is not recreated', async () => {
+    const { discover, toolNamed, copy, names } = await withForward();
     await copy('a', 'finance');
     await copy('b', 'finance');
     await discover({ tools: items('name', ['b']) });
@@ -111,10 +111,10 @@ describe('a copy of a discovered tool', () => {
     await discover({ tools: items('name', ['a', 'b']) });
     expect([names('default'), names('finance')]).toEqual([['a', 'b'], ['b']]);
     await copy('a', 'finance');
-    expect(held('finance', 'a')).toBeDefined();
+    expect(toolNamed('finance', 'a')).toBeDefined();
   });
 
-  test('goes with its forward, and with its own namespace', async () => {
+  test('is removed with its forward and with its namespace', async () => {
     const { registry, copy, names } = await withForward({ namespace: ns('crm') });
     await copy('a', 'finance', 'crm');
     await copy('a', 'other', 'finance');
@@ -124,17 +124,17 @@ describe('a copy of a discovered tool', () => {
     expect(names()).toEqual([]);
   });
 
-  test('stays without the original, and may be copied on', async () => {
-    const { registry, held, copy } = await withForward();
+  test('survives its original, and can itself be copied', async () => {
+    const { registry, toolNamed, copy } = await withForward();
     await copy('a', 'finance');
     await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'a', namespace: 'default' }));
     await copy('a', 'ops', 'finance');
-    expect(held('ops', 'a')?.discovered).toMatchObject({ forward: 'up', upstreamKey: 'a', copied: true });
-    expect(held('default', 'a')).toBeUndefined();
+    expect(toolNamed('ops', 'a')?.discovered).toMatchObject({ forward: 'up', upstreamKey: 'a', copied: true });
+    expect(toolNamed('default', 'a')).toBeUndefined();
   });
 
-  test('that an operator renamed, moved or changed is renewed as it is; one that was removed stays away', async () => {
-    const { registry, discover, held, copy, names } = await withForward();
+  test('that was renamed, moved or overridden is still updated; a removed one stays removed', async () => {
+    const { registry, discover, toolNamed, copy, names } = await withForward();
     await copy('a', 'finance');
     await copy('b', 'finance');
     await registry.commit((draft) => {
@@ -144,9 +144,9 @@ describe('a copy of a discovered tool', () => {
     });
     await discover({ tools: [{ key: 'a', json: '{"name":"a","new":1}' }, ...items('name', ['b'])] });
     expect([names('default'), names('finance'), names('ops')]).toEqual([['a', 'b'], [], ['pay']]);
-    expect(held('ops', 'pay')?.rendered[0]?.json).toBe('{"name":"pay","new":1,"title":"Pay"}');
+    expect(toolNamed('ops', 'pay')?.rendered[0]?.json).toBe('{"name":"pay","new":1,"title":"Pay"}');
     expect(await copy('b', 'finance')).toBe('copied');
-    // The name is free again, and a second copy of the same tool is its own.
+    // The name is free again, and a second copy of the same tool is a separate entry.
     expect(await copy('a', 'ops')).toBe('copied');
     expect(names('ops')).toEqual(['pay', 'a']);
     await discover({});
@@ -154,105 +154,105 @@ describe('a copy of a discovered tool', () => {
   });
 
   test('is offered to the clients that the upstream offers the tool to', async () => {
-    const { discover, held, copy } = await withForward();
+    const { discover, toolNamed, copy } = await withForward();
     const rich = { key: 'a', json: '{"name":"a","for":"rich"}' };
     const both = [{ tools: items('name', ['b']) }, { key: 'legacy:rich', tools: [rich, ...items('name', ['b'])] }];
     await discover(...both);
     await copy('a', 'finance');
-    expect(held('finance', 'a')?.rendered).toEqual([{ json: rich.json, catalogs: ['legacy:rich'] }]);
+    expect(toolNamed('finance', 'a')?.rendered).toEqual([{ json: rich.json, catalogs: ['legacy:rich'] }]);
     await discover({ tools: [rich] });
-    expect(held('finance', 'a')?.rendered).toEqual([{ json: rich.json, catalogs: undefined }]);
+    expect(toolNamed('finance', 'a')?.rendered).toEqual([{ json: rich.json, catalogs: undefined }]);
   });
 
-  test('is no second find where the lists of an era are put together from what is there', async () => {
+  test("is not a second discovered entry when an era's catalogs are rebuilt", async () => {
     const { registry, copy } = await withForward();
     await copy('a', 'finance');
-    const kept = await registry.commit((draft) => {
+    const stored = await registry.commit((draft) => {
       const forward = draft.forwards.get('up');
       return forward && knownCatalogs(draft, forward, new Set(['legacy'] as const));
     });
-    expect(kept?.map(({ tools }) => tools)).toEqual([items('name', ['a', 'b'])]);
+    expect(stored?.map(({ tools }) => tools)).toEqual([items('name', ['a', 'b'])]);
   });
 });
 
-test('a copy of a hand-made tool is a hand-made tool of its own', async () => {
-  const { registry, discover, held, copy } = await withForward();
+test('a copy of a hand-made tool is an independent hand-made tool', async () => {
+  const { registry, discover, toolNamed, copy } = await withForward();
   const more = { labels: { l: '1' }, id: 'i', title: 'T', extra: 1 };
   await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name: 'mine', ...more }));
   await copy('mine', 'finance');
   await registry.commit((draft) => updateEntry(draft, 'tool', { name: 'mine' }, { ...TOOL, title: 'Other' }));
   await discover({});
   await registry.commit((draft) => removeForward(draft, 'up'));
-  const made = held('finance', 'mine');
+  const made = toolNamed('finance', 'mine');
   const shown = { ...TOOL, ...more, name: 'mine', namespace: 'finance' };
   expect(made && JSON.parse(entryJson(made))).toEqual(shown);
   await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'mine', namespace: 'default' }));
-  expect(held('finance', 'mine')).toBe(made);
+  expect(toolNamed('finance', 'mine')).toBe(made);
 });
 
-describe('a name that is held', () => {
-  test('keeps its tool, which counts as found, and nothing is written', async () => {
-    const { registry, store, held, copy } = await withForward();
+describe('a name conflict', () => {
+  test('leaves the existing tool, counts the copy as found, and writes nothing', async () => {
+    const { registry, store, toolNamed, copy } = await withForward();
     await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name: 'a', namespace: 'finance' }));
     await copy('b', 'finance');
-    const before = [held('finance', 'a'), held('finance', 'b'), held('default', 'b')];
+    const before = [toolNamed('finance', 'a'), toolNamed('finance', 'b'), toolNamed('default', 'b')];
     store.journal.length = 0;
     expect([await copy('a', 'finance'), await copy('b', 'finance'), await copy('b', 'default')]).toEqual([
       'exists',
       'exists',
       'exists',
     ]);
-    expect([held('finance', 'a'), held('finance', 'b'), held('default', 'b')]).toEqual(before);
+    expect([toolNamed('finance', 'a'), toolNamed('finance', 'b'), toolNamed('default', 'b')]).toEqual(before);
     expect(store.journal).toEqual([]);
   });
 
-  test("by a copy stays the copy's when a forward comes to offer it, until the copy goes", async () => {
-    const { registry, discover, held, copy, names } = await withForward();
+  test('a copy stays first when a forward later lists the name, until the copy is removed', async () => {
+    const { registry, discover, toolNamed, copy, names } = await withForward();
     await copy('a', 'finance');
     await registry.commit((draft) => {
       const late = addForward(draft, 'late', { namespace: ns('finance') });
       applyCatalogs(draft, late, [catalog({ tools: items('name', ['a'], ',"late":1') })]);
     });
-    expect(held('finance', 'a')?.discovered?.forward).toBe('up');
+    expect(toolNamed('finance', 'a')?.discovered?.forward).toBe('up');
     expect(registry.current.shadowed('late').map(({ key }) => key)).toEqual(['a']);
     await discover({ tools: items('name', ['b']) });
-    expect(held('finance', 'a')?.discovered?.forward).toBe('late');
+    expect(toolNamed('finance', 'a')?.discovered?.forward).toBe('late');
     expect(names('finance')).toEqual(['a']);
   });
 
-  test("by a copy in its forward's own namespace stays the copy's too when the tool comes back there", async () => {
-    const { registry, store, discover, held, copy } = await withForward();
+  test("a copy in its forward's own namespace also stays first when the tool returns there", async () => {
+    const { registry, store, discover, toolNamed, copy } = await withForward();
     const selector = { name: 'a', namespace: 'default' };
     await registry.commit((draft) => updateEntry(draft, 'tool', selector, { ...FOUND, namespace: 'ops', n: 1 }));
     await copy('a', 'default', 'ops');
     await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'a', namespace: 'ops' }));
     await discover({ tools: items('name', ['a', 'b'], ',"v":2') });
-    expect(held('default', 'a')?.discovered?.copied).toBe(true);
-    expect(held('default', 'a')?.rendered[0]?.json).toContain('"v":2');
+    expect(toolNamed('default', 'a')?.discovered?.copied).toBe(true);
+    expect(toolNamed('default', 'a')?.rendered[0]?.json).toContain('"v":2');
     expect(registry.current.shadowed('up').map(({ key }) => key)).toEqual(['a']);
     for (const again of await restarts(registry, store)) {
       expect(stateOf(again.current)).toEqual(stateOf(registry.current));
     }
     await registry.commit((draft) => removeEntry(draft, 'tool', selector));
-    // The journal says which of the two went.
+    // The journal identifies which of the two was removed.
     const id = JSON.stringify(['default', 'a', 'up', 'a', 'copied']);
     expect(store.journal.at(-1)).toEqual([{ op: 'remove', section: 'tools', id }]);
-    expect(held('default', 'a')?.discovered).not.toHaveProperty('copied');
+    expect(toolNamed('default', 'a')?.discovered).not.toHaveProperty('copied');
     for (const again of await restarts(registry, store)) {
       expect(stateOf(again.current)).toEqual(stateOf(registry.current));
     }
   });
 });
 
-test('many copies are one commit; what has gone meanwhile is left out, and no namespace is made for it', async () => {
-  const { registry, store, held, names } = await withForward();
+test('many copies are one commit; tools that no longer exist are skipped, without creating a namespace', async () => {
+  const { registry, store, toolNamed, names } = await withForward();
   await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name: 'mine' }));
-  const [a, b, mine] = ['a', 'b', 'mine'].map((name) => held('default', name));
+  const [a, b, mine] = ['a', 'b', 'mine'].map((name) => toolNamed('default', name));
   if (!a || !b || !mine) throw new Error('no tools');
   await registry.commit((draft) => {
     removeEntry(draft, 'tool', { name: 'a' });
     removeEntry(draft, 'tool', { name: 'mine' });
-    // Another one of its name is not what was found.
+    // A new tool under the same name is not the selected one.
     createEntry(draft, 'tool', { ...TOOL, name: 'a' });
   });
   store.journal.length = 0;
@@ -273,7 +273,7 @@ test('many copies are one commit; what has gone meanwhile is left out, and no na
 });
 
 describe('copies after a restart', () => {
-  test('are what they were, also once they are renewed', async () => {
+  test('are unchanged, also after updates', async () => {
     const { registry, store, discover, copy } = await withForward();
     await registry.commit((draft) => {
       createNamespace(draft, 'ops', {});
@@ -299,9 +299,9 @@ describe('copies after a restart', () => {
     for (const other of again) expect(stateOf(other.current)).toEqual(stateOf(registry.current));
   });
 
-  test("are told from an upstream's own member of the name, in new files and in old ones", async () => {
+  test("are distinguished from an upstream's own member of that name, in new and old files", async () => {
     const own = { key: 'a', json: '{"name":"a","copied":true}' };
-    const { registry, store, discover, held, copy } = await withForward();
+    const { registry, store, discover, toolNamed, copy } = await withForward();
     await discover({ tools: [own] });
     await copy('a', 'ops');
     for (const again of await restarts(registry, store)) {
@@ -314,12 +314,14 @@ describe('copies after a restart', () => {
         [true, own.json],
       ]);
     }
-    expect(held('ops', 'a') && JSON.parse(entryJson(held('ops', 'a') ?? never()))).toMatchObject({ copied: true });
+    expect(toolNamed('ops', 'a') && JSON.parse(entryJson(toolNamed('ops', 'a') ?? never()))).toMatchObject({
+      copied: true,
+    });
 
     const source = registry.current.forwards.get('up')?.registrationId;
     const upstream = { name: 'a', copied: true };
     const old = new Registry(
-      new HeldStore({
+      new PausableStore({
         entries: stored({
           forwards: [{ name: 'up', address: 'http://up.test/mcp', source }],
           tools: [{ name: 'a', forward: 'up', copied: true, upstream, overrides: {}, position: 0, source }],

@@ -46,11 +46,11 @@ function shown(snapshot: Snapshot): unknown {
   });
 }
 
-/** Operations that change all there is. */
+/** Operations on every kind of record. */
 const CHANGES: [string, (draft: Draft) => void][] = [
   ['a new entry', (draft) => createEntry(draft, 'tool', { ...TOOL, name: 'new', namespace: 'new' })],
   ['an entry less', (draft) => removeEntry(draft, 'tool', { name: 'mine' })],
-  ['a namespace labelled', (draft) => draft.putNamespace(namespace('ops'), { a: '1' })],
+  ['a namespace labeled', (draft) => draft.putNamespace(namespace('ops'), { a: '1' })],
   ['a namespace removed', (draft) => draft.removeNamespace(namespace('ops'))],
   [
     'an entry changed twice',
@@ -62,7 +62,7 @@ const CHANGES: [string, (draft: Draft) => void][] = [
     },
   ],
   [
-    'a namespace removed and made again',
+    'a namespace deleted and recreated',
     (draft) => {
       draft.removeNamespace(namespace('ops'));
       createEntry(draft, 'tool', { ...TOOL, name: 'z', namespace: 'ops' });
@@ -72,7 +72,7 @@ const CHANGES: [string, (draft: Draft) => void][] = [
   ['a service replaced', (draft) => registerService(draft, { ...SERVICE, port: 2 })],
   ['a service less', (draft) => removeServices(draft, 's', 'tool-invoker')],
   [
-    'services removed and registered again',
+    'services deleted and registered again',
     (draft) => {
       removeServices(draft, 's');
       registerService(draft, { ...SERVICE, port: 2 });
@@ -88,7 +88,7 @@ const CHANGES: [string, (draft: Draft) => void][] = [
     },
   ],
   [
-    'a forward discovered anew',
+    'a forward rediscovered',
     (draft) => {
       const forward = draft.forwards.get('up');
       if (forward) applyCatalogs(draft, forward, [catalog({ tools: items('name', ['b', 'c'], ',"x":1') })]);
@@ -97,7 +97,7 @@ const CHANGES: [string, (draft: Draft) => void][] = [
 ];
 
 describe.each(CHANGES)('%s', (_name, change) => {
-  test('is not seen by who holds the state before', () => {
+  test('is invisible to readers of the previous state', () => {
     const before = shown(base);
     const lists = base.namespaces.get(namespace('ops'))?.indexes.tool.list(
       view(() => []),
@@ -114,7 +114,7 @@ describe.each(CHANGES)('%s', (_name, change) => {
     expect(shown(snapshot)).not.toEqual(before);
   });
 
-  test('never was when the operation throws in the end, among others that succeed', () => {
+  test('is discarded when the operation throws, while others in the commit succeed', () => {
     const alone = after(
       base,
       (draft) => createEntry(draft, 'tool', { ...TOOL, name: 'first', namespace: 'ops' }),
@@ -137,8 +137,8 @@ describe.each(CHANGES)('%s', (_name, change) => {
   });
 });
 
-describe('what is touched', () => {
-  test('are the lists with changed entries, and no others', () => {
+describe('changed lists', () => {
+  test('are those with changed entries only', () => {
     const { touched, snapshot } = after(
       base,
       (draft) => createEntry(draft, 'prompt', { name: 'q', namespace: 'ops' }),
@@ -148,14 +148,14 @@ describe('what is touched', () => {
       { namespace: 'ops', kind: 'prompt' },
       { namespace: 'default', kind: 'tool' },
     ]);
-    // All else is the same object, prebuilt lists included.
+    // Everything else is the same object, including prebuilt lists.
     expect(snapshot.namespaces.get(namespace('crm'))).toBe(base.namespaces.get(namespace('crm')));
     expect(snapshot.namespaces.get(namespace('ops'))?.indexes.tool).toBe(
       base.namespaces.get(namespace('ops'))?.indexes.tool,
     );
   });
 
-  test('is nothing when namespaces, forwards or services change alone', () => {
+  test('are empty when only namespaces, forwards or services change', () => {
     const { touched } = after(base, (draft) => {
       draft.putNamespace(namespace('crm'), { a: '1' });
       addForward(draft, 'second');
@@ -211,7 +211,7 @@ test('an entry that names a namespace makes it, and the default one cannot be re
   expect(() => draft.removeNamespace(DEFAULT_NAMESPACE)).toThrow();
 });
 
-test('labelling a namespace keeps what it holds', () => {
+test('labeling a namespace leaves its contents', () => {
   const { snapshot } = after(base, (draft) => draft.putNamespace(namespace('ops'), { a: '1' }));
   const state = snapshot.namespace('ops');
   expect(state?.labels).toEqual({ a: '1' });
@@ -219,7 +219,7 @@ test('labelling a namespace keeps what it holds', () => {
   expect(snapshot.namespace('no such')).toBeUndefined();
 });
 
-test('the shadowed entries of a forward are found, and counted with the others', () => {
+test('shadowed entries of a forward are found, and counted with the others', () => {
   const { snapshot } = after(base, (draft) => {
     createEntry(draft, 'tool', { ...TOOL, name: 'x', namespace: 'ops' });
     const late = addForward(draft, 'late', { namespace: namespace('ops') });

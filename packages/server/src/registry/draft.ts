@@ -39,7 +39,7 @@ export class Draft {
   /** Changes for the store to write. */
   readonly changes: Change[] = [];
 
-  /** `recording`: false while restoring what is stored already. */
+  /** `recording`: false while restoring stored records. */
   constructor(base: Snapshot, recording = true) {
     this.#recording = recording;
     this.#namespaces = new Map(base.namespaces);
@@ -155,13 +155,13 @@ export class Draft {
     this.#record('services', () => storedService(entry));
   }
 
-  /** Removes services of this name, all at once: there may be thousands of one. */
+  /** Removes all services of this name in one pass: there may be thousands of them. */
   removeServices(name: string, gone: readonly ServiceEntry[]): void {
     this.#changeableServices(name).remove(name, new Set(gone));
     for (const entry of gone) this.#recordRemoval('services', serviceKey(entry));
   }
 
-  /** Keeps a stored record that this version has no use for. */
+  /** Retains a stored record that this version cannot use. */
   putUnusable(section: Section, json: string): void {
     this.#unusable.set(section, [...(this.#unusable.get(section) ?? []), json]);
   }

@@ -21,7 +21,7 @@ function entry(key: string, registrationId: number, made: Made = {}): Entry {
   return render({ ...base, discovered, definition: {} });
 }
 
-function shelf(...entries: readonly Entry[]): EntryIndex {
+function indexWith(...entries: readonly Entry[]): EntryIndex {
   const draft = new EntryIndex().copy();
   for (const one of entries) draft.put(one);
   return draft.publish();
@@ -36,8 +36,8 @@ function changed(before: EntryIndex, change: (draft: ReturnType<EntryIndex['copy
 const textOf = (list: { json: string | Buffer }): string => list.json.toString();
 
 describe('order', () => {
-  test('is by registration, then as the upstream lists them, whatever the order of putting', () => {
-    const made = shelf(
+  test("is by registration, then in the upstream's list order, whatever the order of insertion", () => {
+    const made = indexWith(
       entry('own-late', 9),
       entry('b2', 5, { forward: 'b', position: 1 }),
       entry('a1', 7, { forward: 'a', position: 0 }),
@@ -49,7 +49,7 @@ describe('order', () => {
 
   test('puts the templates of a forward behind its resources', () => {
     const template = { kind: 'resource', forward: 'a', labels: { [TEMPLATE_LABEL]: 'true' } } as const;
-    const made = shelf(
+    const made = indexWith(
       entry('t:0', 1, { ...template, position: 0 }),
       entry('r:1', 1, { kind: 'resource', forward: 'a', position: 1 }),
       entry('r:0', 1, { kind: 'resource', forward: 'a', position: 0 }),
@@ -66,15 +66,15 @@ describe('a key that several claim', () => {
   const late = entry('x', 3, { forward: 'late' });
   const own = entry('x', 4);
 
-  test('stays with the one who was there first, also when an older source comes to claim it', () => {
-    const made = shelf(late, early);
+  test('stays with the first holder, also when an older source claims it', () => {
+    const made = indexWith(late, early);
     expect(made.get('x')).toBe(late);
     expect(made.entries).toEqual([late]);
     expect(made.shadowed).toEqual([early]);
   });
 
-  test('goes to the oldest of those who wait, one after the other, and is gone in the end', () => {
-    let made = shelf(own, late, early, middle);
+  test('passes to the oldest remaining claimant, and is finally free', () => {
+    let made = indexWith(own, late, early, middle);
     const holders = [made.get('x')];
     for (const gone of [own, early, middle, late]) {
       made = changed(made, (draft) => draft.remove(gone));
@@ -84,26 +84,26 @@ describe('a key that several claim', () => {
     expect(made.entries).toEqual([]);
   });
 
-  test('is not lost by one who waits going away, nor by the holder changing', () => {
+  test('is kept when a claimant is removed or the holder changes', () => {
     const renewed = { ...late, position: 7 };
-    const made = changed(shelf(late, early, middle), (draft) => {
+    const made = changed(indexWith(late, early, middle), (draft) => {
       draft.remove(early);
       draft.put(renewed);
     });
     expect(made.claims('x')).toEqual([renewed, middle]);
   });
 
-  test('may be claimed twice by one forward: a rename holds it against a later find of that name', () => {
+  test('can be claimed twice by one forward: a renamed entry precedes a later discovered one of that name', () => {
     const renamed = entry('x', 1, { forward: 'early', upstreamKey: 'a', position: 5 });
     const found = entry('x', 1, { forward: 'early', upstreamKey: 'x', position: 0 });
-    const made = shelf(renamed, found);
+    const made = indexWith(renamed, found);
     expect(made.get('x')).toBe(renamed);
     expect(changed(made, (draft) => draft.remove(found)).claims('x')).toEqual([renamed]);
     expect(changed(made, (draft) => draft.remove(renamed)).claims('x')).toEqual([found]);
   });
 
-  test('counts for each of its forwards', () => {
-    const made = shelf(late, early, own, entry('y', 1, { forward: 'early' }));
+  test('is counted for each of its forwards', () => {
+    const made = indexWith(late, early, own, entry('y', 1, { forward: 'early' }));
     expect([...made.counts]).toEqual(
       expect.arrayContaining([
         ['late', 1],
@@ -114,9 +114,9 @@ describe('a key that several claim', () => {
   });
 });
 
-test('a change of a copy is not seen by the shelf that it was made of', () => {
-  const kept = entry('kept', 1);
-  const before = shelf(kept, entry('gone', 2));
+test('a change of a copy does not affect the index that it was copied from', () => {
+  const stored = entry('kept', 1);
+  const before = indexWith(stored, entry('gone', 2));
   const list = before.list(
     view(() => []),
     'tools/list',
@@ -124,10 +124,10 @@ test('a change of a copy is not seen by the shelf that it was made of', () => {
   const after = changed(before, (draft) => {
     draft.remove(entry('gone', 2));
     draft.put(entry('new', 3));
-    draft.put({ ...kept, position: 4 });
+    draft.put({ ...stored, position: 4 });
   });
   expect(before.entries.map(({ key }) => key)).toEqual(['kept', 'gone']);
-  expect(before.get('kept')).toBe(kept);
+  expect(before.get('kept')).toBe(stored);
   expect(
     before.list(
       view(() => []),
@@ -141,7 +141,7 @@ describe('prebuilt lists', () => {
   const both = { json: '{"name":"both"}', catalogs: undefined };
   const poor = { json: '{"name":"v","poor":1.0}', catalogs: ['legacy:{}'] };
   const rich = { json: '{"name":"v","rich":1.0}', catalogs: ['legacy:rich'] };
-  const made = shelf(
+  const made = indexWith(
     entry('both', 1, { forward: 'f', variants: [both] }),
     entry('v', 1, { forward: 'f', position: 1, variants: [poor, rich] }),
     entry('only-rich', 1, {
@@ -153,7 +153,7 @@ describe('prebuilt lists', () => {
   );
   const known: readonly KnownCatalog[] = [catalog(), catalog({ key: 'legacy:rich' })];
 
-  test('hold for each view what its catalog has, as the upstream spelled it', () => {
+  test("contain the catalog entries of each view, in the upstream's text", () => {
     const own = '{"name":"own","inputSchema":{"type":"object"}}';
     expect(
       textOf(
@@ -185,7 +185,7 @@ describe('prebuilt lists', () => {
   });
 
   test('are built once per view and method', () => {
-    const built = shelf(entry('a', 1), entry('r', 2, { kind: 'resource' }));
+    const built = indexWith(entry('a', 1), entry('r', 2, { kind: 'resource' }));
     let wraps = 0;
     const counting = (key: string): CatalogView => ({
       ...view(() => []),
@@ -202,15 +202,15 @@ describe('prebuilt lists', () => {
   test.each([
     ['short', 1],
     ['long', 2_000],
-  ])('%s ones that read the same for many views are kept once', (_length, count) => {
-    const built = shelf(...Array.from({ length: count }, (_, at) => entry(`tool-with-a-long-name-${at}`, at + 1)));
+  ])('%s ones with equal text for many views are stored once', (_length, count) => {
+    const built = indexWith(...Array.from({ length: count }, (_, at) => entry(`tool-with-a-long-name-${at}`, at + 1)));
     const same = (key: string) => built.list({ ...view(() => []), key, wrap: (_method, list) => list }, 'tools/list');
     const first = same('1');
     for (let number = 2; number <= 50; number++) expect(same(`${number}`)).toBe(first);
   });
 
-  test('are bounded in number: clients choose what they declare', () => {
-    const built = shelf(entry('a', 1));
+  test('are limited in number: clients choose their capabilities', () => {
+    const built = indexWith(entry('a', 1));
     let wraps = 0;
     const own = (key: string): CatalogView => ({
       ...view(() => []),
@@ -222,13 +222,13 @@ describe('prebuilt lists', () => {
     });
     for (let number = 0; number < 1_000; number++) built.list(own(`${number}`), 'tools/list');
     expect(wraps).toBe(1_000);
-    // Some of the first are not there any more, and come out right all the same.
+    // Some of the first are evicted, and are rebuilt correctly.
     expect(textOf(built.list(own('0'), 'tools/list'))).toBe('0');
     expect(wraps).toBe(1_001);
   });
 
-  test('templates and resources are lists of their own', () => {
-    const built = shelf(
+  test('templates and resources are separate lists', () => {
+    const built = indexWith(
       entry('r:{x}', 1, { kind: 'resource', labels: { [TEMPLATE_LABEL]: 'true' } }),
       entry('r:1', 2, { kind: 'resource' }),
     );
@@ -250,8 +250,8 @@ describe('prebuilt lists', () => {
     ).toContain('[{"uriTemplate":"r:{x}","name":"r:{x}"}]');
   });
 
-  test('hold each item as the view gives it', () => {
-    const built = shelf(entry('a', 1, { forward: 'f' }), entry('own', 2));
+  test('contain each item as the view renders it', () => {
+    const built = indexWith(entry('a', 1, { forward: 'f' }), entry('own', 2));
     const shouting = { ...view(() => []), item: (method: string, json: string) => `${method} ${json.toUpperCase()}` };
     expect(textOf(built.list(shouting, 'tools/list'))).toContain(
       '[tools/list {"NAME":"A"},tools/list {"NAME":"OWN","INPUTSCHEMA":{"TYPE":"OBJECT"}}]',
@@ -264,16 +264,16 @@ describe('prebuilt lists', () => {
     ];
     const by: Record<string, readonly KnownCatalog[]> = { a: hints(9_000, 'private'), b: hints(5_000, 'public') };
     const seen: CatalogView = { ...view(() => []), choose: (forward) => by[forward]?.[0] };
-    const built = shelf(entry('a', 1, { forward: 'a' }), entry('b', 2, { forward: 'b' }));
+    const built = indexWith(entry('a', 1, { forward: 'a' }), entry('b', 2, { forward: 'b' }));
     expect(textOf(built.list(seen, 'tools/list'))).toMatch(/ 5000 private$/);
-    expect(textOf(shelf(entry('b', 2, { forward: 'b' })).list(seen, 'tools/list'))).toMatch(/ 5000 public$/);
-    expect(textOf(shelf(entry('b', 2, { forward: 'b' }), entry('own', 3)).list(seen, 'tools/list'))).toMatch(
+    expect(textOf(indexWith(entry('b', 2, { forward: 'b' })).list(seen, 'tools/list'))).toMatch(/ 5000 public$/);
+    expect(textOf(indexWith(entry('b', 2, { forward: 'b' }), entry('own', 3)).list(seen, 'tools/list'))).toMatch(
       / 0 public$/,
     );
   });
 
   test('say how many bytes they have, where these are more than characters', () => {
-    const list = shelf(entry('é𝄞', 1)).list(
+    const list = indexWith(entry('é𝄞', 1)).list(
       view(() => []),
       'tools/list',
     );

@@ -7,7 +7,7 @@ import { Registry } from './registry.ts';
 import { findResource, ResourceFinder } from './snapshot.ts';
 import { memoryStore } from './store/store.ts';
 
-/** A registry whose forwards offer what the test says. */
+/** A registry whose forwards list these entries. */
 async function offering() {
   const registry = new Registry(memoryStore());
   await registry.load();
@@ -23,14 +23,14 @@ async function offering() {
 const found = (entry: Entry | undefined) => entry && [entry.discovered?.forward, entry.key];
 
 describe('the entry that serves a uri', () => {
-  it('is the one of that very uri, then the first template that matches; found again as things change', async () => {
+  it('is the exact uri, then the first matching template; looked up again after changes', async () => {
     const offer = await offering();
     const finder = new ResourceFinder();
     const uris = ['r://a', 't://1', 't://x/y', 'gone://1'];
-    const both = (shelf: EntryIndex) =>
+    const both = (index: EntryIndex) =>
       uris.map((uri) => {
-        expect(found(finder.find(shelf, uri))).toEqual(found(findResource(shelf, uri)));
-        return found(findResource(shelf, uri));
+        expect(found(finder.find(index, uri))).toEqual(found(findResource(index, uri)));
+        return found(findResource(index, uri));
       });
     expect(both(await offer('one', ['r://a'], ['t://{id}']))).toEqual([
       ['one', 'r://a'],
@@ -53,7 +53,7 @@ describe('the entry that serves a uri', () => {
     ]);
   });
 
-  it('is not looked for among the same templates again', async () => {
+  it('is not matched with the same templates again', async () => {
     const offer = await offering();
     const templates = Array.from({ length: 10 }, (_, n) => `t${n}://{id}`);
     const { templates: entries } = await offer('one', [], templates);

@@ -26,7 +26,7 @@ test('a name is registered once', async () => {
   });
 });
 
-test('the bootstrap file leaves an equal forward as it is and replaces one that differs', async () => {
+test('the bootstrap file leaves an equal forward unchanged and replaces a different one', async () => {
   const registry = new Registry(memoryStore());
   const boot = (input: typeof INPUT) => registry.commit((draft) => bootstrapForward(draft, input));
   await boot(INPUT);

@@ -22,17 +22,17 @@ function catalog(era: 'legacy' | 'modern', more: string): DiscoveredCatalog {
   };
 }
 
-test('what discovery found in an era comes back from the entries, in the order of the lists and its own words', async () => {
+test("an era's catalogs are rebuilt from the entries, in list order and with their exact text", async () => {
   const registry = new Registry(memoryStore());
   const found = [catalog('legacy', 'old'), catalog('modern', 'new')] as const;
   const input = { name: 'up', address: 'http://up.test/', namespace: DEFAULT_NAMESPACE, labels: {}, prefix: 'x.' };
   await registry.commit((draft) => applyCatalogs(draft, addForward(draft, input), found));
-  const kept = (draft: Draft, forward: Forward | undefined, ...eras: ('legacy' | 'modern')[]) =>
+  const stored = (draft: Draft, forward: Forward | undefined, ...eras: ('legacy' | 'modern')[]) =>
     forward && knownCatalogs(draft, forward, new Set(eras));
   await registry.commit((draft) => {
     const forward = draft.forwards.get('up');
-    expect(kept(draft, forward, 'modern')).toEqual([found[1]]);
-    expect(kept(draft, forward, 'legacy', 'modern')).toEqual(found);
-    expect(kept(draft, forward)).toEqual([]);
+    expect(stored(draft, forward, 'modern')).toEqual([found[1]]);
+    expect(stored(draft, forward, 'legacy', 'modern')).toEqual(found);
+    expect(stored(draft, forward)).toEqual([]);
   });
 });

@@ -5,7 +5,7 @@ import { LayeredMap } from './index.ts';
 const KEYS = fc.integer({ min: 0, max: 3_000 }).map(String);
 const CHANGES = fc.array(fc.tuple(KEYS, fc.option(fc.integer(), { nil: undefined })), { maxLength: 2_000 });
 
-test('drafts and what they publish hold what a plain map would, and older states stay as they were', () => {
+test('drafts and published maps equal a plain map, and older states stay unchanged', () => {
   fc.assert(
     fc.property(fc.array(CHANGES, { maxLength: 5 }), (drafts) => {
       let map = new LayeredMap<{ value: number }>();

@@ -101,8 +101,8 @@ export function removeNamespace(draft: Draft, name: string, cascade: boolean): s
     prompts: count(draft, 'prompt', namespace),
     forwards: forwards.length,
   };
-  if (!cascade && Object.values(counts).some((held) => held > 0)) {
-    throw new RegistryError('CONFLICT', `namespace ${name} is not empty; ?cascade=true deletes what it holds`, counts);
+  if (!cascade && Object.values(counts).some((pending) => pending > 0)) {
+    throw new RegistryError('CONFLICT', `namespace ${name} is not empty; ?cascade=true deletes its contents`, counts);
   }
   for (const forward of forwards) draft.removeForward(forward.name);
   draft.removeNamespace(namespace);

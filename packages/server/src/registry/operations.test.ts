@@ -55,7 +55,7 @@ function shown(registry: Registry): unknown {
   };
 }
 
-test('what the operations made is there after a restart, from the journal and from the snapshot', async () => {
+test('the results of operations survive a restart, from the journal and from the snapshot', async () => {
   const journal: Change[][] = [];
   const registry = new Registry(rememberingStore(journal));
   await registry.load();
@@ -99,7 +99,7 @@ test('what the operations made is there after a restart, from the journal and fr
   expect(shown(restored)).toEqual(shown(registry));
 });
 
-test('an operation that is refused changes nothing, also among others that wait with it', async () => {
+test('a rejected operation changes nothing, also among others in the same commit', async () => {
   const journal: Change[][] = [];
   const registry = new Registry(rememberingStore(journal));
   await registry.load();

@@ -1,7 +1,7 @@
 import { suggestUriMember } from '@sluice/contract';
 import { equal } from '@sluice/protocol/json/equal';
 import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
-import { members } from '@sluice/protocol/json/scan';
+import { members } from '@sluice/protocol/json/text';
 import { resourceName } from './catalogs.ts';
 import type { Draft } from './draft.ts';
 import {
@@ -128,8 +128,8 @@ function only(kind: Kind, name: string, found: readonly Entry[]): Entry {
 }
 
 /**
- * Values of members that REST always shows although they are not set. Sending such a value for a member that the upstream
- * lacks changes nothing; sending an empty text removes the upstream's value (decisions 2.5, 2.6).
+ * Values of members that REST always shows although they are not set. Sending such a value for a member that the
+ * upstream does not send changes nothing; sending an empty text removes the upstream's value (decisions 2.5, 2.6).
  */
 const ABSENT: Readonly<Record<Kind, JsonObject>> = {
   tool: { description: '', inputSchema: {} },
@@ -177,7 +177,7 @@ export interface EntryInput {
   readonly [member: string]: JsonValue | undefined;
 }
 
-/** A submission taken apart into what an entry keeps apart. Undefined: not given. */
+/** A parsed submission, by the parts of an entry. Undefined: not given. */
 export interface Submitted {
   readonly name: string | undefined;
   /** Resources only. */
@@ -186,16 +186,19 @@ export interface Submitted {
   readonly labels: Labels;
   /** The registry's own members. */
   readonly members: JsonObject;
-  /** Members of the MCP object, in MCP's spelling; without what it is addressed by. */
+  /** Members of the MCP object, in MCP's spelling, without those that identify the entry. */
   readonly definition: JsonObject;
 }
 
-/** Members that an entry keeps in a place of its own, or that only the service sets. */
+/** Members that are separate properties of an entry, or that only the service sets. */
 const SEPARATE = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
-/** A resource is addressed by its location alone, whatever MCP calls it. */
+/** A resource is identified by its location alone, whatever its MCP name. */
 const SEPARATE_IN_RESOURCES = [...SEPARATE, 'location', 'uri', 'uriTemplate'];
 
-/** Takes a submission apart. Read-only members are ignored (decisions 2.5). RegistryError on a bad namespace name. */
+/**
+ * Parses a submission. Read-only members are ignored (decisions 2.5). Throws RegistryError for an invalid namespace
+ * name.
+ */
 function parseEntryInput(kind: Kind, submission: EntryInput): Submitted {
   const separate = new Set(kind === 'resource' ? SEPARATE_IN_RESOURCES : SEPARATE);
   const own = new Set(registryMembers(kind));
@@ -223,7 +226,7 @@ export function namespaceOf(name: string): Namespace {
   return namespace;
 }
 
-/** Members of the registry's own that discovery sets and that nobody else may change (decisions 2.5 to 2.7). */
+/** Registry members that only discovery may set (decisions 2.5 to 2.7). */
 const SET_BY_DISCOVERY: Readonly<Record<Kind, readonly string[]>> = {
   tool: ['uri', 'toolType'],
   resource: ['type'],

@@ -37,7 +37,7 @@ function handMade(kind: Kind, key: string, name: string, definition: string, lab
 describe('a discovered entry', () => {
   const odd = '{ "\\u0078" : 1.0,\r\n "name":"a", "name":"a", "__proto__":{"n":9223372036854775807},"toString":1e400 }';
 
-  test("that nobody changed is the upstream's own text", () => {
+  test("without overrides is the upstream's own text", () => {
     const entry = discovered('tool', 'a', odd);
     expect(entry.rendered).toEqual([{ json: odd, catalogs: ['c'] }]);
     expect(entry.rendered[0]).toBe(entry.discovered?.variants[0]);
@@ -55,10 +55,10 @@ describe('a discovered entry', () => {
   test.each([
     ['sets', '{"b":2.0}', '{"name":"a","b":2.0,"c":[1.0]}'],
     ['adds', '{"d":1e400,"__proto__":1}', '{"name":"a","b":1,"c":[1.0],"d":1e400,"__proto__":1}'],
-    ['takes away', '{"b":null}', '{"name":"a","c":[1.0]}'],
-    ['takes away what is not there', '{"d":null}', '{"name":"a","b":1,"c":[1.0]}'],
+    ['removes', '{"b":null}', '{"name":"a","c":[1.0]}'],
+    ['removes a missing member', '{"d":null}', '{"name":"a","b":1,"c":[1.0]}'],
     ['empties', '{"c":[],"b":""}', '{"name":"a","b":"","c":[]}'],
-  ])('an override %s a member and leaves the others as they are', (_what, overrides, expected) => {
+  ])('an override %s a member and leaves the others unchanged', (_what, overrides, expected) => {
     expect(discovered('tool', 'a', '{"name":"a","b":1,"c":[1.0]}', { overrides }).rendered[0]?.json).toBe(expected);
   });
 
@@ -69,7 +69,7 @@ describe('a discovered entry', () => {
     );
   });
 
-  test('both of two members of one name give way to an override', () => {
+  test('an override replaces both of two members of one name', () => {
     expect(discovered('tool', 'a', '{"b":1,"name":"a","b":2}', { overrides: '{"b":3}' }).rendered[0]?.json).toBe(
       '{"b":3,"name":"a"}',
     );
@@ -77,7 +77,7 @@ describe('a discovered entry', () => {
 });
 
 describe('a hand-made entry', () => {
-  test('a tool is its definition, with a schema where a file left that out', () => {
+  test('a tool is its definition, with a default schema where a file has none', () => {
     expect(handMade('tool', 't', 't', '{"description":"","inputSchema":{"max":1.0},"x":9223372036854775807}')).toBe(
       '{"name":"t","description":"","inputSchema":{"type":"object","max":1.0},"x":9223372036854775807}',
     );
@@ -94,7 +94,7 @@ describe('a hand-made entry', () => {
     );
   });
 
-  test('a prompt has no member for what was not given', () => {
+  test('a prompt has no members that were not given', () => {
     expect(handMade('prompt', 'p', 'p', '{"description":"","arguments":[],"title":""}')).toBe(
       '{"name":"p","title":""}',
     );

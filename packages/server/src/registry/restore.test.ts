@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { applyCatalogs, type DiscoveredCatalog } from './catalogs.ts';
 import type { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, KINDS, parseNamespace } from './entries.ts';
-import { HeldStore, stored } from './fixtures/held-store.ts';
+import { PausableStore, stored } from './fixtures/pausable-store.ts';
 import { entryTexts, stateOf } from './fixtures/state.ts';
 import { addForward, catalog } from './fixtures/upstreams.ts';
 import { createEntry, type EntryInput, removeEntry, updateEntry } from './operations.ts';
@@ -15,7 +15,7 @@ import { entryJson, serviceMembers } from './serialize.ts';
 import type { Loaded } from './store/store.ts';
 
 async function restored(loaded: Partial<Loaded>): Promise<{ registry: Registry; problems: string[] }> {
-  const registry = new Registry(new HeldStore(loaded));
+  const registry = new Registry(new PausableStore(loaded));
   return { registry, problems: await registry.load() };
 }
 
@@ -170,16 +170,16 @@ class Life {
 
 describe('a state that random changes made', () => {
   test.each(Array.from({ length: 40 }, (_, seed) => seed + 1))(
-    'comes back from the file, from the journal, and from both (%i)',
+    'is restored from the file, from the journal, and from both (%i)',
     async (seed) => {
-      const store = new HeldStore();
+      const store = new PausableStore();
       const registry = new Registry(store);
       await registry.load();
       const life = new Life(seed);
       let folded: Partial<Loaded> = {};
       let since = 0;
       for (let step = 0; step < 120; step++) {
-        // Some are refused; those must leave nothing behind either.
+        // Some are rejected; those must have no effect either.
         await registry.commit((draft) => life.change(draft)).catch(() => undefined);
         if (step === 60) {
           folded = { entries: entryTexts(registry.current) };
@@ -202,7 +202,7 @@ describe('a state that random changes made', () => {
 });
 
 describe('a file written by hand', () => {
-  test('may say as little as names, and what is missing has its default', async () => {
+  test('may contain only names, with defaults for the rest', async () => {
     const { registry, problems } = await restored({
       entries: stored({
         tools: [{ name: 't' }],
@@ -254,7 +254,7 @@ describe('a file written by hand', () => {
     expect(stateOf(again.current)).toEqual(stateOf(current));
   });
 
-  test('keeps members that this version does not know', async () => {
+  test('keeps members unknown to this version', async () => {
     const entries = stored({
       namespaces: ['{"name":"default","owner":{"team":1.0}}'],
       forwards: ['{"name":"f","address":"http://f.test/mcp","note":9223372036854775807,"a\\n":[]}'],
@@ -280,7 +280,7 @@ describe('a file written by hand', () => {
     expect(stateOf(again.current)).toEqual(stateOf(registry.current));
   });
 
-  test('loses nothing that cannot be used, and says what that is', async () => {
+  test('keeps unusable records and reports them', async () => {
     const bad = {
       namespaces: ['{"name":"No Such"}'],
       forwards: ['{"name":"f"}', '{"name":"f","address":"nowhere"}'],
@@ -320,14 +320,14 @@ describe('a file written by hand', () => {
     expect(others.tools).toEqual(expect.arrayContaining(bad.tools));
   });
 
-  test('drops entries whose forward was taken out, and says so', async () => {
+  test('drops entries whose forward was removed, with a warning', async () => {
     const orphan = { name: 't', forward: 'gone', upstream: { name: 't' }, overrides: {} };
     const { registry, problems } = await restored({ entries: stored({ tools: [orphan] }) });
     expect(problems).toEqual(['an entry of tools in registry.json was dropped: forward "gone" is not registered']);
     expect(entryTexts(registry.current).tools).toEqual([]);
   });
 
-  test('numbers what has no number behind all that has one, so that no two are registered at once', async () => {
+  test('assigns missing registration ids after all existing ones, without duplicates', async () => {
     const { registry } = await restored({
       entries: stored({
         forwards: [
@@ -363,7 +363,7 @@ describe('a file written by hand', () => {
     expect(current.next).toBe(15);
   });
 
-  test('has services in any order: the one that was registered first is the first of its name', async () => {
+  test('accepts services in any order: the first registered one is the first of its name', async () => {
     const service = (serviceType: string, source: number) => ({ name: 's', address: 'h:1', serviceType, source });
     const { registry } = await restored({
       entries: stored({ services: [service('tool-invoker', 5), service('resource-provider', 3)] }),
@@ -373,7 +373,7 @@ describe('a file written by hand', () => {
     expect(services.all).toEqual(services.named('s'));
   });
 
-  test('gives a key that two entries claim to the first', async () => {
+  test('serves the first of two entries with the same key', async () => {
     const forward = (name: string) => ({ name, address: `http://${name}.test/` });
     const tool = (name: string) => ({ name: 't', forward: name, upstream: { name: 't', from: name } });
     const entries = stored({ forwards: [forward('a'), forward('b')], tools: [tool('b'), tool('a')] });

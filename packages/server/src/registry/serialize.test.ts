@@ -50,13 +50,13 @@ function handMade(kind: Kind, key: string, definition: string, made: Made = {}):
   return render({ ...base, discovered: undefined, definition: object(definition) });
 }
 
-/** The text of one member, as it stands. */
+/** The exact text of one member. */
 function shown(entry: Entry, member: string): string {
   return JSON.stringify(object(entryJson(entry))[member]);
 }
 
 describe('over REST', () => {
-  test('a tool has the names and the defaults of REST, and is spelled as its upstream spelled it', () => {
+  test('a tool has the names and defaults of REST, and the exact text of its upstream', () => {
     const json =
       '{"name":"a","inputSchema":{"max":9223372036854775807},"outputSchema":{"x":1.0},"annotations":{"n":1e400}}';
     const members = '{"uri":"http://up.test/","toolType":"mcp-forward"}';
@@ -114,7 +114,7 @@ describe('over REST', () => {
     expect(entry.rendered[0]?.json).not.toContain('messages');
   });
 
-  test('overrides are shown as they are served', () => {
+  test('overrides are shown as served', () => {
     const entry = discovered('tool', 'a', '{"name":"a","description":"theirs","x":1}', {
       overrides: '{"description":"ours","x":null}',
     });
@@ -122,14 +122,14 @@ describe('over REST', () => {
     expect(shown(entry, 'x')).toBeUndefined();
   });
 
-  test("what the upstream says itself is shown when asked for, without members that are the registry's", () => {
+  test("the upstream's own values are shown on request, without the registry's members", () => {
     const json = '{"name":"a","uri":"theirs","description":"theirs","outputSchema":{"x":1.0},"upstream":2}';
     const entry = discovered('tool', 'a', json, { key: 'z', overrides: '{"description":"ours","outputSchema":null}' });
-    const asked = object(entryJson(entry, { upstream: true }));
-    expect(JSON.stringify(asked.upstream)).toBe(
+    const requested = object(entryJson(entry, { upstream: true }));
+    expect(JSON.stringify(requested.upstream)).toBe(
       '{"description":"theirs","output_schema":{"x":1.0},"upstream":2,"input_schema":{}}',
     );
-    expect(asked).toMatchObject({ name: 'z', description: 'ours' });
+    expect(requested).toMatchObject({ name: 'z', description: 'ours' });
     expect(shown(entry, 'upstream')).toBe('2');
     const made = handMade('tool', 't', '{"upstream":3}');
     expect(object(entryJson(made, { upstream: true })).upstream).toBe(3);
@@ -190,7 +190,7 @@ const ENTRIES: [string, Entry][] = [
     }),
   ],
   [
-    "one with members of the file's own names",
+    "one with members named like the file's own",
     handMade(
       'tool',
       't',
@@ -217,13 +217,13 @@ describe.each(ENTRIES)('%s', (_what, entry) => {
       () => -1,
     );
 
-  test('comes back from the journal', () => {
+  test('is restored from the journal', () => {
     expect(storedEntry(entry)).not.toContain('\u0000');
     expect(read(storedEntry(entry))).toEqual({ entry, shadowed: false });
     expect(storedEntry(entryOf(read(storedEntry(entry))))).toBe(storedEntry(entry));
   });
 
-  test('comes back from the file, shadowed or not', () => {
+  test('is restored from the file, shadowed or not', () => {
     expect(read(snapshotEntry(entry, false))).toEqual({ entry, shadowed: false });
     expect(read(snapshotEntry(entry, true))).toEqual({ entry, shadowed: true });
     expect(() => JSON.parse(snapshotEntry(entry, true))).not.toThrow();
@@ -232,7 +232,7 @@ describe.each(ENTRIES)('%s', (_what, entry) => {
   test('is in the file as the management API shows it, and more', () => {
     const rest = new Map(Object.entries(object(entryJson(entry))));
     const file = new Map(Object.entries(object(storedEntry(entry))));
-    // Members that always show may be missing in the file, and of those of its own names it shows its own.
+    // Members that are always shown may be missing in the file, which keeps its own members of those names.
     for (const [member, value] of rest) {
       const absent = value === '' || JSON.stringify(value) === '{}' || JSON.stringify(value) === '[]';
       if (['source', 'kept', 'upstream', 'overrides', 'position', 'catalogues', 'offers'].includes(member)) continue;
@@ -246,7 +246,7 @@ function entryOf(read: ReturnType<typeof readEntry>): Entry {
   return read.entry;
 }
 
-test("variants of an upstream's object come back as they were spelled, each for whom it was", () => {
+test("variants of an upstream's object are restored with their exact text and their clients", () => {
   const [first, second] = ['{"name":"a", "\\u0078":1.0}', '{ "name":"a","1":1,"0":2,"n":1,"n":2 }'];
   const base = discovered('tool', 'a', first ?? '');
   const variants = [

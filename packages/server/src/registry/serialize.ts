@@ -1,20 +1,20 @@
 import { type Service, type ServiceHealth, serviceAddress } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
-import { members } from '@sluice/protocol/json/scan';
+import { members } from '@sluice/protocol/json/text';
 import { type Entry, type EntryVariant, FORWARD_TYPE, isTemplate, type Kind, type ServiceEntry } from './entries.ts';
 
 /**
- * Entries as JSON text, as the management API shows them (decisions 2.5 to 2.7). Works on text, so that what an upstream
- * or an operator spelled stays spelled so, and 100,000 entries cost no parsing.
+ * Entries as JSON text in the management API's form (decisions 2.5 to 2.7). Works on text, so that the exact text of
+ * upstreams and operators is preserved and 100,000 entries need no parsing.
  */
 
-/** How the members of one kind's MCP object and of its registry entry are called over REST. */
+/** REST names of the members of one kind's MCP object and of its registry entry. */
 interface MemberNames {
-  /** Members of the registry's own, besides name, namespace, labels, forward, upstreamName and shadowed. */
+  /** Registry members besides name, namespace, labels, forward, upstreamName and shadowed. */
   readonly registry: readonly string[];
   /** MCP name to REST name, where they differ. */
   readonly rename: Readonly<Record<string, string>>;
-  /** REST members that are always there, with the text of their default. */
+  /** REST members that are always present, with the text of their default. */
   readonly defaults: Readonly<Record<string, string>>;
 }
 
@@ -36,11 +36,13 @@ const MEMBER_NAMES: Readonly<Record<Kind, MemberNames>> = {
   },
 };
 
-/** The read-only member that shows a discovered entry's upstream ({@link EntryJsonOptions}). Nobody can override it. */
+/**
+ * The read-only member with a discovered entry's upstream state ({@link EntryJsonOptions}). It cannot be overridden.
+ */
 export const UPSTREAM = 'upstream';
 
 const COMMON = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
-/** Members that REST shows from the registry, whatever the MCP object says. */
+/** Members that REST shows from the registry, whatever the MCP object contains. */
 const REGISTRY_OWNED: Readonly<Record<Kind, ReadonlySet<string>>> = {
   tool: new Set(registryMembers('tool')),
   // The upstream addresses a resource by `uri` or `uriTemplate`; over REST both are `location`.
@@ -48,7 +50,7 @@ const REGISTRY_OWNED: Readonly<Record<Kind, ReadonlySet<string>>> = {
   prompt: new Set(registryMembers('prompt')),
 };
 
-/** REST's own names of one kind's registry members: what an upstream's members of these names give way to. */
+/** REST names of one kind's registry members: they hide upstream members of the same name. */
 export function registryMembers(kind: Kind): readonly string[] {
   return [...COMMON, ...MEMBER_NAMES[kind].registry];
 }
@@ -65,11 +67,11 @@ export function mcpName(kind: Kind, member: string): string {
   return member;
 }
 
-/** What is shown of an entry only when it is asked for. */
+/** Optional parts of an entry's JSON. */
 export interface EntryJsonOptions {
   /** Marks it as shadowed. */
   readonly shadowed?: boolean;
-  /** Adds `upstream`, what a discovered entry's upstream says itself: the values that overrides stand in front of. */
+  /** Adds `upstream`: the upstream's own values of a discovered entry, without overrides. */
   readonly upstream?: boolean;
 }
 
@@ -90,7 +92,7 @@ function withDefaults(kind: Kind, texts: Map<string, string>): Map<string, strin
   return texts;
 }
 
-/** An object of these members, which are JSON text; `lines` puts each on a line of its own. */
+/** An object of these members, which are JSON text; `lines` puts each on its own line. */
 export function joined(texts: ReadonlyMap<string, string>, lines = false): string {
   const parts: string[] = [];
   for (const [key, text] of texts)
@@ -98,7 +100,7 @@ export function joined(texts: ReadonlyMap<string, string>, lines = false): strin
   return lines ? `{\n${parts.join(',\n')}\n}` : `{${parts.join(',')}}`;
 }
 
-/** The text of each member of the management API's view that the entry has; those that are always shown may be missing. */
+/** The text of each member of the management API's view that the entry has; members with defaults may be missing. */
 export function restMembers(entry: Entry): Map<string, string> {
   const { kind } = entry;
   const texts = new Map<string, string>([
@@ -118,7 +120,7 @@ export function restMembers(entry: Entry): Map<string, string> {
   return texts;
 }
 
-/** Adds the members of the served MCP object as text; a hand-made entry keeps empty ones too. */
+/** Adds the members of the served MCP object as text, including empty members of a hand-made entry. */
 function addDefinition(texts: Map<string, string>, { kind, discovered, rendered: served, definition }: Entry): void {
   if (discovered) return addObject(texts, kind, served[0]?.json ?? '{}');
   for (const [key, value] of Object.entries(definition)) {
@@ -127,7 +129,7 @@ function addDefinition(texts: Map<string, string>, { kind, discovered, rendered:
   }
 }
 
-/** Adds the members of an MCP object under REST's names, but those that REST shows from the registry. */
+/** Adds the members of an MCP object under their REST names, except those that REST shows from the registry. */
 function addObject(texts: Map<string, string>, kind: Kind, json: string): void {
   for (const { key, start, end } of members(json)) {
     const name = restName(kind, key);
@@ -135,7 +137,7 @@ function addObject(texts: Map<string, string>, kind: Kind, json: string): void {
   }
 }
 
-/** Registry members of a discovered entry: its upstream's address and the type of what forwards bring. */
+/** Registry members of a discovered entry: its upstream's address and the type of forwarded entries. */
 export function discoveredMembers(kind: Kind, address: string): JsonObject {
   if (kind === 'tool') return { uri: address, toolType: FORWARD_TYPE };
   if (kind === 'resource') return { type: FORWARD_TYPE };
@@ -143,8 +145,8 @@ export function discoveredMembers(kind: Kind, address: string): JsonObject {
 }
 
 /**
- * What MCP serves for an entry. A discovered one is the upstream's own text, untouched unless its name or an override
- * differs; a hand-made one is written from its definition (decisions 2.5 to 2.7).
+ * The MCP form of an entry. A discovered one is the upstream's own text, unchanged unless it is renamed or overridden;
+ * a hand-made one is rendered from its definition (decisions 2.5 to 2.7).
  */
 export function render(entry: Omit<Entry, 'rendered'>): Entry {
   const served = entry.discovered
@@ -159,7 +161,7 @@ function renderOffer(entry: Omit<Entry, 'rendered'>, offer: EntryVariant, overri
   return Object.keys(changes).length === 0 ? offer : { ...offer, json: withMembers(offer.json, changes) };
 }
 
-/** The object's text with these members set or, where null, taken away; all others keep their text and place. */
+/** The object's text with these members set or, where null, removed; all others keep their text and position. */
 function withMembers(json: string, changes: JsonObject): string {
   const left = new Map(Object.entries(changes));
   const parts: string[] = [];
@@ -176,9 +178,9 @@ function withMembers(json: string, changes: JsonObject): string {
 function handMade(entry: Omit<Entry, 'rendered'>): JsonObject {
   if (entry.kind === 'tool') {
     const tool: JsonObject = { name: entry.key, ...entry.definition };
-    // A file written by hand may leave the schema out, and clients refuse a whole list for one tool without.
+    // A hand-written file may omit the schema, and clients reject a whole list for one tool without a schema.
     const { inputSchema = {} } = tool;
-    // The protocol demands the type, and clients refuse a whole list in which one schema lacks it.
+    // The protocol requires the type, and clients reject a whole list for one schema without it.
     if (!isJsonObject(inputSchema) || inputSchema.type !== undefined) return tool;
     return { ...tool, inputSchema: { type: 'object', ...inputSchema } };
   }
@@ -189,21 +191,21 @@ function handMade(entry: Omit<Entry, 'rendered'>): JsonObject {
   return { [uri]: entry.key, name: entry.name, ...withoutEmpty(entry.definition, ['description', 'mimeType']) };
 }
 
-/** Empty texts and lists mean "not given" on REST (decisions 2.6, 2.7) and are no member on MCP. */
+/** Empty texts and lists mean "not given" in REST (decisions 2.6, 2.7) and are omitted in MCP. */
 function withoutEmpty(definition: JsonObject, keys: readonly string[]): JsonObject {
   const empty = (value: JsonValue): boolean => value === '' || (Array.isArray(value) && value.length === 0);
   return Object.fromEntries(Object.entries(definition).filter(([key, value]) => !(keys.includes(key) && empty(value))));
 }
 
 /**
- * A service entry as the management API answers it (decisions 2.8). `health` is what the last probe said, which is
- * known to the running process alone (decisions 3).
+ * A service entry in the management API's form (decisions 2.8). `health` is the result of the last probe, which only
+ * the running process has (decisions 3).
  */
 export function serviceBody(entry: ServiceEntry, health: ServiceHealth): Service {
   return { ...serviceMembers(entry), health };
 }
 
-/** What the management API and `registry.json` both show of an entry, in this order. */
+/** Members that the management API and `registry.json` have in common, in this order. */
 export function serviceMembers(entry: ServiceEntry): Omit<Service, 'health'> {
   const { name, host, port, serviceType, serviceSubType, languageName, labels, id } = entry;
   return {

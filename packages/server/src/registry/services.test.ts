@@ -42,7 +42,7 @@ describe('registering a service', () => {
       { ...PYTHON, languageName: 'node' },
       { ...PYTHON, serviceSubType: 'vm' },
       { ...PYTHON, serviceSubType: undefined },
-      // Neither of these two is the other.
+      // The two are distinct.
       { ...PYTHON, languageName: undefined },
       { ...PYTHON, serviceSubType: undefined, languageName: 'sandbox' },
       { ...CALC, name: 'calc","tool-invoker' },
@@ -54,7 +54,7 @@ describe('registering a service', () => {
     expect(registry.current.services.all.map(({ port }) => port)).toEqual(inputs.map(() => 2));
   });
 
-  test('again replaces all of it but its place', async () => {
+  test('again replaces everything but its position', async () => {
     const registry = new Registry(memoryStore());
     await register(registry, { ...CALC, id: 'i', labels: { a: '1' } });
     await register(registry, PYTHON);
@@ -76,7 +76,7 @@ describe('registering a service', () => {
   });
 });
 
-test('services of a name are found in order of registration, and those of one type', async () => {
+test('services of a name are found in order of registration, also by type', async () => {
   const registry = new Registry(memoryStore());
   for (const input of [PYTHON, { ...CALC, name: 'other' }, CALC, { ...PYTHON, languageName: 'node' }]) {
     await register(registry, input);
@@ -107,7 +107,7 @@ test('services are removed by name, and by name and type', async () => {
   ]);
   expect(await remove('calc')).toBe(1);
   await expect(remove('calc')).rejects.toMatchObject({ code: 'NOT_FOUND', message: 'service not found: calc' });
-  // What is registered anew comes last.
+  // A newly registered service comes last.
   await register(registry, CALC);
   expect(listed(registry)).toEqual([
     ['other', 50_051, 4],
@@ -115,7 +115,7 @@ test('services are removed by name, and by name and type', async () => {
   ]);
 });
 
-test('a namespace that goes takes no service with it, and one that holds nothing else is empty', async () => {
+test('a deleted namespace leaves services in place, and a namespace with nothing else is empty', async () => {
   const registry = new Registry(memoryStore());
   await register(registry, CALC);
   await registry.commit((draft) => createNamespace(draft, 'ops', {}));
@@ -131,7 +131,7 @@ describe('on disk', () => {
   });
   afterEach(() => rm(folder, { recursive: true }));
 
-  /** A registry on the folder, and what it could not use of it. */
+  /** A registry of the folder, and the records that it could not use. */
   async function start(): Promise<{ registry: Registry; problems: string[] }> {
     const log = new RecordedLog();
     const registry: Registry = new Registry(
@@ -140,7 +140,7 @@ describe('on disk', () => {
     return { registry, problems: await registry.load() };
   }
 
-  test('services are there after a restart, at their places, and the file has what the API shows', async () => {
+  test("services survive a restart at their positions, and the file has the API's form", async () => {
     const { registry } = await start();
     for (const input of [CALC, PYTHON, { ...CALC, name: 'gone' }]) await register(registry, input);
     await register(registry, { ...CALC, host: '::1', labels: { team: 'ops' }, id: 'i' });
@@ -166,7 +166,7 @@ describe('on disk', () => {
     const again = await start();
     expect(again.problems).toEqual([]);
     expect(again.registry.current.services.all).toEqual(before);
-    // Numbers go on behind those that were ever given to what is kept.
+    // Numbering continues after the highest stored number.
     await register(again.registry, { ...CALC, name: 'next' });
     expect(listed(again.registry).at(-1)).toEqual(['next', 50_051, 3]);
     await again.registry.close();

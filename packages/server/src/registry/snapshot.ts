@@ -157,7 +157,7 @@ export class Snapshot {
       .sort(byOrder);
   }
 
-  /** What a forward brought, in numbers (decisions 2.4, `tools_discovered` and its like). */
+  /** Number of a forward's discovered entries (decisions 2.4, `tools_discovered` and so on). */
   counts(forward: string): Counts {
     const counts = { tool: 0, resource: 0, prompt: 0 };
     for (const { indexes: shelves } of this.namespaces.values()) {
@@ -166,7 +166,7 @@ export class Snapshot {
     return counts;
   }
 
-  /** The entries of a forward that are not served, because another entry holds their key (decisions 2.2). */
+  /** The entries of a forward that are not served, because another entry is served under their key (decisions 2.2). */
   shadowed(forward: string): readonly Entry[] {
     this.#shadowed ??= this.#findShadowed();
     return this.#shadowed.get(forward) ?? [];
@@ -175,8 +175,8 @@ export class Snapshot {
   #findShadowed(): Map<string, Entry[]> {
     const found = new Map<string, Entry[]>();
     for (const { indexes: shelves } of this.namespaces.values()) {
-      for (const shelf of Object.values(shelves)) {
-        for (const entry of shelf.shadowed) {
+      for (const index of Object.values(shelves)) {
+        for (const entry of index.shadowed) {
           const forward = entry.discovered?.forward;
           if (forward === undefined) continue;
           const entries = found.get(forward) ?? [];
@@ -200,21 +200,21 @@ export function emptyNamespace(name: Namespace, labels: Labels = {}): NamespaceS
 }
 
 /** The entry that serves a uri: the uri exactly, then the templates in order of registration (decisions 4.7). */
-export function findResource(shelf: EntryIndex, uri: string): Entry | undefined {
-  return exactResource(shelf, uri) ?? templateFor(shelf.templates, uri);
+export function findResource(index: EntryIndex, uri: string): Entry | undefined {
+  return exactResource(index, uri) ?? templateFor(index.templates, uri);
 }
 
 /**
- * Finds the entries of the same uris again and again, as {@link findResource} does. Templates are matched anew only when
- * others are there: that is what costs.
+ * Looks up entries of the same uris repeatedly, as {@link findResource} does. Templates, which are the expensive part,
+ * are matched again only after they changed.
  */
 export class ResourceFinder {
   #templates: readonly Entry[] = [];
   readonly #matched = new Map<string, Entry | undefined>();
 
   /** The entry that serves a uri; of a template perhaps an earlier state, of the same key and forward. */
-  find(shelf: EntryIndex, uri: string): Entry | undefined {
-    return exactResource(shelf, uri) ?? this.#matching(shelf.templates, uri);
+  find(index: EntryIndex, uri: string): Entry | undefined {
+    return exactResource(index, uri) ?? this.#matching(index.templates, uri);
   }
 
   #matching(templates: readonly Entry[], uri: string): Entry | undefined {
@@ -227,8 +227,8 @@ export class ResourceFinder {
   }
 }
 
-function exactResource(shelf: EntryIndex, uri: string): Entry | undefined {
-  const exact = shelf.get(uri);
+function exactResource(index: EntryIndex, uri: string): Entry | undefined {
+  const exact = index.get(uri);
   return exact && !isTemplate(exact) ? exact : undefined;
 }
 

@@ -55,7 +55,7 @@ const gone = render({
 
 const text = fc.string({ unit: 'binary' });
 
-/** Any service that the API lets in. */
+/** Any service that the API accepts. */
 const services = fc.record<ServiceEntry>({
   name: text.map((name) => `n${name.replace(/\p{Cc}/gu, '')}n`),
   host: fc.oneof(fc.domain(), fc.ipV4(), fc.ipV6(), fc.constantFrom('a_b', 'x')),
@@ -81,9 +81,9 @@ describe.each([
   test.each<[string, Forward]>([
     ['with its catalogs', FORWARD],
     ['without', { ...FORWARD, catalogs: [], labels: {}, prefix: '' }],
-    ['with entries that wait for their return', { ...FORWARD, orphanedOverrides: [gone, { ...gone, kind: 'prompt' }] }],
+    ['with overrides of unlisted entries', { ...FORWARD, orphanedOverrides: [gone, { ...gone, kind: 'prompt' }] }],
     [
-      'with members that nobody knows',
+      'with unknown members',
       {
         ...FORWARD,
         unknown: new Map([
@@ -92,20 +92,20 @@ describe.each([
         ]),
       },
     ],
-  ])('a forward comes back %s', (_what, forward) => {
+  ])('a forward is restored %s', (_what, forward) => {
     const text = storedForward(forward, lines);
     expect(readForward(text, () => -1)).toEqual(forward);
     expect(text.split('\n').length > 1).toBe(lines || text.includes(',\n "x":1.0'));
   });
 
-  test('a namespace comes back', () => {
+  test('a namespace is restored', () => {
     const plain = { name: DEFAULT_NAMESPACE, labels: { a: '1' }, unknown: undefined };
     expect(readNamespace(storedNamespace(plain, lines))).toEqual(plain);
     const odd = { ...plain, unknown: new Map([['owner', '{"n":1.0}']]) };
     expect(readNamespace(storedNamespace(odd, lines))).toEqual(odd);
   });
 
-  test('any service comes back', () => {
+  test('any service is restored', () => {
     fc.assert(
       fc.property(services, (service) => {
         expect(readService(storedService(service, lines), () => -1)).toEqual(service);
@@ -114,7 +114,7 @@ describe.each([
   });
 });
 
-test('a forward written by hand needs a name and an address; all else has a default', () => {
+test('a hand-written forward needs a name and an address, with defaults for the rest', () => {
   expect(readForward('{"name":"f","address":"http://f.test/"}', () => 9)).toEqual({
     name: 'f',
     address: 'http://f.test/',
@@ -139,7 +139,7 @@ test.each([
   expect(readForward(json, () => 1)).toBe(why);
 });
 
-test('labels that are no texts are left out', () => {
+test('labels that are not strings are dropped', () => {
   expect(readNamespace('{"name":"a","labels":{"a":"1","b":2,"c":null,"d\\n":"3"}}')).toMatchObject({
     labels: { a: '1', 'd\n': '3' },
   });
@@ -155,7 +155,7 @@ describe('a service written by hand', () => {
     ['with its address', '{"name":" s ","address":"h:7","serviceType":"tool-invoker"}'],
     ['with all of them', '{"name":"s","address":"h:7","host":"h","port":7,"serviceType":"tool-invoker"}'],
     ['under other names', '{"serviceName":"s","address":"h:7","service_type":"tool-invoker"}'],
-    ['as the API answers it', '{"name":"s","address":"h:7","serviceType":"tool-invoker","labels":{},"health":"down"}'],
+    ["in the API's form", '{"name":"s","address":"h:7","serviceType":"tool-invoker","labels":{},"health":"down"}'],
     ['with empty members', '{"name":"s","address":"h:7","serviceType":"tool-invoker","id":null,"labels":{"n":1}}'],
   ])('is read %s', (_how, json) => {
     expect(readService(json, () => 9)).toEqual({ ...whole, unknown: undefined });
@@ -181,7 +181,7 @@ describe('a service written by hand', () => {
     expect(readService(json, () => 9)).toBe(why);
   });
 
-  test('of a type that nobody knows is none, and is told which there are', () => {
+  test('of an unknown type is rejected with the list of known types', () => {
     const why = readService('{"name":"s","address":"h:1","serviceType":"magic"}', () => 9);
     expect(why).toMatch(/^serviceType must be one of tool-invoker, .*code-execution-engine$/);
   });

@@ -1,6 +1,6 @@
 import { serviceInput, validate } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson, parseLossless } from '@sluice/protocol/json/parse';
-import { elements, members } from '@sluice/protocol/json/scan';
+import { elements, members } from '@sluice/protocol/json/text';
 import {
   type CacheHint,
   DEFAULT_NAMESPACE,
@@ -20,26 +20,35 @@ import {
 import { joined, mcpName, registryMembers, render, restMembers, serviceMembers } from './serialize.ts';
 
 /**
- * Entries as `registry.json` keeps them (decisions 1.5): the management API's view, which others read, and beside it
- * what the registry itself comes back from. Of a discovered entry that is `upstream` and `overrides`, and `offers` for
- * further variants of the upstream's object, `catalogues` for who lists it, `position` for where, `copied` for a copy.
+ * Stored form of entries in `registry.json` (decisions 1.5): the management API's view, for other readers, and the
+ * members from which the registry is restored. For a discovered entry those are `upstream` and `overrides`, `offers`
+ * for further variants of the upstream's object, `catalogues` for the catalogs that list it, `position` for its
+ * position, `copied` for a copy.
  */
 
-/** Members of a stored hand-made entry that are not the operator's: one that has its own of these names is in `kept`. */
+/**
+ * Members of a stored hand-made entry that are not the operator's; the operator's own members of these names are in
+ * `kept`.
+ */
 const RESERVED = ['source', 'kept'];
-/** Members of the registry's own that an entry keeps in places of their own. */
+/** Registry members that are separate properties of an entry. */
 const SEPARATE_MEMBERS = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed', 'location'];
 /** By these a resource is addressed on MCP; here it has a `location`. */
 const ADDRESSES = ['uri', 'uriTemplate'];
-/** Registration numbers are smaller: a larger one was not given by the registry, and counting on from it would go wrong. */
+/**
+ * Registration ids are smaller: a larger one was not assigned by the registry, and incrementing it would be inexact.
+ */
 export const MAX_REGISTRATION_ID = 10 ** 15;
 
-/** The entry as the journal keeps it: one line, its place among those who claim its key being that of the line. */
+/** The journal form of the entry: one line; its order among entries with the same key is that of the lines. */
 export function storedEntry(entry: Entry): string {
   return joined(storedMembers(entry));
 }
 
-/** The entry as `registry.json` keeps it: each member on a line of its own, and marked where another holds its key. */
+/**
+ * The `registry.json` form of the entry: each member on its own line, and a mark if another entry is served under its
+ * key.
+ */
 export function snapshotEntry(entry: Entry, shadowed: boolean): string {
   const stored = storedMembers(entry);
   if (shadowed) stored.set('shadowed', 'true');
@@ -52,7 +61,7 @@ function storedMembers(entry: Entry): Map<string, string> {
     const [first, ...others] = entry.discovered.variants;
     stored.set('upstream', first?.json ?? '{}');
     stored.set('overrides', JSON.stringify(entry.discovered.overrides));
-    // An upstream's own members of these names are in its object above, and must not be taken for ours.
+    // An upstream's own members of these names are in its object above, and must not be confused with ours.
     stored.delete('catalogues');
     stored.delete('offers');
     if (first?.catalogs) stored.set('catalogues', JSON.stringify(first.catalogs));
@@ -175,7 +184,7 @@ function textIn(found: ReadonlyMap<string, string>, key: string): string | undef
   return typeof value === 'string' ? value : undefined;
 }
 
-/** Registry members without those that an entry has as properties. */
+/** Registry members without those that are properties of an entry. */
 function ownMembers(kind: Kind, found: ReadonlyMap<string, string>): JsonObject {
   const names = registryMembers(kind);
   const own: [string, JsonValue][] = [];
@@ -186,8 +195,8 @@ function ownMembers(kind: Kind, found: ReadonlyMap<string, string>): JsonObject 
 }
 
 function readDefinition(kind: Kind, found: ReadonlyMap<string, string>): JsonObject {
-  const kept = found.get('kept');
-  if (kept !== undefined) return readObject(kept);
+  const stored = found.get('kept');
+  if (stored !== undefined) return readObject(stored);
   const skip = new Set(registryMembers(kind));
   // A number is the registration id; any other value was written by hand.
   if (readRegistrationId(found) !== undefined) skip.add('source');

@@ -1,23 +1,23 @@
 import { z } from 'zod';
 
-/** A span as it was exported. */
+/** A span as exported. */
 export interface ExportedSpan {
   /** In hex, as `spanId` and `parentSpanId`. */
   readonly traceId: string;
   readonly spanId: string;
-  /** Undefined for the first of its trace. */
+  /** Undefined for the root span. */
   readonly parentSpanId: string | undefined;
   readonly traceState: string;
   readonly name: string;
   readonly kind: 'unspecified' | 'internal' | 'server' | 'client' | 'producer' | 'consumer';
   readonly attributes: Readonly<Record<string, unknown>>;
   readonly status: 'unset' | 'ok' | 'error';
-  /** Attributes of who has sent it. */
+  /** Attributes of the resource. */
   readonly resource: Readonly<Record<string, unknown>>;
   readonly milliseconds: number;
 }
 
-/** One point of a metric as it was exported; of histograms `value` is the sum. */
+/** One point of a metric as exported; of histograms `value` is the sum. */
 export interface ExportedPoint {
   readonly name: string;
   readonly unit: string;
@@ -69,7 +69,7 @@ const traces = z.object({
 const KINDS = ['unspecified', 'internal', 'server', 'client', 'producer', 'consumer'] as const;
 const STATUSES = ['unset', 'ok', 'error'] as const;
 
-/** The spans of an ExportTraceServiceRequest: of its JSON, or of what the `.proto` beside this makes of its bytes. */
+/** The spans of an ExportTraceServiceRequest: from its JSON, or from its bytes by the adjacent `.proto`. */
 export function spansOf(request: unknown): ExportedSpan[] {
   return traces.parse(request).resourceSpans.flatMap(({ resource: { attributes: by }, scopeSpans }) =>
     scopeSpans.flatMap(({ spans }) =>

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { post } from '../../../../../test/fixtures/raw-client.ts';
-import { liveTests, notification } from '../../../testing/live.ts';
+import { liveTests, notification } from '../../../testing/live-tests.ts';
 import { type LiveUpstream, startLiveUpstream } from '../../../testing/live-upstream.ts';
 import { startTestService } from '../../../testing/service.ts';
 import { type SessionClient, sessionClient } from '../../../testing/session-client.ts';
@@ -17,7 +17,7 @@ async function link(client: SessionClient, upstream: LiveUpstream, tool: string)
   return call.session;
 }
 
-it('a notification of a client reaches every upstream that it has a session with, as it is', async () => {
+it('a client notification is forwarded unchanged to every upstream of its session', async () => {
   const service = await startTestService({ SERVICE_FORWARD_HEADERS: 'x-tenant' });
   onEnd(() => service.stop(0));
   const { upstream, url } = await live({}, service);
@@ -30,11 +30,11 @@ it('a notification of a client reaches every upstream that it has a session with
     onEnd(other.close);
     await service.register('forwards', { name, address: other.url, namespace });
   }
-  const [client, stranger] = [await sessionClient(url), await sessionClient(url)];
+  const [client, otherClient] = [await sessionClient(url), await sessionClient(url)];
   const sessions = [await link(client, upstream, 'work'), await link(client, second, 'second')];
-  await link(stranger, upstream, 'work');
-  const answer = await client.post(ROOTS, { 'x-tenant': 't-1', 'x-other': 'o' });
-  expect([answer.status, answer.text]).toEqual([202, '']);
+  await link(otherClient, upstream, 'work');
+  const response = await client.post(ROOTS, { 'x-tenant': 't-1', 'x-other': 'o' });
+  expect([response.status, response.text]).toEqual([202, '']);
   const arrived = (at: LiveUpstream) => at.of('notifications/roots/list_changed');
   for (const [at, each] of [upstream, second].entries()) {
     await expect
@@ -43,20 +43,20 @@ it('a notification of a client reaches every upstream that it has a session with
     expect(arrived(each)[0]?.headers).not.toHaveProperty('x-other');
   }
   expect(arrived(third)).toEqual([]);
-  // Said without a session, and what concerns nobody but us.
+  // Sent without a session, and addressed to the service only.
   expect((await post(url, ROOTS)).status).toBe(202);
   const before = upstream.of('notifications/initialized').length;
   await client.post(notification('initialized'));
   await link(client, upstream, 'work');
   expect(upstream.of('notifications/initialized')).toHaveLength(before);
   expect(arrived(upstream)).toHaveLength(1);
-  // An upstream that is gone troubles nobody.
+  // An unreachable upstream does not fail the others.
   await second.down();
   expect((await client.post(ROOTS)).status).toBe(202);
   await expect.poll(() => arrived(upstream).length).toBe(2);
 });
 
-it('a notification that only servers send goes no further', async () => {
+it('a notification that only servers may send is not forwarded', async () => {
   const { upstream, url } = await live();
   const client = await sessionClient(url);
   await link(client, upstream, 'work');
@@ -71,7 +71,7 @@ it('a notification that only servers send goes no further', async () => {
   ]) {
     expect((await client.post(notification(method))).status).toBe(202);
   }
-  // Without an id, and not by the name of a notification: nobody has judged whether it may be carried out.
+  // A message with no id and a request's method name: no evaluator has allowed it.
   for (const method of ['tools/call', 'resources/read', 'example.com/own', 'Notifications/x']) {
     expect((await client.post(`{"jsonrpc":"2.0","method":"${method}","params":{"name":"work"}}`)).status).toBe(202);
   }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { freePort } from '../../../../../test/fixtures/free-port.ts';
 import { reply } from '../../../../../test/fixtures/raw-client.ts';
 import { LIST_END } from '../../../../../test/fixtures/raw-upstream/texts.ts';
-import { declaring } from '../../../testing/declaring.ts';
+import { capabilityScripts } from '../../../testing/capability-scripts.ts';
 import { client, eras, errorOf, lastCall, relayTests } from '../../../testing/relay.ts';
 
 const relay = relayTests();
@@ -13,7 +13,7 @@ const ABLE = '{"prompts":{},"resources":{},"completions":{}}';
 /** Scripts of an upstream that offers a prompt and a template of its own, and suggests `word`. */
 function suggesting(word: string, capabilities = ABLE) {
   return {
-    ...declaring(capabilities),
+    ...capabilityScripts(capabilities),
     'prompts/list': `{"prompts":[{"name":"ask"},{"name":"only-${word}"}],${LIST_END}`,
     'resources/list': `{"resources":[{"uri":"${word}://fixed","name":"f"}],${LIST_END}`,
     'resources/templates/list': `{"resourceTemplates":[{"uriTemplate":"${word}://{x}","name":"t"}],${LIST_END}`,
@@ -26,27 +26,27 @@ const prompt = (name: string) => `{"ref":{"type":"ref/prompt","name":"${name}"},
 const resource = (uri: string) => `{"ref":{"type":"ref/resource","uri":"${uri}"},${ARGUMENT}}`;
 
 describe.each(eras)('completion for a %s client', (era) => {
-  it('comes from the forward that brought the prompt, under its own name, or the resource', async () => {
+  it('is requested from the forward of the prompt, under its upstream name, or of the resource', async () => {
     const one = await upstreamWith(suggesting('one'));
     const two = await upstreamWith(suggesting('two'));
     const url = await register(one.url, { prefix: '1.' });
     const namespace = new URL(url).pathname.split('/')[1];
     await relay.service.register('forwards', { name: `${namespace}-2`, address: two.url, namespace, prefix: '2.' });
     const caller = await client(era, url);
-    const asked = async (params: string) => reply(await caller.call('completion/complete', params));
+    const request = async (params: string) => reply(await caller.call('completion/complete', params));
 
-    expect(await asked(prompt('1.ask'))).toContain('"completion":{"values":["one"],"total":1.0}');
+    expect(await request(prompt('1.ask'))).toContain('"completion":{"values":["one"],"total":1.0}');
     expect(lastCall(one, 'completion/complete')).toMatchObject({ era, params: { ref: { name: 'ask' } } });
-    expect(await asked(prompt('2.ask'))).toContain('"values":["two"]');
+    expect(await request(prompt('2.ask'))).toContain('"values":["two"]');
     for (const uri of ['two://fixed', 'two://{x}', 'two://seven']) {
-      expect(await asked(resource(uri))).toContain('"values":["two"]');
+      expect(await request(resource(uri))).toContain('"values":["two"]');
       expect(lastCall(two, 'completion/complete').params.ref).toEqual({ type: 'ref/resource', uri });
     }
     expect(one.count('completion/complete')).toBe(1);
 
-    // All else of the request stays as it is, and no spelling of the name gets past.
+    // The rest of the request stays unchanged, and no escape of the name bypasses the mapping.
     const context = '"context":{"arguments":{"name":"1.ask","n":1.0}}';
-    await asked(`{ ${context}, "ref" : {"name":"x", "type":"ref/prompt", "n\\u0061me" : "1.ask"}, ${ARGUMENT} }`);
+    await request(`{ ${context}, "ref" : {"name":"x", "type":"ref/prompt", "n\\u0061me" : "1.ask"}, ${ARGUMENT} }`);
     const { body, headers } = lastCall(one, 'completion/complete');
     expect(body).toContain(`${context}, "ref" : {"name":"ask", "type":"ref/prompt", "n\\u0061me" : "ask"}`);
     expect(headers['mcp-name']).toBeUndefined();
@@ -58,15 +58,15 @@ describe.each(eras)('completion for a %s client', (era) => {
       { eras: [era === 'legacy' ? 'modern' : 'legacy'] },
     );
     const caller = await client(era, await register(upstream.url, { prefix: 'p.' }));
-    const answer = JSON.parse(reply(await caller.call('completion/complete', prompt('p.ask'))));
-    expect(answer.result).toMatchObject({
+    const response = JSON.parse(reply(await caller.call('completion/complete', prompt('p.ask'))));
+    expect(response.result).toMatchObject({
       completion: { values: ['far'] },
       ...(era === 'modern' && { resultType: 'complete' }),
     });
     expect(lastCall(upstream, 'completion/complete').params.ref).toEqual({ type: 'ref/prompt', name: 'ask' });
   });
 
-  it('of what was made by hand suggests nothing, and of what is not there is refused', async () => {
+  it('is empty for hand-made entries, and an error for unknown ones', async () => {
     const url = await register((await upstreamWith(suggesting('one'))).url);
     const namespace = new URL(url).pathname.split('/')[1];
     await relay.service.register('prompts', {
@@ -80,9 +80,12 @@ describe.each(eras)('completion for a %s client', (era) => {
       completion: { values: [], total: 0, hasMore: false },
       ...(era === 'modern' && { resultType: 'complete' }),
     });
-    const refused = async (params: string) => errorOf(await caller.call('completion/complete', params));
-    expect(await refused(prompt('none'))).toEqual({ code: -32602, message: 'prompt not found: none' });
-    expect(await refused(resource('x://none'))).toEqual({ code: -32602, message: 'resource not found: x://none' });
+    const expectRejected = async (params: string) => errorOf(await caller.call('completion/complete', params));
+    expect(await expectRejected(prompt('none'))).toEqual({ code: -32602, message: 'prompt not found: none' });
+    expect(await expectRejected(resource('x://none'))).toEqual({
+      code: -32602,
+      message: 'resource not found: x://none',
+    });
     for (const params of [
       '{}',
       `{"ref":"ask",${ARGUMENT}}`,
@@ -92,16 +95,16 @@ describe.each(eras)('completion for a %s client', (era) => {
       '{"ref":{"type":"ref/prompt","name":"ask"}}',
       '{"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"x","value":1}}',
     ]) {
-      expect((await refused(params)).code).toBe(-32602);
+      expect((await expectRejected(params)).code).toBe(-32602);
     }
   });
 
-  it('is unknown where no forward declares it, and what an upstream says where another one does', async () => {
+  it("is an unknown method when no forward declares it, and the upstream's own error when another one does", async () => {
     const plain = await upstreamWith(suggesting('plain', '{"prompts":{},"resources":{}}'));
     const url = await register(plain.url);
     const caller = await client(era, url);
-    const answer = await caller.call('completion/complete', prompt('ask'));
-    expect([answer.status, errorOf(answer).code]).toEqual([era === 'modern' ? 404 : 200, -32601]);
+    const response = await caller.call('completion/complete', prompt('ask'));
+    expect([response.status, errorOf(response).code]).toEqual([era === 'modern' ? 404 : 200, -32601]);
     expect(plain.count('completion/complete')).toBe(0);
 
     const namespace = new URL(url).pathname.split('/')[1];
@@ -111,7 +114,7 @@ describe.each(eras)('completion for a %s client', (era) => {
     expect(errorOf(await caller.call('completion/complete', prompt('ask'))).message).toBe('not mine');
   });
 
-  it('fails in words of its own', async () => {
+  it('returns its own error messages', async () => {
     const upstream = await upstreamWith(suggesting('one'), { port: await freePort() });
     const caller = await client(era, await register(upstream.url));
     await upstream.down();

@@ -4,21 +4,21 @@ import { resultText } from '@sluice/protocol/mcp/message';
 import { rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
 import { findResource, type NamespaceState } from '../../registry/snapshot.ts';
-import type { McpFilter } from '../request.ts';
+import type { McpFilter, McpMethodFilter } from '../request.ts';
 import { declarationsTo } from '../server-info.ts';
 import type { RelayParts } from './passthrough.ts';
 
-/** What a hand-made prompt or template suggests. */
+/** Result for a hand-made prompt or template. */
 const NO_SUGGESTIONS = { completion: { values: [], total: 0, hasMore: false } };
 
 /**
- * `completion/complete`: asks the forward that brought the prompt or the resource (mcp 6). Passed on, to be answered
- * that the method is unknown, where no forward of the namespace declares `completions`.
+ * `completion/complete`: relayed to the forward of the prompt or resource (mcp 6). Passed on when no forward of the
+ * namespace declares `completions`, so that it ends as an unknown method.
  */
-export function serviceCompletion({ registry, profiles, relay }: RelayParts): McpFilter {
-  return (context) => {
+export function serviceCompletion({ registry, profiles, relay }: RelayParts): McpMethodFilter {
+  const filter: McpFilter = (context) => {
     const { message, namespace, session, era, capabilities } = context;
-    if (message?.kind !== 'request' || message.method !== 'completion/complete' || !namespace) return undefined;
+    if (message?.kind !== 'request' || !namespace) return undefined;
     const profile = session?.profile ?? profiles.of(era, capabilities);
     const declarations = declarationsTo(profile, registry.current, namespace);
     if (!declarations.some((one) => one.capabilities.has('completions'))) return undefined;
@@ -27,9 +27,14 @@ export function serviceCompletion({ registry, profiles, relay }: RelayParts): Mc
     const entry = find(namespace, reference);
     if (!entry) return rpcError(INVALID_PARAMS, `${reference.kind} not found: ${reference.key}`);
     const { discovered } = entry;
-    if (discovered) return relay.call(context, message, { kind: 'discovered', entry, discovered });
+    if (discovered) {
+      const { forward, upstreamKey } = discovered;
+      const upstreamName = reference.kind === 'prompt' ? upstreamKey : undefined;
+      return relay.call(context, message, { forward, entry, upstreamName });
+    }
     return { kind: 'result', json: resultText(era, NO_SUGGESTIONS) };
   };
+  return { methods: ['completion/complete'], filter };
 }
 
 interface Reference {
@@ -38,7 +43,7 @@ interface Reference {
   readonly key: string;
 }
 
-/** What is to be completed; as text: what is wrong with the parameters. */
+/** The reference to complete, or an error message as text. */
 function parseReference({ ref, argument }: JsonObject): Reference | string {
   if (!isJsonObject(ref)) return 'parameter "ref" must be an object';
   if (!isJsonObject(argument) || typeof argument.name !== 'string' || typeof argument.value !== 'string') {
@@ -54,7 +59,7 @@ function parseReference({ ref, argument }: JsonObject): Reference | string {
   }
 }
 
-/** A template is named by its own text, or by a uri that can have come from it. */
+/** A template is referenced by its own text, or by a uri that matches it. */
 function find({ indexes }: NamespaceState, { kind, key }: Reference): Entry | undefined {
   return indexes[kind].get(key) ?? (kind === 'resource' ? findResource(indexes.resource, key) : undefined);
 }

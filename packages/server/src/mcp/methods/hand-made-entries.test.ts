@@ -9,11 +9,11 @@ const { upstreamWith } = relay;
 
 const noAddress = (name: string) => `tool ${name}: its uri must be an http:// or https:// address`;
 
-describe.each(eras)('what was made by hand (%s)', (era) => {
+describe.each(eras)('hand-made entries (%s)', (era) => {
   const namespace = `hand-${era}`;
   const complete = era === 'modern' ? { resultType: 'complete' } : {};
 
-  it('is, as a prompt, answered here', async () => {
+  it('render a prompt locally', async () => {
     await relay.service.register('prompts', {
       name: 'greet',
       namespace,
@@ -25,8 +25,8 @@ describe.each(eras)('what was made by hand (%s)', (era) => {
       ],
     });
     const caller = await client(era, relay.service.url(namespace));
-    const answer = await caller.call('prompts/get', '{"name":"greet","arguments":{"who":"{unknown} Ann"}}');
-    expect(JSON.parse(answer.text).result).toEqual({
+    const response = await caller.call('prompts/get', '{"name":"greet","arguments":{"who":"{unknown} Ann"}}');
+    expect(JSON.parse(response.text).result).toEqual({
       description: 'Greets',
       messages: [
         { role: 'user', content: { type: 'text', text: 'Be kind.' } },
@@ -61,7 +61,7 @@ describe.each(eras)('what was made by hand (%s)', (era) => {
     },
   );
 
-  it('is, as a tool at a server that speaks the other era only, called there all the same', async () => {
+  it('call a tool at a server of the other era', async () => {
     const other = era === 'modern' ? 'legacy' : 'modern';
     const server = await startDualEra({ eras: other });
     try {
@@ -77,9 +77,9 @@ describe.each(eras)('what was made by hand (%s)', (era) => {
       const calls = ['one', 'two'].map((message) =>
         caller.call('tools/call', JSON.stringify({ name: 'echo_arguments', arguments: { message } })),
       );
-      for (const [at, answer] of (await Promise.all(calls)).entries()) {
-        expect(reply(answer)).toContain(['one', 'two'][at]);
-        expect(errorOf(answer)).toBeUndefined();
+      for (const [at, response] of (await Promise.all(calls)).entries()) {
+        expect(reply(response)).toContain(['one', 'two'][at]);
+        expect(errorOf(response)).toBeUndefined();
       }
     } finally {
       await server.close();
@@ -92,26 +92,23 @@ describe.each(eras)('what was made by hand (%s)', (era) => {
     ['Broken', 'http://', noAddress('t-Broken-http://'), 'mcp TOOL_DEFINITION_ERROR'],
     ['mcp-forward', 'http://[', noAddress('t-mcp-forward-http://['), 'mcp TOOL_DEFINITION_ERROR'],
     ['mcp-forward', 'grpc://x', noAddress('t-mcp-forward-grpc://x'), 'mcp TOOL_DEFINITION_ERROR'],
-  ])(
-    'is, as a tool of type %s at %s, answered that nobody carries it out, and told so',
-    async (toolType, uri, text, event) => {
-      const name = `t-${toolType}-${uri}`;
-      await relay.service.register('tools', { name, namespace, description: '', uri, toolType, input_schema: {} });
-      const answer = await (await client(era, relay.service.url(namespace))).call(
-        'tools/call',
-        JSON.stringify({ name }),
-      );
-      expect(JSON.parse(answer.text).result).toEqual({
-        content: [{ type: 'text', text }],
-        isError: true,
-        ...complete,
-      });
-      const toldAs = event.startsWith('code') ? 'code-execution/x/y' : name;
-      const told = await eventsOfLastCall(relay.service, toldAs);
-      expect(told.map(({ transport, ...more }) => [transport, 'errorCategory' in more && more.errorCategory])).toEqual([
-        event.split(' '),
-      ]);
-      expect(told).toMatchObject([{ eventType: 'FAILED', errorMessage: text, serviceAddress: '' }]);
-    },
-  );
+  ])('return and log an error for a tool of type %s at %s without an executor', async (toolType, uri, text, event) => {
+    const name = `t-${toolType}-${uri}`;
+    await relay.service.register('tools', { name, namespace, description: '', uri, toolType, input_schema: {} });
+    const response = await (await client(era, relay.service.url(namespace))).call(
+      'tools/call',
+      JSON.stringify({ name }),
+    );
+    expect(JSON.parse(response.text).result).toEqual({
+      content: [{ type: 'text', text }],
+      isError: true,
+      ...complete,
+    });
+    const toldAs = event.startsWith('code') ? 'code-execution/x/y' : name;
+    const received = await eventsOfLastCall(relay.service, toldAs);
+    expect(
+      received.map(({ transport, ...more }) => [transport, 'errorCategory' in more && more.errorCategory]),
+    ).toEqual([event.split(' ')]);
+    expect(received).toMatchObject([{ eventType: 'FAILED', errorMessage: text, serviceAddress: '' }]);
+  });
 });

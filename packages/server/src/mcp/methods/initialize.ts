@@ -34,7 +34,7 @@ import type { EventStore, Resumption } from '../sessions/resumable-streams.ts';
 import { SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 
-/** What a legacy client's messages that are no requests go to. */
+/** Dependencies of the handlers for notifications and client responses. */
 export interface ClientMessageParts {
   readonly calls: Pick<InFlightCalls<InFlightCall>, 'find'>;
   readonly sessionBindings: SessionBindings;
@@ -42,14 +42,14 @@ export interface ClientMessageParts {
 }
 
 /**
- * What all of them are called that are passed on. A request without an id would get by everything that judges requests,
- * and an upstream that does not miss the id would carry it out.
+ * Prefix of all forwarded notifications. A request without an id would bypass every evaluator, and an upstream that
+ * ignores the missing id would execute it.
  */
 const NOTIFICATIONS = 'notifications/';
 
 const ACCEPTED: McpOutcome = { kind: 'plain', status: 202 };
 
-/** Notifications that only servers send: an upstream would hear from a client what it alone can know. */
+/** Notifications that only servers may send; they are not forwarded. */
 const SERVERS_ONLY: ReadonlySet<string> = new Set([
   'notifications/message',
   'notifications/tools/list_changed',
@@ -60,19 +60,22 @@ const SERVERS_ONLY: ReadonlySet<string> = new Set([
   'notifications/subscriptions/acknowledged',
 ]);
 
-/** The client's answer to a question: taken when the upstream that asked has it. One that nobody waits for is no error. */
-async function answered(session: ClientSession | undefined, message: ResponseMessage): Promise<McpOutcome> {
+/**
+ * The client's response to a server request: accepted once the upstream has it. A response that nothing waits for is no
+ * error.
+ */
+async function responded(session: ClientSession | undefined, message: ResponseMessage): Promise<McpOutcome> {
   try {
     await session?.active?.deliverResponse(message);
     return ACCEPTED;
   } catch (error) {
     const reason = error instanceof UpstreamError ? error.message : 'internal error';
-    const answer = `the answer could not be passed on: ${reason}`;
-    return { kind: 'error', error: { code: INTERNAL_ERROR, message: answer }, status: 502, idText: 'null' };
+    const response = `the response could not be forwarded: ${reason}`;
+    return { kind: 'error', error: { code: INTERNAL_ERROR, message: response }, status: 502, idText: 'null' };
   }
 }
 
-/** Notifications are never answered. What a client without a session says means nothing to anybody. */
+/** Notifications have no response. Those of a client without a session are ignored. */
 function notified(
   { session, headers }: McpRequest,
   message: NotificationMessage,
@@ -102,7 +105,7 @@ function notified(
   return ACCEPTED;
 }
 
-/** What notification streams are made of. */
+/** Dependencies of notification streams. */
 export interface NotificationStreamParts {
   readonly events: EventStore;
   readonly listChanges: ListChangeNotifier;
@@ -112,8 +115,9 @@ export interface NotificationStreamParts {
 }
 
 /**
- * GET of a legacy session: its notification stream or, with `Last-Event-ID`, the rest of a stream that broke off
- * (2025-11-25, "Listening for Messages from the Server"; mcp 3). What this process does not have any more is said so.
+ * GET of a legacy session: its notification stream or, with `Last-Event-ID`, the rest of an interrupted stream
+ * (2025-11-25, "Listening for Messages from the Server"; mcp 3). If the stream is no longer stored, the response says
+ * so.
  */
 function notificationStream(context: McpRequest, session: ClientSession, parts: NotificationStreamParts): McpOutcome {
   const { accept, [HEADER_LAST_EVENT_ID]: lastEventId } = context.headers;
@@ -121,7 +125,7 @@ function notificationStream(context: McpRequest, session: ClientSession, parts: 
     return rpcError(INVALID_REQUEST, 'header Accept must name text/event-stream', 406);
   }
   const headers = parts.relay.upstreamHeaders(context.headers);
-  // No JSON-RPC answer can be given to a GET.
+  // A GET cannot have a JSON-RPC response.
   if (!headers) return rpcError(INVALID_REQUEST, 'forwarding loop', 508);
   if (typeof lastEventId !== 'string') return open(headers, session, parts, false);
   const resumption = parts.events.find(session.id, lastEventId);
@@ -137,7 +141,7 @@ function notificationStream(context: McpRequest, session: ClientSession, parts: 
   }
 }
 
-/** A new notification stream. `lost`: the client had one before, and what was to come on it is lost. */
+/** A new notification stream. `lost`: the client had one before whose pending messages are lost. */
 function open(
   headers: readonly string[],
   session: ClientSession,
@@ -146,7 +150,7 @@ function open(
 ): McpOutcome {
   const start = (client: ResponseWriter): void => {
     const live = session.channel();
-    // Who does not take up a stream again never gets what was sent to it meanwhile.
+    // Stored messages for a stream that is not resumed are never delivered.
     const gap = lost || live.hasUnread;
     const first = !live.isListening;
     let remove = (): void => undefined;
@@ -154,7 +158,7 @@ function open(
     remove = longStreams.add({ keepAlive: () => stream.keepAlive(), end: () => live.closeStream(stream) });
     if (first) new SessionListChanges(live, listChanges, session.namespace);
     client.attachStream(stream);
-    // Sends the head on its way, whichever it is.
+    // Flushes the response head in either case.
     if (session.protocolVersion >= POLLING_VERSION) stream.prime();
     else stream.keepAlive();
     if (gap) for (const method of LIST_CHANGED_METHODS) stream.send(`{"jsonrpc":"2.0","method":"${method}"}`);
@@ -163,15 +167,15 @@ function open(
   return { kind: 'deferred', start };
 }
 
-/** Goes on with a stream that is still here. */
+/** Resumes a stream that is still stored. */
 function resume(client: ResponseWriter, { stream, after }: Extract<Resumption, { kind: 'stream' }>): void {
   client.attachStream(stream, after);
-  // Sends the head on its way where there is nothing to send again.
+  // Flushes the response head when there is nothing to resend.
   stream.keepAlive();
 }
 
 function unknownOutcome(idText: string, restarted: boolean): McpOutcome {
-  const message = restarted ? 'outcome unknown after restart' : 'the answer is not kept any more';
+  const message = restarted ? 'outcome unknown after restart' : 'the response is no longer stored';
   const error = `{"code":${INTERNAL_ERROR},"message":"${message}"}`;
   const start = (client: ResponseWriter): void => {
     client.beginStream();
@@ -180,7 +184,7 @@ function unknownOutcome(idText: string, restarted: boolean): McpOutcome {
   return { kind: 'deferred', start };
 }
 
-/** What the filter works with. */
+/** Dependencies of the filter. */
 export interface McpInitParts extends NotificationStreamParts, ClientMessageParts {
   readonly registry: Registry;
   readonly sessions: ClientSessions;
@@ -191,9 +195,9 @@ export interface McpInitParts extends NotificationStreamParts, ClientMessagePart
 }
 
 /**
- * Opens and closes conversations, and keeps them going: `initialize`, `server/discover`, `ping`, `logging/setLevel`, the
- * client's notifications and its answers to upstreams, GET and DELETE of a legacy session. Every later filter finds the
- * client's capabilities set.
+ * Manages the MCP lifecycle: `initialize`, `server/discover`, `ping`, `logging/setLevel`, client notifications and
+ * responses to server requests, GET and DELETE of a legacy session. Sets the client's capabilities for all later
+ * filters.
  */
 export function serviceMcpInit(parts: McpInitParts): McpFilter {
   const { registry, profiles, serverInfo, forwards } = parts;
@@ -201,7 +205,7 @@ export function serviceMcpInit(parts: McpInitParts): McpFilter {
     const { message, namespace } = context;
     if (!namespace) return undefined;
     if (!message) return withoutMessage(context, parts);
-    if (message.kind === 'response') return answered(context.session, message);
+    if (message.kind === 'response') return responded(context.session, message);
     if (message.kind === 'notification') return notified(context, message, parts);
 
     if (context.era === 'modern') {
@@ -220,7 +224,7 @@ export function serviceMcpInit(parts: McpInitParts): McpFilter {
 
 const EMPTY_RESULT: McpOutcome = { kind: 'result', json: '{}', bytes: 2 };
 
-/** The least level of log messages that the session wants, kept and told to the upstreams it has sessions with. */
+/** Minimum log level of the session: stored, and sent to the upstreams that it has sessions with. */
 async function setLevel(
   session: ClientSession | undefined,
   { params: { level } }: RequestMessage,
@@ -270,7 +274,7 @@ function modernCapabilities(message: RequestMessage) {
   return isJsonObject(capabilities) ? capabilities : {};
 }
 
-/** GET opens a legacy session's notification stream, DELETE ends the session. All else is 405 (mcp 6). */
+/** GET opens a legacy session's notification stream, DELETE ends the session. Other methods are 405 (mcp 6). */
 function withoutMessage(context: McpRequest, parts: McpInitParts): McpOutcome | Promise<McpOutcome> {
   const { method, session } = context;
   if (method === 'GET' && session) return notificationStream(context, session, parts);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { startDualEra } from '../../../../../test/fixtures/dual-era.ts';
 import { post } from '../../../../../test/fixtures/raw-client.ts';
 import { connect } from '../../../../../test/fixtures/sdk-client.ts';
-import { liveTests, movedTo, notification } from '../../../testing/live.ts';
+import { liveTests, movedTo, notification } from '../../../testing/live-tests.ts';
 import { type LiveUpstream, type LiveUpstreamOptions, startLiveUpstream } from '../../../testing/live-upstream.ts';
 import { clientOf, type SessionClient, sessionClient } from '../../../testing/session-client.ts';
 
@@ -15,10 +15,10 @@ const unsubscribe = (client: SessionClient, uri: string) =>
 const updated = (uri: string) => notification('resources/updated', `{"uri":"${uri}"}`);
 const OK = { result: {} };
 
-function asked(upstream: LiveUpstream, method = 'resources/subscribe') {
+function request(upstream: LiveUpstream, method = 'resources/subscribe') {
   return upstream.of(method).map(({ params, session }) => ({ uri: params.uri, session }));
 }
-const uris = (upstream: LiveUpstream, method?: string) => asked(upstream, method).map(({ uri }) => uri);
+const uris = (upstream: LiveUpstream, method?: string) => request(upstream, method).map(({ uri }) => uri);
 
 /** Two forwards in one namespace. */
 async function two(first: LiveUpstreamOptions, second: LiveUpstreamOptions) {
@@ -31,7 +31,7 @@ async function two(first: LiveUpstreamOptions, second: LiveUpstreamOptions) {
 }
 
 describe('resources/subscribe', () => {
-  it('asks the forward that has the resource, in the client’s own session, and passes its answer on', async () => {
+  it("is forwarded to the forward of the resource in the client's own session, and its response is returned", async () => {
     const { upstream, other, url } = await two(
       { uris: ['a://1', 'both://1'] },
       { uris: ['b://1', 'both://1'], templates: ['t://{id}/x'] },
@@ -44,16 +44,16 @@ describe('resources/subscribe', () => {
     expect(reply.text).toBe('{"jsonrpc":"2.0","id":"s","result":{"_meta":{"n":1.0}}}');
     expect(await subscribe(client, 't://7/x')).toMatchObject(OK);
     expect(await subscribe(client, 'a://1')).toMatchObject(OK);
-    // What two offer belongs to the one that brought it first.
+    // A resource offered by two forwards belongs to the first one.
     expect(await subscribe(client, 'both://1')).toMatchObject(OK);
     expect(uris(other)).toEqual(['b://1', 't://7/x']);
     expect(uris(upstream)).toEqual(['a://1', 'both://1']);
-    expect(new Set(asked(other).map(({ session }) => session)).size).toBe(1);
+    expect(new Set(request(other).map(({ session }) => session)).size).toBe(1);
     // Both have one session for this client, and no other.
     expect([upstream.sessions.size, other.sessions.size]).toEqual([1, 1]);
   });
 
-  it('of a uri that no list names asks the only forward with resources, or the one that linked to it, else nobody', async () => {
+  it('for an unlisted uri is forwarded to the only forward with resources or the one that linked to it, else rejected', async () => {
     const alone = await two({ uris: ['a://1'] }, {});
     const first = await sessionClient(alone.url);
     expect(await subscribe(first, 'unlisted://1')).toMatchObject(OK);
@@ -75,7 +75,7 @@ describe('resources/subscribe', () => {
     expect([uris(other), uris(upstream)]).toEqual([['linked://1'], []]);
   });
 
-  it('has updates come to the session that subscribed, and to no other', async () => {
+  it('delivers updates only to the session that subscribed', async () => {
     const { upstream, url } = await live({ uris: ['a://1'] });
     const clients = [await sessionClient(url), await sessionClient(url)];
     const listening = clients.map((client) => client.listen());
@@ -83,15 +83,15 @@ describe('resources/subscribe', () => {
       await listening[at]?.event(0);
       await subscribe(client, 'a://1');
       const stream = await upstream.streams.next();
-      expect(stream.session).toBe(asked(upstream)[at]?.session);
+      expect(stream.session).toBe(request(upstream)[at]?.session);
       stream.send(updated(`a://1#${at}`));
       expect(await listening[at]?.message(0)).toBe(updated(`a://1#${at}`));
     }
     expect(listening.map(({ messages }) => messages.length)).toEqual([1, 1]);
   });
 
-  it('that the upstream refuses is refused with its words, and not kept', async () => {
-    const { service, restart } = await tests.kept();
+  it('rejected by the upstream returns its error and is not stored', async () => {
+    const { service, restart } = await tests.persistent();
     const { upstream, url } = await live({ uris: ['a://1', 'a://2'] }, service);
     const client = await sessionClient(url);
     upstream.results['resources/subscribe'] = '"error":{"code":-32050,"message":"no","data":{"n":1}}';
@@ -105,31 +105,31 @@ describe('resources/subscribe', () => {
     listening.leave();
   });
 
-  it('needs a session, a uri, and an upstream that can be asked', async () => {
+  it('requires a session, a uri and a reachable upstream', async () => {
     const { upstream, url } = await live({ uris: ['a://1'] });
-    const nobody = clientOf(url, { 'mcp-protocol-version': '2025-11-25' });
-    expect(await subscribe(nobody, 'a://1')).toMatchObject({ error: { code: -32600 } });
+    const sessionless = clientOf(url, { 'mcp-protocol-version': '2025-11-25' });
+    expect(await subscribe(sessionless, 'a://1')).toMatchObject({ error: { code: -32600 } });
     const client = await sessionClient(url);
     for (const method of ['resources/subscribe', 'resources/unsubscribe']) {
       for (const params of ['{}', '{"uri":1}']) {
         expect(await client.ask(method, params)).toMatchObject({ error: { code: -32602 } });
       }
     }
-    expect(asked(upstream)).toEqual([]);
+    expect(request(upstream)).toEqual([]);
     await upstream.down();
     expect(await subscribe(client, 'a://1')).toMatchObject({
       error: { code: -32603, message: expect.stringContaining('forwarded subscription failed: upstream') },
     });
   });
 
-  it('opens a session that the upstream has forgotten again, with all that was subscribed', async () => {
+  it('reopens an expired upstream session with all of its subscriptions', async () => {
     const { upstream, url } = await live({ uris: ['a://1', 'a://2'] });
     const client = await sessionClient(url);
     await subscribe(client, 'a://1');
     upstream.forgetSessions();
     expect(await subscribe(client, 'a://2')).toMatchObject(OK);
-    const [first] = asked(upstream);
-    const again = () => asked(upstream).filter(({ session }) => session !== first?.session);
+    const [first] = request(upstream);
+    const again = () => request(upstream).filter(({ session }) => session !== first?.session);
     await expect
       .poll(() =>
         again()
@@ -140,7 +140,7 @@ describe('resources/subscribe', () => {
     expect(new Set(again().map(({ session }) => session)).size).toBe(1);
   });
 
-  it('is taken a thousand times, and no more: the upstream is not left with one that is not kept', async () => {
+  it('is limited to a thousand, and a rejected one is removed upstream', async () => {
     const { upstream, url } = await live({ uris: ['a://1'] });
     const client = await sessionClient(url);
     const subscribeTo = async (from: number, to: number) => {
@@ -151,7 +151,7 @@ describe('resources/subscribe', () => {
       error: { code: -32600, message: expect.stringContaining('1000') },
     });
     await expect.poll(() => uris(upstream, 'resources/unsubscribe')).toEqual(['a://one-more']);
-    // Again is not one more.
+    // A duplicate is not counted.
     expect(await subscribe(client, 'a://x/1')).toMatchObject(OK);
     await unsubscribe(client, 'a://x/1');
     expect(await subscribe(client, 'a://one-more')).toMatchObject(OK);
@@ -159,15 +159,15 @@ describe('resources/subscribe', () => {
 });
 
 describe('a subscription', () => {
-  it('outlives a restart of ours: it is made again, and what may have been missed is told once', async () => {
-    const { service, restart } = await tests.kept();
+  it('is restored after a restart, with one notification for possibly missed updates', async () => {
+    const { service, restart } = await tests.persistent();
     const { upstream, url } = await live({ uris: ['a://1', 'a://2'] }, service);
     const client = await sessionClient(url);
     await subscribe(client, 'a://1');
     await subscribe(client, 'a://2');
     const listening = client.listen();
     await listening.event(0);
-    const [before] = asked(upstream);
+    const [before] = request(upstream);
     await upstream.streams.next();
     const moved = clientOf(movedTo(await restart(), url), client.headers);
     const again = moved.listen();
@@ -175,7 +175,7 @@ describe('a subscription', () => {
     expect(stream.session).not.toBe(before?.session);
     await again.message(1);
     // Several are made at a time.
-    const made = asked(upstream)
+    const made = request(upstream)
       .slice(2)
       .toSorted((a, b) => (String(a.uri) < String(b.uri) ? -1 : 1));
     expect(made).toEqual(['a://1', 'a://2'].map((uri) => ({ uri, session: stream.session })));
@@ -192,21 +192,21 @@ describe('a subscription', () => {
     await listening.event(0);
     await subscribe(client, 'a://1');
     const first = await upstream.streams.next();
-    // Says when to come back, so that the test need not wait long.
+    // Sends a short retry interval, so that the test need not wait long.
     first.send(notification('example.com/x'), { retry: 50 });
     await listening.message(0);
     await upstream.down();
     await upstream.up();
     expect(await listening.message(1)).toBe(updated('a://1'));
     const stream = await upstream.streams.next();
-    expect(asked(upstream).at(-1)).toEqual({ uri: 'a://1', session: stream.session });
+    expect(request(upstream).at(-1)).toEqual({ uri: 'a://1', session: stream.session });
     stream.send(updated('a://1'));
     await listening.message(2);
     expect(listening.messages.slice(1)).toEqual([updated('a://1'), updated('a://1')]);
     expect(upstream.sessions.size).toBe(1);
   });
 
-  it('is made again when a call finds out first that the upstream has forgotten the session', async () => {
+  it('is restored when a call finds the upstream session expired', async () => {
     const { upstream, url } = await live({ uris: ['a://1'] });
     const client = await sessionClient(url);
     const listening = client.listen();
@@ -218,7 +218,7 @@ describe('a subscription', () => {
     const call = await upstream.calls.next();
     expect(call.session).not.toBe(first.session);
     expect(await listening.message(0)).toBe(updated('a://1'));
-    expect(asked(upstream).at(-1)).toEqual({ uri: 'a://1', session: call.session });
+    expect(request(upstream).at(-1)).toEqual({ uri: 'a://1', session: call.session });
     await expect.poll(() => first.left).toBe(true);
     call.json('done');
     await reading.over;
@@ -231,7 +231,7 @@ describe('a subscription', () => {
   });
 
   it('is over after resources/unsubscribe, at the forward where it was made', async () => {
-    const { service, restart } = await tests.kept();
+    const { service, restart } = await tests.persistent();
     const { upstream, url } = await live({ uris: ['a://1', 'a://2'] }, service);
     const client = await sessionClient(url);
     await subscribe(client, 'a://1');
@@ -244,8 +244,10 @@ describe('a subscription', () => {
     upstream.results['resources/list'] = '{"resources":[{"uri":"a://2","name":"2"},{"uri":"a://3","name":"3"}]}';
     expect((await service.manage('POST', `/forwards/${namespace}/refreshes`)).status).toBeLessThan(300);
     expect(await unsubscribe(client, 'a://1')).toMatchObject(OK);
-    expect(asked(upstream, 'resources/unsubscribe')).toEqual([{ uri: 'a://1', session: asked(upstream)[0]?.session }]);
-    expect(asked(other, 'resources/unsubscribe')).toEqual([]);
+    expect(request(upstream, 'resources/unsubscribe')).toEqual([
+      { uri: 'a://1', session: request(upstream)[0]?.session },
+    ]);
+    expect(request(other, 'resources/unsubscribe')).toEqual([]);
     const moved = clientOf(movedTo(await restart(), url), client.headers);
     const listening = moved.listen();
     expect(await listening.message(0)).toBe(updated('a://2'));
@@ -253,8 +255,8 @@ describe('a subscription', () => {
     listening.leave();
   });
 
-  it('is over though the upstream cannot be asked', async () => {
-    const { service, restart } = await tests.kept();
+  it('can be ended although the upstream is unreachable', async () => {
+    const { service, restart } = await tests.persistent();
     const { upstream, url } = await live({ uris: ['a://1'] }, service);
     const client = await sessionClient(url);
     await subscribe(client, 'a://1');
@@ -282,7 +284,7 @@ describe('a subscription', () => {
   });
 
   it('is opened for however many streams the client opens while the upstream is down: once', async () => {
-    const { service, restart } = await tests.kept();
+    const { service, restart } = await tests.persistent();
     const { upstream, url } = await live({ uris: ['a://1'] }, service);
     const client = await sessionClient(url);
     await subscribe(client, 'a://1');

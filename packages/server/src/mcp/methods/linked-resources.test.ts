@@ -6,7 +6,7 @@ import { client, eras, errorOf, relayTests } from '../../../testing/relay.ts';
 const relay = relayTests();
 const { register, upstreamWith } = relay;
 
-/** Scripts of an upstream that lists one resource, and links to `linked://it` in what it answers. */
+/** Scripts of an upstream that lists one resource and returns links to `linked://it`. */
 function linking(word: string) {
   const link = '{"type":"resource_link","uri":"linked://it","name":"it"}';
   return {
@@ -34,7 +34,8 @@ describe.each(eras)('a linked resource (%s)', (era) => {
     await caller.call('prompts/get', '{"name":"1.ask"}');
     expect(reply(await read())).toContain('read two');
 
-    // One that has come to be listed is read where it is listed, and one whose sender is gone where it can only be.
+    // A resource that becomes listed is read where it is listed; one whose sender is gone, at the only possible
+    // forward.
     two.scripts['resources/list'] = `{"resources":[{"uri":"linked://it","name":"l"}],${LIST_END}`;
     await relay.service.manage('POST', `/forwards/${second.name}/refreshes`);
     expect(reply(await read())).toContain('read two');

@@ -33,7 +33,7 @@ const updated = (uri: string, id = '1') =>
   named(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":ID,"uri":"${uri}"}}`, id);
 
 let namespaces = 0;
-/** A namespace of its own, with one tool in it. */
+/** A separate namespace with one tool. */
 async function namespace(): Promise<{ name: string; url: string }> {
   const name = `listened${++namespaces}`;
   await relay.service.register('tools', tool(name, 'first'));
@@ -60,7 +60,7 @@ async function watched(...uris: readonly string[]): Promise<WatchedUpstream> {
   return upstream;
 }
 
-/** Waits for an upstream's next stream. */
+/** Resolves with an upstream's next stream. */
 async function stream(upstream: WatchedUpstream, at = 0): Promise<WatchedStream> {
   await expect.poll(() => upstream.streams[at], { interval: 5 }).toBeDefined();
   const found = upstream.streams[at];
@@ -69,7 +69,7 @@ async function stream(upstream: WatchedUpstream, at = 0): Promise<WatchedStream>
 }
 
 describe('subscriptions/listen', () => {
-  it('tells of a tool that was added through the API soon', async () => {
+  it('reports a tool added through the API promptly', async () => {
     const { name, url } = await namespace();
     const client = await listen(url, ALL_LISTS);
     expect(client.response.headers).toMatchObject({
@@ -83,7 +83,7 @@ describe('subscriptions/listen', () => {
     expect(performance.now() - before).toBeLessThan(5_000);
   });
 
-  it('tells only of what was asked for', async () => {
+  it('reports only the requested kinds of changes', async () => {
     const { name, url } = await namespace();
     const promptsOnly = await listen(url, { promptsListChanged: true, toolsListChanged: false });
     const resourcesOnly = await listen(url, { resourcesListChanged: true });
@@ -95,7 +95,7 @@ describe('subscriptions/listen', () => {
     expect(await promptsOnly.first(2)).toEqual([acknowledged({ promptsListChanged: true }), named(PROMPTS)]);
   });
 
-  it('names each stream by its request, as that was spelled', async () => {
+  it('identifies each stream by the exact id of its request', async () => {
     const { name, url } = await namespace();
     const ids = ['1', '"a\\u00e9"', '9007199254740993'];
     const clients = await Promise.all(ids.map((id) => listen(url, { toolsListChanged: true }, { id })));
@@ -107,7 +107,7 @@ describe('subscriptions/listen', () => {
     }
   });
 
-  it('does not wake a client for a refresh that finds nothing new, nor for a label', async () => {
+  it('does not report a refresh without differences, nor a label', async () => {
     const upstream = await upstreamWith();
     const url = await register(upstream.url);
     const name = new URL(url).pathname.split('/')[1];
@@ -115,8 +115,8 @@ describe('subscriptions/listen', () => {
     await client.first(1);
     expect(await relay.service.manage('POST', `/forwards/${name}/refreshes`)).toMatchObject({ status: 200 });
     const { data } = await relay.service.manage('GET', `/tools/a?namespace=${name}`);
-    const labelled = { ...Object(data), labels: { team: 'a' } };
-    expect(await relay.service.manage('PUT', `/tools/a?namespace=${name}`, labelled)).toMatchObject({ status: 200 });
+    const labeled = { ...Object(data), labels: { team: 'a' } };
+    expect(await relay.service.manage('PUT', `/tools/a?namespace=${name}`, labeled)).toMatchObject({ status: 200 });
     await relay.service.register('prompts', prompt(String(name)));
     expect(await client.first(2)).toEqual([acknowledged(ALL_LISTS), named(PROMPTS)]);
     upstream.scripts['tools/list'] = toolList(toolText('b'));
@@ -124,7 +124,7 @@ describe('subscriptions/listen', () => {
     expect((await client.first(3)).at(-1)).toBe(named(TOOLS));
   });
 
-  it('ends with a result when the service stops, and when the namespace is deleted', async () => {
+  it('ends with a result when the service stops or the namespace is deleted', async () => {
     const upstream = await watched('r://a');
     const service = await startTestService();
     onEnd(() => service.stop());
@@ -148,7 +148,7 @@ describe('subscriptions/listen', () => {
     await expect.poll(() => upstream.streams[0]?.left).toBe(true);
   });
 
-  it('is acknowledged before it is completed, whenever it is ended', async () => {
+  it('is acknowledged before it is completed, whenever it ends', async () => {
     const upstream = await watched('r://a');
     const service = await startTestService();
     onEnd(() => service.stop());
@@ -161,30 +161,30 @@ describe('subscriptions/listen', () => {
 
   it.each([
     ['no filter', null],
-    ['a filter that is no object', ['tools']],
-    ['uris that are no strings', { resourceSubscriptions: [1] }],
+    ['a filter that is not an object', ['tools']],
+    ['uris that are not strings', { resourceSubscriptions: [1] }],
     ['too many uris', { resourceSubscriptions: Array.from({ length: 1001 }, (_, at) => `r://${at}`) }],
-  ])('refuses %s', async (_what, filter) => {
+  ])('rejects %s', async (_what, filter) => {
     const { url } = await namespace();
-    const answer = await post(url, listenText(filter), LISTEN_HEADERS);
-    expect(errorOf(answer)).toMatchObject({ code: -32602, message: expect.stringContaining('notifications') });
+    const response = await post(url, listenText(filter), LISTEN_HEADERS);
+    expect(errorOf(response)).toMatchObject({ code: -32602, message: expect.stringContaining('notifications') });
   });
 
-  it('goes no further than eight gateways', async () => {
+  it('passes at most eight gateways', async () => {
     const { url } = await namespace();
-    const answer = await post(url, listenText(ALL_LISTS), { ...LISTEN_HEADERS, 'x-service-hops': '8' });
-    expect(errorOf(answer)).toEqual({ code: -32603, message: 'forwarding loop' });
+    const response = await post(url, listenText(ALL_LISTS), { ...LISTEN_HEADERS, 'x-service-hops': '8' });
+    expect(errorOf(response)).toEqual({ code: -32603, message: 'forwarding loop' });
   });
 
   it('is no method of the legacy era', async () => {
     const client = await legacyClient((await namespace()).url);
-    const answer = await client.call('subscriptions/listen', '{"notifications":{"toolsListChanged":true}}');
-    expect([answer.status, errorOf(answer).code]).toEqual([200, -32601]);
+    const response = await client.call('subscriptions/listen', '{"notifications":{"toolsListChanged":true}}');
+    expect([response.status, errorOf(response).code]).toEqual([200, -32601]);
   });
 });
 
 describe('watched resources', () => {
-  it('are told of by the forward that serves them, in its own words', async () => {
+  it('are forwarded unchanged from the forward that serves the resource', async () => {
     const one = await watched('r://a', 'r://b');
     const two = await watched('s://b');
     two.templates = ['s://t/{x}'];
@@ -211,7 +211,7 @@ describe('watched resources', () => {
     first.send('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}');
     first.updated('r://a', '"n":1.0,"z":[9223372036854775807]');
     second.send('{ "method":"notifications/resources/updated","jsonrpc":"2.0", "params":{"uri":"s://t/1"}}');
-    // A part of what is watched, and something that only begins like it.
+    // A sub-resource of the subscribed uri, and a uri with the same prefix only.
     second.updated('s://bb');
     second.updated('s://b/part');
     const all = await client.first(4);
@@ -236,15 +236,15 @@ describe('watched resources', () => {
     await expect.poll(() => [first.left, second.left]).toEqual([true, true]);
   });
 
-  it('wait for the acknowledgement, and so does every other notice', async () => {
+  it('wait for the acknowledgement, like all other notifications', async () => {
     const upstream = await watched('r://a', 'r://b');
     const url = await register(upstream.url);
     const name = String(new URL(url).pathname.split('/')[1]);
-    const asked = { toolsListChanged: true, resourceSubscriptions: ['r://a', 'r://b'] };
-    const opening = listen(url, asked);
+    const requested = { toolsListChanged: true, resourceSubscriptions: ['r://a', 'r://b'] };
+    const opening = listen(url, requested);
     const watching = await stream(upstream);
     await relay.service.register('tools', tool(name, 'new'));
-    // Another client is told in the meantime.
+    // Another client is notified meanwhile.
     const other = await listen(url, { toolsListChanged: true }, { id: '2' });
     await relay.service.register('tools', tool(name, 'newer'));
     await other.first(2);
@@ -258,30 +258,30 @@ describe('watched resources', () => {
     ]);
   });
 
-  it('are left out where the forward cannot tell of them', async () => {
+  it('are excluded when the forward does not support them', async () => {
     const legacy = await startRawUpstream({
       eras: ['legacy'],
       scripts: { 'resources/list': `{"resources":[{"uri":"l://a","name":"a"}],${LIST_END}` },
     });
     onEnd(legacy.close);
-    const refusing = await watched('r://a');
+    const rejecting = await watched('r://a');
     const url = await register(legacy.url);
     const name = new URL(url).pathname.split('/')[1];
-    await relay.service.register('forwards', { name: `${name}-two`, address: refusing.url, namespace: name });
+    await relay.service.register('forwards', { name: `${name}-two`, address: rejecting.url, namespace: name });
     const opening = listen(url, { resourceSubscriptions: ['l://a', 'r://a'] });
-    const { response, id } = await stream(refusing);
+    const { response, id } = await stream(rejecting);
     response.writeHead(404, { 'content-type': 'application/json' });
     response.end(`{"jsonrpc":"2.0","id":${id},"error":{"code":-32601,"message":"no"}}`);
     expect(await (await opening).first(1)).toEqual([acknowledged({})]);
   });
 
-  it('are all told of after the upstream was gone for a while', async () => {
+  it('are all sent after the upstream was unreachable for a while', async () => {
     const upstream = await watched('r://a', 'r://b');
     const url = await register(upstream.url);
     const opening = listen(url, { resourceSubscriptions: ['r://a', 'r://b'] });
     const before = await stream(upstream);
     before.acknowledge('r://a', 'r://b');
-    // When to be asked again: so that the test need not wait long.
+    // Retry interval, so that the test need not wait long.
     before.response.write('retry: 50\n\n');
     const client = await opening;
     await client.first(1);
@@ -293,7 +293,7 @@ describe('watched resources', () => {
     expect((await client.first(4)).at(-1)).toContain('"uri":"r://b"');
   });
 
-  it('end the stream when the upstream takes back what it has granted: it is asked for anew', async () => {
+  it('end the stream when the upstream revokes a subscription, which is requested again', async () => {
     const upstream = await watched('r://a');
     const url = await register(upstream.url);
     const opening = listen(url, { toolsListChanged: true, resourceSubscriptions: ['r://a'] });
@@ -301,7 +301,7 @@ describe('watched resources', () => {
     before.acknowledge('r://a');
     const client = await opening;
     await client.first(1);
-    // When to be asked again: so that the test need not wait long.
+    // Retry interval, so that the test need not wait long.
     before.response.end('retry: 50\n\n');
     const after = await stream(upstream, 1);
     after.response.writeHead(405).end();
@@ -312,7 +312,7 @@ describe('watched resources', () => {
     expect(await (await again).first(1)).toEqual([acknowledged({ toolsListChanged: true })]);
   });
 
-  it('are followed to the forward that they move to', async () => {
+  it('follow a resource to another forward', async () => {
     const one = await watched('r://a', 'r://stays');
     const two = await watched('r://a');
     const url = await register(one.url);
@@ -341,53 +341,53 @@ describe('watched resources', () => {
     expect((await client.first(5)).at(-1)).toBe(updated('r://a'));
   });
 
-  it('are asked for with the headers that the operator lets through', async () => {
+  it('are subscribed with the headers that the operator passes through', async () => {
     const upstream = await watched('r://a');
     const service = await startTestService({ SERVICE_FORWARD_HEADERS: 'x-tenant' });
     onEnd(() => service.stop());
     await service.register('forwards', { name: 'up', address: upstream.url });
     const headers = { 'x-tenant': 't1', 'x-other': 'o', 'x-service-hops': '3' };
     const opening = listen(service.url(), { resourceSubscriptions: ['r://a'] }, { headers });
-    const asked = await stream(upstream);
-    expect(asked.headers).toMatchObject({ 'x-tenant': 't1', 'x-service-hops': '4' });
-    expect(asked.headers['x-other']).toBeUndefined();
-    asked.acknowledge('r://a');
+    const subscription = await stream(upstream);
+    expect(subscription.headers).toMatchObject({ 'x-tenant': 't1', 'x-service-hops': '4' });
+    expect(subscription.headers['x-other']).toBeUndefined();
+    subscription.acknowledge('r://a');
     await opening;
   });
 
-  it('slow their upstream down to what the client reads', async () => {
+  it("apply the client's backpressure to the upstream", async () => {
     const upstream = await watched('r://a');
     const url = await register(upstream.url);
     const opening = listen(url, { resourceSubscriptions: ['r://a'] });
-    const asked = await stream(upstream);
-    asked.acknowledge('r://a');
+    const subscription = await stream(upstream);
+    subscription.acknowledge('r://a');
     const client = await opening;
     await client.first(1);
     client.response.pause();
     const padding = 'x'.repeat(1024 * 1024);
     const updates = 64;
-    for (let at = 1; at <= updates; at++) asked.updated('r://a', `"padding":"${padding}","at":${at}`);
-    // What is on its way fills the sockets' buffers, and then nothing moves.
-    const { response } = asked;
+    for (let at = 1; at <= updates; at++) subscription.updated('r://a', `"padding":"${padding}","at":${at}`);
+    // Data in transit fills the sockets' buffers, then nothing moves.
+    const { response } = subscription;
     expect(await settled(() => response.writableLength)).toBeGreaterThan((updates / 4) * padding.length);
     client.response.resume();
     await expect.poll(() => client.events.at(-1)?.endsWith(`"at":${updates}}}`), { timeout: 20_000 }).toBe(true);
   });
 
-  it('of a client that does not read do not hold up a stop', async () => {
+  it('do not delay a shutdown when the client does not read', async () => {
     const upstream = await watched('r://a');
     const service = await startTestService();
     onEnd(() => service.stop());
     await service.register('forwards', { name: 'up', address: upstream.url });
     const opening = listen(service.url(), { resourceSubscriptions: ['r://a'] });
-    const asked = await stream(upstream);
-    asked.acknowledge('r://a');
+    const subscription = await stream(upstream);
+    subscription.acknowledge('r://a');
     const client = await opening;
     await client.first(1);
     client.response.pause();
     const padding = 'x'.repeat(1024 * 1024);
-    for (let at = 1; at <= 48; at++) asked.updated('r://a', `"padding":"${padding}"`);
-    expect(await settled(() => asked.response.writableLength)).toBeGreaterThan(0);
+    for (let at = 1; at <= 48; at++) subscription.updated('r://a', `"padding":"${padding}"`);
+    expect(await settled(() => subscription.response.writableLength)).toBeGreaterThan(0);
     const before = performance.now();
     await service.stop(20_000);
     expect(performance.now() - before).toBeLessThan(10_000);
@@ -395,7 +395,7 @@ describe('watched resources', () => {
 });
 
 describe('the official client', () => {
-  it('listens through the gateway to changes of the upstream, and is told of the end', async () => {
+  it('receives upstream changes and the end of the stream through the gateway', async () => {
     const upstream = await startDualEra();
     onEnd(upstream.close);
     const service = await startTestService();

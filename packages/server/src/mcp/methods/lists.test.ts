@@ -7,23 +7,20 @@ import type { Snapshot } from '../../registry/snapshot.ts';
 import { memoryStore } from '../../registry/store/store.ts';
 import { ClientProfiles } from '../client-profile.ts';
 import { McpRequest } from '../request.ts';
-import { lists } from './lists.ts';
+import { serviceToolList } from './lists.ts';
 
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';
 const TOOL = { name: 'old', uri: 'u:1', toolType: 'own', input_schema: {}, namespace: 'ops' };
 
-it.each(['is removed', 'is removed and made anew'])(
-  'a list of a namespace that %s while forwards are asked is refused',
+it.each(['is removed', 'is deleted and recreated'])(
+  'a list of a namespace that %s during discovery is rejected',
   async (how) => {
     const registry = new Registry(memoryStore());
     await registry.load();
     await registry.commit((draft) => createEntry(draft, 'tool', TOOL));
     const admitted = Promise.withResolvers<Snapshot>();
     const profiles = new ClientProfiles(registry, { name: 's', title: 'S', version: '1' });
-    const filter = lists(
-      { 'tools/list': 'tool' },
-      { forwards: { ensureDiscoveredFor: () => admitted.promise }, profiles },
-    );
+    const { filter } = serviceToolList({ forwards: { ensureDiscoveredFor: () => admitted.promise }, profiles });
     const context = new McpRequest('POST', '/ops/mcp', {}, Buffer.from(REQUEST));
     const message = parseMessage(context.body);
     if (message.kind !== 'request') throw new Error('the request is none');
@@ -31,7 +28,7 @@ it.each(['is removed', 'is removed and made anew'])(
     context.namespace = registry.current.namespace('ops');
     const outcome = filter(context);
     await registry.commit((draft) => removeNamespace(draft, 'ops', true));
-    if (how.endsWith('anew')) await registry.commit((draft) => createNamespace(draft, 'ops', {}));
+    if (how.endsWith('recreated')) await registry.commit((draft) => createNamespace(draft, 'ops', {}));
     admitted.resolve(registry.current);
     expect(await outcome).toMatchObject({ kind: 'error', status: 404, error: { message: 'namespace not found: ops' } });
   },

@@ -5,44 +5,41 @@ import type { CatalogView } from '../../registry/index.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import type { ClientProfiles } from '../client-profile.ts';
-import type { McpFilter, McpOutcome } from '../request.ts';
+import type { McpFilter, McpMethodFilter, McpOutcome } from '../request.ts';
 
-/** What list filters work with. */
+/** Dependencies of list filters. */
 export interface ListParts {
   readonly forwards: Pick<Forwards, 'ensureDiscoveredFor'>;
   readonly profiles: ClientProfiles;
 }
 
-const NOT_TO_BE_KEPT: CacheHint = { ttlMs: 0, cacheScope: 'private' };
+const NOT_CACHEABLE: CacheHint = { ttlMs: 0, cacheScope: 'private' };
 
 /**
- * Answers list methods from memory: no upstream is asked (specification, "MCP request handling"). A client whose
- * capabilities nobody has declared before waits, within limits, until the forwards were asked with them.
+ * Serves list methods from memory, without an upstream request (specification, "MCP request handling"). A client with
+ * capabilities that have not been declared before waits, within limits, for the discovery with them.
  */
-export function lists(methods: Readonly<Record<string, Kind>>, { forwards, profiles }: ListParts): McpFilter {
-  // Not looked up in the record itself: methods come from outside, and every object has a `toString`.
-  const kinds = new Map(Object.entries(methods));
-  return ({ message, namespace, session, era, capabilities, onlyTools, evaluated }) => {
+function lists(kind: Kind, methods: readonly string[], { forwards, profiles }: ListParts): McpMethodFilter {
+  const filter: McpFilter = ({ message, namespace, session, era, capabilities, onlyTools, evaluated }) => {
     if (message?.kind !== 'request' || !namespace) return undefined;
-    const kind = kinds.get(message.method);
-    if (kind === undefined) return undefined;
     const { method } = message;
     const profile = session?.profile ?? profiles.of(era, capabilities);
     const view = evaluated ? uncacheable(profile.view) : profile.view;
-    const answer = ({ [kind]: shelf }: NamespaceState['indexes']): McpOutcome => {
+    const respond = ({ [kind]: index }: NamespaceState['indexes']): McpOutcome => {
       // An evaluator's choice: `tools/list` alone has one.
-      const list = onlyTools ? shelf.listOf(onlyTools, view, method) : shelf.list(view, method);
+      const list = onlyTools ? index.listOf(onlyTools, view, method) : index.list(view, method);
       return { kind: 'result', ...list };
     };
     const admitted = forwards.ensureDiscoveredFor(profile);
-    if (!admitted) return answer(namespace.indexes);
+    if (!admitted) return respond(namespace.indexes);
     return admitted.then((current) => {
       const now = current.namespace(namespace.name);
-      // It may have been removed, or made anew.
-      if (now?.identity === namespace.identity) return answer(now.indexes);
+      // The namespace may have been deleted, or deleted and recreated.
+      if (now?.identity === namespace.identity) return respond(now.indexes);
       return rpcError(INVALID_REQUEST, `namespace not found: ${namespace.name}`, 404);
     });
   };
+  return { methods, filter };
 }
 
 /**
@@ -54,21 +51,21 @@ function uncacheable(view: CatalogView): CatalogView {
     key: `${view.key} evaluated`,
     choose: (forward) => view.choose(forward),
     item: (method, json) => view.item(method, json),
-    wrap: (method, items) => view.wrap(method, items, NOT_TO_BE_KEPT),
+    wrap: (method, items) => view.wrap(method, items, NOT_CACHEABLE),
   };
 }
 
 /** `tools/list`: the tools of the namespace in the path (decisions 4.7). */
-export function serviceToolList(parts: ListParts): McpFilter {
-  return lists({ 'tools/list': 'tool' }, parts);
+export function serviceToolList(parts: ListParts): McpMethodFilter {
+  return lists('tool', ['tools/list'], parts);
 }
 
 /** `resources/list` and `resources/templates/list`: the resources of the namespace in the path (decisions 4.7). */
-export function serviceResourceList(parts: ListParts): McpFilter {
-  return lists({ 'resources/list': 'resource', 'resources/templates/list': 'resource' }, parts);
+export function serviceResourceList(parts: ListParts): McpMethodFilter {
+  return lists('resource', ['resources/list', 'resources/templates/list'], parts);
 }
 
 /** `prompts/list`: the prompts of the namespace in the path (decisions 4.7). */
-export function servicePromptList(parts: ListParts): McpFilter {
-  return lists({ 'prompts/list': 'prompt' }, parts);
+export function servicePromptList(parts: ListParts): McpMethodFilter {
+  return lists('prompt', ['prompts/list'], parts);
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { modernClient, send } from '../../../../../test/fixtures/raw-client.ts';
-import { liveTests, movedTo, notification } from '../../../testing/live.ts';
+import { liveTests, movedTo, notification } from '../../../testing/live-tests.ts';
 import { type LiveUpstream, startLiveUpstream } from '../../../testing/live-upstream.ts';
 import { clientOf, type SessionClient, sessionClient } from '../../../testing/session-client.ts';
 
@@ -11,12 +11,12 @@ const log = (level: string) => notification('message', `{"level":"${level}","dat
 const levels = (upstream: LiveUpstream) =>
   upstream.of('logging/setLevel').map(({ params, session }) => ({ level: params.level, session }));
 
-/** A call during which the upstream logs; what of it reaches the client. The session that it came in. */
-async function logging(client: SessionClient, upstream: LiveUpstream, said: readonly string[]) {
+/** A call during which the upstream logs: the messages that reach the client, and the upstream session. */
+async function logging(client: SessionClient, upstream: LiveUpstream, output: readonly string[]) {
   const reading = client.call('"c"');
   const call = await upstream.calls.next();
   call.begin();
-  for (const level of said) call.send(log(level));
+  for (const level of output) call.send(log(level));
   call.end('done');
   await reading.over;
   return { session: call.session, heard: reading.messages.slice(0, -1) };
@@ -25,7 +25,7 @@ async function logging(client: SessionClient, upstream: LiveUpstream, said: read
 const ALL = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
 describe('the log level of a session', () => {
-  it('is everything until it is set, and holds for this session alone', async () => {
+  it('defaults to everything and applies to its session only', async () => {
     const { upstream, url } = await live();
     const [client, other] = [await sessionClient(url), await sessionClient(url)];
     expect((await logging(client, upstream, ALL)).heard).toEqual(ALL.map(log));
@@ -45,9 +45,9 @@ describe('the log level of a session', () => {
     await tests.service.register('forwards', { name, address: silent.url, namespace });
     const [open, later] = [await sessionClient(url), await sessionClient(url)];
     const { session } = await logging(open, upstream, []);
-    const asked = open.post('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"silent"}}');
+    const requested = open.post('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"silent"}}');
     (await silent.calls.next()).json('x');
-    await asked;
+    await requested;
     expect(levels(upstream)).toEqual([]);
     await open.ask('logging/setLevel', '{"level":"error"}');
     expect(levels(upstream)).toEqual([{ level: 'error', session }]);
@@ -68,7 +68,7 @@ describe('the log level of a session', () => {
     const call = logging(client, upstream, []);
     await expect.poll(() => levels(upstream)).toHaveLength(1);
     const setting = client.ask('logging/setLevel', '{"level":"debug"}');
-    // The first has been asked before the second was set; nothing comes before it is answered.
+    // The first request was sent before the second level was set; nothing precedes its response.
     await client.ask('ping');
     taking.resolve('{}');
     expect(await setting).toMatchObject({ result: {} });
@@ -76,8 +76,8 @@ describe('the log level of a session', () => {
     expect(levels(upstream).at(-1)?.level).toBe('debug');
   });
 
-  it('is kept over a restart', async () => {
-    const { service, restart } = await tests.kept();
+  it('is restored after a restart', async () => {
+    const { service, restart } = await tests.persistent();
     const { upstream, url } = await live({}, service);
     const client = await sessionClient(url);
     await client.ask('logging/setLevel', '{"level":"alert"}');
@@ -87,7 +87,7 @@ describe('the log level of a session', () => {
     expect(levels(upstream)).toEqual([{ level: 'alert', session }]);
   });
 
-  it('is set though an upstream does not take it, or is down', async () => {
+  it('is set although an upstream rejects it or is down', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
     upstream.results['logging/setLevel'] = '"error":{"code":-32603,"message":"no"}';
@@ -108,13 +108,13 @@ describe('the log level of a session', () => {
     expect(levels(upstream)).toEqual([]);
   });
 
-  it('has nothing to hold for where there is no session', async () => {
+  it('has no effect without a session', async () => {
     const { upstream, url } = await live();
-    const nobody = clientOf(url, { 'mcp-protocol-version': '2025-11-25' });
-    expect(await nobody.ask('logging/setLevel', '{"level":"error"}')).toMatchObject({ result: {} });
-    expect((await logging(nobody, upstream, ['debug'])).heard).toEqual([log('debug')]);
+    const sessionless = clientOf(url, { 'mcp-protocol-version': '2025-11-25' });
+    expect(await sessionless.ask('logging/setLevel', '{"level":"error"}')).toMatchObject({ result: {} });
+    expect((await logging(sessionless, upstream, ['debug'])).heard).toEqual([log('debug')]);
     const modern = await modernClient(url).call('logging/setLevel', '{"level":"error"}');
     expect([modern.status, JSON.parse(modern.text).error.code]).toEqual([404, -32601]);
-    expect((await send(url, 'DELETE', nobody.headers)).status).toBe(405);
+    expect((await send(url, 'DELETE', sessionless.headers)).status).toBe(405);
   });
 });

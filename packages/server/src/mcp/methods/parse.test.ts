@@ -10,29 +10,29 @@ const PING = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
 const pingOf = (bytes: number) => `${PING}${' '.repeat(bytes - PING.length)}`;
 
 describe('mcp', () => {
-  it.each(['continue', 'reject'])('answers what is malformed with HTTP 400, on_invalid %s', async (mode) => {
+  it.each(['continue', 'reject'])('responds 400 to malformed messages, on_invalid %s', async (mode) => {
     const service = await runFilters(`- { filter: mcp, on_invalid: ${mode} }\n${NAMESPACE}`);
     const url = at(service, 'l', '/default/mcp');
-    const answers = [
+    const responses = [
       await post(url, '{'),
       await post(url, '[]'),
       await post(url, '{"jsonrpc":"1.0","id":7,"method":"ping"}'),
       await modernClient(url).call('tools/list', '{}', { 'mcp-method': 'tools/call' }),
       await modernClient(url).call('tools/list', '{}', { 'mcp-protocol-version': '2099-01-01' }),
     ];
-    expect(answers.map(({ status, text }) => [status, JSON.parse(text).error.code])).toEqual([
+    expect(responses.map(({ status, text }) => [status, JSON.parse(text).error.code])).toEqual([
       [400, -32700],
       [400, -32600],
       [400, -32600],
       [400, -32020],
       [400, -32020],
     ]);
-    // What is well formed is not its affair.
+    // Well-formed messages pass.
     expect((await post(url, PING)).status).toBe(200);
     expect((await post(at(service, 'l', '/nowhere/mcp'), PING)).status).toBe(404);
   });
 
-  it('takes bodies as large as it says, whatever body_limits say, and these where it says nothing', async () => {
+  it('applies its own body limit instead of body_limits, and body_limits if it has none', async () => {
     const service = await run(`
 listeners:
   - { name: small, address: '127.0.0.1:0', filter_chains: [small] }
@@ -51,17 +51,17 @@ body_limits: { max_request_bytes: 200 }
     ] as const) {
       const url = at(service, listener, '/default/mcp');
       expect((await post(url, pingOf(limit))).status).toBe(200);
-      const refused = await post(url, pingOf(limit + 1));
-      expect([refused.status, JSON.parse(refused.text).error]).toEqual([
+      const rejected = await post(url, pingOf(limit + 1));
+      expect([rejected.status, JSON.parse(rejected.text).error]).toEqual([
         413,
         { code: -32600, message: 'request body too large' },
       ]);
-      // Not announced, it is noticed while it comes.
+      // Without Content-Length the limit applies while the body is received.
       expect((await post(url, pingOf(limit + 1), { 'transfer-encoding': 'chunked' })).status).toBe(413);
     }
   });
 
-  it('keeps to its own limit where a chain has several of them', async () => {
+  it('applies its own limit when a chain has several', async () => {
     const service = await run(`
 listeners: [{ name: l, address: '127.0.0.1:0', filter_chains: [c] }]
 filter_chains:
@@ -87,7 +87,7 @@ insecure_options: { skip_pipeline_validation: true }
     }
   });
 
-  it('that was passed by leaves service filters with nothing to answer', async () => {
+  it('without service filters leaves nothing to respond', async () => {
     const filters = `- { filter: mcp, conditions: [{ unless: { headers: { x-raw: 'yes' } } }] }
 - filter: service_namespace
 - filter: service_tool_list
@@ -105,14 +105,14 @@ insecure_options: { skip_pipeline_validation: true }
     const { call } = modernClient(at(service, 'l', '/default/mcp'));
     expect(JSON.parse((await call('tools/list')).text)).toHaveProperty('result.tools');
     for (const method of ['tools/list', 'tools/call', 'vendor/method']) {
-      const answer = await call(method, '{"name":"x"}', { 'x-raw': 'yes' });
-      expect(JSON.parse(answer.text)).toMatchObject({ id: null, error: { code: -32601 } });
+      const response = await call(method, '{"name":"x"}', { 'x-raw': 'yes' });
+      expect(JSON.parse(response.text)).toMatchObject({ id: null, error: { code: -32601 } });
     }
   });
 });
 
 describe('the end of a chain', () => {
-  it('with mcp is a method that nobody knows, with the id of the request', async () => {
+  it('with mcp is an unknown method, with the id of the request', async () => {
     const service = await runFilters('- filter: mcp\n- filter: service_namespace');
     const url = at(service, 'l', '/default/mcp');
     const legacy = await post(url, '{"jsonrpc":"2.0","id":"a\\u0041","method":"x/y"}');
@@ -126,10 +126,10 @@ describe('the end of a chain', () => {
 
   it('without mcp is a page that is not there', async () => {
     const service = await runFilters('- filter: headers\n- filter: service_intercept');
-    const answer = await send(at(service, 'l', '/any'), 'POST', {}, PING);
-    expect([answer.status, JSON.parse(answer.text)]).toEqual([
+    const response = await send(at(service, 'l', '/any'), 'POST', {}, PING);
+    expect([response.status, JSON.parse(response.text)]).toEqual([
       404,
-      { error: { message: 'nothing answers this request', type: 'not_found' } },
+      { error: { message: 'no filter handles this request', type: 'not_found' } },
     ]);
   });
 });

@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { condition } from '../../http/conditions.ts';
 import { byteLimit } from '../../http/filters/schema.ts';
 import { rpcError } from '../../http/outcome.ts';
+import type { EvaluatorEngine } from '../../policy/engine.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { McpFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
@@ -26,18 +27,18 @@ export const mcpSettings = z.strictObject({
 export type McpSettings = Pick<z.output<typeof mcpSettings>, 'on_invalid'> & { readonly max_body_bytes: number };
 
 /**
- * Parses the JSON-RPC message, settles which era it belongs to, and sets `mcp.method`. What is malformed, or whose
- * headers contradict its body, is answered here and reaches nothing behind. Requests without a message pass: what they
- * are for depends on the path, which is judged later. So does a batch: its messages come by here one by one. With
- * `on_invalid: reject` all that is malformed is answered with HTTP 400, else with the protocol's own statuses (mcp 1).
- * `passes` are paths at which no MCP is spoken.
+ * Parses the JSON-RPC message, determines its era and sets `mcp.method`. Malformed messages, and those whose headers
+ * contradict the body, are rejected here. Requests without a message pass, since their meaning depends on the path,
+ * which is checked later. A batch passes too: its messages run through the chain one by one. With `on_invalid: reject`
+ * all malformed messages get HTTP 400, else the protocol's own statuses (mcp 1). `passes` are paths that do not serve
+ * MCP.
  */
-export function mcp({ on_invalid, max_body_bytes }: McpSettings, passes: (path: string) => boolean): McpFilter {
+export function mcp({ on_invalid, max_body_bytes }: McpSettings, passes?: (path: string) => boolean): McpFilter {
   return (context) => {
     if (context.method !== 'POST') return markEra(context);
-    // The listener holds what the most generous filter of its chain takes.
+    // The listener enforces the largest limit of its chain's filters.
     if (context.body.length > max_body_bytes) return rpcError(INVALID_REQUEST, 'request body too large', 413);
-    if (passes(context.path)) return undefined;
+    if (passes?.(context.path)) return undefined;
     const outcome = parsePost(context);
     if (on_invalid === 'reject' && outcome?.kind === 'error') return { ...outcome, status: 400 };
     return outcome;
@@ -57,6 +58,7 @@ function parsePost(context: McpRequest): McpOutcome | undefined {
   }
   context.message = message;
   if (message.kind === 'response') return undefined;
+  if (message.kind === 'request') context.rpcMethod = message.method;
   context.metadata.set('mcp.method', message.method);
   const era = eraOf(message, context.headers);
   if (era.kind === 'rejected') return rpcError(era.code, era.message, 400, era.data);
@@ -66,7 +68,7 @@ function parsePost(context: McpRequest): McpOutcome | undefined {
   return mismatch && rpcError(mismatch.code, mismatch.message, 400);
 }
 
-/** Only the version header tells the era of a request without a message. */
+/** A request without a message has only the version header to determine its era. */
 function markEra(context: McpRequest): undefined {
   const version = context.headers[HEADER_PROTOCOL_VERSION];
   if (typeof version === 'string' && MODERN_VERSIONS.includes(version)) context.era = 'modern';
@@ -75,20 +77,19 @@ function markEra(context: McpRequest): undefined {
 const MCP_PATH = /^\/([^/]+)\/mcp\/?$/;
 
 /**
- * Takes the namespace from the path `/{namespace}/mcp`, sets `service.namespace`, and opens the legacy session that
- * the request names: a session belongs to a namespace, so it can be told whether it is valid only here. A batch goes no
- * further: in a session that may send them it is the outcome, and what goes on are its messages. `passes` are paths that
- * are somebody else's to answer.
+ * Takes the namespace from the path `/{namespace}/mcp`, sets `service.namespace` and opens the legacy session that the
+ * request names; a session is valid in its own namespace only. A batch in a session that allows batches ends here as
+ * the outcome, and its messages continue separately. `passes` are paths that another filter serves.
  */
 export function serviceNamespace(
   registry: Registry,
   sessions: ClientSessions,
-  passes: (path: string) => boolean,
+  passes?: (path: string) => boolean,
 ): McpFilter {
   return (context) => {
     const segment = MCP_PATH.exec(context.path)?.[1];
     if (segment === undefined) {
-      if (passes(context.path)) return undefined;
+      if (passes?.(context.path)) return undefined;
       return rpcError(INVALID_REQUEST, 'no MCP endpoint here: the path is /{namespace}/mcp', 404);
     }
     const namespace = registry.current.namespace(segment);
@@ -100,7 +101,7 @@ export function serviceNamespace(
 
     const token = context.headers['mcp-session-id'];
     if (typeof token !== 'string') return batch && noBatch();
-    // A client that initialises anew may still send the id that it is about to give up.
+    // A client that initializes again may still send its previous session id.
     if (context.message?.kind === 'request' && context.message.method === 'initialize') {
       return context.inBatch ? rpcError(INVALID_REQUEST, 'initialize must not be part of a batch') : undefined;
     }
@@ -109,6 +110,14 @@ export function serviceNamespace(
     if (!batch) return undefined;
     return context.session.protocolVersion === BATCH_VERSION ? batch : noBatch();
   };
+}
+
+/**
+ * Evaluates requests before they are handled (spec "Evaluator processing rules"): after `service_namespace` and before the
+ * filters of single methods. A chain without it runs no evaluators.
+ */
+export function serviceEvaluator(engine: Pick<EvaluatorEngine, 'evaluate'>): McpFilter {
+  return (context) => engine.evaluate(context);
 }
 
 function noBatch(): McpOutcome {

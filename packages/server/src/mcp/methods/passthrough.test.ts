@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { messages, modernClient, reply } from '../../../../../test/fixtures/raw-client.ts';
-import { declaring } from '../../../testing/declaring.ts';
+import { capabilityScripts } from '../../../testing/capability-scripts.ts';
 import { client, eras, errorOf, lastCall, relayTests } from '../../../testing/relay.ts';
 
 const relay = relayTests();
@@ -23,29 +23,29 @@ async function join(url: string, ...addresses: readonly string[]): Promise<void>
   }
 }
 
-describe.each(eras)('a method that only an upstream knows, from a %s client', (era) => {
+describe.each(eras)('a method known only to an upstream, from a %s client', (era) => {
   const declared = era === 'legacy' ? TASKS : EXTENDED;
   const unknown = [era === 'modern' ? 404 : 200, -32601];
 
-  it('goes to the one forward that declares what it is of, as it is, and its answer comes back', async () => {
+  it('is forwarded unchanged to the only forward that declares its capability, and its response is returned', async () => {
     const upstream = await upstreamWith({
-      ...declaring(declared),
+      ...capabilityScripts(declared),
       'tools/call': `{"task":${TASK},"resultType":"task"}`,
       'tasks/get': { kind: 'result', text: TASK, before: ['{"jsonrpc":"2.0","method":"notifications/tasks/status"}'] },
       'tasks/cancel': { kind: 'error', text: '{"code":-32602,"message":"over","data":1.0}' },
     });
-    const other = await upstreamWith(declaring('{"tools":{},"completions":{}}'));
+    const other = await upstreamWith(capabilityScripts('{"tools":{},"completions":{}}'));
     const url = await register(other.url);
     await join(url, upstream.url);
     const caller = await client(era, url, '"progressToken":"mine"');
 
     expect(reply(await caller.call('tools/call', '{"name":"0.a","task":{"ttl":60000}}'))).toContain(`"task":${TASK}`);
     expect(lastCall(upstream).params).toMatchObject({ name: 'a', task: { ttl: 60000 } });
-    const answer = await caller.call('tasks/get', '{"taskId":"t1","name":"0.a","uri":9223372036854775807}', {
+    const response = await caller.call('tasks/get', '{"taskId":"t1","name":"0.a","uri":9223372036854775807}', {
       'mcp-name': 't1',
     });
-    expect(reply(answer)).toContain(`"result":${TASK}`);
-    expect(messages(answer)[0]).toContain('notifications/tasks/status');
+    expect(reply(response)).toContain(`"result":${TASK}`);
+    expect(messages(response)[0]).toContain('notifications/tasks/status');
     const seen = lastCall(upstream, 'tasks/get');
     expect(seen.era).toBe(era);
     expect(seen.body).toContain('"taskId":"t1","name":"0.a","uri":9223372036854775807}');
@@ -58,63 +58,63 @@ describe.each(eras)('a method that only an upstream knows, from a %s client', (e
     expect(other.count('tasks/get')).toBe(0);
   });
 
-  it('goes to the only forward with extensions, when nobody declares what it is of', async () => {
+  it('is forwarded to the only forward with extensions when none declares its capability', async () => {
     const upstream = await upstreamWith({
-      ...declaring('{"tools":{},"experimental":{"lab":{}}}'),
+      ...capabilityScripts('{"tools":{},"experimental":{"lab":{}}}'),
       'acme/do': '{"done":1.0,"resultType":"complete"}',
     });
     const url = await register((await upstreamWith()).url);
     await join(url, upstream.url);
     expect(reply(await (await client(era, url)).call('acme/do'))).toContain('"result":{"done":1.0');
-    // What the upstream says of a method that it does not know either is what the client gets.
-    const answer = await (await client(era, url)).call('acme/other');
-    expect([answer.status, errorOf(answer)]).toEqual([unknown[0], { code: -32601, message: 'Method not found' }]);
+    // The client gets the upstream's own error for an unknown method.
+    const response = await (await client(era, url)).call('acme/other');
+    expect([response.status, errorOf(response)]).toEqual([unknown[0], { code: -32601, message: 'Method not found' }]);
   });
 
   it('is unknown where two forwards declare it, or none does', async () => {
-    const one = await upstreamWith({ ...declaring(declared), 'tasks/get': TASK });
-    const two = await upstreamWith({ ...declaring(declared), 'tasks/get': TASK });
+    const one = await upstreamWith({ ...capabilityScripts(declared), 'tasks/get': TASK });
+    const two = await upstreamWith({ ...capabilityScripts(declared), 'tasks/get': TASK });
     const url = await register(one.url);
     await join(url, two.url);
     for (const at of [url, await register((await upstreamWith({ 'tasks/get': TASK })).url)]) {
-      const answer = await (await client(era, at)).call('tasks/get', '{"taskId":"t1"}');
-      expect([answer.status, errorOf(answer).code]).toEqual(unknown);
+      const response = await (await client(era, at)).call('tasks/get', '{"taskId":"t1"}');
+      expect([response.status, errorOf(response).code]).toEqual(unknown);
     }
     expect(one.count('tasks/get') + two.count('tasks/get')).toBe(0);
   });
 
-  it('is unknown when it is of the protocol’s core, whatever upstreams declare', async () => {
+  it("is unknown when it belongs to the protocol's core, whatever upstreams declare", async () => {
     const upstream = await upstreamWith({
-      ...declaring('{"tools":{},"experimental":{"sampling":{},"notifications":{},"server":{},"roots":{}}}'),
+      ...capabilityScripts('{"tools":{},"experimental":{"sampling":{},"notifications":{},"server":{},"roots":{}}}'),
     });
     const caller = await client(era, await register(upstream.url));
     const otherEra =
       era === 'modern' ? ['initialize', 'ping', 'resources/subscribe', 'logging/setLevel'] : ['server/discover'];
     // Blanks around it are no part of the header that modern clients repeat it in.
-    const spelled = ['Tools/Call', 'TOOLS/LIST', ...(era === 'legacy' ? [' tools/call', 'tools/call '] : [])];
-    const methods = [...otherEra, ...spelled, 'sampling/createMessage', 'roots/list', 'notifications/cancelled'];
+    const encoded = ['Tools/Call', 'TOOLS/LIST', ...(era === 'legacy' ? [' tools/call', 'tools/call '] : [])];
+    const methods = [...otherEra, ...encoded, 'sampling/createMessage', 'roots/list', 'notifications/cancelled'];
     const arrived = () => methods.map(upstream.count);
     const before = arrived();
     for (const method of methods) {
-      const answer = await caller.call(method, '{"uri":"x://y","level":"debug"}', { 'mcp-name': 'x://y' });
-      expect([method, answer.status, errorOf(answer).code]).toEqual([method, ...unknown]);
+      const response = await caller.call(method, '{"uri":"x://y","level":"debug"}', { 'mcp-name': 'x://y' });
+      expect([method, response.status, errorOf(response).code]).toEqual([method, ...unknown]);
     }
     expect(arrived()).toEqual(before);
   });
 });
 
 describe('advertised capabilities', () => {
-  it('are what crosses the eras, and what the forwards of the client’s own declare, as they spell it', async () => {
-    const legacy = await upstreamWith(declaring('{"tools":{},"logging":{},"tasks":{"n":1.0},"acme":{}}'), {
+  it("are those translated between eras and those of forwards of the client's era, with their exact text", async () => {
+    const legacy = await upstreamWith(capabilityScripts('{"tools":{},"logging":{},"tasks":{"n":1.0},"acme":{}}'), {
       eras: ['legacy'],
     });
-    const modern = await upstreamWith(declaring(EXTENDED), { eras: ['modern'] });
+    const modern = await upstreamWith(capabilityScripts(EXTENDED), { eras: ['modern'] });
     const url = await register(legacy.url);
     await join(url, modern.url);
     const opening = '{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}';
     const always = '"tools":{"listChanged":true},"resources":{"listChanged":true},"prompts":{"listChanged":true}';
     const initialized = await (await client('legacy', url)).call('initialize', opening);
-    // Tasks are declared twice: nobody could tell whose one is.
+    // Two forwards declare tasks, so the owner is ambiguous.
     expect(initialized.text).toContain(`"capabilities":{${always},"logging":{},"acme":{}}`);
     const crossed = await modernClient(url).call('server/discover');
     expect(crossed.text).toContain(`"capabilities":{${always},"logging":{}}`);

@@ -4,7 +4,7 @@ import type { ClientProfiles } from '../client-profile.ts';
 import type { McpFilter } from '../request.ts';
 import { declarationsTo, forwardForMethod } from '../server-info.ts';
 
-/** What filters work with that ask a forward for what it declares. */
+/** Dependencies of filters that relay by declared capability. */
 export interface RelayParts {
   readonly registry: Registry;
   readonly profiles: ClientProfiles;
@@ -12,8 +12,8 @@ export interface RelayParts {
 }
 
 /**
- * Methods of the protocol's core, in lower case, in any era and direction. Other filters answer them where they are to be answered;
- * one that arrives here is not of the client's era, or not a client's to send, and an upstream is not asked either.
+ * Methods of the protocol's core, in lower case, of any era and direction. Other filters handle the supported ones; one
+ * that arrives here belongs to the other era or to servers, and is not forwarded.
  */
 const RESERVED: ReadonlySet<string> = new Set([
   'initialize',
@@ -37,8 +37,8 @@ const RESERVED: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Passes requests that nobody here answers, tasks and vendors' methods, on as they are, when exactly one forward of the
- * namespace can be meant (mcp 6). Last of its chain: what it leaves is answered that the method is unknown.
+ * Forwards unknown requests, such as tasks and vendor methods, unchanged when exactly one forward of the namespace can
+ * be the target (mcp 6). Last of its chain: all others end as an unknown method.
  */
 export function serviceRelay({ registry, profiles, relay }: RelayParts): McpFilter {
   return (context) => {
@@ -47,9 +47,9 @@ export function serviceRelay({ registry, profiles, relay }: RelayParts): McpFilt
     const { method } = message;
     if (RESERVED.has(method.trim().toLowerCase()) || method.startsWith('notifications/')) return undefined;
     const profile = session?.profile ?? profiles.of(era, capabilities);
-    // A method of one era is none of the other, whatever it is called.
+    // A method of one era does not exist in the other, even under the same name.
     const declarations = declarationsTo(profile, registry.current, namespace).filter((one) => one.era === era);
     const forward = forwardForMethod(method, declarations);
-    return forward === undefined ? undefined : relay.call(context, message, { kind: 'method', forward });
+    return forward === undefined ? undefined : relay.call(context, message, { forward });
   };
 }

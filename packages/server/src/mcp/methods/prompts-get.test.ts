@@ -19,7 +19,7 @@ function prompt(messages: JsonValue[], definition: JsonObject = {}): Entry {
   };
 }
 
-/** The texts of the messages that come of these templates. */
+/** The texts of the messages rendered from these templates. */
 function texts(templates: string[], given: JsonValue | undefined): unknown {
   const expanded = expandPrompt(prompt(templates.map((content) => ({ role: 'user', content }))), given);
   if ('missing' in expanded) throw new Error(expanded.missing);
@@ -29,11 +29,11 @@ function texts(templates: string[], given: JsonValue | undefined): unknown {
     : messages;
 }
 
-it('placeholders give way to arguments, in one pass', () => {
+it('replaces placeholders by arguments in one pass', () => {
   expect(texts(['{a} and {b} and {a}'], { a: '{b}', b: '$& {a}' })).toEqual(['{b} and $& {a} and {b}']);
 });
 
-it('what no argument names stays as it is', () => {
+it('leaves placeholders without an argument unchanged', () => {
   expect(texts(['{a} {unknown} {} {{a}} { a } {toString} {__proto__}'], { a: '1' })).toEqual([
     '1 {unknown} {} {1} { a } {toString} {__proto__}',
   ]);
@@ -41,11 +41,11 @@ it('what no argument names stays as it is', () => {
   expect(texts(['{a}'], 'no object')).toEqual(['{a}']);
 });
 
-it('an argument that is no string is spelled as JSON', () => {
+it('an argument that is not a string is inserted as JSON', () => {
   expect(texts(['{n} {b} {z} {o}'], { n: 1.5, b: true, z: null, o: { x: [1] } })).toEqual(['1.5 true null {"x":[1]}']);
 });
 
-it('strings become text content, objects stay as they are, system speaks as user', () => {
+it('turns strings into text content, keeps objects, and maps system to user', () => {
   const image = { type: 'image', data: '{a}', mimeType: 'image/png' };
   const expanded = expandPrompt(
     prompt(
@@ -74,7 +74,7 @@ it('a prompt without messages and description is an empty one', () => {
   expect(expandPrompt(prompt([], { description: '' }), {})).toEqual({ result: { messages: [] } });
 });
 
-it.each(['topic', 'constructor', '__proto__'])('the required argument %s must be given', (name) => {
+it.each(['topic', 'constructor', '__proto__'])('rejects a missing required argument %s', (name) => {
   const needy = prompt([], {
     arguments: [{ name: 'other', required: false }, { name, required: true }, { name: 'plain' }],
   });

@@ -3,12 +3,13 @@ import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
 import { rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
+import { boundedSubject } from '../../telemetry/redaction.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
-import type { McpFilter } from '../request.ts';
+import type { McpFilter, McpMethodFilter } from '../request.ts';
 
 /**
- * The result of `prompts/get` for a hand-made prompt, or the required argument that is missing (decisions 2.7).
- * `{key}` is replaced in one pass, so that what an argument brings in is never expanded again.
+ * The result of `prompts/get` for a hand-made prompt, or the required argument that is missing (decisions 2.7). `{key}`
+ * is replaced in one pass, so that argument values are never expanded again.
  */
 export function expandPrompt(
   prompt: Entry,
@@ -46,20 +47,24 @@ function asList(value: JsonValue | undefined): JsonValue[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** `prompts/get`: relayed to the forward that brought the prompt, or made here from a hand-made one (decisions 2.7). */
-export function servicePromptGet(relay: CallRouter): McpFilter {
-  return (context) => {
+/** `prompts/get`: relayed to the forward of the prompt, or rendered from a hand-made one (decisions 2.7). */
+export function servicePromptGet(relay: CallRouter): McpMethodFilter {
+  const filter: McpFilter = (context) => {
     const { message, namespace } = context;
-    if (message?.kind !== 'request' || message.method !== 'prompts/get' || !namespace) return undefined;
+    if (message?.kind !== 'request' || !namespace) return undefined;
     const { name } = message.params;
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
     const prompt = namespace.indexes.prompt.get(name);
     if (!prompt) return rpcError(INVALID_PARAMS, `prompt not found: ${name}`);
-    if (context.observation) context.observation.subject = { kind: 'prompt', name: prompt.name };
+    if (context.observation) context.observation.subject = boundedSubject({ kind: 'prompt', name: prompt.name });
     const { discovered } = prompt;
-    if (discovered) return relay.call(context, message, { kind: 'discovered', entry: prompt, discovered });
+    if (discovered) {
+      const { forward, upstreamKey: upstreamName } = discovered;
+      return relay.call(context, message, { forward, entry: prompt, upstreamName });
+    }
     const expanded = expandPrompt(prompt, message.params.arguments);
     if ('missing' in expanded) return rpcError(INVALID_PARAMS, `missing required argument: ${expanded.missing}`);
     return { kind: 'result', json: resultText(context.era, expanded.result) };
   };
+  return { methods: ['prompts/get'], filter };
 }

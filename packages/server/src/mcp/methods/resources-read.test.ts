@@ -15,7 +15,7 @@ describe.each(eras)('resources (%s)', (era) => {
   const read = async (url: string, uri: string) =>
     (await client(era, url)).call('resources/read', JSON.stringify({ uri }));
 
-  it('are read under the uri that was asked for, listed, of a template, or in no list at all', async () => {
+  it('are read by the requested uri: listed, of a template, or unlisted', async () => {
     const upstream = await upstreamWith(resources);
     const url = await register(upstream.url, { prefix: 'p-' });
     for (const uri of [
@@ -33,7 +33,7 @@ describe.each(eras)('resources (%s)', (era) => {
     expect(upstream.count('resources/read')).toBe(7);
   });
 
-  it('of several upstreams are read where they are listed, else where a template fits, and not by guessing', async () => {
+  it('of several upstreams are read where they are listed or else where a template matches, never by guessing', async () => {
     const one = await upstreamWith({ ...resources, 'resources/read': `{"contents":[{"text":"one"}],${LIST_END}` });
     const two = await upstreamWith({
       'resources/list': `{"resources":[{"uri":"test://t/7","name":"seven"}],${LIST_END}`,
@@ -53,15 +53,15 @@ describe.each(eras)('resources (%s)', (era) => {
       message: 'resource not found: other://linked',
       data: { uri: 'other://linked' },
     });
-    // The template itself is no resource.
+    // The template itself is not a resource.
     expect(errorOf(await read(url, 'test://f/{+path'))).toBeUndefined();
   });
 
-  it('that nothing here can bring are told so', async () => {
+  it('without an executor return an error', async () => {
     const namespace = `handmade-${era}`;
     await relay.service.register('resources', { name: 'r', location: 'x://r', type: 'Archive', namespace });
-    const answer = await read(relay.service.url(namespace), 'x://r');
-    expect([answer.status, errorOf(answer)]).toEqual([
+    const response = await read(relay.service.url(namespace), 'x://r');
+    expect([response.status, errorOf(response)]).toEqual([
       200,
       { code: -32603, message: 'There is no host registered for service Archive' },
     ]);

@@ -19,7 +19,7 @@ function offering(word: string) {
 }
 
 describe.each(eras)('several forwards of a namespace, for a %s client', (era) => {
-  it('are each called for what they offer, and one that is down fails nobody but its own calls', async () => {
+  it('are each called for their own entries, and an unreachable one fails its own calls only', async () => {
     const dead = await upstreamWith(offering('dead'), { port: await freePort() });
     const well = await upstreamWith(offering('well'));
     const url = await register(dead.url);
@@ -33,8 +33,8 @@ describe.each(eras)('several forwards of a namespace, for a %s client', (era) =>
       call('resources/read', `{"uri":"${word}://r"}`),
     ];
     for (const word of ['dead', 'well']) {
-      const answers = await Promise.all(calls(word));
-      expect(answers.map((answer) => /(called|got|read) (\w+)/.exec(answer)?.[0])).toEqual(
+      const responses = await Promise.all(calls(word));
+      expect(responses.map((response) => /(called|got|read) (\w+)/.exec(response)?.[0])).toEqual(
         ['called', 'got', 'read'].map((done) => `${done} ${word}`),
       );
     }
@@ -45,7 +45,7 @@ describe.each(eras)('several forwards of a namespace, for a %s client', (era) =>
     expect((await Promise.all(calls('well'))).join()).toMatch(/called well.*got well.*read well/);
     const lists = ['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'];
     const listed = await Promise.all(lists.map((method) => call(method, '{}')));
-    // Its last good catalog stays.
+    // Its last good catalog remains.
     for (const word of ['dead-tool', 'well-tool', 'dead-prompt', 'well-prompt', 'dead://r', 'well://r']) {
       expect(listed.join()).toContain(`"${word}"`);
     }

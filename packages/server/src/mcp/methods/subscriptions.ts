@@ -16,11 +16,11 @@ import type { Upstream } from '../../upstreams/mcp/upstream.ts';
 import type { ListChangeNotifier } from '../list-changes.ts';
 import { type ListenParts, ListenStream } from '../listen-stream.ts';
 import type { OpenStreams } from '../open-streams.ts';
-import type { McpFilter, McpOutcome, McpRequest } from '../request.ts';
+import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 
-/** What subscriptions of legacy sessions are made with. */
+/** Dependencies of legacy subscriptions. */
 export interface ResourceSubscriptionParts {
   readonly forwards: Forwards;
   readonly relay: Pick<CallRouter, 'upstreamHeaders' | 'findUnlistedForward'>;
@@ -32,10 +32,10 @@ export interface ResourceSubscriptionParts {
 export type SubscriptionMethod = 'resources/subscribe' | 'resources/unsubscribe';
 
 /**
- * `resources/subscribe` and `resources/unsubscribe` of a legacy session: the forward that has the resource is requested, in
- * the client's own session there or, where it speaks the modern era alone, with `subscriptions/listen`. The subscription
- * is kept, so that neither a restart of ours nor one of the upstream ends it (mcp 3). Updates come on the notification
- * stream.
+ * `resources/subscribe` and `resources/unsubscribe` of a legacy session: the forward that has the resource gets the
+ * request, in the client's own session or, if it supports the modern era only, as `subscriptions/listen`. The
+ * subscription is stored and survives restarts of the service and of the upstream (mcp 3). Updates are sent on the
+ * notification stream.
  */
 async function resourceSubscription(
   method: SubscriptionMethod,
@@ -48,11 +48,11 @@ async function resourceSubscription(
   const forward = forwardOf(method, uri, session, namespace, parts);
   if (forward === undefined) return rpcError(INVALID_PARAMS, `resource not found: ${uri}`, undefined, { uri });
   const upstream = parts.forwards.upstream(forward);
-  if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered; list again`);
+  if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered`);
   const sent = parts.relay.upstreamHeaders(headers);
   if (!sent) return FORWARDING_LOOP;
   try {
-    // Ended before the upstream is requested, so that it is over even where the upstream cannot be requested.
+    // Ended before the upstream request, so that it ends even if the upstream is unreachable.
     if (method === 'resources/unsubscribe') await session.change((before) => without(before, uri));
     if (upstream.isModernOnly) {
       if (method === 'resources/subscribe')
@@ -69,12 +69,12 @@ async function resourceSubscription(
       };
     }
     if (method === 'resources/subscribe') {
-      const kept = session.change((before) => withOne(before, uri, forward));
-      // What is not kept here is not to be held there either.
+      const stored = session.change((before) => withOne(before, uri, forward));
+      // A subscription that could not be stored is removed upstream too.
       const undo = () =>
         parts.sessionBindings.requestSubscription('resources/unsubscribe', uri, upstream, session, sent);
-      kept.catch(undo).catch(() => undefined);
-      await kept;
+      stored.catch(undo).catch(() => undefined);
+      await stored;
     }
     return { kind: 'result', json: reply.text };
   } catch (error) {
@@ -86,7 +86,7 @@ async function resourceSubscription(
 
 const EMPTY_RESULT: McpOutcome = { kind: 'result', json: '{}', bytes: 2 };
 
-/** Has the upstream, which knows no such method, say whether it will tell of the resource. */
+/** Probes whether a modern upstream, which has no `resources/subscribe`, sends updates of the resource. */
 async function subscribeCrossing(
   uri: string,
   forward: string,
@@ -97,10 +97,10 @@ async function subscribeCrossing(
 ): Promise<McpOutcome> {
   const keep = () => session.change((before) => withOne(before, uri, forward));
   if (await sessionSubscriptions.subscribe(upstream, session, headers, uri, keep)) return EMPTY_RESULT;
-  return rpcError(INVALID_PARAMS, `forward "${forward}" does not let ${uri} be watched`);
+  return rpcError(INVALID_PARAMS, `forward "${forward}" does not support subscriptions to ${uri}`);
 }
 
-/** Where the resource is, or for the end of a subscription, where that was made. */
+/** The forward of the resource or, to end a subscription, the forward that it was made at. */
 function forwardOf(
   method: SubscriptionMethod,
   uri: string,
@@ -125,25 +125,27 @@ function without(state: SessionState, uri: string): SessionState {
   return { ...state, subscriptions: state.subscriptions.filter((subscription) => subscription.uri !== uri) };
 }
 
-/** What the filter works with. */
+/** Dependencies of the filter. */
 export interface SubscribeParts extends ResourceSubscriptionParts {
   readonly registry: Registry;
   readonly listChanges: ListChangeNotifier;
   readonly longStreams: OpenStreams;
-  /** Who we are, told to upstreams by clients that do not say who they are. */
+  /** Identity of the service, sent to upstreams for clients that send none. */
   readonly serverInfo: Implementation;
   readonly log: TargetLogger;
 }
 
-/** Each uri is looked for among the templates of the namespace, and kept for as long as the stream is open. */
+/** Each uri is matched with the namespace's templates and stored for the lifetime of the stream. */
 const MAX_URIS = 1_000;
 
-/** `subscriptions/listen` of modern clients, and `resources/subscribe` and `unsubscribe` of legacy ones (mcp 1). */
-export function serviceSubscribe(parts: SubscribeParts): McpFilter {
+/**
+ * `subscriptions/listen` of modern clients, `resources/subscribe` and `resources/unsubscribe` of legacy ones (mcp 1).
+ */
+export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
   const { registry, forwards, relay, listChanges, longStreams, log } = parts;
   const forwardOfUnlisted = (namespace: NamespaceState, uri: string) => relay.findUnlistedForward(namespace, uri);
   const listening = { listChanges, longStreams, watching: { registry, forwards, forwardOfUnlisted, log } };
-  return (context) => {
+  const filter: McpFilter = (context) => {
     const { message, namespace, era } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
     if (era === 'modern' && message.method === 'subscriptions/listen') {
@@ -154,6 +156,7 @@ export function serviceSubscribe(parts: SubscribeParts): McpFilter {
     }
     return undefined;
   };
+  return { methods: ['subscriptions/listen', 'resources/subscribe', 'resources/unsubscribe'], filter };
 }
 
 function listen(

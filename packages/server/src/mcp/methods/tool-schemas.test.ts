@@ -9,7 +9,7 @@ import { client, eras, relayTests } from '../../../testing/relay.ts';
 const relay = relayTests();
 const { onEnd, register, upstreamWith } = relay;
 
-/** What legacy clients refuse of tools, and how they get it. */
+/** Tool definitions that legacy clients reject, and their adapted form. */
 const LIST_OF_TEXTS = ',"outputSchema":{"type":"array","items":{"type":"string"}},"n":1.0';
 const REFUSED = [
   toolText('array', LIST_OF_TEXTS),
@@ -23,13 +23,13 @@ const TAKEN = [
 ];
 const OTHERS = [toolText('object', ',"outputSchema":{"type":"object","properties":{"a":{}}}'), toolText('plain')];
 
-/** An upstream of one era with these tools, in a namespace of its own. */
+/** An upstream of one era with these tools, in a separate namespace. */
 async function offering(era: Era, tools: readonly string[]): Promise<string> {
   const upstream = await upstreamWith({ 'tools/list': toolList(...tools) }, { eras: [era] });
   return register(upstream.url);
 }
 
-test.each(eras)('a legacy client can read the tools of a %s upstream that says more of them', async (era) => {
+test.each(eras)('a legacy client can read the tools of a %s upstream with such schemas', async (era) => {
   const url = await offering(era, [...REFUSED, ...OTHERS]);
   const legacy = await connectLegacy(url);
   onEnd(() => legacy.close());
@@ -44,14 +44,14 @@ test.each(eras)('a legacy client can read the tools of a %s upstream that says m
   ]);
 });
 
-test('a legacy client gets everything else of such tools as it was written', async () => {
+test('a legacy client gets all other members of such tools unchanged', async () => {
   const url = await offering('modern', [...REFUSED, ...OTHERS]);
   expect(reply(await (await client('legacy', url)).call('tools/list'))).toContain(
     `"tools":[${[...TAKEN, ...OTHERS].join(',')}]`,
   );
 });
 
-test.each(eras)('a modern client gets the tools of a %s upstream as they are', async (era) => {
+test.each(eras)('a modern client gets the tools of a %s upstream unchanged', async (era) => {
   const url = await offering(era, [...REFUSED, ...OTHERS]);
   expect(reply(await (await client('modern', url)).call('tools/list'))).toContain(
     `"tools":[${[...REFUSED, ...OTHERS].join(',')}]`,
@@ -68,7 +68,7 @@ test.each(eras)('a modern client gets the tools of a %s upstream as they are', a
   ]);
 });
 
-test('of a tool made by hand a legacy client gets no more either', async () => {
+test('a legacy client gets an adapted hand-made tool too', async () => {
   const namespace = 'schemas-by-hand';
   const made = { namespace, description: 'd', uri: 'http://127.0.0.1:1/mcp', toolType: 'custom' };
   const input = { type: 'object', properties: { value: true } };
@@ -83,6 +83,6 @@ test('of a tool made by hand a legacy client gets no more either', async () => {
   const { tools } = await legacy.listTools();
   expect(tools[0]?.inputSchema).toEqual({ type: 'object', properties: { value: {} } });
   expect(tools[0]).not.toHaveProperty('outputSchema');
-  const asked = await client('modern', relay.service.url(namespace));
-  expect(reply(await asked.call('tools/list'))).toContain('"outputSchema":{"type":"array"}');
+  const caller = await client('modern', relay.service.url(namespace));
+  expect(reply(await caller.call('tools/list'))).toContain('"outputSchema":{"type":"array"}');
 });

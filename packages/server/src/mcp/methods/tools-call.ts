@@ -4,6 +4,7 @@ import { rpcError } from '../../http/outcome.ts';
 import { type Entry, FORWARD_TYPE } from '../../registry/entries.ts';
 import { OversizedIdWarner } from '../../telemetry/caller.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
+import { boundedSubject } from '../../telemetry/redaction.ts';
 import { toolCallIdentity } from '../../telemetry/tool-calls/event.ts';
 import type { ToolCallSink } from '../../telemetry/tool-calls/events.ts';
 import type { Caller } from '../../upstreams/downstream.ts';
@@ -13,9 +14,9 @@ import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { DeclaredParams } from '../client-profile.ts';
-import type { McpFilter, McpOutcome } from '../request.ts';
+import type { McpFilter, McpMethodFilter, McpOutcome } from '../request.ts';
 
-/** What {@link serviceToolCall} works with. */
+/** Dependencies of {@link serviceToolCall}. */
 interface ToolCallParts {
   readonly relay: CallRouter;
   readonly bridge: Pick<GrpcBridge, 'tool'>;
@@ -27,39 +28,45 @@ interface ToolCallParts {
 }
 
 /**
- * `tools/call`: finds the tool, compares the headers of a modern client with the arguments that the tool wants mirrored
- * in them (mcp 4), and hands the call to what carries it out (decisions 4.7, "Dispatch").
+ * `tools/call`: finds the tool, compares the headers of a modern client with the arguments that the tool mirrors in
+ * headers (mcp 4), and dispatches the call to its executor (decisions 4.7, "Dispatch").
  */
-export function serviceToolCall(parts: ToolCallParts): McpFilter {
+export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
   const { relay, bridge, forwards, calls, declaredParams, toolCalls, log } = parts;
   const oversizedIds = new OversizedIdWarner(log);
-  return (context) => {
+  const filter: McpFilter = (context) => {
     const { message, namespace } = context;
-    if (message?.kind !== 'request' || message.method !== 'tools/call' || !namespace) return undefined;
+    if (message?.kind !== 'request' || !namespace) return undefined;
     const { name } = message.params;
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
     const tool = namespace.indexes.tool.get(name);
     if (!tool) return rpcError(INVALID_PARAMS, `tool not found: ${name}`);
-    if (context.era === 'modern') {
-      const problem = declaredParams.shownTo(context.capabilities, tool)?.problem(message, context.headers);
+    const declared = declaredParams.of(tool);
+    if (declared && context.era === 'modern') {
+      const problem = declared.shownTo(context.capabilities)?.problem(message, context.headers);
       if (problem !== undefined) return rpcError(HEADER_MISMATCH, `tool ${quoted(name)}: ${problem}`, 400);
     }
-    if (context.observation) context.observation.subject = { kind: 'tool', name: tool.name };
+    if (context.observation) context.observation.subject = boundedSubject({ kind: 'tool', name: tool.name });
     const { oversizedHeader } = context.correlation;
     if (oversizedHeader !== undefined) oversizedIds.warn(oversizedHeader, name);
     const { discovered } = tool;
-    if (discovered) return relay.call(context, message, { kind: 'discovered', entry: tool, discovered });
+    const mirrored = declared?.expectedOf(context.capabilities);
+    if (discovered) {
+      const { forward, upstreamKey: upstreamName } = discovered;
+      return relay.call(context, message, { forward, entry: tool, upstreamName, mirrored });
+    }
     const bridged = bridge.tool(context, message, tool);
     if (bridged) return bridged;
     const address = upstreamAddress(tool);
     if (address === undefined) return nowhere(context, tool, toolCalls);
-    const call = (): McpOutcome => relay.call(context, message, { kind: 'addressed', entry: tool, address });
+    const call = (): McpOutcome => relay.call(context, message, { address, entry: tool, mirrored });
     const asking = forwards.ensureEraKnown(address);
     if (!asking) return call();
-    // Until then its client can take it back, as it can a call.
+    // Until then the client can cancel it like a call.
     const waiting = new CancelableRequest(context, calls);
     return waiting.outcome(asking.then(() => (waiting.signal.aborted ? undefined : call())));
   };
+  return { methods: ['tools/call'], filter };
 }
 
 /** A name as the client sent it, short enough to be repeated to it. */
@@ -67,7 +74,7 @@ function quoted(name: string): string {
   return JSON.stringify(name.slice(0, 100));
 }
 
-/** The upstream MCP server that a hand-made tool names; undefined when it names none that could be asked. */
+/** The upstream MCP server of a hand-made tool; undefined without a callable one. */
 function upstreamAddress(tool: Entry): string | undefined {
   const uri = httpUri(tool);
   return uri !== undefined && URL.canParse(uri) ? uri : undefined;
@@ -77,7 +84,7 @@ function httpUri({ members: { uri } }: Entry): string | undefined {
   return typeof uri === 'string' && /^https?:/.test(uri) ? uri : undefined;
 }
 
-/** What is answered, and told, of a call that nothing carries out (decisions 4.7 "Dispatch" 5, 6). */
+/** Response to, and record of, a call without an executor (decisions 4.7 "Dispatch" 5, 6). */
 function nowhere(caller: Caller, tool: Entry, toolCalls: ToolCallSink): McpOutcome {
   const { toolType } = tool.members;
   let text: string;

@@ -10,13 +10,13 @@ afterEach(async () => {
   await upstream?.close();
 });
 
-it('a call that is taken back while its server is asked what it speaks is not carried out', async () => {
-  const asked = Promise.withResolvers<void>();
+it('a call that is canceled during era discovery is not executed', async () => {
+  const requested = Promise.withResolvers<void>();
   const release = Promise.withResolvers<void>();
   upstream = await startRawUpstream({ eras: ['legacy'] });
   const { scripts } = upstream;
   scripts.initialize = async () => {
-    asked.resolve();
+    requested.resolve();
     await release.promise;
     return '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"u","version":"1"}}';
   };
@@ -27,14 +27,14 @@ it('a call that is taken back while its server is asked what it speaks is not ca
   const client = await sessionClient(service.url());
   const call = (id: number) =>
     client.post(`{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"work"}}`);
-  const answer = call(7);
-  await asked.promise;
-  const said = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}';
-  expect((await client.post(said)).status).toBe(202);
+  const response = call(7);
+  await requested.promise;
+  const cancellation = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}';
+  expect((await client.post(cancellation)).status).toBe(202);
   release.resolve();
-  const { status, text } = await answer;
+  const { status, text } = await response;
   expect([status, text]).toEqual([200, '']);
-  // Whatever of the first was to come would be there before this one.
+  // Messages of the first call would precede this one.
   expect((await call(8)).status).toBe(200);
   expect(upstream.count('tools/call')).toBe(1);
 });

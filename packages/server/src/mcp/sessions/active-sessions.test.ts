@@ -20,7 +20,7 @@ const serverRequest = (idText: string): PendingServerRequest => ({
   onAbandoned: () => undefined,
 });
 
-it('a server request’s id contains the replica that waits for the response, and is unique', () => {
+it('the id of a server request contains the replica that waits for the response, and is unique', () => {
   const [one, other] = [
     sessions.ensure('a').addServerRequest(serverRequest),
     sessions.ensure('b').addServerRequest(serverRequest),
@@ -30,7 +30,7 @@ it('a server request’s id contains the replica that waits for the response, an
   expect(sessions.find('b')?.serverRequest(one.idText)).toBeUndefined();
 });
 
-it('a session is active while something is open in it', () => {
+it('a session is active while it has an open resource', () => {
   const request = sessions.ensure('a').addServerRequest(serverRequest);
   expect(sessions.size).toBe(1);
   sessions.ensure('a').removeServerRequest(request);

@@ -12,11 +12,11 @@ function start(files: VolatileFiles, log = new RecordedLog()): Promise<FileSessi
   return FileSessionStore.open({ folder: '/kept', files, log, now, compactFromBytes: 300 });
 }
 
-/** One step of a workload. Each leaves its number in a log level or ends a session, so that no two states are alike. */
-function step(kept: SessionStore, index: number): Promise<void> {
+/** One step of a workload. Each stores a distinct log level or ends a session, so that no two states are equal. */
+function step(store: SessionStore, index: number): Promise<void> {
   const id = idOf(index);
-  if (index % 20 === 16 || index % 20 === 17) return kept.end(id, FOREVER);
-  return kept.change(id, FOREVER, ({ subscriptions }): SessionState => {
+  if (index % 20 === 16 || index % 20 === 17) return store.end(id, FOREVER);
+  return store.change(id, FOREVER, ({ subscriptions }): SessionState => {
     const uri = { uri: `u${index % 7}`, forward: `f${index % 2}` };
     return {
       logLevel: String(index),
@@ -29,24 +29,24 @@ function idOf(index: number): string {
   return `s${index % 4}-${Math.floor(index / 20)}`;
 }
 
-/** All that is kept of the sessions of a workload, as one text. */
-function stateOf(kept: SessionStore, count: number): string {
+/** Everything stored of a workload's sessions, as one text. */
+function stateOf(store: SessionStore, count: number): string {
   const ids = new Set(Array.from({ length: count }, (_, index) => idOf(index)));
   return JSON.stringify(
     [...ids].map((id) => {
-      const { logLevel, subscriptions = [] } = kept.state(id) ?? {};
-      return [id, kept.ended(id), logLevel, subscriptions.map(({ uri, forward }) => `${uri} ${forward}`).sort()];
+      const { logLevel, subscriptions = [] } = store.state(id) ?? {};
+      return [id, store.ended(id), logLevel, subscriptions.map(({ uri, forward }) => `${uri} ${forward}`).sort()];
     }),
   );
 }
 
-/** What is kept after so many steps, for every number of them. */
+/** The stored state after each number of steps. */
 async function statesOf(count: number): Promise<string[]> {
-  const kept = memorySessionStore(now);
-  const states = [stateOf(kept, count)];
+  const store = memorySessionStore(now);
+  const states = [stateOf(store, count)];
   for (let index = 0; index < count; index++) {
-    await step(kept, index);
-    states.push(stateOf(kept, count));
+    await step(store, index);
+    states.push(stateOf(store, count));
   }
   return states;
 }
@@ -58,8 +58,8 @@ interface Moment {
 }
 
 /**
- * Goes from one step to another on the folder and takes a picture of it after each operation in each way to crash.
- * Of the steps that the folder holds, `known` were acknowledged.
+ * Steps through the workload and captures the folder after each operation in each crash mode. The first `known` of the
+ * steps in the folder were acknowledged.
  */
 async function crashEverywhere(folder: VolatileFiles, from: number, to: number, known: number): Promise<Moment[]> {
   const moments: Moment[] = [];
@@ -71,8 +71,8 @@ async function crashEverywhere(folder: VolatileFiles, from: number, to: number, 
       moments.push({ files: files.after(crash), label: `${crash} after operation ${steps}`, acknowledged });
     }
   });
-  const kept = await start(files);
-  // What a start has found it shows: from then on it must stay, whether it was acknowledged before the crash or not.
+  const store = await start(files);
+  // A start exposes what it found: from then on it must stay, whether it was acknowledged before the crash or not.
   acknowledged = from;
   let index = from;
   while (index < to) {
@@ -80,31 +80,31 @@ async function crashEverywhere(folder: VolatileFiles, from: number, to: number, 
     for (let i = 0; i < 1 + (index % 3) && index < to; i++) {
       const own = index++;
       group.push(
-        step(kept, own).then(() => {
+        step(store, own).then(() => {
           acknowledged = Math.max(acknowledged, own + 1);
         }),
       );
     }
     await Promise.all(group);
   }
-  await kept.close();
+  await store.close();
   return moments;
 }
 
-/** How many steps the folder holds. */
+/** The number of steps that the folder contains. */
 async function reached({ files, label, acknowledged }: Moment, states: readonly string[]): Promise<number> {
   const { 'sessions.json': snapshot } = files.dump();
   if (snapshot !== undefined) JSON.parse(snapshot);
-  const kept = await start(files).catch((error: unknown) => {
+  const store = await start(files).catch((error: unknown) => {
     throw new Error(`${label}: ${String(error)}`);
   });
-  const found = states.indexOf(stateOf(kept, states.length - 1));
+  const found = states.indexOf(stateOf(store, states.length - 1));
   if (found < acknowledged) expect.fail(`${label}: ${acknowledged} steps were acknowledged, found state ${found}`);
   return found;
 }
 
 describe('a crash after any operation', () => {
-  it('loses no end and no change that was answered, and leaves a sessions.json that parses', async () => {
+  it('loses no acknowledged end or change, and leaves a valid sessions.json', async () => {
     const count = 240;
     const states = await statesOf(count);
     const moments = await crashEverywhere(new VolatileFiles(), 0, count, 0);
@@ -113,12 +113,12 @@ describe('a crash after any operation', () => {
     for (const moment of moments) await reached(moment, states);
   });
 
-  it('loses nothing either when the process crashes again after it came back', async () => {
+  it('loses nothing when the process crashes again during recovery', async () => {
     const states = await statesOf(40);
     const first = await crashEverywhere(new VolatileFiles(), 0, 28, 0);
     for (const [index, moment] of first.entries()) {
       if (index % 7 !== 0) continue;
-      // The first start after the crash changes the folder: what it leaves is judged from what it found.
+      // The first start after the crash changes the folder: its result is compared with what it found.
       const found = await reached({ ...moment, files: moment.files.after('killed') }, states);
       for (const again of await crashEverywhere(moment.files, found, Math.min(found + 8, 40), moment.acknowledged)) {
         await reached({ ...again, label: `${moment.label}, ${again.label}` }, states);
@@ -127,8 +127,8 @@ describe('a crash after any operation', () => {
   });
 });
 
-describe('a disk that refuses', () => {
-  /** Goes through a workload that the disk refuses parts of; false when the fault lies behind its last operation. */
+describe('a failing disk', () => {
+  /** Runs a workload with disk failures; false when the failure is after its last operation. */
   async function refuseFrom(at: number, code: string, times: number): Promise<boolean> {
     const count = 24;
     let armed = false;
@@ -139,31 +139,32 @@ describe('a disk that refuses', () => {
       return operations > at && operations <= at + times ? code : undefined;
     };
     const files = new VolatileFiles(undefined, fault);
-    const kept = await start(files);
+    const store = await start(files);
     armed = true;
     const reference = memorySessionStore(now);
     for (let index = 0; index < count; index++) {
-      const refused = await step(kept, index).then(
+      const rejected = await step(store, index).then(
         () => false,
         () => true,
       );
-      if (!refused) await step(reference, index);
-      expect(stateOf(kept, count)).toBe(stateOf(reference, count));
-      if (!refused || times > 1) continue;
-      // One failure can be mended before the refusal is told: from then on not even a power cut brings it back.
+      if (!rejected) await step(reference, index);
+      expect(stateOf(store, count)).toBe(stateOf(reference, count));
+      if (!rejected || times > 1) continue;
+      // One failure can be repaired before the rejection is returned: from then on not even a power cut restores the
+      // record.
       for (const crash of CRASHES) {
         const again = await start(files.after(crash));
         expect({ at, crash, state: stateOf(again, count) }).toEqual({ at, crash, state: stateOf(reference, count) });
       }
     }
     armed = false;
-    await kept.change('last', FOREVER, (before) => ({ ...before, logLevel: 'info' }));
+    await store.change('last', FOREVER, (before) => ({ ...before, logLevel: 'info' }));
     for (const crash of CRASHES) {
       const again = await start(files.after(crash));
       expect(again.state('last')?.logLevel).toBe('info');
       expect({ at, crash, state: stateOf(again, count) }).toEqual({ at, crash, state: stateOf(reference, count) });
     }
-    await kept.close();
+    await store.close();
     expect(stateOf(await start(files.after('lost')), count)).toBe(stateOf(reference, count));
     expect(Object.keys(files.dump())).toEqual(['sessions.json']);
     return operations > at;
@@ -173,7 +174,7 @@ describe('a disk that refuses', () => {
     { code: 'ENOSPC', times: 1 },
     { code: 'EIO', times: 4 },
   ])(
-    '$code at any operation, $times in a row: what was refused never comes back, all else stays',
+    '$code at any operation, $times in a row: rejected changes never reappear, all others remain',
     async ({ code, times }) => {
       let at = 0;
       while (await refuseFrom(at, code, times)) at++;

@@ -26,7 +26,7 @@ function resumed(session: string, eventId: string) {
 }
 
 describe('a stream', () => {
-  it('sends each message with its own id, and those after an id again on another connection', () => {
+  it('sends each message with its own id, and the messages after an id again on another connection', () => {
     const stream = opened('s', '7');
     const first = streamTarget();
     stream.attach(first);
@@ -46,7 +46,7 @@ describe('a stream', () => {
     expect(second.ended).toBe(true);
   });
 
-  it('that ended without a connection can be read to its end later', () => {
+  it('that ended while disconnected can be read to its end later', () => {
     const stream = opened('s', '7');
     const first = streamTarget();
     stream.attach(first);
@@ -62,7 +62,7 @@ describe('a stream', () => {
     expect(second.ended).toBe(true);
   });
 
-  it('destroys a connection that is not read when it continues on another one, and ends others', () => {
+  it('destroys an unread connection when it continues on another one, and ends others', () => {
     const stream = opened('s', '7');
     const [first, second, third] = [streamTarget(), streamTarget(), streamTarget()];
     stream.attach(first);
@@ -198,18 +198,18 @@ describe('an event id', () => {
     target.leave();
     store.dropSession('s');
     expect(store.find('s', target.events()[0]?.id ?? '')).toEqual({ kind: 'lost', idText: '8', restarted: false });
-    // Its sender may not know and end it: it stays removed.
+    // Its sender may not end it: it stays removed.
     left.end('answer');
     expect(store.find('s', target.events()[0]?.id ?? '').kind).toBe('lost');
   });
 
-  it('is not issued for a request whose id is too long', () => {
+  it('is not created for a request whose id is too long', () => {
     expect(store.open('s', `"${'x'.repeat(200)}"`)).toBeUndefined();
   });
 });
 
 describe('the store', () => {
-  it('removes a stream that was read to its end soon, and one that was not resumed later', () => {
+  it('removes a fully read stream soon, and an unresumed one later', () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const read = opened('s', '1');
@@ -235,7 +235,7 @@ describe('the store', () => {
     expect(gone).toEqual(['left']);
   });
 
-  it('limits the size of all streams: the ones that were left first are dropped', () => {
+  it('limits the size of all streams and drops the longest disconnected ones first', () => {
     const text = 'x'.repeat(200 * 1024);
     const ids: string[] = [];
     for (let number = 0; number < 500; number++) {

@@ -44,65 +44,65 @@ function journalBytes(files: VolatileFiles): number {
 }
 
 describe('the cost of a change', () => {
-  it('is one write and one sync for all that come together', async () => {
+  it('is one write and one sync for simultaneous changes', async () => {
     const { fault, count } = counting();
-    const kept = await open(new VolatileFiles(undefined, fault));
-    await Promise.all(Array.from({ length: 200 }, (_, i) => kept.change(`s${i}`, FOREVER, level('info'))));
+    const store = await open(new VolatileFiles(undefined, fault));
+    await Promise.all(Array.from({ length: 200 }, (_, i) => store.change(`s${i}`, FOREVER, level('info'))));
     expect([count('write'), count('datasync')]).toEqual([1, 1]);
-    await Promise.all(Array.from({ length: 200 }, (_, i) => kept.end(`s${i}`, FOREVER)));
+    await Promise.all(Array.from({ length: 200 }, (_, i) => store.end(`s${i}`, FOREVER)));
     expect([count('write'), count('datasync')]).toEqual([2, 2]);
   });
 
-  it('is shared by those who come while a write is under way', async () => {
+  it('is shared by changes made during a write', async () => {
     const { fault, count } = counting();
-    const kept = await open(new VolatileFiles(undefined, fault));
-    const first = kept.end('first', FOREVER);
+    const store = await open(new VolatileFiles(undefined, fault));
+    const first = store.end('first', FOREVER);
     for (let turn = 0; turn < 3; turn++) await Promise.resolve();
     expect(count('write')).toBe(1);
-    await Promise.all([first, ...Array.from({ length: 50 }, (_, i) => kept.end(`s${i}`, FOREVER))]);
+    await Promise.all([first, ...Array.from({ length: 50 }, (_, i) => store.end(`s${i}`, FOREVER))]);
     expect(count('write')).toBe(2);
   });
 
-  it('does not grow with the sessions that are kept, nor with what the session has', async () => {
+  it('is independent of the number of stored sessions and the size of a session', async () => {
     const files = new VolatileFiles();
-    const kept = await open(files);
+    const store = await open(files);
     const costs: number[] = [];
     for (let round = 0; round < 3; round++) {
       const before = journalBytes(files);
-      await kept.change('a', FOREVER, subscribe(`uri ${round}`));
+      await store.change('a', FOREVER, subscribe(`uri ${round}`));
       costs.push(journalBytes(files) - before);
-      await Promise.all(Array.from({ length: 500 }, (_, i) => kept.end(`s${round}-${i}`, FOREVER)));
-      await kept.change('a', FOREVER, (state) =>
+      await Promise.all(Array.from({ length: 500 }, (_, i) => store.end(`s${round}-${i}`, FOREVER)));
+      await store.change('a', FOREVER, (state) =>
         Array.from({ length: 200 }, (_, i) => subscribe(`u${round}-${i}`)).reduce((s, next) => next(s), state),
       );
     }
     expect(new Set(costs).size).toBe(1);
   });
 
-  it('is nothing where nothing differs', async () => {
+  it('is nothing without differences', async () => {
     const { fault, count } = counting();
-    const kept = await open(new VolatileFiles(undefined, fault));
-    await kept.change('a', FOREVER, subscribe('u'));
-    await kept.change('a', FOREVER, subscribe('u'));
-    await kept.change('a', FOREVER, (before) => before);
-    await kept.change('b', FOREVER, (before) => before);
+    const store = await open(new VolatileFiles(undefined, fault));
+    await store.change('a', FOREVER, subscribe('u'));
+    await store.change('a', FOREVER, subscribe('u'));
+    await store.change('a', FOREVER, (before) => before);
+    await store.change('b', FOREVER, (before) => before);
     expect(count('write')).toBe(1);
   });
 
   it('is not a new snapshot: a thousand changes make none, ten thousand a few', async () => {
     const { fault, count } = counting();
     const files = new VolatileFiles(undefined, fault);
-    const kept = await open(files);
-    for (let i = 0; i < 1_000; i++) await kept.change(`s${i}`, FOREVER, level('info'));
+    const store = await open(files);
+    for (let i = 0; i < 1_000; i++) await store.change(`s${i}`, FOREVER, level('info'));
     expect(count('rename')).toBe(0);
     for (let i = 1_000; i < 10_000; i += 100) {
-      await Promise.all(Array.from({ length: 100 }, (_, j) => kept.change(`s${i + j}`, FOREVER, level('info'))));
+      await Promise.all(Array.from({ length: 100 }, (_, j) => store.change(`s${i + j}`, FOREVER, level('info'))));
     }
     expect(count('rename')).toBeGreaterThan(0);
     expect(count('rename')).toBeLessThan(6);
-    // Room, too, is in proportion to what is alive: the same session again and again does not fill the disk.
+    // Disk use, too, is proportional to the live sessions: repeated changes of one session do not fill the disk.
     for (let i = 0; i < 300; i++) {
-      await Promise.all(Array.from({ length: 100 }, (_, j) => kept.change('s0', FOREVER, level(`${i} ${j}`))));
+      await Promise.all(Array.from({ length: 100 }, (_, j) => store.change('s0', FOREVER, level(`${i} ${j}`))));
     }
     const { 'sessions.json': snapshot = '' } = files.dump();
     expect(journalBytes(files)).toBeLessThan(2 * snapshot.length);
@@ -110,15 +110,15 @@ describe('the cost of a change', () => {
   });
 });
 
-describe('what a folder may hold', () => {
+describe('folder contents', () => {
   it('is a file from before there were changes', async () => {
-    const kept = await open(
+    const store = await open(
       await folderWith({ 'sessions.json': '{\n  "version": 1,\n  "ended": {"a": 8000000000000000}\n}\n' }),
     );
-    expect([kept.ended('a'), kept.ended('b'), kept.state('a')]).toEqual([true, false, undefined]);
+    expect([store.ended('a'), store.ended('b'), store.state('a')]).toEqual([true, false, undefined]);
   });
 
-  it('is a journal whose last line was not finished, which nobody was told of', async () => {
+  it('drops an incomplete last line of the journal, which was never acknowledged', async () => {
     const files = new VolatileFiles();
     const first = await open(files);
     await first.change('a', FOREVER, subscribe('u'));
@@ -135,7 +135,7 @@ describe('what a folder may hold', () => {
       );
       const torn = 'warn dropped an incomplete write at the end of sessions.journal.1';
       expect(log.lines).toEqual(finished || length === whole ? [] : [torn]);
-      // The start has folded it: the torn line can never come to lie before others.
+      // The start has compacted it: the torn line can never precede others.
       expect(Object.keys(left.dump())).toEqual(['sessions.json']);
     }
   });
@@ -168,7 +168,7 @@ describe('what a folder may hold', () => {
     await expect(opening).rejects.toThrow(/^[^\n]*sessions\.json[^\n]*$/);
   });
 
-  it('lets what is left be read once a damaged file was removed, as the message says', async () => {
+  it('can be read after a damaged file was removed, as the message says', async () => {
     const files = new VolatileFiles();
     const first = await open(files);
     await first.end('a', FOREVER);
@@ -180,34 +180,34 @@ describe('what a folder may hold', () => {
   });
 });
 
-describe('a disk that refuses', () => {
-  it('leaves everything as it was, and is asked again', async () => {
+describe('a failing disk', () => {
+  it('leaves everything unchanged and is retried', async () => {
     let full = false;
     const files = new VolatileFiles(undefined, (operation) => (full && operation === 'write' ? 'ENOSPC' : undefined));
-    const kept = await open(files);
-    await kept.change('a', FOREVER, level('info'));
+    const store = await open(files);
+    await store.change('a', FOREVER, level('info'));
     full = true;
-    const refused = [
-      kept.change('a', FOREVER, level('debug')),
-      kept.change('a', FOREVER, subscribe('u')),
-      kept.end('b', FOREVER),
+    const rejected = [
+      store.change('a', FOREVER, level('debug')),
+      store.change('a', FOREVER, subscribe('u')),
+      store.end('b', FOREVER),
     ];
-    for (const { status, reason } of (await Promise.allSettled(refused)).map((r) => ({ reason: '', ...r }))) {
+    for (const { status, reason } of (await Promise.allSettled(rejected)).map((r) => ({ reason: '', ...r }))) {
       expect(status).toBe('rejected');
       expect(reason).toMatchObject({
         name: 'StoreError',
         message: expect.stringMatching(/^\/kept\/sessions\.journal\.1 could not be written: ENOSPC/),
       });
     }
-    expect([kept.state('a'), kept.ended('b')]).toEqual([{ logLevel: 'info', subscriptions: [] }, false]);
+    expect([store.state('a'), store.ended('b')]).toEqual([{ logLevel: 'info', subscriptions: [] }, false]);
     full = false;
-    await kept.change('a', FOREVER, subscribe('v'));
+    await store.change('a', FOREVER, subscribe('v'));
     const again = await open(files.after('lost'));
     expect(again.state('a')).toEqual({ logLevel: 'info', subscriptions: [{ uri: 'v', forward: 'f' }] });
     expect(again.ended('b')).toBe(false);
   });
 
-  it('keeps nobody from ending sessions while only the fold fails, and loses nothing', async () => {
+  it('still ends sessions while only the compaction fails, and loses nothing', async () => {
     let full = true;
     const files = new VolatileFiles(undefined, (operation, name) =>
       full && operation === 'open' && name === 'sessions.json.tmp' ? 'ENOSPC' : undefined,
@@ -225,26 +225,26 @@ describe('a disk that refuses', () => {
     expect(Object.keys(files.dump())).toEqual(['sessions.json']);
   });
 
-  it('cleans up at the end what it could not take back before', async () => {
+  it('cleans up at the end what it could not roll back before', async () => {
     let broken = false;
     const files = new VolatileFiles(undefined, (operation) =>
       broken && ['datasync', 'truncate'].includes(operation) ? 'EIO' : undefined,
     );
-    const kept = await open(files);
+    const store = await open(files);
     broken = true;
-    await expect(kept.end('refused', FOREVER)).rejects.toThrow('EIO');
+    await expect(store.end('refused', FOREVER)).rejects.toThrow('EIO');
     expect(files.dump()['sessions.journal.1']).toContain('refused');
     broken = false;
-    await kept.close();
+    await store.close();
     expect(JSON.stringify(files.dump())).not.toContain('refused');
     expect((await open(files)).ended('refused')).toBe(false);
   });
 
-  it('folds no journal that a refused change lies in', async () => {
-    const held: (() => void)[] = [];
+  it('does not compact a journal that contains a rejected change', async () => {
+    const pending: (() => void)[] = [];
     class HeldFiles extends VolatileFiles {
       override async rename(from: string, to: string): Promise<void> {
-        await new Promise<void>((resolve) => held.push(resolve));
+        await new Promise<void>((resolve) => pending.push(resolve));
         await super.rename(from, to);
       }
     }
@@ -253,22 +253,22 @@ describe('a disk that refuses', () => {
       broken && ['datasync', 'truncate'].includes(operation) ? 'EIO' : undefined,
     );
     const log = new RecordedLog();
-    const kept = await FileSessionStore.open({ folder: FOLDER, files, log, now: () => 0, compactFromBytes: 300 });
-    // The second generation is as long as it takes while the first is still being folded.
-    for (let i = 0; i < 20; i++) await kept.change('a', FOREVER, level(`level ${i}`));
-    expect(held.length).toBe(1);
-    held[0]?.();
+    const store = await FileSessionStore.open({ folder: FOLDER, files, log, now: () => 0, compactFromBytes: 300 });
+    // The second generation grows until the compaction of the first has finished.
+    for (let i = 0; i < 20; i++) await store.change('a', FOREVER, level(`level ${i}`));
+    expect(pending.length).toBe(1);
+    pending[0]?.();
     await new Promise((resolve) => setImmediate(resolve));
     expect(Object.keys(files.dump()).sort()).toEqual(['sessions.journal.2', 'sessions.json']);
     broken = true;
-    await expect(kept.end('refused', FOREVER)).rejects.toThrow('EIO');
+    await expect(store.end('refused', FOREVER)).rejects.toThrow('EIO');
     broken = false;
-    await kept.end('b', FOREVER);
+    await store.end('b', FOREVER);
     const again = await open(files.after('killed'));
     expect([again.ended('refused'), again.ended('b'), again.state('a')?.logLevel]).toEqual([false, true, 'level 19']);
   });
 
-  it('shows nothing that a power cut could still take, also when it cannot fold at the start', async () => {
+  it('exposes only durable records, also when it cannot compact at start', async () => {
     let written: VolatileFiles | undefined;
     const files: VolatileFiles = new VolatileFiles(() => {
       if (files.dump()['sessions.journal.1']) written ??= files.after('killed', undefined, noFold);
@@ -276,7 +276,7 @@ describe('a disk that refuses', () => {
     const noFold: Fault = (operation, name) => (operation === 'open' && name.endsWith('.tmp') ? 'ENOSPC' : undefined);
     await (await open(files)).end('a', FOREVER);
     if (!written) throw new Error('nothing was written');
-    // Killed between write and sync: the end may have happened or not, but once it is shown it has.
+    // Killed between write and sync: the end may or may not have happened, but once exposed it has.
     expect((await open(written.after('lost'))).ended('a')).toBe(false);
     expect((await open(written)).ended('a')).toBe(true);
     expect((await open(written.after('lost'))).ended('a')).toBe(true);

@@ -7,9 +7,9 @@ import type { ResponseLike } from '../../http/context.ts';
 export interface StreamStore {
   /** The stored events grew or shrank by so many characters. */
   onSizeChanged(characters: number): void;
-  /** The stream has no connection any more; it may be resumed for some time. */
+  /** The stream is disconnected; it may be resumed for some time. */
   onDetached(stream: ClientStream): void;
-  /** The stream has a connection again. */
+  /** The stream is connected again. */
   onAttached(stream: ClientStream): void;
 }
 
@@ -79,7 +79,7 @@ export class ClientStream {
     this.detachedAt = undefined;
     this.hasUnread = false;
     this.#store.onAttached(this);
-    // A connection that is not read would retain its buffer, which the next one would contain again.
+    // An unread connection would retain its buffer, whose contents the next one sends again.
     if (previous && this.#full) previous.destroy();
     else if (previous) {
       previous.end();
@@ -96,7 +96,7 @@ export class ClientStream {
       this.#write(target, number, this.#events[number - first] ?? '');
     }
     if (this.hasEnded) this.#finish();
-    // Senders need not wait for the buffer of the previous connection any more.
+    // Senders no longer wait for the previous connection's buffer.
     else this.#notifyDrained();
   }
 
@@ -223,23 +223,26 @@ function destroyLater(target: ResponseLike): void {
   setTimeout(() => target.destroy(), LINGER_MS).unref();
 }
 
-/** Meaning of a `Last-Event-ID`. */
+/** Target of a `Last-Event-ID`. */
 export type Resumption =
   /** A stream that is stored; the client has seen it up to event number `after`. */
   | { readonly kind: 'stream'; readonly stream: ClientStream; readonly after: number }
   /**
-   * A stream that is not stored: it was another process's, before a restart, or has expired. `idText`: id of the request
-   * that it was the response to; undefined for a notification stream.
+   * A stream that is not stored: it belonged to a previous process or has expired. `idText`: id of the request that it
+   * was the response to; undefined for a notification stream.
    */
   | { readonly kind: 'lost'; readonly idText: string | undefined; readonly restarted: boolean }
   /** Not an event id of this session. */
   | { readonly kind: 'foreign' };
 
-/** Time for which a stream can be resumed: one that was read to its end, and one that was not. */
+/** Time for which a fully read stream, and an unresumed one, can be resumed. */
 const READ_MS = 10_000;
 const UNREAD_MS = 5 * 60_000;
 const SWEEP_MS = 5_000;
-/** Maximum size of all stored streams, in characters: the streams that were left first are dropped. Each stream counts extra. */
+/**
+ * Maximum size of all stored streams, in characters: the longest disconnected ones are dropped first. Each stream
+ * counts extra.
+ */
 const MAX_STORED_CHARACTERS = 64 * 1024 * 1024;
 const STREAM_CHARACTERS = 1_000;
 /** Maximum lengths: a request id is part of every event id of its stream. */
@@ -247,15 +250,15 @@ const MAX_ID = 128;
 const MAX_EVENT_ID = 1024;
 
 /**
- * Streams of legacy sessions that can be resumed, including for some time those that have ended (mcp 1 and 3). Event ids are
- * sealed: they contain process, session, stream and request, so that a client gets only its own messages, and learns
- * whether a stream was lost with its process.
+ * Streams of legacy sessions that can be resumed, including for some time those that have ended (mcp 1 and 3). Event
+ * ids are sealed: they contain process, session, stream and request, so that a client gets only its own messages and
+ * can be told that a stream belonged to a previous process.
  */
 export class EventStore implements StreamStore {
   readonly #sealer: TokenSealer;
   readonly #replica: string;
   readonly #streams = new Map<string, ClientStream>();
-  /** Streams without a connection, in the order in which they were left. */
+  /** Disconnected streams, longest disconnected first. */
   readonly #detached = new Set<ClientStream>();
   readonly #timer: NodeJS.Timeout;
   #characters = 0;
@@ -312,7 +315,7 @@ export class EventStore implements StreamStore {
     stream.drop();
   }
 
-  /** Removes the streams of a session that was ended, except those that are still being read. */
+  /** Removes the streams of an ended session, except those that are still being read. */
   dropSession(session: string): void {
     for (const stream of this.#detached) {
       if (stream.session === session) this.drop(stream);

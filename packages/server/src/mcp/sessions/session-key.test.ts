@@ -13,14 +13,14 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-it('is made on the first start, for its owner alone to read, and found again on the next', async () => {
+it('is created on the first start, readable by its owner only, and reused afterwards', async () => {
   const key = await sessionKeyIn(folder, diskFiles());
   expect(key).toHaveLength(32);
   expect((await stat(path)).mode & 0o777).toBe(0o600);
   expect(await sessionKeyIn(folder, diskFiles())).toEqual(key);
 });
 
-it('is another one in another folder, and at each making', async () => {
+it('is unique per folder and creation', async () => {
   const key = await sessionKeyIn(folder, diskFiles());
   await rm(path);
   expect(await sessionKeyIn(folder, diskFiles())).not.toEqual(key);
@@ -28,10 +28,10 @@ it('is another one in another folder, and at each making', async () => {
 });
 
 it.each(['', 'zz', 'ab'.repeat(31), `${'ab'.repeat(31)}zz`, 'ab'.repeat(33)])(
-  'a file that holds %j instead is named, and left as it is',
+  'a file that contains %j instead is reported and left unchanged',
   async (content) => {
     await writeFile(path, content);
-    await expect(sessionKeyIn(folder, diskFiles())).rejects.toThrow(`${path} does not hold a key of 32 bytes`);
+    await expect(sessionKeyIn(folder, diskFiles())).rejects.toThrow(`${path} does not contain a key of 32 bytes`);
     expect(await readFile(path, 'utf8')).toBe(content);
   },
 );

@@ -35,8 +35,8 @@ function inFolder(now?: () => number): Promise<SessionStore> {
   return FileSessionStore.open({ folder, files, log: new RecordedLog(), ...(now && { now }) });
 }
 
-function uris(kept: SessionStore, id: string): string[] | undefined {
-  return kept
+function uris(store: SessionStore, id: string): string[] | undefined {
+  return store
     .state(id)
     ?.subscriptions.map(({ uri }) => uri)
     .sort();
@@ -45,103 +45,106 @@ function uris(kept: SessionStore, id: string): string[] | undefined {
 describe.each([
   ['in memory', async (now?: () => number) => memorySessionStore(now)],
   ['in a folder', inFolder],
-])('sessions kept %s', (_where, make) => {
-  it('have nothing changed and are not ended until it happens', async () => {
-    const kept = await make();
-    expect([kept.ended('a'), kept.state('a')]).toEqual([false, undefined]);
-    await kept.change('a', FOREVER, level('debug'));
-    await kept.change('a', FOREVER, subscribe('file:///one', 'files'));
-    expect(kept.state('a')).toEqual({
+])('sessions stored %s', (_where, make) => {
+  it('are not changed or ended before the change is applied', async () => {
+    const store = await make();
+    expect([store.ended('a'), store.state('a')]).toEqual([false, undefined]);
+    await store.change('a', FOREVER, level('debug'));
+    await store.change('a', FOREVER, subscribe('file:///one', 'files'));
+    expect(store.state('a')).toEqual({
       logLevel: 'debug',
       subscriptions: [{ uri: 'file:///one', forward: 'files' }],
     });
-    expect([kept.ended('a'), kept.state('b')]).toEqual([false, undefined]);
-    await kept.close();
+    expect([store.ended('a'), store.state('b')]).toEqual([false, undefined]);
+    await store.close();
   });
 
   it('apply the changes of a session in the order of the calls, each on the one before', async () => {
-    const kept = await make();
+    const store = await make();
     const seen: (string | undefined)[] = [];
     await Promise.all(
       Array.from({ length: 20 }, (_, i) =>
-        kept.change('a', FOREVER, (before) => {
+        store.change('a', FOREVER, (before) => {
           seen.push(before.logLevel);
           return { ...before, logLevel: `l${i}` };
         }),
       ),
     );
     expect(seen).toEqual([undefined, ...Array.from({ length: 19 }, (_, i) => `l${i}`)]);
-    expect(kept.state('a')?.logLevel).toBe('l19');
-    await kept.close();
+    expect(store.state('a')?.logLevel).toBe('l19');
+    await store.close();
   });
 
-  it('have each uri once, at the forward that it was last subscribed at', async () => {
-    const kept = await make();
-    await kept.change('a', FOREVER, subscribe('u', 'one'));
-    await kept.change('a', FOREVER, subscribe('u', 'two'));
-    expect(kept.state('a')?.subscriptions).toEqual([{ uri: 'u', forward: 'two' }]);
-    await kept.close();
+  it('contain each uri once, at its most recent forward', async () => {
+    const store = await make();
+    await store.change('a', FOREVER, subscribe('u', 'one'));
+    await store.change('a', FOREVER, subscribe('u', 'two'));
+    expect(store.state('a')?.subscriptions).toEqual([{ uri: 'u', forward: 'two' }]);
+    await store.close();
   });
 
-  it('keep nothing of a session that is again as it began', async () => {
-    const kept = await make();
-    await kept.change('a', FOREVER, subscribe('u'));
-    await kept.change('a', FOREVER, level('info'));
-    await kept.change('a', FOREVER, () => ({ subscriptions: [] }));
-    expect(kept.state('a')).toBeUndefined();
-    await kept.close();
+  it('store nothing for a session in its initial state', async () => {
+    const store = await make();
+    await store.change('a', FOREVER, subscribe('u'));
+    await store.change('a', FOREVER, level('info'));
+    await store.change('a', FOREVER, () => ({ subscriptions: [] }));
+    expect(store.state('a')).toBeUndefined();
+    await store.close();
   });
 
-  it('drop the state of a session that ends, and change it no more', async () => {
-    const kept = await make();
-    await kept.change('a', FOREVER, level('info'));
-    const [ended, late] = await Promise.allSettled([kept.end('a', FOREVER), kept.change('a', FOREVER, level('debug'))]);
+  it('drop the state of an ended session and reject further changes', async () => {
+    const store = await make();
+    await store.change('a', FOREVER, level('info'));
+    const [ended, late] = await Promise.allSettled([
+      store.end('a', FOREVER),
+      store.change('a', FOREVER, level('debug')),
+    ]);
     expect(ended.status).toBe('fulfilled');
     expect(late).toMatchObject({ reason: { name: 'SessionStateError', reason: 'ended' } });
-    await kept.end('a', FOREVER);
-    expect([kept.ended('a'), kept.state('a')]).toEqual([true, undefined]);
-    await kept.close();
+    await store.end('a', FOREVER);
+    expect([store.ended('a'), store.state('a')]).toEqual([true, undefined]);
+    await store.close();
   });
 
-  it('take so many subscriptions and not one more', async () => {
-    const kept = await make();
+  it('limit the number of subscriptions', async () => {
+    const store = await make();
     const all = Array.from({ length: STATE_LIMITS.subscriptions }, (_, i) => ({ uri: `u${i}`, forward: 'f' }));
-    await kept.change('a', FOREVER, () => ({ subscriptions: all }));
-    await expect(kept.change('a', FOREVER, subscribe('one more'))).rejects.toMatchObject({
+    await store.change('a', FOREVER, () => ({ subscriptions: all }));
+    await expect(store.change('a', FOREVER, subscribe('one more'))).rejects.toMatchObject({
       name: 'SessionStateError',
       reason: 'too_many_subscriptions',
     });
-    await kept.change('a', FOREVER, subscribe('u0', 'another'));
-    expect(kept.state('a')?.subscriptions).toHaveLength(STATE_LIMITS.subscriptions);
-    await kept.close();
+    await store.change('a', FOREVER, subscribe('u0', 'another'));
+    expect(store.state('a')?.subscriptions).toHaveLength(STATE_LIMITS.subscriptions);
+    await store.close();
   });
 
-  it('take no state that is larger than it may be, however it came to be so', async () => {
-    const kept = await make();
-    await kept.change('a', FOREVER, subscribe('u'));
+  it('limit the size of a state', async () => {
+    const store = await make();
+    await store.change('a', FOREVER, subscribe('u'));
     const huge = '\u0001'.repeat(STATE_LIMITS.bytes / 6);
     for (const change of [subscribe(huge), subscribe('v', huge), level(huge)]) {
-      await expect(kept.change('a', FOREVER, change)).rejects.toMatchObject({ reason: 'too_large' });
+      await expect(store.change('a', FOREVER, change)).rejects.toMatchObject({ reason: 'too_large' });
     }
-    expect(kept.state('a')).toEqual({ subscriptions: [{ uri: 'u', forward: 'f' }] });
-    await kept.close();
+    expect(store.state('a')).toEqual({ subscriptions: [{ uri: 'u', forward: 'f' }] });
+    await store.close();
   });
 
-  it('pass on what a change throws, and carry out those beside it', async () => {
-    const kept = await make();
-    const failed = kept.change('a', FOREVER, () => {
+  it('propagate errors of a change and apply the others', async () => {
+    const store = await make();
+    const failed = store.change('a', FOREVER, () => {
       throw new Error('not so');
     });
-    const others = [kept.change('a', FOREVER, subscribe('u')), kept.change('b', FOREVER, subscribe('v'))];
+    const others = [store.change('a', FOREVER, subscribe('u')), store.change('b', FOREVER, subscribe('v'))];
     await expect(failed).rejects.toThrow('not so');
     await Promise.all(others);
-    expect([uris(kept, 'a'), uris(kept, 'b')]).toEqual([['u'], ['v']]);
-    await kept.close();
+    expect([uris(store, 'a'), uris(store, 'b')]).toEqual([['u'], ['v']]);
+    await store.close();
   });
 });
 
-describe('sessions kept in a folder', () => {
-  it('are there after a restart, also after one that nobody prepared', async () => {
+describe('sessions stored in a folder', () => {
+  it('survive a restart, also an unclean one', async () => {
     const first = await inFolder();
     await first.end('gone', FOREVER);
     await first.change('a', FOREVER, subscribe('☕\n"\ud800'));
@@ -166,10 +169,10 @@ describe('sessions kept in a folder', () => {
   });
 
   it('lie in one readable file once it is closed, for the owner alone', async () => {
-    const kept = await inFolder();
-    await kept.end('a', 5e15);
-    await kept.change('b', 6e15, (before) => level('info')(subscribe('u', 'g')(before)));
-    await kept.close();
+    const store = await inFolder();
+    await store.end('a', 5e15);
+    await store.change('b', 6e15, (before) => level('info')(subscribe('u', 'g')(before)));
+    await store.close();
     expect(JSON.parse(await readFile(join(folder, 'sessions.json'), 'utf8'))).toEqual({
       version: 1,
       ended: { a: 5e15 },
@@ -178,13 +181,13 @@ describe('sessions kept in a folder', () => {
     });
     expect((await stat(join(folder, 'sessions.json'))).mode & 0o777).toBe(0o600);
     expect(await files.list(folder)).toEqual(['sessions.json']);
-    await expect(kept.end('c', FOREVER)).rejects.toThrow('is closed');
+    await expect(store.end('c', FOREVER)).rejects.toThrow('is closed');
   });
 
-  it('wait for what is under way when they are closed', async () => {
-    const kept = await inFolder();
-    const ends = Array.from({ length: 30 }, (_, i) => kept.end(`s${i}`, FOREVER));
-    await kept.close();
+  it('wait for pending writes on close', async () => {
+    const store = await inFolder();
+    const ends = Array.from({ length: 30 }, (_, i) => store.end(`s${i}`, FOREVER));
+    await store.close();
     await Promise.all(ends);
     const again = await inFolder();
     for (let i = 0; i < 30; i++) expect(again.ended(`s${i}`)).toBe(true);
@@ -210,13 +213,13 @@ describe('a session that has expired', () => {
     expect(await readFile(join(folder, 'sessions.json'), 'utf8')).not.toContain('old');
   });
 
-  it('is forgotten also by a process that keeps nothing', async () => {
+  it('is also ignored by a process without storage', async () => {
     let now = 1_000;
-    const kept = memorySessionStore(() => now);
-    await kept.end('old', 2_000);
-    await kept.change('old change', 2_000, level('info'));
+    const store = memorySessionStore(() => now);
+    await store.end('old', 2_000);
+    await store.change('old change', 2_000, level('info'));
     now = 3_000;
-    for (let i = 0; i < 3; i++) await kept.end(`new ${i}`, 9_000);
-    expect([kept.ended('old'), kept.state('old change'), kept.ended('new 0')]).toEqual([false, undefined, true]);
+    for (let i = 0; i < 3; i++) await store.end(`new ${i}`, 9_000);
+    expect([store.ended('old'), store.state('old change'), store.ended('new 0')]).toEqual([false, undefined, true]);
   });
 });

@@ -115,7 +115,7 @@ export class FileSessionStore implements SessionStore {
   #isOpen = true;
   #queue: PendingChange[] = [];
   #writing: Promise<void> | undefined;
-  /** True when journals exist whose records `sessions.json` may lack. */
+  /** True when journals exist whose records `sessions.json` may not contain. */
   #needsCompaction = false;
   #compacting: Promise<void> | undefined;
 
@@ -310,7 +310,7 @@ function parseRecords(text: string, file: string, offset: number): SessionRecord
 /** The snapshot file, beside `registry.json` (decisions 1.5). */
 const SNAPSHOT_NAME = 'sessions.json';
 
-/** Version of its format. */
+/** Version of the file format. */
 const VERSION = 1;
 /** Characters of one slice of a snapshot; the event loop turns between slices. */
 const SLICE_CHARACTERS = 128 * 1024;
@@ -362,8 +362,8 @@ function readSnapshot(bytes: Buffer): Snapshot {
 }
 
 /**
- * Yields the text of `sessions.json` in slices, each small enough for one turn of the event loop. `generation`: the first
- * journal generation that `sessions` lacks.
+ * Yields the text of `sessions.json` in slices, each small enough for one turn of the event loop. `generation`: the
+ * first journal generation that is not in `sessions`.
  */
 function* snapshotSlices(
   sessions: readonly (readonly [string, StoredSession])[],

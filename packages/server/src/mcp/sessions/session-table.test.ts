@@ -7,12 +7,12 @@ const subscribed = (characters: number): StoredSession => ({
   state: { subscriptions: [{ uri: 'x'.repeat(characters - 1), forward: 'f' }] },
 });
 
-it('there is room for so much over all sessions, and again when one has ended or expired', () => {
+it('limits the total size, and frees it when a session ends or expires', () => {
   const table = new SessionTable(new Map([['old', subscribed(40)]]), 100);
   table.checkRoom(undefined, subscribed(60));
   table.set('a', subscribed(60));
   expect(() => table.checkRoom(undefined, subscribed(1))).toThrow('try again later');
-  // What does not grow is always taken.
+  // Changes that do not grow the state are always accepted.
   table.checkRoom(subscribed(60), subscribed(60));
   table.checkRoom(subscribed(60), undefined);
   table.set('a', { kind: 'ended', expires: 2_000 });

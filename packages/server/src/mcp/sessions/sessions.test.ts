@@ -102,7 +102,7 @@ it('an ended session stays ended, and others stay open', async () => {
   expect(sessions.open(two, DEFAULT, undefined)).toBeDefined();
 });
 
-it('a client whose declarations do not fit into an id gets none', () => {
+it('a client whose capabilities do not fit into an id gets no session', () => {
   const { sessions } = setUp();
   expect(sessions.create(opening({ clientInfo: { name: 'x'.repeat(4096) } }))).toBeUndefined();
   // Around the limit, ids that are issued are valid and fit a header.
@@ -114,7 +114,7 @@ it('a client whose declarations do not fit into an id gets none', () => {
   }
 });
 
-it.each(['', 'x', 'null', 'A'.repeat(100_000)])('%j, which was never issued, opens nothing', (token) => {
+it.each(['', 'x', 'null', 'A'.repeat(100_000)])('%j, which was never issued, is invalid', (token) => {
   expect(setUp().sessions.open(token.slice(0, 5000), DEFAULT, undefined)).toBeUndefined();
 });
 
@@ -124,19 +124,19 @@ it.each([
   '{}',
   '{"id":1,"ns":"default","v":"2025-06-18","info":{},"caps":{},"iat":1700000000000}',
   '{"id":"a","ns":"default","v":"2025-06-18","info":{},"caps":[],"iat":1700000000000}',
-])('%s opens nothing although it was sealed here', (text) => {
+])('%s is invalid although it was sealed here', (text) => {
   const { sessions, sealer } = setUp();
   expect(sessions.open(sealer.seal('session', text), DEFAULT, undefined)).toBeUndefined();
 });
 
-it('a text that was sealed for another purpose opens nothing', () => {
+it('a text that was sealed for another purpose is invalid', () => {
   const { sessions, sealer } = setUp();
   const text = '{"id":"a","ns":"default","v":"2025-06-18","info":{},"caps":{},"iat":1700000000000}';
   expect(sessions.open(sealer.seal('session', text), DEFAULT, undefined)).toBeDefined();
   expect(sessions.open(sealer.seal('requestState', text), DEFAULT, undefined)).toBeUndefined();
 });
 
-it('more sessions than are cached all stay open', () => {
+it('more sessions than the cache holds all stay open', () => {
   const { sessions } = setUp();
   const tokens = Array.from({ length: 10_050 }, () => created(sessions));
   for (const token of tokens) expect(sessions.open(token, DEFAULT, undefined)).toBeDefined();

@@ -189,15 +189,17 @@ const KEY_BYTES = 32;
 const FILE = 'session.key';
 
 /**
- * Returns the key that sessions are sealed with: the one stored in the folder, or a new one that is stored there, so that
- * sessions survive a restart. Throws {@link StoreError} if the file does not contain a key.
+ * Returns the key that seals sessions: from in the folder, or a new one that is stored there, so that sessions survive
+ * a restart. Throws {@link StoreError} if the file does not contain a key.
  */
 export async function sessionKeyIn(folder: string, files: Files): Promise<Buffer> {
   const path = join(folder, FILE);
   try {
     const key = Buffer.from((await readFile(path, 'utf8')).trim(), 'hex');
     if (key.length === KEY_BYTES) return key;
-    throw new StoreError(`${path} does not hold a key of ${KEY_BYTES} bytes in hex; remove it to have a new one made`);
+    throw new StoreError(
+      `${path} does not contain a key of ${KEY_BYTES} bytes in hex; remove it to generate a new one`,
+    );
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw error;
   }

@@ -102,8 +102,8 @@ describe('a call', () => {
   test('uses TLS and verifies the certificate', async () => {
     const secure = await startChatCompletions(localhostCertificate);
     onTestFinished(() => secure.close());
-    const refused = await failureOf(clientWith().complete(connectionTo(secure.url, KEY), MESSAGES));
-    expect([refused.fault, refused.message]).toEqual([
+    const rejected = await failureOf(clientWith().complete(connectionTo(secure.url, KEY), MESSAGES));
+    expect([rejected.fault, rejected.message]).toEqual([
       'network',
       'llm connection "model": connection failed (DEPTH_ZERO_SELF_SIGNED_CERT)',
     ]);

@@ -96,13 +96,13 @@ async function validate(
   return problem;
 }
 
-function correctionSection(problem: string, schema: CompiledSchema, answer: string): string {
+function correctionSection(problem: string, schema: CompiledSchema, response: string): string {
   return [
     '# Correction',
     'The previous answer does not conform to the JSON Schema.',
     `error: ${sanitizeText(problem, MAX_PROBLEM_BYTES)}`,
     `schema: ${schema.text}`,
-    `previous answer: ${sanitizeText(answer, MAX_ANSWER_BYTES)}`,
+    `previous answer: ${sanitizeText(response, MAX_ANSWER_BYTES)}`,
     'Answer with JSON that conforms to the schema, and with nothing else.',
   ].join('\n');
 }

@@ -169,9 +169,9 @@ describe('rejects', () => {
       /circular reference: .* use \$ref with a path/,
     ],
   ])('%s', async (_what, schema, message) => {
-    const refusal = shared.compile(schema);
-    await expect(refusal).rejects.toThrow(ResultSchemaError);
-    await expect(refusal).rejects.toThrow(message);
+    const rejection = shared.compile(schema);
+    await expect(rejection).rejects.toThrow(ResultSchemaError);
+    await expect(rejection).rejects.toThrow(message);
   });
 
   test.each([
@@ -190,8 +190,8 @@ describe('rejects', () => {
 });
 
 test('the problem of a schema has at most 1000 characters', async () => {
-  const refusal = shared.compile({ $ref: `https://example.com/${'x'.repeat(2_000)}` });
-  await expect(refusal).rejects.toThrow(/^the schema .{999}…$/);
+  const rejection = shared.compile({ $ref: `https://example.com/${'x'.repeat(2_000)}` });
+  await expect(rejection).rejects.toThrow(/^the schema .{999}…$/);
 });
 
 describe('references', () => {
@@ -283,7 +283,7 @@ describe('a validation that takes too long', () => {
     expect(await validated).toBe('validation was canceled: service is shutting down');
   });
 
-  test('alternates with other schemas', async () => {
+  test('alternates with other schemas', { tags: ['slow'] }, async () => {
     const schemas = resultSchemas(1_000);
     const [endless, quick] = await Promise.all([schemas.compile(ENDLESS), schemas.compile({ type: 'number' })]);
     const order: string[] = [];
@@ -313,7 +313,7 @@ describe('memory', () => {
 
 describe('a canceled validation', () => {
   const reason = new Error('canceled');
-  const refusal = { status: 'rejected', reason };
+  const rejection = { status: 'rejected', reason };
 
   test('leaves the queue at once', async () => {
     const schemas = new ResultSchemas(600_000);
@@ -323,7 +323,7 @@ describe('a canceled validation', () => {
     const left = Promise.allSettled(Array.from({ length: 1_000 }, (_, at) => validate(`${at}`, leaving.signal)));
     expect(await validate('"a"')).toBe(FULL);
     leaving.abort(reason);
-    expect(await left).toEqual(Array.from({ length: 1_000 }, () => refusal));
+    expect(await left).toEqual(Array.from({ length: 1_000 }, () => rejection));
     // The queue has room again.
     const waits = validate('"a"');
     await schemas.close();
@@ -386,7 +386,7 @@ describe('limits', () => {
     expect(await one.validate('"x"')).toBe('/ must be number');
   });
 
-  test('50 after a text that took too long, until one is validated in time', async () => {
+  test('50 after a text that took too long, until one is validated in time', { tags: ['slow'] }, async () => {
     const { validate } = await resultSchemas(1_000).compile(ENDLESS);
     const leaving = new AbortController();
     const left = validate(BAD_FOR_IT, leaving.signal);

@@ -55,7 +55,7 @@ describe('a component', () => {
     expect(found.glue).toContain('evaluate');
   });
 
-  it('may be 30 MiB large', { timeout: PATIENCE_MS }, async () => {
+  it('may be 30 MiB large', { timeout: PATIENCE_MS, tags: ['slow'] }, async () => {
     const filled = COMPONENT_LIMITS.fileBytes - 2048;
     const large = await coreAction({
       memory: String(COMPONENT_LIMITS.memoryPages),
@@ -139,7 +139,7 @@ describe('compiler processes', () => {
     expect(children()).toEqual([]);
   });
 
-  it('find the tools when node_modules is a link', { timeout: PATIENCE_MS }, async () => {
+  it('find the tools when node_modules is a link', { timeout: PATIENCE_MS, tags: ['slow'] }, async () => {
     const folder = await copySources();
     try {
       await writeFile(join(folder, 'action.wasm'), component);

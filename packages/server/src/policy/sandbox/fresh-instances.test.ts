@@ -1,22 +1,22 @@
 import { describe, expect, it } from 'vitest';
 import { actionTests } from './fixtures/action-tests.ts';
-import { forgetful } from './fixtures/forgetful.ts';
 import { coreAction } from './fixtures/hostile/core-action.ts';
 import { curious } from './fixtures/hostile/state.ts';
 import { quickjsComponent } from './fixtures/quickjs-component.ts';
+import { statefulAction } from './fixtures/stateful-action.ts';
 
 const { compiler, end, reason, withRunLimit } = actionTests();
 
 describe('an invocation', () => {
-  it.each([['quickjs, small', () => quickjsComponent(forgetful, 'small')]])(
-    'knows nothing of the one before it: %s',
+  it.each([['quickjs, small', () => quickjsComponent(statefulAction, 'small')]])(
+    'has no state of the previous one: %s',
     async (_name, file) => {
       const action = await compiler.compile(await file());
       for (let time = 0; time < 3; time++) expect(await reason(action, 'a secret')).toBe('nothing,,');
     },
   );
 
-  it.each(curious)('finds nothing with $name, however often', async ({ file, outcomes }) => {
+  it.each(curious)('finds no data with $name, however often', async ({ file, outcomes }) => {
     const action = await compiler.compile(await file());
     for (let time = 0; time < 3; time++) {
       const [decided] = outcomes;
@@ -25,11 +25,11 @@ describe('an invocation', () => {
   });
 
   it.each([
-    ['ended well', '', { response: undefined }, 30_000],
+    ['completed', '', { response: undefined }, 30_000],
     ['trapped', '(unreachable)', { fault: 'trap' }, 30_000],
     ['was killed', '(loop $forever (br $forever))', { fault: 'timeout' }, 700],
-  ])('finds nothing in memory of another action that %s', async (_how, ending, ended, runMs) => {
-    // Fills 62 MiB with something, as a secret would.
+  ])('finds no data in memory of another action that %s', { tags: ['slow'] }, async (_how, ending, ended, runMs) => {
+    // Fills 62 MiB with a secret.
     const filler = await compiler.compile(
       await coreAction({
         memory: '1000',

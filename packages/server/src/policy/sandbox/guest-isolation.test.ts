@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { actionTests } from './fixtures/action-tests.ts';
 import { injected } from './fixtures/injected.ts';
 import { toolchains } from './fixtures/ordinary-actions.ts';
-import { OrdinaryAnswers } from './fixtures/ordinary-answers.ts';
+import { TestHostFunctions } from './fixtures/test-host-functions.ts';
 
 const { compiler, run, end, reason } = actionTests();
 
@@ -394,13 +394,13 @@ describe('a script injected into glue', () => {
           Reflect.defineProperty(target, 'stored', { configurable: true, value: ctx.arguments[0][1] });
         }
       }`);
-    const answers = new OrdinaryAnswers();
+    const functions = new TestHostFunctions();
     for (const value of ['a secret', 'another']) {
-      await expect(run(collector, '', { arguments: [['name', value]] }, answers)).rejects.toMatchObject({
+      await expect(run(collector, '', { arguments: [['name', value]] }, functions)).rejects.toMatchObject({
         fault: 'limit',
       });
     }
-    expect(answers.logged.map(([, message]) => message)).toEqual(Array(4).fill('found: undefined'));
+    expect(functions.logged.map(([, message]) => message)).toEqual(Array(4).fill('found: undefined'));
   });
 
   it('gets random numbers that do not depend on earlier runs', async () => {
@@ -505,9 +505,9 @@ describe('a script injected into glue', () => {
       new FinalizationRegistry(() => log.error('later')).register({}, 1);
       say('now');`);
     expect(await reason(later, '')).toBe('now');
-    const answers = new OrdinaryAnswers();
-    for (let time = 0; time < 5; time++) await run(ordinary, 'log:own', {}, answers);
-    expect(answers.logged.map(([, message]) => message)).toEqual(Array.from({ length: 15 }, () => 'own'));
+    const functions = new TestHostFunctions();
+    for (let time = 0; time < 5; time++) await run(ordinary, 'log:own', {}, functions);
+    expect(functions.logged.map(([, message]) => message)).toEqual(Array.from({ length: 15 }, () => 'own'));
   });
 
   it.each([
@@ -525,7 +525,7 @@ describe('a script injected into glue', () => {
       'text',
       `for (let text = 'x'; ; ) { text += text; if (text.length > 1 << 28) text = text.slice(1); text.indexOf('y'); }`,
     ],
-  ])('is limited to the memory of its process: %s', async (_what, script) => {
+  ])('is limited to the memory of its process: %s', { tags: ['slow'] }, async (_what, script) => {
     const ordinary = await compiler.compile(await toolchains.wat());
     expect(await end(injected(script), '')).toHaveProperty('fault');
     expect(await end(ordinary, 'block:own')).toEqual({ response: { kind: 'block', reason: 'own' } });

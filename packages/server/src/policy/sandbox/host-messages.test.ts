@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { HostExitedError } from './action.ts';
 import { children } from './fixtures/child-processes.ts';
-import { FORGER } from './fixtures/forged-host.ts';
+import { FORGED_HOST_PRELUDE } from './fixtures/forged-host.ts';
 import { injected } from './fixtures/injected.ts';
-import { OrdinaryAnswers, ordinaryContext } from './fixtures/ordinary-answers.ts';
+import { ordinaryContext, TestHostFunctions } from './fixtures/test-host-functions.ts';
 import { HostProcess } from './host-process.ts';
 import { type HostMessage, MAX_HOST_FRAME_BYTES, parseHostMessage } from './ipc.ts';
 
@@ -91,8 +91,8 @@ describe('a message of a host process', () => {
   it('may have a response or arguments of the maximum length', () => {
     const longest = 'x'.repeat(MEBIBYTE - 40);
     const done: HostMessage = { kind: 'done', response: { kind: 'block', reason: longest }, ignored: 9_999_999 };
-    const question: HostMessage = { kind: 'call', function: 'copy', name: longest, namespace: 'x' };
-    expect([parsed(done), parsed(question)]).toEqual([done, question]);
+    const request: HostMessage = { kind: 'call', function: 'copy', name: longest, namespace: 'x' };
+    expect([parsed(done), parsed(request)]).toEqual([done, request]);
     const tools = Array.from({ length: MEBIBYTE / 3 - 20 }, () => '');
     const names: HostMessage = { kind: 'done', response: { kind: 'filter_tools', tools }, ignored: 0 };
     expect(parsed(names)).toEqual(names);
@@ -175,8 +175,8 @@ describe('a message of a host process', () => {
 describe('a host process that sends invalid messages', () => {
   const hosts: HostProcess[] = [];
 
-  /** For a run, it sends the text that it was given in place of the scripts. */
-  const loader = `${FORGER} run(); sayTexts(scripts); stay();`;
+  /** For a run, it sends its input in place of the scripts. */
+  const loader = `${FORGED_HOST_PRELUDE} run(); sendTexts(scripts); stay();`;
 
   afterEach(async () => {
     for (const host of hosts) host.kill();
@@ -192,7 +192,7 @@ describe('a host process that sends invalid messages', () => {
     const host = new HostProcess({ loader, sources: Buffer.from(text) }, { runMs: 30_000 }, () => undefined);
     hosts.push(host);
     await host.load(action);
-    await expect(host.run(action, ordinaryContext, new OrdinaryAnswers())).rejects.toMatchObject({
+    await expect(host.run(action, ordinaryContext, new TestHostFunctions())).rejects.toMatchObject({
       fault: 'host',
       message: expect.stringMatching(failure),
     });

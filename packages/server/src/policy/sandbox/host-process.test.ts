@@ -4,10 +4,10 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ActionFailure, type ActionRun } from './action.ts';
 import { ActionCompiler } from './compiler.ts';
 import { children } from './fixtures/child-processes.ts';
-import { FORGER } from './fixtures/forged-host.ts';
+import { FORGED_HOST_PRELUDE } from './fixtures/forged-host.ts';
 import { injected } from './fixtures/injected.ts';
-import { OrdinaryAnswers, ordinaryContext } from './fixtures/ordinary-answers.ts';
 import { printingAction } from './fixtures/printing-action.ts';
+import { ordinaryContext, TestHostFunctions } from './fixtures/test-host-functions.ts';
 import { HOST_LIMITS, HostProcess } from './host-process.ts';
 import { readSandboxScripts } from './sandbox-process.ts';
 
@@ -21,7 +21,7 @@ const action = injected('');
 function startHost({ script, limits = PATIENCE }: { script?: string; limits?: typeof HOST_LIMITS } = {}): HostProcess {
   const scripts = readSandboxScripts(['host']);
   const host = new HostProcess(
-    script === undefined ? scripts : { ...scripts, loader: FORGER + script },
+    script === undefined ? scripts : { ...scripts, loader: FORGED_HOST_PRELUDE + script },
     limits,
     () => undefined,
   );
@@ -29,9 +29,9 @@ function startHost({ script, limits = PATIENCE }: { script?: string; limits?: ty
   return host;
 }
 
-async function loadAndRun(host: HostProcess, answers = new OrdinaryAnswers()): Promise<ActionRun> {
+async function loadAndRun(host: HostProcess, functions = new TestHostFunctions()): Promise<ActionRun> {
   await host.load(action);
-  return host.run(action, ordinaryContext, answers);
+  return host.run(action, ordinaryContext, functions);
 }
 
 const failure = (fault: string, message: RegExp) => ({ fault, message: expect.stringMatching(message) });
@@ -58,7 +58,7 @@ describe('a host', () => {
     const loaded = host.load(say);
     expect([host.has(say), host.isBusy, host.isGone]).toEqual([false, true, false]);
     const runs = ['one', 'two', 'three'].map((llmResult) =>
-      host.run(say, { ...ordinaryContext, llmResult }, new OrdinaryAnswers()),
+      host.run(say, { ...ordinaryContext, llmResult }, new TestHostFunctions()),
     );
     await loaded;
     expect(host.has(say)).toBe(true);
@@ -100,7 +100,7 @@ describe('a host', () => {
     const host = startHost({ limits: { runMs: 200 } });
     const endless = injected('for (;;);');
     await host.load(endless);
-    await expect(host.run(endless, ordinaryContext, new OrdinaryAnswers())).rejects.toMatchObject(
+    await expect(host.run(endless, ordinaryContext, new TestHostFunctions())).rejects.toMatchObject(
       failure('timeout', /execution exceeded 200 ms/),
     );
     expect(host.isGone).toBe(true);
@@ -112,12 +112,12 @@ describe('a host', () => {
     useFakeTimers();
     // The last message is sent while the service is blocked by handling the first one.
     const script = `run();
-      say({ kind: 'log', level: 'info', message: 'now' });
+      send({ kind: 'log', level: 'info', message: 'now' });
       for (const until = Date.now() + 50; Date.now() < until; );
-      say({ ...DONE, response: { kind: 'block', reason: 'done' } });
+      send({ ...DONE, response: { kind: 'block', reason: 'done' } });
       process.exit();`;
     const host = startHost({ script, limits: HOST_LIMITS });
-    class SlowLog extends OrdinaryAnswers {
+    class SlowLog extends TestHostFunctions {
       override log(): void {
         soon(() => vi.advanceTimersByTime(HOST_LIMITS.runMs), 0);
         // Until it has sent everything and exited, without its exit having been reported.
@@ -128,19 +128,22 @@ describe('a host', () => {
   });
 
   it.each([
-    ['an unknown message', `run(); say({ kind: 'secret' }); stay();`],
-    ['invalid JSON', `run(); sayTexts('{'); stay();`],
-    ['an empty frame', `run(); sayTexts(''); stay();`],
-    ['an unknown response', `run(); say({ ...DONE, response: { kind: 'allow' } }); stay();`],
-    ['a response without its text', `run(); say({ ...DONE, response: { kind: 'block' } }); stay();`],
-    ['a fault that only the service reports', `run(); say({ kind: 'failed', fault: 'timeout', message: '' }); stay();`],
-    ['ready instead of a result', `run(); say(READY); stay();`],
-    ['a result instead of loaded', `load(); say(DONE); stay();`],
+    ['an unknown message', `run(); send({ kind: 'secret' }); stay();`],
+    ['invalid JSON', `run(); sendTexts('{'); stay();`],
+    ['an empty frame', `run(); sendTexts(''); stay();`],
+    ['an unknown response', `run(); send({ ...DONE, response: { kind: 'allow' } }); stay();`],
+    ['a response without its text', `run(); send({ ...DONE, response: { kind: 'block' } }); stay();`],
+    [
+      'a fault that only the service reports',
+      `run(); send({ kind: 'failed', fault: 'timeout', message: '' }); stay();`,
+    ],
+    ['ready instead of a result', `run(); send(READY); stay();`],
+    ['a result instead of loaded', `load(); send(DONE); stay();`],
     [
       'a message during a host function call',
-      `run(); say({ kind: 'call', function: 'verify', raw: '' }, { kind: 'log', level: 'info', message: '' }); stay();`,
+      `run(); send({ kind: 'call', function: 'verify', raw: '' }, { kind: 'log', level: 'info', message: '' }); stay();`,
     ],
-    ['a call of an unknown function', `run(); say({ kind: 'call', function: 'password' }); stay();`],
+    ['a call of an unknown function', `run(); send({ kind: 'call', function: 'password' }); stay();`],
   ])('is killed when it sends %s', async (_what, script) => {
     const host = startHost({ script });
     await expect(loadAndRun(host)).rejects.toMatchObject(failure('host', /invalid message|unexpected message/));
@@ -148,13 +151,13 @@ describe('a host', () => {
   });
 
   it('is killed when it begins an oversized frame', async () => {
-    const host = startHost({ script: 'run(); sayBytes(Buffer.alloc(4, 255)); stay();' });
+    const host = startHost({ script: 'run(); sendBytes(Buffer.alloc(4, 255)); stay();' });
     await expect(loadAndRun(host)).rejects.toMatchObject(failure('host', /oversized/));
     await host.exited;
   });
 
   it('is killed when it sends a message without a command', async () => {
-    const host = startHost({ script: `run(); say({ ...DONE, ignored: 3 }, DONE); stay();` });
+    const host = startHost({ script: `run(); send({ ...DONE, ignored: 3 }, DONE); stay();` });
     // The preceding message is valid.
     expect(await loadAndRun(host)).toMatchObject({ ignoredResponses: 3 });
     await host.exited;
@@ -162,7 +165,7 @@ describe('a host', () => {
   });
 
   it('is killed when it calls a host function while loading', async () => {
-    const host = startHost({ script: `load(); say({ kind: 'call', function: 'tools' }); stay();` });
+    const host = startHost({ script: `load(); send({ kind: 'call', function: 'tools' }); stay();` });
     await expect(host.load(action)).rejects.toMatchObject(failure('limit', /outside of a run/));
     await host.exited;
   });
@@ -171,7 +174,7 @@ describe('a host', () => {
     ['before it sent anything', 'run(); process.exit(1);', 'HostExitedError'],
     [
       'after it sent something',
-      `run(); say({ kind: 'log', level: 'info', message: 'x' }); process.exit(1);`,
+      `run(); send({ kind: 'log', level: 'info', message: 'x' }); process.exit(1);`,
       'ActionFailure',
     ],
     ['while it started', 'process.exit(1);', 'HostExitedError'],
@@ -184,20 +187,20 @@ describe('a host', () => {
   });
 
   it('is killed when it exceeds the log lines of a run', async () => {
-    const host = startHost({ script: `run(); for (;;) say({ kind: 'log', level: 'debug', message: 'x' });` });
-    const answers = new OrdinaryAnswers();
-    await expect(loadAndRun(host, answers)).rejects.toMatchObject(failure('limit', /log lines/));
-    expect(answers.logged).toHaveLength(300);
+    const host = startHost({ script: `run(); for (;;) send({ kind: 'log', level: 'debug', message: 'x' });` });
+    const functions = new TestHostFunctions();
+    await expect(loadAndRun(host, functions)).rejects.toMatchObject(failure('limit', /log lines/));
+    expect(functions.logged).toHaveLength(300);
     expect(host.isGone).toBe(true);
   });
 
   it('is killed when a run makes too many calls', async () => {
     const host = startHost({
       script: `run();
-        for (let count = 0; ; count++) { say({ kind: 'call', function: 'tool', name: '' + count }); heard(); heard(); }`,
+        for (let count = 0; ; count++) { send({ kind: 'call', function: 'tool', name: '' + count }); readFrame(); readFrame(); }`,
     });
     let last = '';
-    class CountingFunctions extends OrdinaryAnswers {
+    class CountingFunctions extends TestHostFunctions {
       override tool(name: string): undefined {
         last = name;
       }
@@ -211,11 +214,11 @@ describe('a host', () => {
   it('is killed when the results of a run are too large in total', async () => {
     const host = startHost({
       script: `run();
-        for (;;) { say({ kind: 'call', function: 'tools' }); heard(); heard(); }`,
+        for (;;) { send({ kind: 'call', function: 'tools' }); readFrame(); readFrame(); }`,
     });
     const mebibyte = 'x'.repeat(1024 * 1024);
     let count = 0;
-    class LargeResults extends OrdinaryAnswers {
+    class LargeResults extends TestHostFunctions {
       override tools(): string {
         count++;
         return mebibyte;
@@ -230,9 +233,9 @@ describe('a host', () => {
   describe('aborts a host function in progress', () => {
     /** A forged host that calls a function that never completes; `called` resolves with its signal. */
     function startCall(then: string, call = `function: 'history', conversation: 'talk'`) {
-      const host = startHost({ script: `run(); say({ kind: 'call', ${call} }); ${then}` });
+      const host = startHost({ script: `run(); send({ kind: 'call', ${call} }); ${then}` });
       const { promise: called, resolve } = Promise.withResolvers<AbortSignal>();
-      class NeverCompleting extends OrdinaryAnswers {
+      class NeverCompleting extends TestHostFunctions {
         override async history(_conversationId: string, signal: AbortSignal): Promise<string> {
           resolve(signal);
           await once(signal, 'abort');
@@ -279,7 +282,7 @@ describe('a host', () => {
     const host = startHost();
     const caller = injected(`imports['service:evaluator/conversation'].getHistory('talk')`);
     await host.load(caller);
-    class FailingFunctions extends OrdinaryAnswers {
+    class FailingFunctions extends TestHostFunctions {
       override history(): string {
         throw new Error('out of order');
       }
@@ -309,10 +312,10 @@ describe('the log of a run', () => {
   async function logged(script: string): Promise<unknown> {
     const logs = injected(OUTPUTS + script);
     const host = startHost();
-    const answers = new OrdinaryAnswers();
+    const functions = new TestHostFunctions();
     await host.load(logs);
-    await host.run(logs, ordinaryContext, answers);
-    return answers.logged;
+    await host.run(logs, ordinaryContext, functions);
+    return functions.logged;
   }
 
   it('has up to 200 lines of output per run', async () => {
@@ -321,9 +324,9 @@ describe('the log of a run', () => {
     const host = startHost();
     await host.load(prints);
     for (const line of ['grüß 😀', 'again', '']) {
-      const answers = new OrdinaryAnswers();
-      await host.run(prints, { ...ordinaryContext, llmResult: `${line}\n` }, answers);
-      expect(answers.logged).toEqual([...lines(200, line), limitReached]);
+      const functions = new TestHostFunctions();
+      await host.run(prints, { ...ordinaryContext, llmResult: `${line}\n` }, functions);
+      expect(functions.logged).toEqual([...lines(200, line), limitReached]);
     }
     expect(host.isGone).toBe(false);
   });

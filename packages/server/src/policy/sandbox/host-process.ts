@@ -36,8 +36,8 @@ const FLAGS = [
   '--min-semi-space-size=8',
   '--wasm-max-mem-pages=1024',
   '--wasm-max-table-size=400000',
-  // Baseline compiler only: optimizing the hot code of one run would go on after it, at the cost of the next run, and an
-  // attacker can make it take gigabytes. Actions gain nothing from it in their second.
+  // Baseline compiler only: optimizing the hot code of one run would continue after it, at the cost of the next run,
+  // and an attacker can make it use gigabytes. Actions gain nothing from it in their second.
   '--liftoff-only',
   '--no-flush-bytecode',
 ];

@@ -1,7 +1,7 @@
 import { afterAll, expect, it } from 'vitest';
 import { ActionCompiler } from './compiler.ts';
 import { hotFunction } from './fixtures/hostile/hot-function.ts';
-import { OrdinaryAnswers, ordinaryContext } from './fixtures/ordinary-answers.ts';
+import { ordinaryContext, TestHostFunctions } from './fixtures/test-host-functions.ts';
 import { HOST_LIMITS } from './host-process.ts';
 import { HostPool } from './pool.ts';
 
@@ -14,7 +14,7 @@ afterAll(async () => {
 it('hot code of a run is not optimized afterwards: the same process continues', async () => {
   const action = await compiler.compile(await hotFunction());
   pool.setActions([action]);
-  const run = () => pool.run(action, { ...ordinaryContext, llmResult: '' }, new OrdinaryAnswers());
+  const run = () => pool.run(action, { ...ordinaryContext, llmResult: '' }, new TestHostFunctions());
   expect((await run()).response).toEqual({ kind: 'pass' });
   const pids = pool.pids;
   // Long enough for a background compiler to take so much memory that the process is killed.

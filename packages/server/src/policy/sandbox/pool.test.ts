@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Action, ActionRun } from './action.ts';
 import { children } from './fixtures/child-processes.ts';
 import { injected } from './fixtures/injected.ts';
-import { OrdinaryAnswers, ordinaryContext } from './fixtures/ordinary-answers.ts';
+import { ordinaryContext, TestHostFunctions } from './fixtures/test-host-functions.ts';
 import { HostProcess } from './host-process.ts';
 import { HostPool } from './pool.ts';
 
@@ -32,7 +32,7 @@ function reportingLoadTime(name: string): Action {
 }
 
 /** Host functions of a run that is in progress until it is released. */
-class BlockingFunctions extends OrdinaryAnswers {
+class BlockingFunctions extends TestHostFunctions {
   readonly #logged = Promise.withResolvers<void>();
   readonly #released = Promise.withResolvers<undefined>();
   /** Resolves when the run has begun. */
@@ -40,7 +40,7 @@ class BlockingFunctions extends OrdinaryAnswers {
   release(): void {
     this.#released.resolve(undefined);
   }
-  override log(...line: Parameters<OrdinaryAnswers['log']>): void {
+  override log(...line: Parameters<TestHostFunctions['log']>): void {
     super.log(...line);
     this.#logged.resolve();
   }
@@ -62,8 +62,8 @@ function createPool(size: number): HostPool {
   return pool;
 }
 
-function run(pool: HostPool, action: Action, llmResult = '', answers = new OrdinaryAnswers()): Promise<string> {
-  return pool.run(action, { ...ordinaryContext, llmResult }, answers).then(reasonOf);
+function run(pool: HostPool, action: Action, llmResult = '', functions = new TestHostFunctions()): Promise<string> {
+  return pool.run(action, { ...ordinaryContext, llmResult }, functions).then(reasonOf);
 }
 
 /** Starts a run that is in progress until it is released; `ended` is its outcome. */
@@ -165,11 +165,11 @@ describe('a pool', () => {
   it('removes canceled runs from the queue; one in progress finishes', async () => {
     const pool = createPool(1);
     const leaving = new AbortController();
-    const answers = new BlockingFunctions();
+    const functions = new BlockingFunctions();
     const leave = (action: Action) =>
-      pool.run(action, { ...ordinaryContext, llmResult: 'left' }, answers, leaving.signal).then(reasonOf);
+      pool.run(action, { ...ordinaryContext, llmResult: 'left' }, functions, leaving.signal).then(reasonOf);
     const begun = leave(blocking);
-    await answers.begun;
+    await functions.begun;
     const left = many(1_000, () => leave(echo));
     await expect(run(pool, echo)).rejects.toMatchObject(queueFull);
     leaving.abort();
@@ -177,9 +177,9 @@ describe('a pool', () => {
     expect(await outcomes(left)).toEqual(Array.from({ length: 1_000 }, () => expect.objectContaining(canceled)));
     await expect(leave(echo)).rejects.toMatchObject(canceled);
     const others = many(1_000, (index) => run(pool, echo, `${index}`));
-    answers.release();
+    functions.release();
     expect([await begun, await others.at(-1)]).toEqual(['left', '999']);
-    expect(answers.logged).toHaveLength(1);
+    expect(functions.logged).toHaveLength(1);
   });
 
   it('quarantines an action that cost a host: one host at a time, 50 queued runs', async () => {
@@ -348,7 +348,7 @@ describe('a pool with active actions', () => {
     await expect.poll(() => pids.slice(0, 2).filter(isRunning), poll).toHaveLength(1);
   });
 
-  it('preloads an action that was removed and added again meanwhile', async () => {
+  it('preloads an action that was removed and added again meanwhile', { tags: ['slow'] }, async () => {
     const pool = createPool(1);
     const action = reportingLoadTime('again');
     for (const actions of [[action], [], [action]]) pool.setActions(actions);
@@ -390,7 +390,7 @@ describe('a pool with active actions', () => {
     pool.setActions([blocking]);
     const first = await startBlocking(pool);
     const seen = new Set<number | undefined>();
-    class SeeingAnswers extends OrdinaryAnswers {
+    class SeeingAnswers extends TestHostFunctions {
       override log(): void {
         seen.add(pool.pids[0]);
       }
@@ -475,7 +475,7 @@ describe('a host that is killed externally', () => {
     expect(await run(pool, echo, 'fine')).toBe('fine');
   });
 
-  it('while loading another action does not affect the pending run', async () => {
+  it('while loading another action does not affect the pending run', { tags: ['slow'] }, async () => {
     const pool = createPool(1);
     const endless = { ...injected('endless'), glue: 'for (;;);' };
     pool.setActions([endless, echo]);

@@ -5,9 +5,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { children } from './fixtures/child-processes.ts';
 import { type SandboxOptions, SandboxProcess } from './sandbox-process.ts';
 
-/** Defines `say`, which writes a frame. */
-const SAY = `
-const say = (text) => {
+/** Defines `send`, which writes a frame. */
+const SEND = `
+const send = (text) => {
   const frame = Buffer.alloc(4 + text.length);
   frame.writeUInt32LE(text.length);
   frame.write(text, 4);
@@ -38,7 +38,7 @@ describe('a sandbox process', () => {
   afterEach(() => expect(children()).toEqual([]));
 
   it('delivers its frames and reports its exit once', async () => {
-    const { frames, ends, child } = await runScript(['--eval', `${SAY} say('one'); say(''); say('two');`]);
+    const { frames, ends, child } = await runScript(['--eval', `${SEND} send('one'); send(''); send('two');`]);
     expect({ frames, ends }).toEqual({ frames: ['one', '', 'two'], ends: [false] });
     child.send({ kind: 'too late' });
     child.kill();
@@ -46,7 +46,7 @@ describe('a sandbox process', () => {
   });
 
   it('has no environment', async () => {
-    const { frames } = await runScript(['--eval', `${SAY} say(Object.keys(process.env).join());`]);
+    const { frames } = await runScript(['--eval', `${SEND} send(Object.keys(process.env).join());`]);
     // The shell itself sets some.
     expect(frames.join().split(',')).not.toContain('PATH');
     expect(frames.join()).not.toContain('HOME');
@@ -64,7 +64,7 @@ describe('a sandbox process', () => {
   });
 
   it('is killed after an oversized frame', async () => {
-    const script = `${SAY} say('one'); say('x'.repeat(1025)); say('two'); setInterval(() => {}, 1000);`;
+    const script = `${SEND} send('one'); send('x'.repeat(1025)); send('two'); setInterval(() => {}, 1000);`;
     const { frames, ends } = await runScript(['--eval', script]);
     expect(ends).toEqual([false]);
     // Frames in the same chunk are discarded, too.

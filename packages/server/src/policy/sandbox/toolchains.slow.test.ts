@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
 import { actionTests } from './fixtures/action-tests.ts';
-import { forgetful } from './fixtures/forgetful.ts';
 import { testOrdinaryActions } from './fixtures/ordinary-action-tests.ts';
 import { slowToolchains, toolchains } from './fixtures/ordinary-actions.ts';
 import { quickjsComponent } from './fixtures/quickjs-component.ts';
 import { starlingmonkeyComponent } from './fixtures/starlingmonkey-component.ts';
+import { statefulAction } from './fixtures/stateful-action.ts';
 import { walkComponent } from './validate/component.ts';
 import { tools, validate } from './validate/component-tools.fixture.ts';
 import { boundMemories } from './validate/core-module.ts';
@@ -15,10 +15,10 @@ const { compiler, reason } = parts;
 testOrdinaryActions(parts, slowToolchains);
 
 it.each([
-  ['quickjs', () => quickjsComponent(forgetful, 'default')],
-  ['starlingmonkey', () => starlingmonkeyComponent(forgetful, 'default')],
-  ['starlingmonkey, minimal', () => starlingmonkeyComponent(forgetful, 'minimal')],
-])('an invocation knows nothing of the one before it: %s', async (_name, file) => {
+  ['quickjs', () => quickjsComponent(statefulAction, 'default')],
+  ['starlingmonkey', () => starlingmonkeyComponent(statefulAction, 'default')],
+  ['starlingmonkey, minimal', () => starlingmonkeyComponent(statefulAction, 'minimal')],
+])('an invocation has no state of the previous one: %s', async (_name, file) => {
   const action = await compiler.compile(await file());
   for (let time = 0; time < 3; time++) expect(await reason(action, 'a secret')).toBe('nothing,,');
 });

@@ -9,7 +9,7 @@ import type { Change, Store } from './store.ts';
 
 const FOLDER = '/registry';
 
-/** Every process is gone by the time that another one asks. */
+/** Every process has ended by the time that another one checks. */
 const processes: Processes = { host: 'here', pid: 1, startOf: async () => undefined };
 
 interface Running {
@@ -28,14 +28,16 @@ async function start(files: VolatileFiles): Promise<Running> {
   return { ledger, store, clock };
 }
 
-/** The commits of a workload: each puts a pair, so that half of one would show, and some take away what came before. */
+/**
+ * The commits of a workload: each puts a pair, so that a partial one would be visible, and some remove earlier ones.
+ */
 function commitAt(index: number): Change[] {
   const changes = [tool(`left ${index % 7}`, { index }), tool(`right ${index % 7}`, { index })];
   if (index % 3 === 0) changes.push(withoutTool(`left ${(index + 3) % 7}`), withoutTool(`right ${(index + 3) % 7}`));
   return changes;
 }
 
-/** What the registry holds after so many commits of the workload, for every number of them. */
+/** The contents of the registry after each number of commits. */
 async function statesOf(count: number, before: ReadonlyMap<string, string>): Promise<string[]> {
   const ledger = new Ledger();
   for (const [key, text] of before) ledger.texts.set(key, text);
@@ -56,7 +58,7 @@ function stateOf({ texts }: Ledger): string {
   return JSON.stringify([...texts].sort());
 }
 
-/** Lets everything that can go on without the clock go on. */
+/** Runs everything that needs no clock. */
 async function settle(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }
@@ -79,12 +81,12 @@ async function run({ ledger, store, clock }: Running, count: number, done: (inde
 interface Moment {
   files: VolatileFiles;
   label: string;
-  /** False while the start is under way: what it found was not shown to anybody yet. */
+  /** False during the start: the found state was not exposed yet. */
   started: boolean;
   acknowledged: number;
 }
 
-/** Runs the workload on the folder, takes a picture of the folder after each step in each way to crash. */
+/** Runs the workload on the folder and captures the folder after each step in each crash mode. */
 async function crashEverywhere(folder: VolatileFiles, count: number): Promise<{ moments: Moment[]; before: Ledger }> {
   const moments: Moment[] = [];
   let acknowledged = 0;
@@ -123,13 +125,13 @@ async function expectNothingLost(moments: readonly Moment[], count: number, befo
 }
 
 describe('a crash at any step', () => {
-  it('loses no acknowledged commit, splits none and leaves a registry.json that parses', async () => {
+  it('loses no acknowledged commit, splits none and leaves a valid registry.json', async () => {
     const { moments, before } = await crashEverywhere(new VolatileFiles(), 300);
     expect(moments.length).toBeGreaterThan(2_000);
     await expectNothingLost(moments, 300, before);
   });
 
-  it('loses nothing either when the process crashes again after it came back', async () => {
+  it('loses nothing when the process crashes again during recovery', async () => {
     const first = await crashEverywhere(new VolatileFiles(), 40);
     for (const [index, moment] of first.moments.entries()) {
       if (index % 7 !== 0) continue;
@@ -147,8 +149,8 @@ describe('a crash at any step', () => {
   });
 });
 
-describe('a disk that refuses', () => {
-  /** Runs a workload that the disk refuses parts of; false when the fault lies behind its last step. */
+describe('a failing disk', () => {
+  /** Runs a workload with disk failures; false when the failure is after its last step. */
   async function refuseFrom(at: number, code: string, times: number): Promise<boolean> {
     let armed = false;
     let step = 0;
@@ -160,12 +162,13 @@ describe('a disk that refuses', () => {
     const failing = new VolatileFiles(undefined, fault);
     const { ledger, store, clock } = await start(failing);
     armed = true;
-    const refused: string[] = [];
+    const rejected: string[] = [];
     for (let index = 0; index < 12; index++) {
       const name = `tool ${index}`;
       await ledger.commit(store, [tool(name)]).catch(async () => {
-        refused.push(`tools/${name}`);
-        // One failure can be mended before the refusal is told: from then on not even a power cut brings it back.
+        rejected.push(`tools/${name}`);
+        // One failure can be repaired before the rejection is returned: from then on not even a power cut restores the
+        // record.
         for (const crash of times === 1 ? CRASHES : []) {
           const again = await start(failing.after(crash));
           expect({ at, crash, state: stateOf(again.ledger) }).toEqual({ at, crash, state: stateOf(ledger) });
@@ -177,8 +180,8 @@ describe('a disk that refuses', () => {
     }
     armed = false;
     await ledger.commit(store, [tool('last')]);
-    for (const key of refused) expect(ledger.texts.has(key)).toBe(false);
-    expect(ledger.texts.size).toBe(13 - refused.length);
+    for (const key of rejected) expect(ledger.texts.has(key)).toBe(false);
+    expect(ledger.texts.size).toBe(13 - rejected.length);
     for (const crash of CRASHES) {
       const again = await start(failing.after(crash));
       expect({ at, crash, state: stateOf(again.ledger) }).toEqual({ at, crash, state: stateOf(ledger) });
@@ -193,7 +196,7 @@ describe('a disk that refuses', () => {
     { code: 'EIO', times: 1 },
     { code: 'EIO', times: 4 },
   ])(
-    '$code at any step, $times in a row: what was refused never comes back, all else stays',
+    '$code at any step, $times in a row: rejected commits never reappear, all others remain',
     async ({ code, times }) => {
       let at = 0;
       while (await refuseFrom(at, code, times)) at++;
@@ -201,7 +204,7 @@ describe('a disk that refuses', () => {
     },
   );
 
-  it('refuses with one line that names the journal and the cause', async () => {
+  it('rejects with one line that names the journal and the cause', async () => {
     let full = false;
     const files = new VolatileFiles(undefined, (operation) => (full && operation === 'write' ? 'ENOSPC' : undefined));
     const { ledger, store } = await start(files);
@@ -214,14 +217,14 @@ describe('a disk that refuses', () => {
     expect([...ledger.texts.keys()]).toEqual(['tools/b']);
   });
 
-  it('refuses what waits behind a refused commit too, as it may build on it', async () => {
+  it('also rejects commits queued behind a failed one, since they may depend on it', async () => {
     let failures = 1;
     const files = new VolatileFiles(undefined, (operation) =>
       operation === 'datasync' && failures-- > 0 ? 'EIO' : undefined,
     );
     const { ledger, store } = await start(files);
     const first = ledger.commit(store, [tool('first')]);
-    // The first is on its way to the disk before the second comes.
+    // The first is being written before the second arrives.
     for (let turn = 0; turn < 3; turn++) await Promise.resolve();
     const second = ledger.commit(store, [tool('second')]);
     const outcomes = await Promise.allSettled([first, second]);
@@ -229,7 +232,7 @@ describe('a disk that refuses', () => {
     expect((await start(files.after('killed'))).ledger.texts.size).toBe(0);
   });
 
-  it('cleans up after itself once the disk works again, without a further commit', async () => {
+  it('cleans up once the disk works again, without a further commit', async () => {
     let broken = false;
     const files = new VolatileFiles(undefined, (operation) =>
       broken && ['datasync', 'truncate'].includes(operation) ? 'EIO' : undefined,

@@ -34,7 +34,7 @@ interface Running {
   log: RecordedLog;
 }
 
-/** Every other process is gone, so that a store that was never closed is one whose process was killed. */
+/** All other processes have ended, so that a store that was never closed belongs to a killed process. */
 const processes: Processes = { host: 'here', pid: 1, startOf: async () => undefined };
 
 async function start(options: { recover?: boolean; files?: Files } = {}): Promise<Running> {
@@ -84,19 +84,19 @@ describe('the folder', () => {
     expect(await modes()).toEqual({ 'registry.json': 0o600 });
   });
 
-  it('that cannot be made stops the start with a line that names the variable', async () => {
+  it('that cannot be created fails the start with a line that names the variable', async () => {
     await writeFile(join(parent, 'deep'), 'a file');
     await expect(start()).rejects.toThrow(/^SERVICE_PERSIST_PATH .*deep\/registry is not writable: .*$/);
   });
 
-  it('that cannot be written stops the start with a line that names the variable', async () => {
+  it('that cannot be written fails the start with a line that names the variable', async () => {
     const open = () => Promise.reject(Object.assign(new Error('EACCES: permission denied'), { code: 'EACCES' }));
     await expect(start({ files: { ...disk, open } })).rejects.toThrow(
       /^SERVICE_PERSIST_PATH .* is not writable: EACCES: permission denied$/,
     );
   });
 
-  it('is free again after a start that failed', async () => {
+  it('is unlocked after a failed start', async () => {
     await put('registry.json', 'rubbish');
     await expect(start()).rejects.toThrow();
     expect(await readdir(folder)).toEqual(['registry.json']);
@@ -104,7 +104,7 @@ describe('the folder', () => {
 });
 
 describe('commits', () => {
-  it('are in the journal when they are answered, and visible only then', async () => {
+  it('are in the journal when acknowledged, and visible only then', async () => {
     const { ledger, store } = await start();
     const committing = ledger.commit(store, [tool('a'), tool('b')]);
     expect(ledger.texts.size).toBe(0);
@@ -113,7 +113,7 @@ describe('commits', () => {
     expect(names(await start())).toEqual(['tools/a', 'tools/b']);
   });
 
-  it('of many callers at once share a few writes', async () => {
+  it('of many concurrent callers share a few writes', async () => {
     let syncs = 0;
     const counting: Files = {
       ...disk,
@@ -139,7 +139,7 @@ describe('commits', () => {
     expect([...third.ledger.texts.values()]).toEqual([json]);
   });
 
-  it('are refused once another process took the folder', async () => {
+  it('are rejected once another process took over the folder', async () => {
     const { ledger, store, clock, log } = await start();
     await ledger.commit(store, [tool('a')]);
     const thief = await start();
@@ -152,7 +152,7 @@ describe('commits', () => {
     expect(JSON.parse(await text()).tools).toEqual([{ name: 'a' }, { name: 'c' }]);
   });
 
-  it('are refused after the end', async () => {
+  it('are rejected after close', async () => {
     const { ledger, store } = await start();
     await store.close();
     await expect(ledger.commit(store, [tool('a')])).rejects.toThrow('is not open');
@@ -160,7 +160,7 @@ describe('commits', () => {
 });
 
 describe('folding', () => {
-  it('brings registry.json up to date within a second of a change and removes the journal', async () => {
+  it('updates registry.json within a second of a change and removes the journal', async () => {
     const { ledger, store, clock } = await start();
     await ledger.commit(store, [tool('a'), tool('b')]);
     clock.advance(999);
@@ -176,7 +176,7 @@ describe('folding', () => {
     expect(names(await start())).toEqual(['tools/b']);
   });
 
-  it('at the end leaves registry.json alone in the folder', async () => {
+  it('on close leaves only registry.json in the folder', async () => {
     const { ledger, store } = await start();
     const commits = [ledger.commit(store, [tool('a')]), ledger.commit(store, [tool('b')])];
     await store.close();
@@ -185,7 +185,7 @@ describe('folding', () => {
     expect(JSON.parse(await text()).tools).toEqual([{ name: 'a' }, { name: 'b' }]);
   });
 
-  it('takes in what a killed process left in the journal, without any new commit', async () => {
+  it('includes the journal of a killed process without a new commit', async () => {
     const killed = await start();
     await killed.ledger.commit(killed.store, [tool('a')]);
     const { clock, store } = await start();
@@ -195,7 +195,7 @@ describe('folding', () => {
     expect(await readdir(folder)).toEqual(['registry.json']);
   });
 
-  it('writes nothing when nothing changed', async () => {
+  it('writes nothing without changes', async () => {
     await put('registry.json', '{"version":1}');
     const { store, clock } = await start();
     clock.advance(999);
@@ -203,7 +203,7 @@ describe('folding', () => {
     expect(await text()).toBe('{"version":1}');
   });
 
-  it('that fails is told in the log and tried again, while commits go on', async () => {
+  it('that fails is logged and retried while commits continue', async () => {
     let full = true;
     const rename: Files['rename'] = (from, to) =>
       full && to.endsWith('.json') ? Promise.reject(new Error('EIO')) : disk.rename(from, to);
@@ -228,7 +228,7 @@ describe('folding', () => {
     expect(names(await start())).toEqual(['tools/a']);
   });
 
-  it('keeps what it does not know of', async () => {
+  it('preserves unknown members', async () => {
     await put('registry.json', '{"version":1,"tools":[],"x-note" : {"n": 1.0}}');
     const { ledger, store } = await start();
     await ledger.commit(store, [tool('a')]);
@@ -236,9 +236,9 @@ describe('folding', () => {
     expect(await text()).toContain('"x-note" : {"n": 1.0}');
   });
 
-  it('of many entries goes on in slices, and commits are answered between any two of them', async () => {
+  it('of many entries runs in slices, with commits completing in between', async () => {
     let commits = 0;
-    // Each slice waits for a commit: a fold that kept commits waiting would never end.
+    // Each slice waits for a commit: a compaction that blocks commits would never end.
     const between: Files = {
       ...disk,
       async open(path, flags) {
@@ -269,7 +269,7 @@ describe('folding', () => {
 describe('damage', () => {
   const damaged = '{"version":1,"tools":[{"name":"a"}';
 
-  it('stops the start with a line that names the file and the way out', async () => {
+  it('fails the start with a line that names the file and the solution', async () => {
     await put('registry.json', damaged);
     await expect(start()).rejects.toThrow(
       /^.*registry\/registry\.json is not valid JSON: .*; repair it, or set SERVICE_PERSIST_RECOVER=rename.*$/,
@@ -296,13 +296,13 @@ describe('damage', () => {
     expect(names(await start())).toEqual(['tools/new']);
   });
 
-  it('that only the registry sees is treated alike', async () => {
+  it('detected only by the registry is treated alike', async () => {
     await put('registry.json', '{"tools":[{"title":"nameless"}]}');
     await expect(start()).rejects.toThrow('registry.json cannot be used: an entry of tools has no name');
     expect((await start({ recover: true })).ledger.texts.size).toBe(0);
   });
 
-  it('that does not go away with the files still ends the start', async () => {
+  it('that persists after the files were quarantined fails the start', async () => {
     const restore = (_loaded: Loaded): void => {
       throw new Error('no');
     };
@@ -324,7 +324,7 @@ describe('damage', () => {
     expect(names(await start({ recover: true }))).toEqual(['tools/a', 'tools/generation 4']);
   });
 
-  it('is found when a generation of the journal is missing', async () => {
+  it('is detected when a generation of the journal is missing', async () => {
     await put('registry.json', '{"version":1,"journal":4}');
     await putJournal(6, tool('a'));
     await expect(start()).rejects.toThrow(
@@ -332,7 +332,7 @@ describe('damage', () => {
     );
   });
 
-  it('is not what an unfinished write at the end of the journal is', async () => {
+  it('does not include an unfinished write at the end of the journal', async () => {
     const { ledger, store } = await start();
     await ledger.commit(store, [tool('a')]);
     await put(
@@ -344,7 +344,7 @@ describe('damage', () => {
     expect(again.log.lines).toContainEqual('warn dropped an incomplete write at the end of registry.journal.1');
   });
 
-  it('is not what a file of a later release is: it stays, and the start ends', async () => {
+  it('does not include a file of a later release: it stays unchanged, and the start fails', async () => {
     await put('registry.json', '{"version":2}');
     await expect(start({ recover: true })).rejects.toThrow(
       'registry.json has version 2, but this release reads version 1',
@@ -352,15 +352,15 @@ describe('damage', () => {
     expect(await text()).toBe('{"version":2}');
   });
 
-  it('is not what a snapshot from elsewhere is: the journal beside it is taken to be its own', async () => {
+  it('does not include a foreign snapshot: the journal beside it is assumed to follow it', async () => {
     await put('registry.json', '{"tools":[{"name":"mine"}]}');
     await putJournal(3, tool('a'));
     expect(names(await start())).toEqual(['tools/mine', 'tools/a']);
   });
 });
 
-describe('the store that keeps nothing', () => {
-  it('publishes at once', async () => {
+describe('the in-memory store', () => {
+  it('publishes immediately', async () => {
     const [ledger, store] = [new Ledger(), memoryStore()];
     await store.load(ledger.restore);
     const committing = ledger.commit(store, [tool('a')]);

@@ -26,13 +26,13 @@ function read(bytes: Buffer): { commits: Change[][]; torn: number } {
 }
 
 describe('a journal', () => {
-  it('returns every commit exactly as it was written', async () => {
+  it('returns every commit exactly as written', async () => {
     const big: Change = { op: 'put', section: 'tools', json: '{"name":"☕\\ud800","n":9223372036854775807,\n"x":1.0}' };
     const groups: Change[][][] = [[[big], [withoutTool('a\nb'), tool('c')]], [[]], [[tool('d')]]];
     expect(read(await written(...groups))).toEqual({ commits: groups.flat(), torn: 0 });
   });
 
-  it('keeps a large commit intact although it is written in pieces', async () => {
+  it('keeps a large commit intact although it is written in chunks', async () => {
     const commit = Array.from({ length: 5_000 }, (_, index) => tool(`tool ${index}`, { text: 'x'.repeat(200) }));
     expect(read(await written([commit], [[tool('last')]])).commits).toEqual([commit, [tool('last')]]);
   });
@@ -45,7 +45,7 @@ describe('a journal', () => {
     }
   });
 
-  it('drops an end of which some blocks never reached the disk', async () => {
+  it('drops an end with blocks that never reached the disk', async () => {
     const whole = await written([[tool('a')]], [[tool('b', { text: 'x'.repeat(500) })]]);
     whole.fill(0, whole.length - 400, whole.length - 100);
     expect(read(whole).commits).toEqual([[tool('a')]]);

@@ -35,32 +35,32 @@ function take(processes: Processes, files: Files = disk): Promise<Lock> {
   return takeLock({ folder, files, processes, clock, log });
 }
 
-/** Makes the lock look as if it was last renewed so long ago. */
+/** Backdates the last renewal of the lock. */
 async function age(ms: number): Promise<void> {
   const then = new Date(Date.now() - ms);
   await utimes(join(folder, 'registry.lock'), then, then);
 }
 
-/** The disk, on which the lock was last renewed so long before anything else that lies there. */
+/** The disk, with the lock's last renewal this long before all other files. */
 function aged(ms: number): Files {
   return { ...disk, modified: async (path) => (basename(path) === 'registry.lock' ? 0 : ms) };
 }
 
-/** Lets file operations that are under way end: as many turns as any of them needs. */
+/** Lets pending file operations finish: as many turns as any of them needs. */
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise((resolve) => setImmediate(resolve));
 }
 
-describe('taking the folder', () => {
-  it('names host, process and start time in the lock, and leaves nothing when it is given back', async () => {
+describe('acquiring the folder', () => {
+  it('records host, process and start time in the lock, and removes it on release', async () => {
     const lock = await take(on(7, { 7: 'boot/70' }));
-    const held: unknown = JSON.parse(await readFile(join(folder, 'registry.lock'), 'utf8'));
-    expect(held).toMatchObject({ host: 'here', pid: 7, started: new Date(clock.now()).toISOString() });
+    const content: unknown = JSON.parse(await readFile(join(folder, 'registry.lock'), 'utf8'));
+    expect(content).toMatchObject({ host: 'here', pid: 7, started: new Date(clock.now()).toISOString() });
     await lock.release();
     expect(await readdir(folder)).toEqual([]);
   });
 
-  it('is refused while a process of this host holds it, however long ago it renewed', async () => {
+  it('is rejected while a process of this host holds it, however long ago it renewed', async () => {
     const running = { 7: 'boot/70', 8: 'boot/80' };
     await take(on(7, running));
     await age(3_600_000);
@@ -70,7 +70,7 @@ describe('taking the folder', () => {
     expect(await readdir(folder)).toEqual(['registry.lock']);
   });
 
-  it('takes over, with a warning, from a process of this host that is gone', async () => {
+  it('takes over, with a warning, from a terminated process of this host', async () => {
     await take(on(7, { 7: 'boot/70' }));
     const lock = await take(on(8, { 8: 'boot/80' }));
     await lock.check({ now: true });
@@ -78,26 +78,26 @@ describe('taking the folder', () => {
     expect(await readdir(folder)).toEqual(['registry.lock']);
   });
 
-  it('takes over when the number of the holder belongs to another process now', async () => {
+  it("takes over when the holder's process id was reused", async () => {
     await take(on(7, { 7: 'boot/70' }));
     await (await take(on(7, { 7: 'boot/99' }))).check({ now: true });
   });
 
-  it('without start times takes a running process for the holder only while the lock is renewed', async () => {
+  it('without start times treats a running process as the holder only while the lock is renewed', async () => {
     await take(on(7, { 7: '' }));
     await expect(take(on(8, { 7: '', 8: '' }))).rejects.toThrow('process 7 of this host');
     await age(16_000);
     await take(on(8, { 7: '', 8: '' }));
   });
 
-  it('is refused for 15 s after a process of another host renewed it, then taken over', async () => {
+  it('is rejected for 15 s after a process of another host renewed it, then taken over', async () => {
     await take(on(7, { 7: 'boot/70' }, 'there'));
     await expect(take(on(7, {}), aged(14_000))).rejects.toThrow('held by process 7 on host "there" (renewed 14 s ago');
     await expect(take(on(7, {}), aged(14_999))).rejects.toThrow('held by');
     await take(on(7, {}), aged(15_000));
   });
 
-  it('takes over a lock that cannot be read once it is old', async () => {
+  it('takes over an unreadable lock once it is old', async () => {
     await writeFile(join(folder, 'registry.lock'), '');
     await expect(take(on(7, {}))).rejects.toThrow('held by');
     await age(16_000);
@@ -105,13 +105,13 @@ describe('taking the folder', () => {
     expect(await readdir(folder)).toEqual(['registry.lock']);
   });
 
-  it('is got by exactly one of many that start at once, also over a dead lock and a claim that died on it', async () => {
+  it('succeeds for exactly one of many concurrent starters, also over a stale lock and a stale claim', async () => {
     for (let round = 0; round < 30; round++) {
       await rm(folder, { recursive: true });
       folder = await mkdtemp(join(tmpdir(), 'sluice-lock-'));
       if (round % 3 > 0) await take(on(7, { 7: 'boot/70' }));
       if (round % 3 > 1) {
-        // Process 8 claims the dead lock, and dies before it replaces it.
+        // Process 8 claims the stale lock and dies before it replaces it.
         const files = { ...disk, rename: () => Promise.reject(new Error('killed')) };
         await expect(take(on(8, { 8: 'boot/80' }), files)).rejects.toThrow('killed');
         expect((await readdir(folder)).length).toBe(2);
@@ -126,7 +126,7 @@ describe('taking the folder', () => {
     }
   });
 
-  it('sees that a killed process of this machine is gone', async () => {
+  it('detects that a killed process of this machine has ended', async () => {
     const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000); console.log("up")']);
     await once(child.stdout, 'data');
     const processes = hostProcesses();
@@ -150,7 +150,7 @@ describe('holding the folder', () => {
     await until(async () => Date.now() - (await modified(join(folder, 'registry.lock'))) < 30_000);
   });
 
-  it('is lost, with a line in the log, when another process took it', async () => {
+  it('is lost, with a log line, when another process took it over', async () => {
     const lock = await take(on(7, { 7: 'boot/70' }));
     await take(on(8, { 8: 'boot/80' }));
     clock.advance(5_000);
@@ -160,7 +160,7 @@ describe('holding the folder', () => {
     expect(await readdir(folder)).toEqual(['registry.lock']);
   });
 
-  it('is doubted after a pause in which nothing ran', async () => {
+  it('is checked again after a pause in which nothing ran', async () => {
     const lock = await take(on(7, { 7: 'boot/70' }));
     await take(on(8, { 8: 'boot/80' }));
     await lock.check();
@@ -168,14 +168,14 @@ describe('holding the folder', () => {
     await expect(lock.check()).rejects.toThrow('taken over by process 8');
   });
 
-  it('is lost when somebody removed the lock', async () => {
+  it('is lost when the lock file was removed', async () => {
     const lock = await take(on(7, { 7: 'boot/70' }));
     await rm(join(folder, 'registry.lock'));
     await expect(lock.check({ now: true })).rejects.toThrow('registry.lock was removed');
   });
 });
 
-/** The same files, each operation after a random number of turns, so that those who start at once interleave. */
+/** The same files, each operation after a random number of turns, so that concurrent starters interleave. */
 function unsteady(files: Files): Files {
   const turns = async (): Promise<void> => {
     for (let left = Math.floor(Math.random() * 4); left > 0; left--)

@@ -203,11 +203,11 @@ class HeldLock implements Lock {
   #cancel: () => void = () => {};
   #renewing: Promise<void> = Promise.resolve();
 
-  constructor(parts: LockParts, path: string, own: Holder, held: { file: StoreFile; bytes: Uint8Array }) {
+  constructor(parts: LockParts, path: string, own: Holder, pending: { file: StoreFile; bytes: Uint8Array }) {
     this.#parts = parts;
     this.#path = path;
     this.#own = own;
-    this.#held = held;
+    this.#held = pending;
     this.#checked = parts.clock.now();
     this.#schedule();
   }
@@ -227,7 +227,7 @@ class HeldLock implements Lock {
       return;
     }
     const by = found ? `taken over by process ${found.holder.pid} on host "${found.holder.host}"` : 'removed';
-    this.#lost ??= new StoreError(`${this.#path} was ${by}: this process cannot write any more; restart it`);
+    this.#lost ??= new StoreError(`${this.#path} was ${by}: this process can no longer write; restart it`);
     throw this.#lost;
   }
 

@@ -8,18 +8,18 @@ function read(text: string): ReturnType<typeof readSnapshot> {
 }
 
 describe('reading registry.json', () => {
-  it('hands out each entry exactly as it is spelled', () => {
+  it('returns each entry with its exact text', () => {
     const odd = '{"name":"caf\\u00e9 ☕", "n":9223372036854775807, "x": 1.0e+2, "name":"twice" }';
     const { entries } = read(`{"version":1,"tools":[ ${odd} ,{}],"prompts":[]}`);
     expect(entries.tools).toEqual([odd, '{}']);
   });
 
-  it('takes a missing array for an empty one, and a missing version for the first', () => {
+  it('treats a missing array as empty, and a missing version as the first', () => {
     expect(read('{}')).toEqual({ entries: noEntries(), extras: [], generation: undefined });
     expect(read('{"version":1,"forwards":[{"name":"a"}]}').entries.forwards).toEqual(['{"name":"a"}']);
   });
 
-  it('gives back the texts that were written, however deep, and does not move them when they are written again', () => {
+  it('returns the written texts at any depth, and does not change them when they are written again', () => {
     const pretty = JSON.stringify({ name: 'ä', schema: { deep: [1, { x: 'a\n    b' }] } }, null, 2);
     const odd = '{\n\t"name": "tabs",\n"at": "the margin"\n}';
     const write = (texts: string[]): string => [...snapshotSlices({ ...noEntries(), tools: texts }, [], 7)].join('');
@@ -29,7 +29,7 @@ describe('reading registry.json', () => {
     expect(read(first).generation).toBe(7);
   });
 
-  it('keeps members it does not know, with their exact text', () => {
+  it('keeps unknown members with their exact text', () => {
     const extras = ['"x-größe" :  { "n": 1.0, "big": 12345678901234567890 }', '"caf\\u00e9":[\n    1\n  ]'];
     const found = read(`{"version":1,${extras[0]},"tools":[{"name":"ü"}],\n  ${extras[1]}}`);
     expect(found.extras).toEqual(extras);
@@ -42,8 +42,8 @@ describe('reading registry.json', () => {
     ['nothing', ''],
     ['half a file', '{"version":1,"tools":[{"name":"a"}'],
     ['an array', '[]'],
-    ['a section that is no array', '{"tools":{}}'],
-    ['an entry that is no object', '{"tools":[1]}'],
+    ['a section that is not an array', '{"tools":{}}'],
+    ['an entry that is not an object', '{"tools":[1]}'],
     ['a broken entry', '{"tools":[{"name":"a"},{"name":}]}'],
     ['an entry cut short', '{"tools":[{"name":"a},{}]}'],
     ['two entries without a comma', '{"tools":[{}{}]}'],
@@ -54,15 +54,15 @@ describe('reading registry.json', () => {
     ['an empty place', '{"tools":[,{}]}'],
     ['a version that never was', '{"version":"1"}'],
     ['a journal that never was', '{"version":1,"journal":-1}'],
-  ])('takes %s for damage', (_what, text) => {
+  ])('treats %s as corruption', (_what, text) => {
     expect(() => read(text)).toThrow(CorruptFileError);
   });
 
-  it('takes bytes that are not UTF-8 for damage', () => {
+  it('treats bytes that are not UTF-8 as corruption', () => {
     expect(() => readSnapshot(Buffer.from('{"x":"\xff"}', 'latin1'))).toThrow('is not valid UTF-8');
   });
 
-  it('refuses the version of a later release, whatever else is in it', () => {
+  it('rejects the version of a later release, whatever its contents', () => {
     expect(() => read('{"version":2,"tools":{}}')).toThrow(StoreError);
   });
 });
@@ -79,7 +79,7 @@ describe('writing registry.json', () => {
     expect(text).toBe(`${JSON.stringify(JSON.parse(text), null, 2)}\n`);
   });
 
-  it('comes in slices of at most a thousand entries, made one at a time', () => {
+  it('is written in slices of at most a thousand entries, created one at a time', () => {
     let made = 0;
     function* tools(): Generator<string> {
       for (; made < 2_500; made++) yield `{"name":"${made}"}`;

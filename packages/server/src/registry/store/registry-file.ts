@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { elements, members } from '@sluice/protocol/json/scan';
+import { elements, members } from '@sluice/protocol/json/text';
 import { errorReason } from './files.ts';
 import { CorruptFileError, jsonArray } from './journaled-file.ts';
 import { type Change, noEntries, SECTIONS, type Section, type SnapshotSource, StoreError } from './store.ts';
@@ -7,7 +7,7 @@ import { type Change, noEntries, SECTIONS, type Section, type SnapshotSource, St
 /** The snapshot file, which other programs read too (decisions 1.5). */
 export const SNAPSHOT_NAME = 'registry.json';
 
-/** Version of its format. */
+/** Version of the file format. */
 const VERSION = 1;
 /** Member with the first journal generation that the snapshot lacks. */
 const JOURNAL_MEMBER = 'journal';
@@ -167,7 +167,7 @@ function* textsOf(changes: readonly Change[]): Generator<string> {
   for (const change of changes) yield JSON.stringify(change);
 }
 
-/** Reads a journal record. Throws {@link CorruptFileError} when it holds anything but known changes. */
+/** Reads a journal record. Throws {@link CorruptFileError} when it contains anything but known changes. */
 export function parseCommitRecord(text: string, file: string, offset: number): Change[][] {
   let value: unknown;
   try {

@@ -43,8 +43,8 @@ export interface Store {
   load(restore: (loaded: Loaded) => void): Promise<void>;
 
   /**
-   * Makes the changes durable, all or none. Concurrent callers share one write. Once they are durable, and before anything
-   * else happens in the store, `publish` is called: it makes the new state visible to readers and to the snapshot source,
+   * Makes the changes durable, all or none. Concurrent callers share one write. Once they are durable, and before any
+   * other step of the store, `publish` is called: it makes the new state visible to readers and to the snapshot source,
    * synchronously and without throwing. Then the promise resolves.
    *
    * Rejects with {@link StoreError} when the write failed: then none of the changes is stored, now or after a restart, and

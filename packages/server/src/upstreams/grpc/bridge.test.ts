@@ -26,9 +26,9 @@ async function resource(type: string, location: string, more: object = {}): Prom
 
 /** Calls the tool and returns the result. */
 async function result(by: RawClient, name: string, given = '{}', headers = {}): Promise<unknown> {
-  const answer = await by.call('tools/call', `{"name":"${name}","arguments":${given}}`, headers);
-  expect(answer.status).toBe(200);
-  return JSON.parse(reply(answer)).result;
+  const response = await by.call('tools/call', `{"name":"${name}","arguments":${given}}`, headers);
+  expect(response.status).toBe(200);
+  return JSON.parse(reply(response)).result;
 }
 
 function texts(isError: boolean, ...content: string[]): object {
@@ -92,9 +92,9 @@ describe.each(eras)('for a client of the %s era', (era) => {
     const service = await registered('pages', { resource: (call) => call.reply(['one', 'two']) });
     const params = [{ name: 'a', value: 'b' }];
     await resource('pages', 'page://1', { mimeType: 'text/html', params, secretsURI: 's://1' });
-    const answer = await (await own()).call('resources/read', '{"uri":"page://1"}');
+    const response = await (await own()).call('resources/read', '{"uri":"page://1"}');
     const contents = ['one', 'two'].map((text) => ({ uri: 'page://1', mimeType: 'text/html', text }));
-    expect(JSON.parse(reply(answer)).result).toEqual({ contents, ...read });
+    expect(JSON.parse(reply(response)).result).toEqual({ contents, ...read });
     expect(service.resources).toMatchObject([
       {
         request: {
@@ -112,9 +112,9 @@ describe.each(eras)('for a client of the %s era', (era) => {
   it('a resource template is acquired by the requested uri and is plain text', async () => {
     const service = await registered('pages', { resource: (call) => call.reply(['x']) });
     await resource('pages', 'page://{n}', { labels: { 'service.is_template': 'true' } });
-    const answer = await (await own()).call('resources/read', '{"uri":"page://7"}');
+    const response = await (await own()).call('resources/read', '{"uri":"page://7"}');
     const contents = [{ uri: 'page://7', mimeType: 'text/plain', text: 'x' }];
-    expect(JSON.parse(reply(answer)).result).toEqual({ contents, ...read });
+    expect(JSON.parse(reply(response)).result).toEqual({ contents, ...read });
     expect(service.resources.map(({ request }) => request.location)).toEqual(['page://7']);
   });
 
@@ -124,14 +124,14 @@ describe.each(eras)('for a client of the %s era', (era) => {
   ])('a resource reply that is an error is -32603: %s', async (_what, content, message) => {
     await registered('pages', { resource: (call) => call.reply(content, true) });
     await resource('pages', 'page://1');
-    const answer = await (await own()).call('resources/read', '{"uri":"page://1"}');
-    expect([answer.status, errorOf(answer)]).toEqual([200, { code: -32603, message }]);
+    const response = await (await own()).call('resources/read', '{"uri":"page://1"}');
+    expect([response.status, errorOf(response)]).toEqual([200, { code: -32603, message }]);
   });
 
   it('a resource without a service for its type is -32603', async () => {
     await resource('nobody', 'page://1');
-    const answer = await (await own()).call('resources/read', '{"uri":"page://1"}');
-    expect(errorOf(answer)).toEqual({ code: -32603, message: 'There is no host registered for service nobody' });
+    const response = await (await own()).call('resources/read', '{"uri":"page://1"}');
+    expect(errorOf(response)).toEqual({ code: -32603, message: 'There is no host registered for service nobody' });
   });
 
   it('the request id is forwarded, and no other header', async () => {
@@ -198,7 +198,7 @@ describe('the handler of a tool', () => {
 it('a resource of the type mcp-forward has no service', async () => {
   const service = await registered('mcp-forward');
   await resource('mcp-forward', 'page://1');
-  const answer = await (await client('legacy', tests.service.url())).call('resources/read', '{"uri":"page://1"}');
-  expect(errorOf(answer).message).toBe('There is no host registered for service mcp-forward');
+  const response = await (await client('legacy', tests.service.url())).call('resources/read', '{"uri":"page://1"}');
+  expect(errorOf(response).message).toBe('There is no host registered for service mcp-forward');
   expect(service.resources).toEqual([]);
 });

@@ -2,7 +2,7 @@ import { serviceAddress } from '@sluice/contract';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../../registry/entries.ts';
-import { type OutgoingCall, TOOL_ERROR } from '../../telemetry/request-telemetry.ts';
+import { CallObserver } from '../../telemetry/call-observer.ts';
 import { contentOfTexts, toolCallIdentity, toolSummary } from '../../telemetry/tool-calls/event.ts';
 import type { Caller, CallOutcome } from '../downstream.ts';
 import { findResourceService, findToolService } from './channels.ts';
@@ -77,9 +77,8 @@ export class GrpcBridge {
       serviceAddress: address,
       serviceRequestId: requestId,
     } as const;
-    const report = toolCalls.of(toolCallIdentity(caller, tool, target), caller.observation);
+    const observer = toolCalls.of(toolCallIdentity(caller, tool, target), caller.observation);
     const { InvokeTool } = protocols.toolInvoker;
-    let outgoing: OutgoingCall | undefined;
     return {
       name: tool.name,
       service,
@@ -87,18 +86,16 @@ export class GrpcBridge {
       async execute({ signal }) {
         const args = parseArguments(message);
         const request = toolRequest(tool, args);
-        report.begin(toolSummary(args, Object.keys(request.headers)));
-        outgoing = caller.observation?.ask(describeUpstreamRequest(InvokeTool, tool, address));
-        const call = { requestId, trace: outgoing?.trace, signal };
+        observer.begin(toolSummary(args, Object.keys(request.headers)));
+        const trace = observer.send(describeUpstreamRequest(InvokeTool, tool, address));
+        const call = { requestId, trace, signal };
         const reply = await callUnary(channels.get(address), InvokeTool, request, call, settings);
         const content = checkContentSize(describeService(service), reply.content);
-        report.completed(reply.isError, contentOfTexts(content));
-        outgoing?.end(reply.isError ? TOOL_ERROR : undefined);
+        observer.completed(reply.isError, contentOfTexts(content));
         return toolResult(caller.era, content, reply.isError);
       },
       onFailure({ category, message }) {
-        report.failed(category, message);
-        outgoing?.end(category);
+        observer.failed(category, message);
         return toolResult(caller.era, [message], true);
       },
     };
@@ -108,7 +105,7 @@ export class GrpcBridge {
     const { protocols, channels, settings, log } = this.#options;
     const requestId = serviceRequestId(caller.correlation.requestId);
     const { ResourceAcquire } = protocols.resourceAcquirer;
-    let outgoing: OutgoingCall | undefined;
+    const observer = new CallObserver(caller.observation);
     const error = (message: string): OperationResult => ({ kind: 'error', error: { code: INTERNAL_ERROR, message } });
     return {
       name: resource.name,
@@ -117,18 +114,18 @@ export class GrpcBridge {
       async execute({ signal }) {
         const request = resourceRequest(resource, uri);
         const client = channels.get(serviceAddress(service));
-        outgoing = caller.observation?.ask(describeUpstreamRequest(ResourceAcquire, resource, serviceAddress(service)));
-        const call = { requestId, trace: outgoing?.trace, signal };
+        const trace = observer.send(describeUpstreamRequest(ResourceAcquire, resource, serviceAddress(service)));
+        const call = { requestId, trace, signal };
         const { isError, content } = await callUnary(client, ResourceAcquire, request, call, settings);
         // Each text is repeated with uri and type.
         const blockBytes = BLOCK_BYTES + jsonBytes(uri) + jsonBytes(stringMember(resource.definition, 'mimeType'));
         checkContentSize(describeService(service), content, blockBytes);
-        outgoing?.end(isError ? RESOURCE_ERROR : undefined);
+        observer.end(isError ? RESOURCE_ERROR : undefined);
         if (isError) return error(content.join('\n') || `service ${service.name} answered with an error and no text`);
         return { kind: 'result', json: resourceResult(caller.era, uri, resource, content) };
       },
       onFailure({ category, message }) {
-        outgoing?.end(category);
+        observer.end(category);
         // Unlike tool calls, reads have no events (decisions 6).
         if (category === 'SERVICE_UNAVAILABLE') {
           log.warn('resource read failed', {

@@ -10,8 +10,8 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-async function setUp(refusals = 0) {
-  const engine = await startCodeService(refusals);
+async function setUp(rejections = 0) {
+  const engine = await startCodeService(rejections);
   onTestFinished(() => engine.close());
   const client = new Client(`127.0.0.1:${engine.port}`, credentials.createInsecure());
   onTestFinished(() => client.close());
@@ -31,7 +31,7 @@ test('a stream over its deadline ends as DEADLINE_EXCEEDED, is canceled at the s
   expect(await first).toMatchObject({ value: { content: ['begun'] } });
   vi.advanceTimersByTime(SETTINGS.deadlineMs);
   await expect(stream.next()).rejects.toMatchObject({ code: status.DEADLINE_EXCEEDED });
-  await execution.cancelled;
+  await execution.canceled;
   expect(engine.executions).toHaveLength(1);
 });
 
@@ -43,7 +43,7 @@ test('leaving the loop cancels the stream at the service', async () => {
   execution.reply({ content: ['enough'] });
   await first;
   await stream.return();
-  await execution.cancelled;
+  await execution.canceled;
 });
 
 test('an abort cancels the stream at the service', async () => {
@@ -53,7 +53,7 @@ test('an abort cancels the stream at the service', async () => {
   const execution = await engine.next();
   ending.abort();
   await expect(first).rejects.toMatchObject({ code: status.CANCELLED });
-  await execution.cancelled;
+  await execution.canceled;
 });
 
 test('a call aborted before its start is not sent', async () => {

@@ -1,7 +1,7 @@
 import { connectivityState, status } from '@grpc/grpc-js';
 import type { ServiceInput } from '@sluice/contract';
 import { expect, it, vi } from 'vitest';
-import { connectingTo, openFaultyProxy, refusing } from '../../../testing/faulty-proxy.ts';
+import { blackHole, connectingTo, openFaultyProxy } from '../../../testing/faulty-proxy.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
 import { registerService, removeServices } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
@@ -78,20 +78,20 @@ it('a call in progress on a closed channel finishes, and later calls use a new o
     callUnary(channels.get(target(service.port)), toolInvoker.InvokeTool, {}, { requestId: 'r' }, SETTINGS);
 
   const early = call();
-  const answer = await arrived.promise;
+  const response = await arrived.promise;
   await remove('a');
   await put('a', service.port);
   expect((await call()).content).toEqual(['done']);
-  answer();
+  response();
   expect((await early).content).toEqual(['late']);
 });
 
 it('an idle channel disconnects and does not reconnect to a stopped service', async (context) => {
-  const door = await openFaultyProxy((near) => near.destroy());
-  context.onTestFinished(() => door.close());
-  const { channels } = await channelsTo({ a: door.port }, 1_000);
+  const proxy = await openFaultyProxy((near) => near.destroy());
+  context.onTestFinished(() => proxy.close());
+  const { channels } = await channelsTo({ a: proxy.port }, 1_000);
   context.onTestFinished(() => channels.close());
-  const client = channels.get(target(door.port));
+  const client = channels.get(target(proxy.port));
   const call = (maxRetries: number) =>
     callUnary(client, toolInvoker.InvokeTool, {}, { requestId: 'r' }, { ...SETTINGS, maxRetries });
   await expect(call(0)).rejects.toMatchObject({ code: status.UNAVAILABLE });
@@ -101,12 +101,12 @@ it('an idle channel disconnects and does not reconnect to a stopped service', as
   // Restarted at its address, it is reached within the retries of a call.
   const service = await startWorkingService();
   context.onTestFinished(() => service.close());
-  door.lead(connectingTo(service.port));
+  proxy.lead(connectingTo(service.port));
   expect((await call(3)).content).toEqual(['done']);
 });
 
 it('proxies of the environment are not used', async (context) => {
-  const proxy = await openFaultyProxy(refusing);
+  const proxy = await openFaultyProxy(blackHole);
   context.onTestFinished(() => proxy.close());
   for (const name of ['grpc_proxy', 'https_proxy', 'http_proxy']) vi.stubEnv(name, `http://127.0.0.1:${proxy.port}`);
   for (const name of ['no_grpc_proxy', 'no_proxy']) vi.stubEnv(name, '');

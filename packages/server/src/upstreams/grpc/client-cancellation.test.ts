@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
-import { notification } from '../../../testing/live.ts';
-import { callText, Reading, sessionClient } from '../../../testing/session-client.ts';
+import { notification } from '../../../testing/live-tests.ts';
+import { callText, ResponseReader, sessionClient } from '../../../testing/session-client.ts';
 import { callHeaders, callText as modernCallText } from '../../../testing/streamer.ts';
 import { operationTests, STARTED_AND_COMPLETED, startedAndFailed } from './fixtures/operation-tests.ts';
 
@@ -12,7 +12,7 @@ it('a disconnecting modern client cancels the call at the service', async () => 
   const arrived = Promise.withResolvers<void>();
   const service = await registered('worker', { tool: () => arrived.resolve() });
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
-  const reading = new Reading(
+  const reading = new ResponseReader(
     tests.service.url(),
     'POST',
     { ...headers, ...callHeaders('modern') },
@@ -20,7 +20,7 @@ it('a disconnecting modern client cancels the call at the service', async () => 
   );
   await arrived.promise;
   reading.leave();
-  await expect.poll(() => service.tools[0]?.cancelled).toBe(true);
+  await expect.poll(() => service.tools[0]?.canceled).toBe(true);
   expect(service.tools).toHaveLength(1);
   await expect.poll(() => eventsOf()).toMatchObject(startedAndFailed('UNKNOWN', 'the client has left'));
 });
@@ -35,11 +35,11 @@ it('a legacy client’s cancellation cancels the call at the service, without a 
   expect(accepted).toBe(202);
   await reading.over;
   expect(reading.messages).toEqual([]);
-  await expect.poll(() => service.tools[0]?.cancelled).toBe(true);
-  await expect.poll(() => eventsOf()).toMatchObject(startedAndFailed('UNKNOWN', 'the client cancelled the call'));
+  await expect.poll(() => service.tools[0]?.canceled).toBe(true);
+  await expect.poll(() => eventsOf()).toMatchObject(startedAndFailed('UNKNOWN', 'the client canceled the call'));
 });
 
-it('a disconnecting legacy client cancels nothing', async () => {
+it('the disconnect of a legacy client cancels nothing', async () => {
   const arrived = Promise.withResolvers<void>();
   const service = await registered('worker', {
     tool: (call) => (service.tools.length === 1 ? arrived.resolve() : call.reply()),
@@ -50,7 +50,7 @@ it('a disconnecting legacy client cancels nothing', async () => {
   reading.leave();
   await reading.over;
   expect(JSON.parse((await by.post(callText('"d"'))).text).result.isError).toBe(false);
-  expect(service.tools[0]?.cancelled).toBe(false);
+  expect(service.tools[0]?.canceled).toBe(false);
   service.tools[0]?.reply(['unheard']);
   await expect.poll(() => eventsOf()).toMatchObject([{}, { ...STARTED_AND_COMPLETED[1], content: ['unheard'] }]);
 });
@@ -74,23 +74,23 @@ it('a legacy client that reconnects gets the response', async () => {
 });
 
 it('a cancellation ends the wait for a retry', async () => {
-  const refused = Promise.withResolvers<void>();
+  const rejected = Promise.withResolvers<void>();
   const on = await serviceWith({ SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS: '60000' });
   const service = await registered(
     'worker',
     {
       tool: (call) => {
-        call.refuse({ code: status.UNAVAILABLE, details: 'later' });
-        refused.resolve();
+        call.reject({ code: status.UNAVAILABLE, details: 'later' });
+        rejected.resolve();
       },
     },
     on,
   );
   const by = await sessionClient(on.url());
   const reading = by.call('"c"');
-  await refused.promise;
+  await rejected.promise;
   await by.post(notification('cancelled', '{"requestId":"c"}'));
   await reading.over;
   expect([reading.messages, service.tools.length]).toEqual([[], 1]);
-  await expect.poll(() => eventsOf(on)).toMatchObject(startedAndFailed('UNKNOWN', 'the client cancelled the call'));
+  await expect.poll(() => eventsOf(on)).toMatchObject(startedAndFailed('UNKNOWN', 'the client canceled the call'));
 });

@@ -11,15 +11,15 @@ const MODERN_HEADERS = { 'mcp-protocol-version': MODERN, 'mcp-method': 'tools/ca
 
 test('code of a disconnected legacy client runs to its end', async () => {
   const { engine, service, url } = await setUp();
-  const answer = reading(url, '"progressToken":1');
+  const response = reading(url, '"progressToken":1');
   const execution = await engine.next();
   let cancelled = false;
-  void execution.cancelled.then(() => {
+  void execution.canceled.then(() => {
     cancelled = true;
   });
   execution.reply({ outputType: 'STATUS', status: 'RUNNING' });
-  await answer.message(0);
-  answer.leave();
+  await response.message(0);
+  response.leave();
   // More than the buffers of an unread connection.
   const chunk = 'x'.repeat(1024 * 1024);
   for (let number = 0; number < 8; number++) {
@@ -35,21 +35,21 @@ describe('cancellation', () => {
   test("by a legacy client's notification reaches the service", async () => {
     const { engine, url } = await setUp();
     const client = await sessionClient(url);
-    const answer = reading(url, '', client.headers);
+    const response = reading(url, '', client.headers);
     const execution = await engine.next();
     const notice = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}';
     expect((await client.post(notice)).status).toBe(202);
-    await execution.cancelled;
-    await answer.over;
-    expect(answer.messages).toEqual([]);
+    await execution.canceled;
+    await response.over;
+    expect(response.messages).toEqual([]);
   });
 
   test('by a disconnecting modern client reaches the service', async () => {
     const { engine, url } = await setUp();
-    const answer = reading(url, MODERN_META, MODERN_HEADERS);
+    const response = reading(url, MODERN_META, MODERN_HEADERS);
     const execution = await engine.next();
-    answer.leave();
-    await execution.cancelled;
+    response.leave();
+    await execution.canceled;
   });
 
   test.each(['by its notification', 'by leaving'])('of a client that does not read: %s', async (how) => {
@@ -67,14 +67,14 @@ describe('cancellation', () => {
     const chunk = 'x'.repeat(1024 * 1024);
     let ended = false;
     let sent = 0;
-    void execution.cancelled.then(() => {
+    void execution.canceled.then(() => {
       ended = true;
     });
     const flooding = (async () => {
       while (!ended) {
         const room = execution.reply({ outputType: 'COMPLETION', status: 'COMPLETED', content: [chunk] });
         sent++;
-        if (!room) await Promise.race([execution.drained(), execution.cancelled]);
+        if (!room) await Promise.race([execution.drained(), execution.canceled]);
       }
     })();
     const [response] = await once(stuck, 'response');
@@ -90,7 +90,7 @@ describe('cancellation', () => {
     if (how === 'by leaving') stuck.destroy();
     else await post('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}');
     await flooding;
-    const why = how === 'by leaving' ? 'the client has left' : 'the client cancelled the call';
+    const why = how === 'by leaving' ? 'the client has left' : 'the client canceled the call';
     await expect.poll(() => eventsOf(service)).toMatchObject(startedAndFailed('UNKNOWN', why));
   });
 });

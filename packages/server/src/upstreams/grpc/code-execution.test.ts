@@ -57,9 +57,9 @@ describe('the result is an error', () => {
   });
 
   test.each<[string, Reply, Reply, number]>([
-    ['is taken back by the state that follows', { status: 'RUNNING' }, { status: 'COMPLETED', content: ['x'] }, 0],
-    ['is the last one that was said', { status: 'COMPLETED' }, { status: 'COMPLETED', exitCode: 4 }, 4],
-    ['is not taken back by a reply of that state that says none', { status: 'COMPLETED' }, { status: 'COMPLETED' }, 3],
+    ['is replaced by that of the following state', { status: 'RUNNING' }, { status: 'COMPLETED', content: ['x'] }, 0],
+    ['is that of the last reply that has one', { status: 'COMPLETED' }, { status: 'COMPLETED', exitCode: 4 }, 4],
+    ['is not replaced by a reply of the same state without one', { status: 'COMPLETED' }, { status: 'COMPLETED' }, 3],
   ])('an exit code that is not 0 %s', (_what, first, next, exitCode) => {
     const { problem } = after({ ...first, exitCode: 3 }, next).execution;
     expect(problem).toBe(exitCode === 0 ? undefined : `the execution ended as COMPLETED with exit code ${exitCode}`);
@@ -67,12 +67,12 @@ describe('the result is an error', () => {
 
   test('after an error reply, with its text, whatever follows', () => {
     const { execution } = after(
-      { outputType: 'STDERR', status: 'RUNNING', isError: true, content: ['no such class'] },
+      { outputType: 'STDERR', status: 'RUNNING', isError: true, content: ['class not found'] },
       { status: 'COMPLETED', content: ['x'] },
     );
-    expect(execution.problem).toBe('no such class');
+    expect(execution.problem).toBe('class not found');
     expect(execution.state).toBe('COMPLETED');
-    expect(execution.output).toEqual(['no such class', 'x']);
+    expect(execution.output).toEqual(['class not found', 'x']);
   });
 
   test('but not if the stream ends before a final status', () => {

@@ -3,11 +3,10 @@ import { acceptsEventStream } from '@sluice/protocol/mcp/era';
 import { progressTokenText, type RequestMessage } from '@sluice/protocol/mcp/message';
 import type { Entry, ServiceEntry } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
+import { type CallObserver, TOOL_ERROR } from '../../telemetry/call-observer.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { type OutgoingCall, TOOL_ERROR } from '../../telemetry/request-telemetry.ts';
 import { codeSummary, codeToolName, contentOfTexts, toolCallIdentity } from '../../telemetry/tool-calls/event.ts';
-import type { ToolCallReporter, ToolCallSink } from '../../telemetry/tool-calls/events.ts';
-import type { TraceContext } from '../../telemetry/tracing/trace-context.ts';
+import type { ToolCallSink } from '../../telemetry/tool-calls/events.ts';
 import type { Caller, CallResponse } from '../downstream.ts';
 import { findCodeService, type GrpcChannels, type Protocols } from './channels.ts';
 import { type CodeTarget, codeRequest, isCodeUri, parseCodeUri } from './code-request.ts';
@@ -186,9 +185,7 @@ interface CodeRun {
   readonly tool: Entry;
   readonly requestId: string;
   readonly execution: CodeExecution;
-  readonly report: ToolCallReporter;
-  /** Records the upstream request when it is sent, and returns its trace context. */
-  readonly startRequest: (service: ServiceEntry) => TraceContext | undefined;
+  readonly observer: CallObserver;
 }
 
 /**
@@ -214,10 +211,10 @@ export class CodeTools {
     tool: Entry,
     target: CodeTarget | undefined,
   ): GrpcOperation {
-    const { registry, protocols, toolCalls } = this.#options;
+    const { registry, toolCalls } = this.#options;
     const service = target && findCodeService(registry.current.services, target.engine, target.language);
     const requestId = serviceRequestId(caller.correlation.requestId);
-    const report = toolCalls.of(
+    const observer = toolCalls.of(
       toolCallIdentity(caller, tool, {
         transport: 'code',
         toolName: target && codeToolName(target.engine, target.language),
@@ -227,12 +224,6 @@ export class CodeTools {
       }),
       caller.observation,
     );
-    const { ExecuteCode } = protocols.codeExecutor;
-    let outgoing: OutgoingCall | undefined;
-    const startRequest = (found: ServiceEntry) => {
-      outgoing = caller.observation?.ask(describeUpstreamRequest(ExecuteCode, tool, serviceAddress(found)));
-      return outgoing?.trace;
-    };
     const execution = new CodeExecution();
     return {
       name: tool.name,
@@ -240,21 +231,19 @@ export class CodeTools {
       requestId,
       execute: async (context) => {
         const found = service ?? throwNoService(tool, target);
-        await this.#follow({ caller, message, tool, requestId, execution, report, startRequest }, found, context);
+        await this.#follow({ caller, message, tool, requestId, execution, observer }, found, context);
         const { problem, output } = execution;
-        if (problem === undefined) report.completed(false, contentOfTexts(output));
-        else report.failed('EXECUTION_ERROR', problem);
-        outgoing?.end(problem === undefined ? undefined : TOOL_ERROR);
+        if (problem === undefined) observer.completed(false, contentOfTexts(output));
+        else observer.failed('EXECUTION_ERROR', problem, TOOL_ERROR);
         // An error result needs a text.
         const content = problem !== undefined && output.length === 0 ? [problem] : output;
         return toolResult(caller.era, content, problem !== undefined);
       },
       onFailure({ category, message }) {
         const { problem, output } = execution;
-        outgoing?.end(problem === undefined ? category : TOOL_ERROR);
         // A failure of the code takes precedence over one of the stream.
-        if (problem === undefined) report.failed(category, message);
-        else report.failed('EXECUTION_ERROR', problem);
+        if (problem === undefined) observer.failed(category, message);
+        else observer.failed('EXECUTION_ERROR', problem, TOOL_ERROR);
         return toolResult(caller.era, [...output, message], true);
       },
     };
@@ -266,11 +255,11 @@ export class CodeTools {
     service: ServiceEntry,
     { response: client, clientLeft: left, signal }: OperationContext,
   ): Promise<void> {
-    const { caller, message, tool, requestId, execution, report, startRequest } = call;
+    const { caller, message, tool, requestId, execution, observer } = call;
     const { protocols, channels, settings, log } = this.#options;
     const { serviceSubType: engine = '', languageName: language = '' } = service;
     const request = codeRequest(tool, { engine, language }, parseArguments(message));
-    report.begin(codeSummary(Object.keys(request.arguments).length));
+    observer.begin(codeSummary(Object.keys(request.arguments).length));
     const deadlineMs = request.timeout + DEADLINE_GRACE_MS;
     const progress = new CodeProgress(
       client,
@@ -278,11 +267,14 @@ export class CodeTools {
       AbortSignal.any([signal, left]),
       deadlineMs,
     );
+    const { ExecuteCode } = protocols.codeExecutor;
+    const address = serviceAddress(service);
+    const trace = observer.send(describeUpstreamRequest(ExecuteCode, tool, address));
     const replies = callStream(
-      channels.get(serviceAddress(service)),
-      protocols.codeExecutor.ExecuteCode,
+      channels.get(address),
+      ExecuteCode,
       request,
-      { requestId, trace: startRequest(service), signal },
+      { requestId, trace, signal },
       { ...settings, deadlineMs },
     );
     let isReported = false;

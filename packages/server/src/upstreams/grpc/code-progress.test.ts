@@ -7,9 +7,9 @@ import { callOfRun, reading, result, STREAMS, setUp } from './fixtures/code-test
 describe('progress', () => {
   test('sends output and states as they arrive to a client that requests progress, and all output at the end', async () => {
     const { engine, url } = await setUp();
-    const answer = reading(url, '"progressToken":"p"');
+    const response = reading(url, '"progressToken":"p"');
     const execution = await engine.next();
-    const message = async (number: number) => JSON.parse(await answer.message(number));
+    const message = async (number: number) => JSON.parse(await response.message(number));
     const progress = (at: number, message: string) => ({
       jsonrpc: '2.0',
       method: 'notifications/progress',
@@ -22,21 +22,21 @@ describe('progress', () => {
     execution.reply({ outputType: 'COMPLETION', status: 'COMPLETED' });
     execution.end();
     expect(await message(2)).toEqual({ jsonrpc: '2.0', id: 1, result: result('a', 'b') });
-    expect(await answer.over).toBe(true);
-    expect(answer.messages).toHaveLength(3);
+    expect(await response.over).toBe(true);
+    expect(response.messages).toHaveLength(3);
   });
 
   test.each([
-    ['did not ask for it', '', {}],
+    ['did not request it', '', {}],
     ['reads no streams', '"progressToken":1', { accept: 'application/json' }],
   ])('is not sent to a client that %s', async (_what, meta, headers) => {
     const { engine, url } = await setUp();
-    const answer = reading(url, meta, headers);
+    const response = reading(url, meta, headers);
     const execution = await engine.next();
     execution.reply({ outputType: 'STDOUT', status: 'COMPLETED', content: ['a'] });
     execution.end();
-    expect(await answer.message(0)).toBe(JSON.stringify({ jsonrpc: '2.0', id: 1, result: result('a') }));
-    expect((await answer.head).headers['content-type']).toBe('application/json');
+    expect(await response.message(0)).toBe(JSON.stringify({ jsonrpc: '2.0', id: 1, result: result('a') }));
+    expect((await response.head).headers['content-type']).toBe('application/json');
   });
 
   test('applies the backpressure of a slow client to the code', async () => {

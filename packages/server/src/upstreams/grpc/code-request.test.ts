@@ -53,14 +53,14 @@ describe('code', () => {
     ['Base64 of UTF-8 is decoded', base64('print("größe")'), 'print("größe")'],
     ['Base64 with padding is decoded', 'YQ==', 'a'],
     ['empty code stays empty', '', ''],
-    ['plain text is taken as it is', 'print(1)', 'print(1)'],
+    ['plain text is unchanged', 'print(1)', 'print(1)'],
     ['Base64 without its padding is plain text', 'YQ', 'YQ'],
-    ['Base64 with bits left over is plain text', 'YR==', 'YR=='],
+    ['Base64 with extra bits is plain text', 'YR==', 'YR=='],
     ['Base64 for URLs is plain text', '_-_-', '_-_-'],
     ['Base64 with a line break is plain text', 'YWJj\nYWJj', 'YWJj\nYWJj'],
-    ['Base64 of what is not UTF-8 is plain text', base64(Buffer.from([0xff, 0xfe, 0xfd])), '//79'],
-    ['a word that is Base64 by chance, but of no text, stays', 'true', 'true'],
-    ['a byte order mark is kept', base64('\ufeffx'), '\ufeffx'],
+    ['Base64 of invalid UTF-8 is plain text', base64(Buffer.from([0xff, 0xfe, 0xfd])), '//79'],
+    ['a word that is valid Base64, but not of text, is unchanged', 'true', 'true'],
+    ['a byte order mark is preserved', base64('\ufeffx'), '\ufeffx'],
   ])('%s', (_what, given, code) => {
     expect(build({ code: given }).code).toBe(code);
   });
@@ -134,7 +134,7 @@ describe('unusual input', () => {
     ['arguments in a list', 'arguments', LIST, [...LIST, '']],
     ['arguments by name', 'arguments', OBJECT, { ...OBJECT, more: '' }],
     ['variables', 'environment', OBJECT, { ...OBJECT, more: '' }],
-  ])('there may be 4096 %s, and more are refused', (_what, name, most, tooMany) => {
+  ])('allows 4096 %s and rejects more', (_what, name, most, tooMany) => {
     const built: CodeExecutionRequest = build({ code: 'x', [name]: most });
     const made = name === 'environment' ? built.environment : built.arguments;
     expect(Object.keys(made ?? {})).toHaveLength(4096);
@@ -148,13 +148,13 @@ describe('unusual input', () => {
 });
 
 describe('rejected as INVALID_ARGUMENTS', () => {
-  const refused = (message: string) => expect.objectContaining({ category: 'INVALID_ARGUMENTS', message });
+  const expectRejected = (message: string) => expect.objectContaining({ category: 'INVALID_ARGUMENTS', message });
   const TIMEOUT = 'timeout must be an integer number of milliseconds from 1 to 300000';
 
   test.each([
     ['no code', {}, 'Missing required parameter(s): code'],
     ['code that is null', { code: null }, 'Missing required parameter(s): code'],
-    ['code that is no text', { code: 1 }, 'code must be a string, plain or in Base64'],
+    ['code that is not a text', { code: 1 }, 'code must be a string, plain or in Base64'],
     ['arguments that are a text', { code: 'x', arguments: 'a' }, 'arguments must be an array or an object'],
     ['an environment that is a list', { code: 'x', environment: [] }, 'environment must be an object'],
     ['a timeout of 0', { code: 'x', timeout: 0 }, TIMEOUT],
@@ -162,12 +162,12 @@ describe('rejected as INVALID_ARGUMENTS', () => {
     ['a timeout that is broken', { code: 'x', timeout: 1.5 }, TIMEOUT],
     ['a timeout that is a text', { code: 'x', timeout: '5' }, TIMEOUT],
   ])('%s', (_what, given, message) => {
-    expect(() => build(given)).toThrow(refused(message));
+    expect(() => build(given)).toThrow(expectRejected(message));
   });
 
   test('other parameters required by the schema', () => {
     const definition = { inputSchema: { required: ['code', 'environment'] } };
-    expect(() => build({}, { definition })).toThrow(refused('Missing required parameter(s): code, environment'));
+    expect(() => build({}, { definition })).toThrow(expectRejected('Missing required parameter(s): code, environment'));
   });
 
   test.each([1, 300_000, JSON.rawJSON('5000.0')])('but not a timeout of %o', (timeout) => {

@@ -1,4 +1,4 @@
-import { elements } from '@sluice/protocol/json/scan';
+import { elements } from '@sluice/protocol/json/text';
 import type { Entry } from '../../registry/entries.ts';
 import type { CodeExecutionRequest } from './generated/codeexecution/CodeExecutionRequest.ts';
 import { ServiceError } from './operation.ts';

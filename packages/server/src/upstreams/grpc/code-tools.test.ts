@@ -12,7 +12,7 @@ describe('a call', () => {
   test('executes the code in the service of engine and language, and returns its output', async () => {
     const parts = await setUp();
     const args = '{"code":"MQ==","arguments":["a"],"environment":{"E":"v"},"timeout":5000}';
-    const answered = await run(
+    const responded = await run(
       parts,
       (execution) => {
         execution.reply({ outputType: 'STATUS', status: 'RUNNING' });
@@ -23,7 +23,7 @@ describe('a call', () => {
       },
       args,
     );
-    expect(answered).toEqual(result('out', 'err'));
+    expect(responded).toEqual(result('out', 'err'));
     expect(parts.engine.executions[0]?.request).toEqual({
       // In the spelling of the service.
       uri: 'code-execution-engine://Camel/Java',
@@ -39,15 +39,15 @@ describe('a call', () => {
 
   test.each([
     ["the client's", 'abc', 'abc', 'abc'],
-    ['one of its own where the client has none', '', undefined, UUID],
-    ['one of its own where metadata cannot carry that of the client', '\u00e9', expect.any(String), UUID],
+    ['a new one if the client sends none', '', undefined, UUID],
+    ["a new one if metadata cannot contain the client's", '\u00e9', expect.any(String), UUID],
   ])('carries a request id, %s, and the log has both', async (_what, given, logged, expected) => {
     const { engine, url, service } = await setUp();
-    const answer = reading(url, '', { 'x-request-id': given });
+    const response = reading(url, '', { 'x-request-id': given });
     const execution = await engine.next();
     expect(execution.requestId).toEqual(expected);
     execution.end();
-    expect(JSON.parse(await answer.message(0)).result).toEqual(result());
+    expect(JSON.parse(await response.message(0)).result).toEqual(result());
     const line = await vi.waitFor(() => {
       const found = service.log.map((text) => JSON.parse(text)).find(({ transport }) => transport === 'code');
       if (!found) throw new Error('no line in the access log');
@@ -94,11 +94,11 @@ describe('a call', () => {
     ['an exit code', CODE_3, ended, [NOT_0], 'EXECUTION_ERROR', NOT_0],
   ] as const)('fails of %s', async (_what, reply, end, texts, category, message) => {
     const parts = await setUp();
-    const answered = await run(parts, (execution) => {
+    const responded = await run(parts, (execution) => {
       execution.reply(reply);
       end(execution);
     });
-    expect(answered).toEqual(failed(...texts));
+    expect(responded).toEqual(failed(...texts));
     expect(await eventsOf(parts.service)).toMatchObject(startedAndFailed(category, message));
   });
 
@@ -124,13 +124,16 @@ describe('a call', () => {
     ],
     ['run', `{"code":"${'x'.repeat(1024 * 1024 + 1)}"}`, 'code must have at most 1 MiB', ARGUMENTS],
     ['run', '[]', 'arguments must be an object', ARGUMENTS],
-  ])('of %s with %.40s fails before any service is asked, and is told so alone', async (name, args, message, event) => {
-    const { client, engine, service } = await setUp();
-    const { result: answered } = await client.ask('tools/call', `{"name":"${name}","arguments":${args}}`);
-    expect(answered).toEqual(failed(message));
-    expect(engine.executions).toEqual([]);
-    expect(await eventsOf(service, event.name)).toMatchObject([
-      { eventType: 'FAILED', transport: 'code', errorCategory: event.category, errorMessage: message, duration: 0 },
-    ]);
-  });
+  ])(
+    'of %s with %.40s fails before any service is called, with an error for its caller only',
+    async (name, args, message, event) => {
+      const { client, engine, service } = await setUp();
+      const { result: responded } = await client.ask('tools/call', `{"name":"${name}","arguments":${args}}`);
+      expect(responded).toEqual(failed(message));
+      expect(engine.executions).toEqual([]);
+      expect(await eventsOf(service, event.name)).toMatchObject([
+        { eventType: 'FAILED', transport: 'code', errorCategory: event.category, errorMessage: message, duration: 0 },
+      ]);
+    },
+  );
 });

@@ -25,7 +25,7 @@ describe('the state transitions of decisions 3', () => {
     expect(expandTransition('RUNNING', status)).toEqual([status]);
   });
 
-  test('RUNNING does not become PENDING again', () => {
+  test('RUNNING does not revert to PENDING', () => {
     expect(expandTransition('RUNNING', 'PENDING')).toBeUndefined();
   });
 

@@ -27,7 +27,7 @@ it.each([
   ],
   [status.UNAVAILABLE, 'Name resolution failed: getaddrinfo ENOTFOUND nowhere', 'ENOTFOUND'],
   [status.INVALID_ARGUMENT, 'what is S3CRET, and ES3CRET, and ESECRET?', undefined],
-])('of status %s its name is logged, what the system said, and none of the words: %s', (code, details, system) => {
+])('of status %s contains its name and the system error, but none of the text: %s', (code, details, system) => {
   const { text, lines } = logged(statusError(code, details));
   expect(lines).toMatchObject([
     {
@@ -55,7 +55,7 @@ it('a ServiceError, reported by response and event, is not logged', () => {
   expect(logged(new ServiceError('INVALID_ARGUMENTS', 'S3CRET')).lines).toEqual([]);
 });
 
-it('an unreachable service is logged, and answered without an empty note', async () => {
+it('of an unreachable service is written, and the response has no empty note', async () => {
   const on = await serviceWith({ RUST_LOG: 'service::bridge=debug', SERVICE_BRIDGE_GRPC_MAX_RETRIES: '0' });
   await address('worker', DEAD_PORT, {}, on);
   const [isError, text] = await work(on);

@@ -38,7 +38,7 @@ it('the delay doubles with each retry', async () => {
   const { call } = await connected({
     tool: (arrived) => {
       times.push(performance.now());
-      arrived.refuse(LATER);
+      arrived.reject(LATER);
     },
   });
   await expect(call({})).rejects.toMatchObject({ code: status.UNAVAILABLE, details: 'later' });
@@ -50,16 +50,16 @@ it('the delay doubles with each retry', async () => {
 });
 
 it('a delay over the maximum of a timer is limited', async () => {
-  const refused = Promise.withResolvers<void>();
+  const rejected = Promise.withResolvers<void>();
   const { service, client, call } = await connected({
     tool: (arrived) => {
-      arrived.refuse(LATER);
-      refused.resolve();
+      arrived.reject(LATER);
+      rejected.resolve();
     },
   });
   const ending = new AbortController();
   const calling = call({ retryDelayMs: 2 ** 31, maxRetries: 100 }, ending.signal).catch((error: Error) => error.name);
-  await refused.promise;
+  await rejected.promise;
   // Enough for an immediate attempt to arrive.
   for (let turn = 0; turn < 3; turn++) await rawCall(client);
   ending.abort();
@@ -78,8 +78,8 @@ it('a channel closed between two attempts rejects with the status of the first',
           },
         }),
     });
-  const refusing = { tool: (arrived: Arrived<unknown>) => arrived.refuse(LATER) };
-  const { service, client, call } = await connected(refusing, { interceptors: [closesAfterwards] });
+  const rejecting = { tool: (arrived: Arrived<unknown>) => arrived.reject(LATER) };
+  const { service, client, call } = await connected(rejecting, { interceptors: [closesAfterwards] });
   await expect(call({ retryDelayMs: 1 })).rejects.toMatchObject({ code: status.UNAVAILABLE, details: 'later' });
   expect(service.tools).toHaveLength(1);
 });

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { Client, credentials, type Metadata, type Server, status } from '@grpc/grpc-js';
 import { expect, type TestContext, test } from 'vitest';
-import { answering, Refusal, startCapabilityService } from '../../../testing/capability-service.ts';
+import { StatusError, startCapabilityService, unaryHandler } from '../../../testing/capability-service.ts';
 import { loadProtocols, type Protocols } from './channels.ts';
 import { DEAD_PORT } from './fixtures/operation-tests.ts';
 import type { HealthProbeReply } from './generated/health/HealthProbeReply.ts';
@@ -11,11 +11,11 @@ import { type ProbeResult, probeHealth } from './health.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
 const saying = (found: HealthProbeReply['status']) =>
-  answering<HealthProbeRequest__Output, HealthProbeReply>(() => ({ status: found }));
+  unaryHandler<HealthProbeRequest__Output, HealthProbeReply>(() => ({ status: found }));
 
 const refusing = (code: status, details: string) =>
-  answering<HealthProbeRequest__Output, HealthProbeReply>(() => {
-    throw new Refusal(code, details);
+  unaryHandler<HealthProbeRequest__Output, HealthProbeReply>(() => {
+    throw new StatusError(code, details);
   });
 
 type Context = Pick<TestContext, 'onTestFinished'>;
@@ -51,7 +51,7 @@ test.for([
   [7, '7'],
 ] as const)('a service with status %s is unhealthy, with the reason', async ([found, text], context) => {
   const port = await started(context, (server, { healthProbe }) =>
-    server.addService(healthProbe, { Probe: answering(() => ({ status: found })) }),
+    server.addService(healthProbe, { Probe: unaryHandler(() => ({ status: found })) }),
   );
   expect(await probed(context, port)).toEqual({ health: 'unhealthy', reason: `status ${text}` });
 });
@@ -87,9 +87,9 @@ test('a service that refuses the connection is down', async (context) => {
 
 test('a service that is UNAVAILABLE is down and not retried', async (context) => {
   let probes = 0;
-  const Probe = answering<HealthProbeRequest__Output, HealthProbeReply>(() => {
+  const Probe = unaryHandler<HealthProbeRequest__Output, HealthProbeReply>(() => {
     probes++;
-    throw new Refusal(status.UNAVAILABLE, 'warming up');
+    throw new StatusError(status.UNAVAILABLE, 'warming up');
   });
   const port = await started(context, (server, { healthProbe }) => server.addService(healthProbe, { Probe }));
   expect(await probed(context, port)).toEqual({ health: 'down', reason: 'UNAVAILABLE: warming up' });
@@ -118,7 +118,7 @@ test('a probe has the id of the entry, else its name, and a request id of its ow
   const requestIds = new Set<string>();
   const port = await started(context, (server, { healthProbe }) =>
     server.addService(healthProbe, {
-      Probe: answering(({ id }: HealthProbeRequest__Output, metadata: Metadata) => {
+      Probe: unaryHandler(({ id }: HealthProbeRequest__Output, metadata: Metadata) => {
         probes.push(id);
         requestIds.add(String(metadata.get('x-service-request-id')));
         return { status: 'STARTED' };

@@ -14,7 +14,7 @@ const OK = { 'grpc-status': '0' };
 const DONE = InvokeTool.responseSerialize({ content: ['done'] });
 
 /** A service with this reply to its first call and valid ones later. */
-async function answering(first: (stream: ServerHttp2Stream) => void, on = tests.service): Promise<void> {
+async function respondingWith(first: (stream: ServerHttp2Stream) => void, on = tests.service): Promise<void> {
   let calls = 0;
   const raw = await startRawService((stream) => (calls++ === 0 ? first(stream) : sends(framed(DONE), OK)(stream)));
   onEnd(async () => raw.close());
@@ -28,13 +28,13 @@ function content(bytes: readonly number[]): Buffer {
 
 describe('an invalid reply fails the call, and the next one succeeds', () => {
   it.each<[string, (stream: ServerHttp2Stream) => void, string]>([
-    ['a message that is no protobuf', sends(framed(Buffer.from([0xff, 0xff, 0xff])), OK), 'parsing error'],
+    ['a message that is not protobuf', sends(framed(Buffer.from([0xff, 0xff, 0xff])), OK), 'parsing error'],
     ['a frame that is cut short', sends(framed(DONE).subarray(0, -1), OK), ''],
-    ['a frame of 2 GiB that never comes', sends(Buffer.from([0, 0x7f, 0xff, 0xff, 0xff]), OK), 'larger than max'],
-    ['no message at all', sends(Buffer.alloc(0), OK), ''],
+    ['an incomplete frame of 2 GiB', sends(Buffer.from([0, 0x7f, 0xff, 0xff, 0xff]), OK), 'larger than max'],
+    ['no message', sends(Buffer.alloc(0), OK), ''],
     ['a page of HTML', sends(Buffer.from('<html>'), undefined, { 'content-type': 'text/html' }), ''],
     [
-      'compression that nobody knows',
+      'an unknown compression',
       sends(framed(DONE, true), OK, { 'grpc-encoding': 'x' }),
       'sent a reply that cannot be read',
     ],
@@ -48,11 +48,11 @@ describe('an invalid reply fails the call, and the next one succeeds', () => {
       sends(framed(DONE, true), OK, { 'grpc-encoding': 'gzip' }),
       'Failed to decompress gzip-encoded message',
     ],
-    ['a status that is no number', sends(Buffer.alloc(0), { 'grpc-status': 'well' }), ''],
-    ['a status that nobody knows', sends(Buffer.alloc(0), { 'grpc-status': '99' }), ''],
-    ['the end of the stream at once', (stream) => stream.close(), ''],
+    ['a status that is not a number', sends(Buffer.alloc(0), { 'grpc-status': 'well' }), ''],
+    ['an unknown status', sends(Buffer.alloc(0), { 'grpc-status': '99' }), ''],
+    ['an immediate end of the stream', (stream) => stream.close(), ''],
   ])('%s', async (_what, first, says) => {
-    await answering(first);
+    await respondingWith(first);
     const [isError, text] = await work();
     expect([isError, text]).toEqual([true, expect.stringContaining(says)]);
     expect(text).not.toBe('');
@@ -71,11 +71,11 @@ it.each<[string, (stream: ServerHttp2Stream) => void]>([
       stream.write(Buffer.from([0, 0, 0x10, 0, 0]));
     },
   ],
-  ['two replies where there is one', sends(Buffer.concat([framed(DONE), framed(DONE)]), OK)],
-])('%s is given up at the deadline', async (_what, first) => {
+  ['two replies to a unary call', sends(Buffer.concat([framed(DONE), framed(DONE)]), OK)],
+])('%s fails at the deadline', async (_what, first) => {
   const on = await serviceWith({});
   const arrived = Promise.withResolvers<void>();
-  await answering((stream) => {
+  await respondingWith((stream) => {
     first(stream);
     arrived.resolve();
   }, on);
@@ -91,13 +91,13 @@ it.each<[string, (stream: ServerHttp2Stream) => void]>([
 it('an invalid header is not logged with its value', async () => {
   const written = vi.spyOn(console, 'error');
   onEnd(async () => written.mockRestore());
-  await answering(sends(framed(DONE), OK, { 'x-cafe': 'caf\u00e9 S3CRET' }));
+  await respondingWith(sends(framed(DONE), OK, { 'x-cafe': 'caf\u00e9 S3CRET' }));
   expect(await work()).toEqual([false, 'done']);
   expect(written).not.toHaveBeenCalled();
 });
 
 it('invalid UTF-8 is replaced', async () => {
-  await answering(sends(framed(content([0x61, 0xff, 0xed, 0xa0, 0x80, 0x62])), OK));
+  await respondingWith(sends(framed(content([0x61, 0xff, 0xed, 0xa0, 0x80, 0x62])), OK));
   const [isError, text] = await work();
   expect(isError).toBe(false);
   expect(text).toMatch(/^a\ufffd+b$/);

@@ -17,9 +17,9 @@ const MANY = 300;
 describe('concurrent calls to one service', () => {
   it.each([
     [1_000, 'without a limit', 1_000, {}],
-    [MANY, 'that takes 100 at a time', 100, { 'grpc.max_concurrent_streams': 100 }],
+    [MANY, 'limited to 100 at a time', 100, { 'grpc.max_concurrent_streams': 100 }],
   ])(
-    '%i %s are carried out over one connection, each with its own answer',
+    '%i %s are executed over one connection, each with its own response',
     async (calls, _what, together, options) => {
       const waiting: (() => void)[] = [];
       let most = 0;
@@ -28,26 +28,26 @@ describe('concurrent calls to one service', () => {
         tool: (call) => {
           waiting.push(() => call.reply([call.request.arguments.n ?? '']));
           most = Math.max(most, waiting.length);
-          // None is answered before all have arrived.
-          if (waiting.length === together) for (const answer of waiting.splice(0)) answer();
+          // No response is sent before all calls have arrived.
+          if (waiting.length === together) for (const response of waiting.splice(0)) response();
         },
       });
       onEnd(async () => service.close());
-      const door = await openFaultyProxy(connectingTo(service.port));
-      onEnd(async () => door.close());
+      const proxy = await openFaultyProxy(connectingTo(service.port));
+      onEnd(async () => proxy.close());
       // For slow machines.
       const on = await serviceWith({ SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '60000' });
-      await address('worker', door.port, {}, on);
-      const answers = await Promise.all(Array.from({ length: calls }, (_, n) => work(on, `{"n":${n}}`)));
-      const wrong = answers.filter(([isError, text], n) => isError || text !== String(n));
+      await address('worker', proxy.port, {}, on);
+      const responses = await Promise.all(Array.from({ length: calls }, (_, n) => work(on, `{"n":${n}}`)));
+      const wrong = responses.filter(([isError, text], n) => isError || text !== String(n));
       expect(wrong.slice(0, 3)).toEqual([]);
-      expect([most, service.tools.length, door.accepted]).toEqual([together, calls, 1]);
+      expect([most, service.tools.length, proxy.accepted]).toEqual([together, calls, 1]);
     },
     60_000,
   );
 });
 
-test(`${MANY} streams at a time of one engine come over one connection, each with its own output`, async () => {
+test(`${MANY} concurrent streams of one engine share one connection, each with its own output`, async () => {
   const { engine, service, url } = await setUp();
   const calls = Array.from({ length: MANY }, (_, n) => post(url, callOfRun({ args: `{"code":"${n}"}` })));
   const executions: ReportedExecution[] = [];
@@ -60,9 +60,11 @@ test(`${MANY} streams at a time of one engine come over one connection, each wit
     }
   }
   for (const execution of executions) execution.end();
-  const answers = (await Promise.all(calls)).map(({ text }) => JSON.parse(text).result);
-  expect(answers.filter((answer, n) => !isDeepStrictEqual(answer, result(`a${n}`, `b${n}`))).slice(0, 3)).toEqual([]);
-  expect(engine.door.accepted).toBe(1);
+  const responses = (await Promise.all(calls)).map(({ text }) => JSON.parse(text).result);
+  expect(responses.filter((response, n) => !isDeepStrictEqual(response, result(`a${n}`, `b${n}`))).slice(0, 3)).toEqual(
+    [],
+  );
+  expect(engine.proxy.accepted).toBe(1);
   // The last events are the final ones of each.
   const { data } = await service.manage('GET', `/tool-calls?limit=${MANY}`);
   const ends = toolCallEvent.array().parse(data);

@@ -150,7 +150,7 @@ export class OperationRun implements InFlightCall {
     this.#operation = operation;
     this.#calls = calls;
     this.#log = log;
-    this.startedAt = calls.now();
+    this.startedAt = performance.now();
     this.activeAt = this.startedAt;
   }
 
@@ -183,7 +183,7 @@ export class OperationRun implements InFlightCall {
     if (this.#settled) return;
     if (limit === 'silence') {
       // Calls to services have their own deadlines, and waiting for a slow client does not count.
-      this.activeAt = this.#calls.now();
+      this.activeAt = performance.now();
       this.#calls.add(this);
       return;
     }

@@ -1,6 +1,6 @@
 import { Client, credentials } from '@grpc/grpc-js';
 import { expect, onTestFinished, test } from 'vitest';
-import { answering, startCapabilityService } from '../../../testing/capability-service.ts';
+import { startCapabilityService, unaryHandler } from '../../../testing/capability-service.ts';
 import { loadProtocols } from './channels.ts';
 import type { ProvisionReply } from './generated/tool/ProvisionReply.ts';
 import type { ProvisionRequest__Output } from './generated/tool/ProvisionRequest.ts';
@@ -11,7 +11,7 @@ import { entryAt } from './service-entry.fixture.ts';
 async function provisioned(input: { name: string; text: string }, reply: ProvisionReply = {}) {
   const requests: ProvisionRequest__Output[] = [];
   const service = await startCapabilityService((server, { provisioner }) => {
-    const Provision = answering((request: ProvisionRequest__Output): ProvisionReply => {
+    const Provision = unaryHandler((request: ProvisionRequest__Output): ProvisionReply => {
       requests.push(request);
       return reply;
     });

@@ -23,7 +23,7 @@ describe('the service of a tool', () => {
       1,
     ],
     ['a tool invoker before an engine', registered(['t', 'code-execution-engine'], ['t', 'tool-invoker']), 2],
-    ['an engine of that name else', registered(['t', 'resource-provider'], ['t', 'code-execution-engine']), 2],
+    ['otherwise an engine of that name', registered(['t', 'resource-provider'], ['t', 'code-execution-engine']), 2],
     ['no provider of resources', registered(['t', 'resource-provider']), undefined],
     ['none of another name', registered(['T', 'tool-invoker']), undefined],
   ])('is %s', (_what, services, port) => {
@@ -35,7 +35,7 @@ describe('the service of a resource', () => {
   it.each([
     ['a provider of that name', registered(['t', 'tool-invoker'], ['t', 'resource-provider']), 2],
     ['a service of several capabilities', registered(['t', 'multi-capability'], ['t', 'resource-provider']), 1],
-    ['nothing else', registered(['t', 'tool-invoker'], ['t', 'code-execution-engine']), undefined],
+    ['no other service', registered(['t', 'tool-invoker'], ['t', 'code-execution-engine']), undefined],
   ])('is %s', (_what, services, port) => {
     expect(findResourceService(services, 't')?.port).toBe(port);
   });

@@ -20,9 +20,9 @@ function resourceOf(members: JsonObject): Entry {
 }
 
 it.each<[string, JsonObject, object]>([
-  ['nothing more', {}, { configurationURI: '', secretsURI: '', params: {} }],
+  ['no content', {}, { configurationURI: '', secretsURI: '', params: {} }],
   [
-    'all there is',
+    'all members',
     { configurationURI: 'c://1', secretsURI: 's://1', params: [{ name: 'a', value: 'b' }] },
     { configurationURI: 'c://1', secretsURI: 's://1', params: { a: 'b' } },
   ],
@@ -36,7 +36,7 @@ it.each<[string, JsonObject, object]>([
     },
     { params: { a: '2' } },
   ],
-])('a resource is asked for by the uri that was asked for, with type, name and %s', (_what, members, expected) => {
+])('a resource is read by the requested uri, with type, name and %s', (_what, members, expected) => {
   const request = resourceRequest(resourceOf({ type: 'pages', ...members }), 'page://7');
   expect(request).toMatchObject({ location: 'page://7', type: 'pages', name: 'pages', ...expected });
 });

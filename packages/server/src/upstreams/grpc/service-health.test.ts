@@ -1,6 +1,6 @@
 import type { ServiceHealth } from '@sluice/contract';
 import { expect, test } from 'vitest';
-import { answering, startCapabilityService } from '../../../testing/capability-service.ts';
+import { startCapabilityService, unaryHandler } from '../../../testing/capability-service.ts';
 import { startTestService } from '../../../testing/service.ts';
 import { clientOf } from '../../../testing/session-client.ts';
 import { removeServices } from '../../registry/operations-topology.ts';
@@ -91,9 +91,9 @@ test('the probe of a removed entry is canceled', async (context) => {
 test('the management API shows the health, and routing ignores it', async (context) => {
   const invoked: string[] = [];
   const second = await startCapabilityService((server, { healthProbe, toolInvoker }) => {
-    server.addService(healthProbe, { Probe: answering(() => ({ status: 'STARTED' })) });
+    server.addService(healthProbe, { Probe: unaryHandler(() => ({ status: 'STARTED' })) });
     server.addService(toolInvoker, {
-      InvokeTool: answering(({ uri }: { uri: string }) => {
+      InvokeTool: unaryHandler(({ uri }: { uri: string }) => {
         invoked.push(uri);
         return { isError: false, content: [] };
       }),
@@ -123,7 +123,7 @@ test('the management API shows the health, and routing ignores it', async (conte
     toolType: 'weather',
     input_schema: {},
   });
-  const answer = await clientOf(service.url(), {}).ask('tools/call', '{"name":"t","arguments":{}}');
-  expect(answer).toMatchObject({ result: { isError: true } });
+  const response = await clientOf(service.url(), {}).ask('tools/call', '{"name":"t","arguments":{}}');
+  expect(response).toMatchObject({ result: { isError: true } });
   expect(invoked).toEqual([]);
 });

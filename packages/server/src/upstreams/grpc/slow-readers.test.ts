@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 import type { CallResponse } from '../downstream.ts';
 import { CodeProgress } from './code-execution.ts';
 
-/** A client that stops reading, and what it was sent. */
+/** A client that stops reading, and the data sent to it. */
 function stuckClient() {
   const sent: string[] = [];
   const client: CallResponse = {
@@ -23,7 +23,7 @@ function stuckClient() {
   return { client, sent };
 }
 
-test('a client that does not read is waited for until the deadline of its code, without progress afterwards', async (context) => {
+test('a client that does not read delays its call until the deadline of its code, without progress afterwards', async (context) => {
   vi.useFakeTimers();
   context.onTestFinished(() => void vi.useRealTimers());
   const { client, sent } = stuckClient();

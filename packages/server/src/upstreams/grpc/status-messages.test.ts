@@ -23,22 +23,22 @@ it.each([
   [status.DATA_LOSS, undefined, 1],
   [status.UNAUTHENTICATED, undefined, 1],
 ])(
-  'status %i is told by its description, with service and address where it says little: %s',
+  'status %i becomes its description, with service and address if that is unspecific: %s',
   async (code, named, attempts) => {
-    const refused = { code, details: 'such is life' };
+    const rejected = { code, details: 'such is life' };
     const service = await registered('worker', {
-      tool: (call) => call.refuse(refused),
-      resource: (call) => call.refuse(refused),
+      tool: (call) => call.reject(rejected),
+      resource: (call) => call.reject(rejected),
     });
     const message = named ? `service worker at 127.0.0.1:${service.port} ${named}such is life` : 'such is life';
-    const answers = await Promise.all([work(), read()]);
-    expect(answers).toEqual([[true, message], { code: -32603, message }]);
+    const responses = await Promise.all([work(), read()]);
+    expect(responses).toEqual([[true, message], { code: -32603, message }]);
     expect(await eventsOf()).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', message));
     expect([service.tools.length, service.resources.length]).toEqual([attempts, attempts]);
   },
 );
 
 it('a status without details is shown by its name', async () => {
-  await registered('worker', { tool: (call) => call.refuse({ code: status.ABORTED, details: '' }) });
+  await registered('worker', { tool: (call) => call.reject({ code: status.ABORTED, details: '' }) });
   expect(await work()).toEqual([true, 'status ABORTED']);
 });

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { type CodeService, startCodeService } from '../../../testing/code-service.ts';
 import { startTestService, type TestService } from '../../../testing/service.ts';
-import { Reading, sessionClient } from '../../../testing/session-client.ts';
+import { ResponseReader, sessionClient } from '../../../testing/session-client.ts';
 import { startWorkingService, type WorkingService } from './fixtures/working-service.ts';
 
 const STREAMS = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
@@ -35,7 +35,7 @@ async function startCalls({
 }) {
   const { headers } = await sessionClient(service.url());
   const call = (name: string) =>
-    new Reading(
+    new ResponseReader(
       service.url(),
       'POST',
       { ...STREAMS, ...headers },
@@ -88,8 +88,8 @@ test('calls longer than the grace period are canceled at their services, with th
   const parts = await setUp();
   const { execution } = await startCalls(parts);
   await parts.service.stop(200);
-  await execution.cancelled;
-  await expect.poll(() => parts.worker.tools[0]?.cancelled).toBe(true);
+  await execution.canceled;
+  await expect.poll(() => parts.worker.tools[0]?.canceled).toBe(true);
   expect(eventsOf(parts.service)).toEqual(['code-execution/e/l failed UNKNOWN', 'work failed UNKNOWN']);
   const stopped = parts.service.log.findIndex((line) => line.includes('"msg":"stopped"'));
   const last = parts.service.log.findLastIndex((line) => line.includes('tool call failed'));

@@ -19,28 +19,32 @@ const pass = () => vi.advanceTimersByTime(201);
 
 it('a tool over the total time limit is an error result that names the limit, a resource an error', async () => {
   const on = await serviceWith(LIMIT);
-  const [invoked, asked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const service = await registered('worker', { tool: () => invoked.resolve(), resource: () => asked.resolve() }, on);
+  const [invoked, requested] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const service = await registered(
+    'worker',
+    { tool: () => invoked.resolve(), resource: () => requested.resolve() },
+    on,
+  );
   const worked = work(on);
   await invoked.promise;
   pass();
   expect(await worked).toEqual([true, MESSAGE]);
   expect(await eventsOf(on)).toMatchObject(startedAndFailed('UNKNOWN', MESSAGE));
   const reads = read(on);
-  await asked.promise;
+  await requested.promise;
   pass();
   expect(await reads).toEqual({ code: -32603, message: MESSAGE });
-  await expect.poll(() => [service.tools[0]?.cancelled, service.resources[0]?.cancelled]).toEqual([true, true]);
+  await expect.poll(() => [service.tools[0]?.canceled, service.resources[0]?.canceled]).toEqual([true, true]);
 });
 
 test('the output of code over the time limit is returned too', async () => {
   const parts = await setUpCode();
-  const answer = reading(parts.url, '"progressToken":1');
+  const response = reading(parts.url, '"progressToken":1');
   const execution = await parts.engine.next();
   execution.reply({ outputType: 'STDOUT', status: 'RUNNING', content: ['so far'] });
-  await answer.message(0);
+  await response.message(0);
   pass();
-  expect(JSON.parse(await answer.message(1)).result).toEqual(failed('so far', MESSAGE));
-  await execution.cancelled;
+  expect(JSON.parse(await response.message(1)).result).toEqual(failed('so far', MESSAGE));
+  await execution.canceled;
   expect(await codeEventsOf(parts.service)).toMatchObject(startedAndFailed('UNKNOWN', MESSAGE));
 });

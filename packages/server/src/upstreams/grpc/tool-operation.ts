@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
-import { members } from '@sluice/protocol/json/scan';
+import { members } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { paramText, type RequestMessage, resultText } from '@sluice/protocol/mcp/message';
 import type { Entry } from '../../registry/entries.ts';
-import type { UpstreamRequestInfo } from '../../telemetry/request-telemetry.ts';
+import type { UpstreamRequestInfo } from '../../telemetry/call-observer.ts';
 import { AUTH_PREFIX } from '../../telemetry/tool-calls/event.ts';
 import type { ToolInvokeRequest } from './generated/tool/ToolInvokeRequest.ts';
 import { type OperationResult, ServiceError } from './operation.ts';

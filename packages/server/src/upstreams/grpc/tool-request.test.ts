@@ -34,7 +34,7 @@ function requestOf(given: string, schema?: string, members?: string) {
   return toolRequest(toolOf(schema, members), parseArguments({ text }));
 }
 
-function refusal(run: () => unknown): readonly string[] {
+function rejectionOf(run: () => unknown): readonly string[] {
   try {
     run();
   } catch (error) {
@@ -56,36 +56,36 @@ function namesTo(count: number): string {
 describe('the request to invoke a tool', () => {
   it.each([
     ['named', '{"uri":"u://1","configurationURI":"c://1","secretsURI":"s://1"}', ['u://1', 'c://1', 's://1']],
-    ['empty where there are none', '{"uri":"u://1"}', ['u://1', '', '']],
+    ['empty if absent', '{"uri":"u://1"}', ['u://1', '', '']],
   ])('has the three URIs of the tool: %s', (_what, members, expected) => {
     const { uri, configurationURI, secretsURI } = requestOf('{}', '{}', members);
     expect([uri, configurationURI, secretsURI]).toEqual(expected);
   });
 
   it.each([
-    ['a text as it is', '{"a":"x \\"y\\" \\n"}', { a: 'x "y" \n' }],
+    ['a text unchanged', '{"a":"x \\"y\\" \\n"}', { a: 'x "y" \n' }],
     ['an empty text', '{"a":""}', { a: '' }],
     ['a text that looks like JSON', '{"a":"1","b":"null"}', { a: '1', b: 'null' }],
     [
-      'numbers as they were spelled',
+      'numbers with their exact text',
       '{"a":9223372036854775807,"b":1.0,"c":-0}',
       { a: '9223372036854775807', b: '1.0', c: '-0' },
     ],
     ['truth values', '{"a":true,"b":false}', { a: 'true', b: 'false' }],
     ['lists and objects as JSON', '{"a":[1,"x",null],"b":{"c":1.50}}', { a: '[1,"x",null]', b: '{"c":1.50}' }],
     [
-      'the JSON as it was written',
+      'the JSON with its exact text',
       '{ "a" : [ 1,\n"\\u00e9" ] , "b": {"c":1,"c":2}}',
       { a: '[ 1,\n"\\u00e9" ]', b: '{"c":1,"c":2}' },
     ],
-    ['what nobody can walk through', `{"a":${NESTED}}`, { a: NESTED }],
-    ['of two of one name the last', '{"a":1,"b":2,"\\u0061":"3"}', { a: '3', b: '2' }],
-    ['nulls not at all', '{"a":null,"b":1}', { b: '1' }],
+    ['deeply nested values', `{"a":${NESTED}}`, { a: NESTED }],
+    ['the last of two members of one name', '{"a":1,"b":2,"\\u0061":"3"}', { a: '3', b: '2' }],
+    ['no nulls', '{"a":null,"b":1}', { b: '1' }],
     ['names that all objects have', '{"toString":"x","constructor":"y"}', { toString: 'x', constructor: 'y' }],
-    ['half a surrogate pair as what UTF-8 has for it', '{"a":"x\\ud800"}', { a: 'x\ufffd' }],
+    ['half a surrogate pair as the UTF-8 replacement', '{"a":"x\\ud800"}', { a: 'x\ufffd' }],
     ['half of one in a name too', '{"a\\udc00":"x"}', { 'a\ufffd': 'x' }],
     ['NUL and other controls', '{"a\\u0000":"\\u0000\\u001b"}', { 'a\0': '\0\x1b' }],
-    ['nothing of nothing', 'null', {}],
+    ['an empty object as nothing', 'null', {}],
   ])('has arguments as texts: %s', (_what, given, expected) => {
     expect(requestOf(given).arguments).toEqual(expected);
   });
@@ -102,13 +102,13 @@ describe('the request to invoke a tool', () => {
 
   it('keeps arguments that the tool defines as headers', () => {
     const schema = `{"properties":{"x-key":{${HEADER}}}}`;
-    const { arguments: kept, headers } = requestOf('{"x-key":"v"}', schema);
-    expect([kept, headers]).toEqual([{ 'x-key': 'v' }, { 'x-key': 'v' }]);
+    const { arguments: stored, headers } = requestOf('{"x-key":"v"}', schema);
+    expect([stored, headers]).toEqual([{ 'x-key': 'v' }, { 'x-key': 'v' }]);
   });
 
   it.each([
     ['a text', '{"service_body":"B","a":"1"}', 'B', { a: '1' }],
-    ['what is no text, as JSON', '{"service_body":{"n":1.0}}', '{"n":1.0}', {}],
+    ['non-strings as JSON', '{"service_body":{"n":1.0}}', '{"n":1.0}', {}],
     ['an empty one', '{"service_body":""}', '', {}],
     ['none', '{"a":"1"}', '', { a: '1' }],
     ['null', '{"service_body":null}', '', {}],
@@ -131,20 +131,20 @@ describe('the request to invoke a tool', () => {
     ["the tool's with an empty argument", '{"h":""}', `{"h":{${HEADER},"value":"own"}}`, { h: '' }],
     ["the tool's over meta", '{"service_meta_h":"m"}', `{"h":{${HEADER},"value":"own"}}`, { h: 'own' }],
     ["auth over the tool's", '{"service_auth_h":"s","h":"arg"}', `{"h":{${HEADER}}}`, { h: 's' }],
-    ['auth over meta, in whatever order', '{"service_auth_h":"s","service_meta_h":"m"}', '{}', { h: 's' }],
+    ['auth over meta, in any order', '{"service_auth_h":"s","service_meta_h":"m"}', '{}', { h: 's' }],
     ['none of another scope', '{"h":"x"}', '{"h":{"target":"header","scope":"client"}}', {}],
     ['none of another target', '{"h":"x"}', '{"h":{"target":"query","scope":"service"}}', {}],
     ['none without a scope', '{"h":"x"}', '{"h":{"target":"header"}}', {}],
     ['none without a name', '{"service_meta_":"m","service_auth_":"s"}', '{}', {}],
     [
-      'half a surrogate pair in a name as what UTF-8 has for it',
+      'half a surrogate pair in a name as the UTF-8 replacement',
       '{"h\\ud800":"x"}',
       `{"h\\ud800":{${HEADER}}}`,
       { 'h\ufffd': 'x' },
     ],
     ['names that no HTTP header has', '{"service_meta_a b\\n:":"m"}', '{}', { 'a b\n:': 'm' }],
     ['no null', '{"service_meta_a":null,"service_auth_b":null}', '{}', {}],
-    ['none of a schema that says no more than yes', '{"h":"x"}', '{"h":true}', {}],
+    ['none of the schema true', '{"h":"x"}', '{"h":true}', {}],
   ])('merges headers, later ones winning: %s', (_what, given, properties, expected) => {
     expect(requestOf(given, `{"properties":${properties}}`).headers).toEqual(expected);
   });
@@ -159,7 +159,7 @@ describe('the request to invoke a tool', () => {
 
   it('fails if a header defined by the tool has no value', () => {
     const schema = `{"properties":{"x-key":{${HEADER}}}}`;
-    expect(refusal(() => requestOf('{"a":"1"}', schema))).toEqual([
+    expect(rejectionOf(() => requestOf('{"a":"1"}', schema))).toEqual([
       'TOOL_DEFINITION_ERROR',
       'tool t: header x-key has no value: give the argument, or the property a "value"',
     ]);
@@ -170,8 +170,8 @@ describe('the request to invoke a tool', () => {
     ['one', '{"a":""}', 'b'],
     ['null', '{"a":false,"b":null}', 'b'],
     ['names that all objects have', '{"a":1,"b":2}', 'toString', '["a","b","toString"]'],
-  ])('is not made without what the schema requires: %s', (_what, given, missing, required = '["a","b"]') => {
-    expect(refusal(() => requestOf(given, `{"required":${required}}`))).toEqual([
+  ])('requires the values that the schema requires: %s', (_what, given, missing, required = '["a","b"]') => {
+    expect(rejectionOf(() => requestOf(given, `{"required":${required}}`))).toEqual([
       'INVALID_ARGUMENTS',
       `Missing required parameter(s): ${missing}`,
     ]);
@@ -179,7 +179,7 @@ describe('the request to invoke a tool', () => {
 
   it('checks required parameters before headers', () => {
     const schema = `{"properties":{"x-key":{${HEADER}}},"required":["x-key"]}`;
-    expect(refusal(() => requestOf('{}', schema))).toEqual([
+    expect(rejectionOf(() => requestOf('{}', schema))).toEqual([
       'INVALID_ARGUMENTS',
       'Missing required parameter(s): x-key',
     ]);
@@ -190,6 +190,6 @@ describe('the request to invoke a tool', () => {
     ['a text', '"x"', 'arguments must be an object'],
     ['more than 4096 arguments', namesTo(4097), 'arguments must have at most 4096 members'],
   ])('is not made of %s', (_what, given, message) => {
-    expect(refusal(() => requestOf(given))).toEqual(['INVALID_ARGUMENTS', message]);
+    expect(rejectionOf(() => requestOf(given))).toEqual(['INVALID_ARGUMENTS', message]);
   });
 });

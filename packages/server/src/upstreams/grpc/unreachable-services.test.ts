@@ -26,7 +26,7 @@ describe('a service that refuses the connection', () => {
     expect(warned).toEqual([expect.stringMatching(named)]);
   });
 
-  it('executes calls once it is there, also a call that waits for a retry', async () => {
+  it('executes calls once it is running, also a call that waits for a retry', async () => {
     // Its retries take 6 s in all, more than a slow machine needs to start the service.
     const on = await serviceWith({ SERVICE_BRIDGE_GRPC_MAX_RETRIES: '6' });
     const { port, close } = await startWorkingService();
@@ -59,7 +59,7 @@ describe('a service that is UNAVAILABLE', () => {
   it('three times and then succeeds executes the call', async () => {
     const on = await quickly();
     let attempts = 0;
-    const tool: Work<unknown> = (call) => (++attempts > 3 ? call.reply() : call.refuse(LATER));
+    const tool: Work<unknown> = (call) => (++attempts > 3 ? call.reply() : call.reject(LATER));
     const service = await registered('worker', { tool }, on);
     expect(await work(on)).toEqual([false, 'done']);
     // One call in the events.
@@ -71,7 +71,7 @@ describe('a service that is UNAVAILABLE', () => {
   it('four times does not', async () => {
     const on = await quickly();
     let attempts = 0;
-    const tool: Work<unknown> = (call) => (++attempts > 4 ? call.reply() : call.refuse(LATER));
+    const tool: Work<unknown> = (call) => (++attempts > 4 ? call.reply() : call.reject(LATER));
     const { port } = await registered('worker', { tool }, on);
     const message = `service worker at 127.0.0.1:${port} is not available: warming up`;
     expect(await work(on)).toEqual([true, message]);
@@ -82,7 +82,7 @@ describe('a service that is UNAVAILABLE', () => {
 
   it('is retried as often as configured', async () => {
     const on = await quickly({ SERVICE_BRIDGE_GRPC_MAX_RETRIES: '1' });
-    const service = await registered('worker', { tool: (call) => call.refuse(LATER) }, on);
+    const service = await registered('worker', { tool: (call) => call.reject(LATER) }, on);
     expect((await work(on))[0]).toBe(true);
     expect(service.tools).toHaveLength(2);
   });

@@ -228,15 +228,15 @@ describe('discover', () => {
   it.each<[string, RawUpstreamOptions['scripts'], object]>([
     [
       'another JSON-RPC error',
-      { 'prompts/list': { kind: 'error', text: '{"code":-32603,"message":"out\\nof order"}' } },
+      { 'prompts/list': { kind: 'error', text: '{"code":-32603,"message":"not\\navailable"}' } },
       {
         kind: 'rpc',
         code: -32603,
-        message: expect.stringContaining('answered prompts/list with error -32603: out of order'),
+        message: expect.stringContaining('answered prompts/list with error -32603: not available'),
       },
     ],
-    ['a result that is no list', { 'tools/list': '{"tools":{}}' }, { kind: 'invalid' }],
-    ['a result that is no object', { 'tools/list': '[]' }, { kind: 'invalid' }],
+    ['a result that is not a list', { 'tools/list': '{"tools":{}}' }, { kind: 'invalid' }],
+    ['a result that is not an object', { 'tools/list': '[]' }, { kind: 'invalid' }],
     ['HTTP 503', { 'tools/list': { kind: 'http', status: 503, type: 'text/plain', body: '' } }, { kind: 'http' }],
     [
       'invalid JSON',

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isJsonObject } from '@sluice/protocol/json/parse';
-import { elements, members } from '@sluice/protocol/json/scan';
+import { elements, members } from '@sluice/protocol/json/text';
 import { type ClientCapabilities, catalogKey } from '@sluice/protocol/mcp/capabilities';
 import { type Era, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { readParamHeaders } from '@sluice/protocol/mcp/param-headers';

@@ -117,7 +117,7 @@ describe('probeEras', () => {
       { kind: 'http', status: 404, type: 'text/plain', body: '' } as const,
       { kind: 'invalid', message: expect.stringMatching(/is not an MCP server: it answered with HTTP 404/) },
     ],
-  ])('gives no verdict when everything is answered with %j', async (fault, expected) => {
+  ])('is inconclusive when every response is %j', async (fault, expected) => {
     const upstream = await raw({});
     upstream.fault = fault;
     await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject(expected);

@@ -5,7 +5,7 @@ import { startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
-import { HeldStore } from '../../registry/fixtures/held-store.ts';
+import { PausableStore } from '../../registry/fixtures/pausable-store.ts';
 import { addForward } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
 import { createLogger } from '../../telemetry/log.ts';
@@ -19,7 +19,7 @@ afterEach(async () => {
 async function startController(healthCheckIntervalMs: number) {
   const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('plain')) } });
   closers.push(() => upstream.close());
-  const store = new HeldStore();
+  const store = new PausableStore();
   const registry = new Registry(store);
   await registry.load();
   const input = { name: 'up', address: upstream.url, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
@@ -68,7 +68,7 @@ describe('a controller', () => {
       await expect.poll(() => store.waiting).toBe(1);
       store.hold = false;
       const before = upstream.count('tools/list');
-      store.letThrough();
+      store.commitAll();
       for (let tick = 0; tick < ticks; tick++) await undefined;
       await controller.discover(true);
       if (upstream.count('tools/list') === before) lost.push(ticks);

@@ -94,7 +94,7 @@ describe('a controller', () => {
     expect(controller.health).toEqual({ kind: 'up', message: undefined });
   });
 
-  it('keeps the last good catalog of an upstream that speaks only unknown versions from now on', async () => {
+  it('keeps the last good catalog of an upstream that now supports only unknown versions', async () => {
     const { upstream, controller, offered } = await startController();
     await controller.discover();
     expect(offered()).toEqual(ALL);
@@ -127,7 +127,7 @@ describe('a controller', () => {
     expect(offered().tools).toEqual({ old: 'both', plain: 'both', added: 'both' });
   });
 
-  it('checks the health in an era that the upstream has answered in', async () => {
+  it('checks the health in an era that the upstream has responded in', async () => {
     const { upstream, controller } = await startController({ healthCheckIntervalMs: 20 });
     await controller.discover();
     refuseModern(upstream, 503, '{"code":-32000,"message":"restarting"}');
@@ -179,10 +179,10 @@ describe('a controller of an upstream that announces changes', () => {
   });
 
   it('retries a rejected watch only on refresh', async () => {
-    const refusal = { kind: 'http', status: 405, type: 'text/plain', body: '' } as const;
+    const rejection = { kind: 'http', status: 405, type: 'text/plain', body: '' } as const;
     const { upstream, controller, shows } = await startController(
       { debounce: { delayMs: 0 } },
-      { eras: ['legacy'], scripts: { GET: refusal } },
+      { eras: ['legacy'], scripts: { GET: rejection } },
     );
     const gets = () => upstream.seen.filter(({ http }) => http === 'GET').length;
     await controller.discover();
@@ -232,9 +232,9 @@ describe('a controller of an upstream that announces changes', () => {
       { eras: ['legacy'] },
     );
     await controller.discover();
-    const held = Promise.withResolvers<void>();
+    const pending = Promise.withResolvers<void>();
     upstream.scripts['tools/list'] = async () => {
-      await held.promise;
+      await pending.promise;
       return toolList(toolText('before'));
     };
     const run = controller.discover();
@@ -244,7 +244,7 @@ describe('a controller of an upstream that announces changes', () => {
     upstream.push('{"jsonrpc":"2.0","id":"heard","method":"ping"}');
     await expect.poll(() => upstream.seen.some(({ id, method }) => id === '"heard"' && !method), WAIT).toBe(true);
     upstream.scripts['tools/list'] = toolList(toolText('after'));
-    held.resolve();
+    pending.resolve();
     await run;
     await shows('after');
     await controller.discover(true);
@@ -283,19 +283,19 @@ describe('a controller of an upstream that announces changes', () => {
   it('watches again if a call failed during discovery', async () => {
     const { upstream, controller } = await startController({}, { eras: ['modern'] });
     await controller.discover();
-    const held = Promise.withResolvers<string>();
-    upstream.scripts['tools/list'] = () => held.promise;
+    const pending = Promise.withResolvers<string>();
+    upstream.scripts['tools/list'] = () => pending.promise;
     const before = upstream.count('tools/list');
     const run = controller.discover();
     await expect.poll(() => upstream.count('tools/list'), WAIT).toBeGreaterThan(before);
     controller.onCallFailed(new UpstreamError('dropped', upstream.url, 'dropped it'));
-    held.resolve(toolList(toolText('plain')));
+    pending.resolve(toolList(toolText('plain')));
     await run;
     await expect.poll(() => upstream.streams(), WAIT).toBe(1);
     expect(controller.health.kind).toBe('up');
   });
 
-  it.each(eras)('leaves nothing open after close (%s)', async (era) => {
+  it.each(eras)('leaves no resources open after close (%s)', async (era) => {
     vi.useFakeTimers({
       toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'],
       shouldAdvanceTime: true,

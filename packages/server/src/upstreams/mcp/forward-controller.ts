@@ -97,10 +97,7 @@ export class ForwardController implements UpstreamObserver {
       hasLegacyClients,
       inconclusiveRetryMs,
     );
-    const { transport, sessions } = this.upstream;
-    const onChange = () => this.onListsChanged();
-    const nextId = () => sessions.nextId();
-    this.#watcher = new ListChangeWatcher({ transport, clientInfo, nextId, onChange, log, ...options.watch });
+    this.#watcher = new ListChangeWatcher({ upstream: this.upstream, clientInfo, log, ...options.watch });
     this.#debouncer = new DiscoveryDebouncer(() => this.#rediscover(), options.debounce);
     if (forward.catalogs.length > 0) this.upstream.setEras(new Set(forward.catalogs.map(({ era }) => era)));
   }

@@ -53,7 +53,7 @@ it('discovery sends the identity of the gateway in both eras', async () => {
   });
 });
 
-it('the first legacy client causes upstreams to be probed for the legacy era, and waits for it', async () => {
+it('the first legacy client triggers the legacy probe of upstreams, and waits for it', async () => {
   const upstream = await startRawUpstream();
   upstream.scripts['tools/list'] = toolList(toolText('a'));
   closers.push(() => upstream.close());
@@ -100,7 +100,7 @@ it('two clients that declare the same new capabilities concurrently both get the
   expect(forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }))).toBeUndefined();
 });
 
-it('the address of a tool uses the first forward there, or connections of its own if there is none', async () => {
+it('the address of a tool uses the first forward there, or separate connections if there is none', async () => {
   const { forwards } = await start();
   const address = 'http://127.0.0.1:9/mcp';
   const own = forwards.upstreamAt(address);

@@ -16,16 +16,16 @@ interface Seen {
 }
 
 /** A server with scripted responses per method, which records its requests. */
-async function serve(answers: Record<string, (response: ServerResponse, id: number | undefined) => void>) {
+async function serve(responses: Record<string, (response: ServerResponse, id: number | undefined) => void>) {
   const seen: Seen[] = [];
   const server = createServer(async (request, response) => {
     let body = '';
     for await (const chunk of request) body += chunk;
     const message: Seen['message'] = body === '' ? {} : JSON.parse(body);
     seen.push({ http: request.method, headers: request.headers, message });
-    const answer = answers[message.method ?? request.method ?? ''];
-    if (answer === undefined) response.writeHead(202).end();
-    else answer(response, message.id);
+    const result = responses[message.method ?? request.method ?? ''];
+    if (result === undefined) response.writeHead(202).end();
+    else result(response, message.id);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -160,7 +160,7 @@ describe('openModern', () => {
 
   it.each([
     ['no versions', '{"capabilities":{}}'],
-    ['versions that are no strings', '{"supportedVersions":[1],"capabilities":{}}'],
+    ['versions that are not strings', '{"supportedVersions":[1],"capabilities":{}}'],
     ['no capabilities', '{"supportedVersions":["2026-07-28"]}'],
   ])('rejects a DiscoverResult with %s', async (_what, json) => {
     const { options } = await serve({ 'server/discover': result(json) });

@@ -1,5 +1,5 @@
 import { isJsonObject } from '@sluice/protocol/json/parse';
-import { memberText } from '@sluice/protocol/json/scan';
+import { memberText } from '@sluice/protocol/json/text';
 import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
 import {
   type Era,

@@ -51,7 +51,7 @@ describe('sendMessage', () => {
   it('resolves with the exact text of a JSON response, its session and its parsed form', async () => {
     const text = '{ "id":7, "result":{"n":1.0,"big":9223372036854775807,"t":"\\u00e9"},"jsonrpc":"2.0"}';
     let seen: IncomingMessage | undefined;
-    const answer = await ask(
+    const result = await ask(
       (response, request, body) => {
         seen = request;
         expect(body).toBe('{"jsonrpc":"2.0","id":7,"method":"tools/list"}');
@@ -59,8 +59,8 @@ describe('sendMessage', () => {
       },
       { headers: ['x-extra', '1'] },
     );
-    expect(answer).toMatchObject({ status: 200, sessionId: 's-1', text });
-    expect(answer.outcome).toMatchObject({ kind: 'result', result: { t: 'é' } });
+    expect(result).toMatchObject({ status: 200, sessionId: 's-1', text });
+    expect(result.outcome).toMatchObject({ kind: 'result', result: { t: 'é' } });
     expect(seen?.headers).toMatchObject({
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',
@@ -69,7 +69,7 @@ describe('sendMessage', () => {
   });
 
   it('finds the response in an event stream among notifications and requests', async () => {
-    const answer = await ask(
+    const response = await ask(
       stream(
         'id: prime\ndata:\n\n',
         ': ping\n\nevent: message\ndata: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1.0}}\n\n',
@@ -79,36 +79,36 @@ describe('sendMessage', () => {
         'lt":{"ok":1.0}}\n\ndata: late and not JSON\n\n',
       ),
     );
-    expect(answer.text).toBe('{"jsonrpc":"2.0","id":7,"result":{"ok":1.0}}');
+    expect(response.text).toBe('{"jsonrpc":"2.0","id":7,"result":{"ok":1.0}}');
   });
 
   it('finds the response in an array, as sent by version 2025-03-26', async () => {
-    const answer = await ask(
+    const response = await ask(
       stream('data: [{"jsonrpc":"2.0","method":"notifications/x"}, {"jsonrpc":"2.0","id":7,"result":{"a":1.0}} ]\n\n'),
     );
-    expect(answer.text).toBe('{"jsonrpc":"2.0","id":7,"result":{"a":1.0}}');
+    expect(response.text).toBe('{"jsonrpc":"2.0","id":7,"result":{"a":1.0}}');
   });
 
   it('does not wait for the end of the stream after the response, and closes it', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const left = Promise.withResolvers<void>();
-    const answer = await ask((response) => {
+    const result = await ask((response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.on('close', () => left.resolve());
       response.write('data: {"jsonrpc":"2.0","id":7,"result":{}}\n\n');
     });
-    expect(answer.outcome?.kind).toBe('result');
+    expect(result.outcome?.kind).toBe('result');
     vi.advanceTimersByTime(1_000);
     await left.promise;
   });
 
   it('accepts any success status for a notification', async () => {
-    const answer = await ask((response) => response.writeHead(202).end(), {
+    const result = await ask((response) => response.writeHead(202).end(), {
       message: '{"jsonrpc":"2.0","method":"notifications/initialized"}',
       id: undefined,
     });
-    expect(answer).toMatchObject({ status: 202 });
-    expect(answer.text).toBeUndefined();
+    expect(result).toMatchObject({ status: 202 });
+    expect(result.text).toBeUndefined();
   });
 
   it.each([
@@ -116,8 +116,8 @@ describe('sendMessage', () => {
     ['without an id', 400, '{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"no"}}', -32020],
     ['in a success', 200, '{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no"}}', -32602],
   ])('resolves with the JSON-RPC error of a response %s', async (_what, status, body, code) => {
-    const answer = await ask(json(body, status));
-    expect(answer).toMatchObject({ status, text: body, outcome: { kind: 'error', code } });
+    const response = await ask(json(body, status));
+    expect(response).toMatchObject({ status, text: body, outcome: { kind: 'error', code } });
   });
 
   const rpcError = '{"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"busy\\nnow"}}';
@@ -129,8 +129,8 @@ describe('sendMessage', () => {
     ['404 without JSON-RPC', json('not found', 404), 'http', 'HTTP 404'],
     ['an endless error page', json('x'.repeat(1_000_000), 500), 'http', 'HTTP 500'],
     ['text that is not JSON', json('{"jsonrpc"'), 'invalid', 'not JSON'],
-    ['the answer to another request', json('{"jsonrpc":"2.0","id":8,"result":{}}'), 'invalid', 'not the JSON-RPC'],
-    ['no answer', (response) => response.writeHead(202).end(), 'invalid', 'without answering it (HTTP 202)'],
+    ['the response to another request', json('{"jsonrpc":"2.0","id":8,"result":{}}'), 'invalid', 'not the JSON-RPC'],
+    ['no response', (response) => response.writeHead(202).end(), 'invalid', 'without answering it (HTTP 202)'],
     [
       'a web page',
       (response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<html>'),
@@ -138,7 +138,7 @@ describe('sendMessage', () => {
       'answered with text/html',
     ],
     ['an event that is not JSON', stream('data: {"jsonrpc"\n\n'), 'invalid', 'an event that is not JSON'],
-    ['a stream without the answer', stream(': hi\n\n'), 'dropped', 'ended the event stream before the answer'],
+    ['a stream without the response', stream(': hi\n\n'), 'dropped', 'ended the event stream before the response'],
     ['half an event', stream('data: {"jsonrpc":"2.0","id":7,"result":{}}\n'), 'dropped', 'ended the event stream'],
     [
       'a stream cut off',

@@ -1,5 +1,5 @@
 import { isJsonObject, parseJson, tryParseJson } from '@sluice/protocol/json/parse';
-import { elements } from '@sluice/protocol/json/scan';
+import { elements } from '@sluice/protocol/json/text';
 import { HEADER_SESSION_ID } from '@sluice/protocol/mcp/constants';
 import {
   type EventSink,
@@ -112,7 +112,7 @@ export async function sendMessage(
   const sessionId = sessionIdOf(response.headers);
   if (events !== undefined) {
     if (events.response !== undefined) return { status, sessionId, ...events.response };
-    throw new UpstreamError('dropped', address, 'ended the event stream before the answer', { status });
+    throw new UpstreamError('dropped', address, 'ended the event stream before the response', { status });
   }
   if (id === undefined && status < 300) return { status, sessionId };
   const text = response.body.toString('utf8');
@@ -175,7 +175,7 @@ class ResponseEvents implements EventSink {
 
   #onMessage(text: string, value: unknown): void {
     const outcome = readResponse(value, this.#id);
-    // Notifications, and requests that nobody here can answer, are skipped.
+    // Notifications and unsupported requests are skipped.
     if (outcome === undefined) return;
     this.response = { text, outcome };
     this.#decoder.stop();

@@ -62,7 +62,7 @@ it.each([
   {},
   { serverInfo: 'me', capabilities: 7, instructions: [] },
   { serverInfo: { name: 1, version: null }, capabilities: { extensions: [] } },
-])('leaves out what is missing or of another type in %j', (identity) => {
+])('omits what is missing or of another type in %j', (identity) => {
   expect(readServerInfo([catalog(identity)])).toEqual({
     serverName: '',
     version: '',
@@ -71,6 +71,6 @@ it.each([
   });
 });
 
-it('knows nothing of an upstream whose answer was no object', () => {
+it('is empty for an upstream whose response was not an object', () => {
   expect(readServerInfo([catalog(null)])).toBeUndefined();
 });

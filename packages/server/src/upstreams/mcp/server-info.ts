@@ -1,5 +1,5 @@
 import type { ServerInfo } from '@sluice/contract';
-import { members, memberText } from '@sluice/protocol/json/scan';
+import { members, memberText } from '@sluice/protocol/json/text';
 import { META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import type { KnownCatalog } from '../../registry/entries.ts';
 

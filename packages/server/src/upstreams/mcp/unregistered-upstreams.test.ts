@@ -21,7 +21,7 @@ it('an address has one upstream until it was idle for long, then its sessions ar
   session.inFlight++;
   const later = performance.now() + 10_000;
   addressed.closeIdle(5_000, later);
-  expect([...addressed], 'a request is under way').toEqual([first]);
+  expect([...addressed], 'a request is in flight').toEqual([first]);
   first.sessions.release(session, later - 4_000);
   addressed.closeIdle(5_000, later);
   expect([...addressed], 'its session was used of late').toEqual([first]);
@@ -31,7 +31,7 @@ it('an address has one upstream until it was idle for long, then its sessions ar
   expect(addressed.get(upstream.url)).not.toBe(first);
 });
 
-it('an upstream that does not answer the probe delays one call briefly and is not probed again', async () => {
+it('an upstream that does not respond to the probe delays one call briefly and is not probed again', async () => {
   let probes = 0;
   const silent = createServer(() => probes++).listen(0, '127.0.0.1');
   await once(silent, 'listening');

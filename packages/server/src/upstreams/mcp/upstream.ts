@@ -41,7 +41,7 @@ export interface SessionNotificationBridge {
   readonly pinned: boolean;
   /** The client may have missed notifications of the upstream. */
   onMissed(): void;
-  /** Continues with messages held back during a call. */
+  /** Continues with messages buffered during a call. */
   resume?(): void;
   /** The upstream has lost the session; a replacement is needed. */
   onSessionDiscarded?(): void;
@@ -70,13 +70,14 @@ export class UpstreamSessionPool {
   readonly #sessions = new Map<string, UpstreamSession | Promise<UpstreamSession>>();
   /** Discarded sessions that are being closed. */
   readonly #closing = new Set<Promise<void>>();
-  readonly #modern: UpstreamSession;
+  /** Pseudo-session for modern requests, which need none. */
+  readonly modern: UpstreamSession;
   #lastId = 0;
 
   constructor(transport: UpstreamTransport) {
     this.#transport = transport;
     const identity = [HEADER_PROTOCOL_VERSION, LATEST_MODERN];
-    this.#modern = {
+    this.modern = {
       era: 'modern',
       identityHeaders: identity,
       headers: [...MESSAGE_HEADERS, ...identity],
@@ -91,11 +92,6 @@ export class UpstreamSessionPool {
       leased: false,
       logLevel: undefined,
     };
-  }
-
-  /** Pseudo-session for modern requests, which need none. */
-  get modern(): UpstreamSession {
-    return this.#modern;
   }
 
   /** Returns an id not used before in a request to this upstream. */
@@ -180,7 +176,7 @@ export class UpstreamSessionPool {
 
   /** True if no session is open and no request is in flight. */
   get isIdle(): boolean {
-    return this.#sessions.size === 0 && this.#closing.size === 0 && this.#modern.inFlight === 0;
+    return this.#sessions.size === 0 && this.#closing.size === 0 && this.modern.inFlight === 0;
   }
 
   /** Closes all sessions. Never rejects. */
@@ -251,7 +247,8 @@ export class Upstream {
   readonly forward: string | undefined;
   readonly sessions: UpstreamSessionPool;
   #eras: ReadonlySet<Era> | undefined = undefined;
-  readonly #observer: UpstreamObserver;
+  /** Receives the outcome of every call. */
+  readonly observer: UpstreamObserver;
   readonly #closing = new AbortController();
 
   /** `address` is an http or https URL. Sends nothing. */
@@ -262,7 +259,7 @@ export class Upstream {
     this.origin = url.origin;
     this.server = serverOf(url);
     this.sessions = new UpstreamSessionPool(this.transport);
-    this.#observer = observer;
+    this.observer = observer;
   }
 
   /** Aborted by `close`: in-flight calls may finish, streams that would never end must be closed. */
@@ -275,6 +272,12 @@ export class Upstream {
     return this.#eras;
   }
 
+  /** The era of calls of a client: its own if the upstream speaks it or its eras are unknown; else the other (mcp 4). */
+  eraFor(era: Era): Era {
+    if (this.#eras === undefined || this.#eras.has(era)) return era;
+    return era === 'modern' ? 'legacy' : 'modern';
+  }
+
   /** Sets the known eras. Without the legacy one, all sessions are discarded. */
   setEras(eras: ReadonlySet<Era>): void {
     this.#eras = eras;
@@ -283,22 +286,7 @@ export class Upstream {
 
   /** True if it is known not to speak the legacy era. */
   get isModernOnly(): boolean {
-    return this.eras?.has('legacy') === false;
-  }
-
-  /** Called by every call that was answered. */
-  reportSuccess(): void {
-    this.#observer.onCallSucceeded();
-  }
-
-  /** Called by every call that failed. */
-  reportFailure(error: UpstreamError): void {
-    this.#observer.onCallFailed(error);
-  }
-
-  /** Called when the upstream announces changed lists. */
-  reportListsChanged(): void {
-    this.#observer.onListsChanged();
+    return this.#eras?.has('legacy') === false;
   }
 
   /** Closes all sessions; in-flight calls finish. */

@@ -1,6 +1,6 @@
 import { afterEach, expect, it } from 'vitest';
 import { injected } from '../fixtures/injected.ts';
-import { OrdinaryAnswers, ordinaryContext } from '../fixtures/ordinary-answers.ts';
+import { ordinaryContext, TestHostFunctions } from '../fixtures/test-host-functions.ts';
 import { HostProcess } from '../host-process.ts';
 import { readSandboxScripts } from '../sandbox-process.ts';
 
@@ -16,13 +16,13 @@ async function failureOf(script: string, host = startHost()) {
     const log = (level, text) => imports['service:evaluator/log'][level](text);
     const print = (text) => imports['wasi:cli/stderr'].getStderr().write(new TextEncoder().encode(text));
     ${script}`);
-  const answers = new OrdinaryAnswers();
+  const functions = new TestHostFunctions();
   await host.load(action);
-  const failure = await host.run(action, ordinaryContext, answers).then(
+  const failure = await host.run(action, ordinaryContext, functions).then(
     () => undefined,
     ({ fault, message }) => `${fault}: ${message}`,
   );
-  return { failure, logged: answers.logged };
+  return { failure, logged: functions.logged };
 }
 
 function startHost(): HostProcess {

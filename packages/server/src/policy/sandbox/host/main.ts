@@ -79,8 +79,8 @@ function collectAfterRun(pages: number): void {
 
 function callService(call: HostCall): string {
   pipe.send({ kind: 'call', ...call });
-  const answer = pipe.receive();
-  const result = answer?.kind === 'result' ? pipe.receiveBytes() : undefined;
+  const response = pipe.receive();
+  const result = response?.kind === 'result' ? pipe.receiveBytes() : undefined;
   // The service is gone, or violates the protocol.
   if (result === undefined) exit(0);
   return String(result);

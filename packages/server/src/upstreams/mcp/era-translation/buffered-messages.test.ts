@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { event } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
-import { inputRequired, lastMessage, resultText } from '../../../../testing/askable-client.ts';
-import { liveTests, notification } from '../../../../testing/live.ts';
-import type { LiveAnswer } from '../../../../testing/live-upstream.ts';
+import { inputRequired, lastMessage, resultText } from '../../../../testing/interactive-client.ts';
+import { liveTests, notification } from '../../../../testing/live-tests.ts';
+import type { LiveResponse } from '../../../../testing/live-upstream.ts';
 import { inputResponses, startCall, suspendedCall } from './fixtures/suspended-call.ts';
 
 const { live } = liveTests();
@@ -15,11 +15,11 @@ const wanting = (token: string, level: string) =>
   `"progressToken":${token},"io.modelcontextprotocol/logLevel":"${level}"`;
 
 /** Sends messages in one chunk, and waits until all of them have arrived. */
-async function sendAll(on: LiveAnswer, answers: () => readonly string[], ...messages: readonly string[]) {
-  const before = answers().length;
+async function sendAll(on: LiveResponse, responses: () => readonly string[], ...messages: readonly string[]) {
+  const before = responses().length;
   const ping = '{"jsonrpc":"2.0","id":"p","method":"ping"}';
   on.response.write([...messages, ping].map((message) => event(message)).join(''));
-  await expect.poll(answers).toHaveLength(before + 1);
+  await expect.poll(responses).toHaveLength(before + 1);
 }
 
 describe('messages of a suspended call', () => {

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import {
-  AskableClient,
   failure,
   type InputRequired,
+  InteractiveClient,
   inputRequired,
   resultText,
-} from '../../../../testing/askable-client.ts';
-import { liveTests } from '../../../../testing/live.ts';
+} from '../../../../testing/interactive-client.ts';
+import { liveTests } from '../../../../testing/live-tests.ts';
 import { inputResponses } from './fixtures/suspended-call.ts';
 
 const { live, register } = liveTests();
@@ -17,7 +17,7 @@ const PARAMS = '"name":"far-work","arguments":{"n":1.0}';
 /** A call at a legacy upstream of one namespace, made through another namespace with a forward to the first one. */
 async function chained() {
   const { upstream, url: inner } = await live();
-  const client = new AskableClient(await register(inner, { prefix: 'far-' }));
+  const client = new InteractiveClient(await register(inner, { prefix: 'far-' }));
   const first = client.send({ params: PARAMS });
   const call = await upstream.calls.next();
   call.begin();

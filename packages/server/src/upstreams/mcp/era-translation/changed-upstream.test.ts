@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { Era, Script } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { textResultText, toolList, toolText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import type { RawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
-import { AskableClient, failure, inputRequired, resultText } from '../../../../testing/askable-client.ts';
-import { liveTests } from '../../../../testing/live.ts';
+import { failure, InteractiveClient, inputRequired, resultText } from '../../../../testing/interactive-client.ts';
+import { liveTests } from '../../../../testing/live-tests.ts';
 import { lastCall } from '../../../../testing/relay.ts';
 import { inputResponses } from './fixtures/suspended-call.ts';
 
@@ -23,7 +23,7 @@ async function upstreamOf(era: Era, work: Script) {
   );
   const url = await register(upstream.url);
   const name = new URL(url).pathname.split('/')[1] ?? '';
-  return { upstream, name, client: new AskableClient(url) };
+  return { upstream, name, client: new InteractiveClient(url) };
 }
 
 /** The same of the legacy era, with a suspended call of the tool; `done` completes it. */
@@ -52,7 +52,7 @@ async function reregister({ url }: RawUpstream, name: string): Promise<void> {
 }
 
 /** Expects that a call without a state is sent upstream in this era. */
-async function expectCallIn(era: Era, { upstream, client }: { upstream: RawUpstream; client: AskableClient }) {
+async function expectCallIn(era: Era, { upstream, client }: { upstream: RawUpstream; client: InteractiveClient }) {
   upstream.scripts['tools/call'] = textResultText('new');
   expect(await resultText(client.send())).toBe('new');
   expect(lastCall(upstream).era).toBe(era);
@@ -64,11 +64,11 @@ const answersTo = ({ seen }: RawUpstream) =>
 
 /** Changes of an upstream, and the era of a modern client's calls upstream after each. */
 const changes: readonly (readonly [string, Era, (upstream: RawUpstream, name: string) => Promise<void>])[] = [
-  ['speaks the modern era too', 'modern', (upstream, name) => becomes(upstream, name, 'legacy', 'modern')],
-  ['speaks the modern era alone', 'modern', (upstream, name) => becomes(upstream, name, 'modern')],
-  ['is registered anew', 'legacy', reregister],
+  ['also supports the modern era', 'modern', (upstream, name) => becomes(upstream, name, 'legacy', 'modern')],
+  ['supports the modern era only', 'modern', (upstream, name) => becomes(upstream, name, 'modern')],
+  ['is registered again', 'legacy', reregister],
   [
-    'is registered anew and speaks the modern era',
+    'is registered again and supports the modern era',
     'modern',
     async (upstream, name) => {
       upstream.eras.add('modern');
@@ -104,7 +104,7 @@ describe.each(changes)('when the upstream of a suspended call %s', (_how, era, c
 });
 
 describe('when an upstream changes its era', () => {
-  it('a state of its own that it no longer knows is rejected, and nothing is called', async () => {
+  it('a state of its own that is no longer stored is rejected, and nothing is called', async () => {
     const state = '"requestState":"the upstream’s"';
     const ask = `{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}},${state}}`;
     const at = await upstreamOf('modern', ask);

@@ -30,8 +30,8 @@ export class EraTranslator {
   }
 
   /**
-   * Returns the rejection of a retry that resumes no call of ours. `isRestart`: the client was told to call again, and the
-   * parameters of the retry are removed.
+   * Returns the rejection of a retry that resumes none of our calls. `isRestart`: the client was told to call again,
+   * and the parameters of the retry are removed.
    */
   rejection(era: Era, { params }: RequestMessage, isRestart: boolean): CallOutcome | undefined {
     if (era === 'legacy' || isRestart || params.requestState === undefined) return undefined;

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { modernClient, reply } from '../../../../../../test/fixtures/raw-client.ts';
 import { LIST_END } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import type { RawUpstreamOptions } from '../../../../../../test/fixtures/raw-upstream.ts';
-import { ASKABLE, AskableClient, failure, inputRequired } from '../../../../testing/askable-client.ts';
-import { declaring } from '../../../../testing/declaring.ts';
+import { capabilityScripts } from '../../../../testing/capability-scripts.ts';
+import { ALL_CAPABILITIES, failure, InteractiveClient, inputRequired } from '../../../../testing/interactive-client.ts';
 import { client, eras, errorOf, lastCall, relayTests } from '../../../../testing/relay.ts';
 
 const { register, upstreamWith } = relayTests();
@@ -26,9 +26,9 @@ describe('-32002, that a resource does not exist', () => {
   it.each(eras)('is -32602 for a modern client, otherwise unchanged, from a %s upstream', async (era) => {
     const upstream = await failing(NOT_FOUND, { eras: [era] });
     const caller = modernClient(await register(upstream.url));
-    const answer = await caller.call('resources/read', '{"uri":"test://a"}');
-    expect(answer.status).toBe(200);
-    expect(reply(answer)).toContain(`"error":${NOT_FOUND.replace('-32002', '-32602')}`);
+    const response = await caller.call('resources/read', '{"uri":"test://a"}');
+    expect(response.status).toBe(200);
+    expect(reply(response)).toContain(`"error":${NOT_FOUND.replace('-32002', '-32602')}`);
   });
 
   it('is unchanged for a legacy client', async () => {
@@ -41,7 +41,7 @@ describe('-32002, that a resource does not exist', () => {
 describe('-32042, URL elicitation required', () => {
   it('becomes an input request for a modern client, which then sends the same request again', async () => {
     const upstream = await failing(urlRequired(visit('1', ',"elicitationId":"e-1"'), visit('2')));
-    const caller = new AskableClient(await register(upstream.url));
+    const caller = new InteractiveClient(await register(upstream.url));
     const params = '"name":"a","arguments":{"n":1.0}';
     const first = caller.send({ params });
     const { text, keys, id, state } = await inputRequired(first);
@@ -63,10 +63,10 @@ describe('-32042, URL elicitation required', () => {
   it.each([
     ['declines one', '{"elicitation-1":{"action":"accept"},"elicitation-2":{"action":"decline"}}'],
     ['cancels', '{"elicitation-1":{"action":"cancel"}}'],
-    ['says nothing', '{}'],
+    ['does not respond', '{}'],
   ])('is not called again for a user who %s', async (_title, responses) => {
     const upstream = await failing(urlRequired(visit('1'), visit('2')));
-    const caller = new AskableClient(await register(upstream.url));
+    const caller = new InteractiveClient(await register(upstream.url));
     const { state } = await inputRequired(caller.send({ params: '"name":"a"' }));
     const calls = upstream.count('tools/call');
     expect(await failure(caller.retry(state, responses, { params: '"name":"a"' }))).toEqual({
@@ -81,7 +81,7 @@ describe('-32042, URL elicitation required', () => {
     'is -32021 to one that cannot show addresses: %s',
     async (capabilities) => {
       const upstream = await failing(urlRequired(visit('1')));
-      const caller = new AskableClient(await register(upstream.url), capabilities);
+      const caller = new InteractiveClient(await register(upstream.url), capabilities);
       expect(await failure(caller.send({ params: '"name":"a"' }))).toEqual({
         status: 400,
         code: -32021,
@@ -99,7 +99,7 @@ describe('-32042, URL elicitation required', () => {
     '{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","url":1}]}}',
   ])('is -32603 without a URL: %s', async (error) => {
     const upstream = await failing(error);
-    const caller = new AskableClient(await register(upstream.url));
+    const caller = new InteractiveClient(await register(upstream.url));
     const reading = caller.send({ params: '"name":"a"' });
     expect((await failure(reading)).status).toBe(200);
     expect(reading.text).toContain(`"error":${error.replace('-32042', '-32603')}`);
@@ -108,13 +108,13 @@ describe('-32042, URL elicitation required', () => {
   it('is -32603 for methods without input requests', async () => {
     const upstream = await upstreamWith(
       {
-        ...declaring('{"prompts":{},"completions":{}}'),
+        ...capabilityScripts('{"prompts":{},"completions":{}}'),
         'prompts/list': `{"prompts":[{"name":"p"}],${LIST_END}`,
         'completion/complete': { kind: 'error', text: urlRequired(visit('1')) },
       },
       { eras: ['legacy'] },
     );
-    const caller = modernClient(await register(upstream.url), ASKABLE);
+    const caller = modernClient(await register(upstream.url), ALL_CAPABILITIES);
     const params = '{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"v"}}';
     expect(errorOf(await caller.call('completion/complete', params))).toMatchObject({
       code: -32603,

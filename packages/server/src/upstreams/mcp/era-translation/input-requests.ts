@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
-import { members, memberText } from '@sluice/protocol/json/scan';
+import { members, memberText } from '@sluice/protocol/json/text';
 import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { withoutElicitationId } from '@sluice/protocol/mcp/era';
 import { paramText, type RequestMessage } from '@sluice/protocol/mcp/message';

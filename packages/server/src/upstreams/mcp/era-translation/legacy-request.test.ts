@@ -1,7 +1,7 @@
-import { applyEdits } from '@sluice/protocol/json/edit';
+import { applyEdits } from '@sluice/protocol/json/text';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { describe, expect, it } from 'vitest';
-import { AskableClient, lastMessage } from '../../../../testing/askable-client.ts';
+import { InteractiveClient, lastMessage } from '../../../../testing/interactive-client.ts';
 import { lastCall, relayTests } from '../../../../testing/relay.ts';
 import { ModernResponseRewriter, removeModernMetadata } from './messages.ts';
 
@@ -52,10 +52,10 @@ describe('a modern request', () => {
 
   it('reaches a legacy upstream without input that it did not request', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
-    const client = new AskableClient(await register(upstream.url));
+    const client = new InteractiveClient(await register(upstream.url));
     const more = '"inputResponses":{"k":{"action":"accept"}}';
-    const answer = await lastMessage(client.send({ params: '"name":"a","x":1.0', more, meta: '"mine":1.0' }));
-    expect(JSON.parse(answer).result.resultType).toBe('complete');
+    const response = await lastMessage(client.send({ params: '"name":"a","x":1.0', more, meta: '"mine":1.0' }));
+    expect(JSON.parse(response).result.resultType).toBe('complete');
     expect(lastCall(upstream).body).toContain('"params":{"name":"a","x":1.0,"_meta":{"mine":1.0}}');
     expect(lastCall(upstream).headers['mcp-method']).toBeUndefined();
     expect(lastCall(upstream).headers['mcp-protocol-version']).toBe('2025-11-25');
@@ -63,7 +63,7 @@ describe('a modern request', () => {
 });
 
 describe('the response of a legacy upstream', () => {
-  const answered = (method: string, text: string) =>
+  const responded = (method: string, text: string) =>
     new ModernResponseRewriter(method, {}, () => '').rewrite(text, JSON.parse(text))?.text ?? text;
   const complete = '"resultType":"complete"';
 
@@ -71,7 +71,7 @@ describe('the response of a legacy upstream', () => {
     ['tools/call', '{"id":1,"result":{}}', `{"id":1,"result":{${complete}}}`],
     ['tools/call', '{"id":1,"result":{ "n":1.0 }}', `{"id":1,"result":{${complete}, "n":1.0 }}`],
     ['tools/call', `{"result":{"n":1e2,${complete}},"id":1}`, `{"result":{"n":1e2,${complete}},"id":1}`],
-    // A result type is unknown in the legacy era: it means nothing.
+    // Result types do not exist in the legacy era.
     [
       'tools/call',
       '{"id":1,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}}',
@@ -91,6 +91,6 @@ describe('the response of a legacy upstream', () => {
     ['tools/call', '{"id":1,"result":[1.0]}', '{"id":1,"result":[1.0]}'],
     ['resources/read', '{"id":1,"error":{"code":-1,"message":"m"}}', '{"id":1,"error":{"code":-1,"message":"m"}}'],
   ])('to %s gets the missing members: %s', (method, text, expected) => {
-    expect(answered(method, text)).toBe(expected);
+    expect(responded(method, text)).toBe(expected);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { AskableClient, failure, inputRequired, resultText } from '../../../../testing/askable-client.ts';
-import { liveTests } from '../../../../testing/live.ts';
+import { failure, InteractiveClient, inputRequired, resultText } from '../../../../testing/interactive-client.ts';
+import { liveTests } from '../../../../testing/live-tests.ts';
 import type { LiveCall } from '../../../../testing/live-upstream.ts';
 import { inputResponses } from './fixtures/suspended-call.ts';
 
@@ -13,8 +13,8 @@ const failed = (status: number) => ({
   message: expect.stringMatching(new RegExp(`^forwarded tool call failed: .* answered with HTTP ${status}$`)),
 });
 
-/** Both answers of servers that do not know a session. */
-const answers: readonly (readonly [number, (call: LiveCall) => void])[] = [
+/** The responses of servers to an unknown session. */
+const responses: readonly (readonly [number, (call: LiveCall) => void])[] = [
   [404, (call) => call.refuse(404)],
   [
     400,
@@ -28,51 +28,48 @@ const answers: readonly (readonly [number, (call: LiveCall) => void])[] = [
 /** A call without a response yet, and the stream of its session. */
 async function called(capabilities?: string) {
   const { upstream, url } = await live();
-  const client = new AskableClient(url, capabilities);
+  const client = new InteractiveClient(url, capabilities);
   const first = client.send();
   return { upstream, client, first, call: await upstream.calls.next(), stream: await upstream.streams.next() };
 }
 
-describe.each(answers)(
-  'an upstream that answers a call with HTTP %i, as if it had not looked at it',
-  (status, lost) => {
-    it('gets it once more in a new session', async () => {
-      const { upstream, first, call } = await called();
-      lost(call);
-      const next = await upstream.calls.next();
-      expect(next.session).not.toBe(call.session);
-      next.json('done');
-      expect(await resultText(first)).toBe('done');
-      expect(upstream.calls.all).toHaveLength(2);
-    });
+describe.each(responses)('an upstream that rejects a call with HTTP %i before executing it', (status, lost) => {
+  it('gets it again in a new session', async () => {
+    const { upstream, first, call } = await called();
+    lost(call);
+    const next = await upstream.calls.next();
+    expect(next.session).not.toBe(call.session);
+    next.json('done');
+    expect(await resultText(first)).toBe('done');
+    expect(upstream.calls.all).toHaveLength(2);
+  });
 
-    it('does not get it again after it sent a request', async () => {
-      const { upstream, client, first, call, stream } = await called();
-      stream.send(ROOTS);
-      const pending = await inputRequired(first);
-      lost(call);
-      expect(await failure(client.retry(pending.state, '{}'))).toEqual(failed(status));
-      expect(upstream.calls.all).toHaveLength(1);
-    });
+  it('does not get it again after it sent a request', async () => {
+    const { upstream, client, first, call, stream } = await called();
+    stream.send(ROOTS);
+    const pending = await inputRequired(first);
+    lost(call);
+    expect(await failure(client.retry(pending.state, '{}'))).toEqual(failed(status));
+    expect(upstream.calls.all).toHaveLength(1);
+  });
 
-    it('does not get it again after it got a response to its request', async () => {
-      const { upstream, client, first, call, stream } = await called();
-      stream.send(ROOTS);
-      const pending = await inputRequired(first);
-      const last = client.retry(pending.state, inputResponses(pending));
-      await expect.poll(upstream.answers).toHaveLength(1);
-      lost(call);
-      expect(await failure(last)).toEqual(failed(status));
-      expect(upstream.calls.all).toHaveLength(1);
-    });
+  it('does not get it again after it got a response to its request', async () => {
+    const { upstream, client, first, call, stream } = await called();
+    stream.send(ROOTS);
+    const pending = await inputRequired(first);
+    const last = client.retry(pending.state, inputResponses(pending));
+    await expect.poll(upstream.answers).toHaveLength(1);
+    lost(call);
+    expect(await failure(last)).toEqual(failed(status));
+    expect(upstream.calls.all).toHaveLength(1);
+  });
 
-    it('does not get it again after it sent a request that the client does not support', async () => {
-      const { upstream, first, call, stream } = await called('{"sampling":{}}');
-      stream.send(ROOTS);
-      await expect.poll(upstream.answers).toHaveLength(1);
-      lost(call);
-      expect(await failure(first)).toEqual(failed(status));
-      expect(upstream.calls.all).toHaveLength(1);
-    });
-  },
-);
+  it('does not get it again after it sent a request that the client does not support', async () => {
+    const { upstream, first, call, stream } = await called('{"sampling":{}}');
+    stream.send(ROOTS);
+    await expect.poll(upstream.answers).toHaveLength(1);
+    lost(call);
+    expect(await failure(first)).toEqual(failed(status));
+    expect(upstream.calls.all).toHaveLength(1);
+  });
+});

@@ -1,6 +1,5 @@
-import { applyEdits, type Edit, insertEdit, removeEdits } from '@sluice/protocol/json/edit';
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
-import { members, memberText } from '@sluice/protocol/json/scan';
+import { applyEdits, type Edit, insertEdit, members, memberText, removeEdits } from '@sluice/protocol/json/text';
 import { declares, requiredCapabilities } from '@sluice/protocol/mcp/capabilities';
 import {
   INTERNAL_ERROR,

@@ -1,10 +1,10 @@
-import { applyEdits } from '@sluice/protocol/json/edit';
+import { applyEdits } from '@sluice/protocol/json/text';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { describe, expect, it } from 'vitest';
 import { post } from '../../../../../../test/fixtures/raw-client.ts';
 import { LIST_END, textResultText, toolList, toolText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
-import { declaring } from '../../../../testing/declaring.ts';
-import { liveTests } from '../../../../testing/live.ts';
+import { capabilityScripts } from '../../../../testing/capability-scripts.ts';
+import { liveTests } from '../../../../testing/live-tests.ts';
 import { callText, clientOf, type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
 import { type MultiRoundSetup, multiRoundStarter } from './fixtures/multi-round.ts';
 import { addModernMetadata, LegacyResponseRewriter } from './messages.ts';
@@ -112,7 +112,7 @@ describe('metadata that a modern upstream gets about a legacy client', () => {
   });
 
   it('contains the log level of its session, which may change, and info by default', async () => {
-    const session = await asking([DONE], { scripts: declaring('{"tools":{},"logging":{}}') });
+    const session = await asking([DONE], { scripts: capabilityScripts('{"tools":{},"logging":{}}') });
     const { url, client } = session;
     await called(client);
     expect(received(session).level).toBe('info');
@@ -131,16 +131,16 @@ describe('metadata that a modern upstream gets about a legacy client', () => {
     const session = await asking([`{"completion":{"values":[],"n":1.0},"resultType":"complete"}`], {
       method: 'completion/complete',
       scripts: {
-        ...declaring('{"prompts":{},"completions":{}}'),
+        ...capabilityScripts('{"prompts":{},"completions":{}}'),
         'prompts/list': `{"prompts":[{"name":"p"}],${LIST_END}`,
       },
       capabilities: '{"roots":{}}',
     });
     const params = '{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"v"}}';
-    const answer = await session.client.post(
+    const response = await session.client.post(
       `{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":${params}}`,
     );
-    expect(answer.text).toContain('"result":{"completion":{"values":[],"n":1.0}');
+    expect(response.text).toContain('"result":{"completion":{"values":[],"n":1.0}');
     expect(received(session)).toEqual({ level: 'info', who: { name: 'raw', version: '1' }, can: { roots: {} } });
   });
 });
@@ -154,7 +154,7 @@ describe('a result of a modern upstream', () => {
     ['"structuredContent":[]', ''],
     ['"content":[{"structuredContent":[]}]', '"content":[{"structuredContent":[]}]'],
     ['"structuredContent":{"n":1.0,"list":[]},"content":[]', '"structuredContent":{"n":1.0,"list":[]},"content":[]'],
-  ])('loses structured content that is no object, and nothing else: %s', (members, expected) => {
+  ])('loses structured content that is not an object, and nothing else: %s', (members, expected) => {
     const text = `{"jsonrpc":"2.0","id":1,"result":{${members}}}`;
     expect(new LegacyResponseRewriter('failed', true).rewrite(text, JSON.parse(text))?.text ?? text).toBe(
       `{"jsonrpc":"2.0","id":1,"result":{${expected}}}`,

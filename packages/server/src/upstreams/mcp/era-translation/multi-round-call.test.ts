@@ -1,8 +1,8 @@
 import { paramText } from '@sluice/protocol/mcp/message';
 import { describe, expect, it } from 'vitest';
 import { textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
-import { answerTo, liveTests } from '../../../../testing/live.ts';
-import { Reading } from '../../../../testing/session-client.ts';
+import { liveTests, responseTo } from '../../../../testing/live-tests.ts';
+import { ResponseReader } from '../../../../testing/session-client.ts';
 import { inputRequired, type MultiRoundSetup, multiRoundStarter, rootsRequests } from './fixtures/multi-round.ts';
 
 const asking = multiRoundStarter(liveTests());
@@ -39,7 +39,7 @@ describe('input that a modern upstream requires', () => {
     expect(pending).toBe(
       `{"jsonrpc":"2.0","id":${JSON.stringify(idOf(pending))},"method":"${method}","params":${params}}`,
     );
-    expect(await client.post(answerTo(pending, `"result":${result}`))).toMatchObject({ status: 202, text: '' });
+    expect(await client.post(responseTo(pending, `"result":${result}`))).toMatchObject({ status: 202, text: '' });
     expect(await reading.message(1)).toBe(`{"jsonrpc":"2.0","id":"c","result":${DONE}}`);
     expect(await reading.over).toBe(true);
     expect(received(session, 1)).toMatchObject({ responses: `{"k":${result}}`, state: undefined });
@@ -55,7 +55,7 @@ describe('input that a modern upstream requires', () => {
     expect(new Set(reading.messages.map(idOf)).size).toBe(keys.length);
     for (const [at, pending] of [...reading.messages.entries()].reverse()) {
       expect(rounds()).toHaveLength(1);
-      await client.post(answerTo(pending, `"result":{"at":${at}}`));
+      await client.post(responseTo(pending, `"result":{"at":${at}}`));
     }
     expect(await reading.message(keys.length)).toContain('done');
     expect(rounds()).toHaveLength(2);
@@ -68,18 +68,18 @@ describe('input that a modern upstream requires', () => {
     const session = await asking([inputRequired(rootsRequests(...keys)), DONE]);
     const reading = session.client.call('1');
     await reading.message(31);
-    for (const pending of [...reading.messages]) await session.client.post(answerTo(pending));
+    for (const pending of [...reading.messages]) await session.client.post(responseTo(pending));
     expect(await reading.message(32)).toContain('done');
     expect(Object.keys(JSON.parse(received(session, 1).responses ?? ''))).toHaveLength(32);
   });
 
   it('may take ten rounds, each a request with its own state', async () => {
-    const answers = Array.from({ length: 10 }, (_, at) => inputRequired(rootsRequests(`k${at}`), `"s${at}"`));
-    const session = await asking([...answers, DONE]);
+    const responses = Array.from({ length: 10 }, (_, at) => inputRequired(rootsRequests(`k${at}`), `"s${at}"`));
+    const session = await asking([...responses, DONE]);
     const { client, rounds } = session;
     const reading = client.call('"c"');
     for (let at = 0; at < 10; at++) {
-      await client.post(answerTo(await reading.message(at), `"result":{"round":${at}}`));
+      await client.post(responseTo(await reading.message(at), `"result":{"round":${at}}`));
     }
     expect(await reading.message(10)).toBe(`{"jsonrpc":"2.0","id":"c","result":${DONE}}`);
     expect(received(session, 0)).toMatchObject({ responses: undefined, state: undefined });
@@ -93,13 +93,13 @@ describe('input that a modern upstream requires', () => {
 
 describe('the state of a round', () => {
   it.each([
-    ['escapes and odd characters', '"\\u0000\\/\\ud83d \\"\\\\ \u2028 😀 $& $1 {},[]:"'],
-    ['nothing in it', '""'],
+    ['escapes and unusual characters', '"\\u0000\\/\\ud83d \\"\\\\ \u2028 😀 $& $1 {},[]:"'],
+    ['empty', '""'],
     ['much in it', `"${'ab+/='.repeat(20_000)}"`],
   ])('is returned unchanged, with %s', async (_what, state) => {
     const session = await asking([inputRequired(rootsRequests('k'), state), DONE]);
     const reading = session.client.call('1');
-    await session.client.post(answerTo(await reading.message(0)));
+    await session.client.post(responseTo(await reading.message(0)));
     expect(await reading.message(1)).toContain('done');
     expect(received(session, 1)).toMatchObject({ responses: '{"k":{}}', state });
   });
@@ -117,7 +117,7 @@ describe('the state of a round', () => {
   it('is not repeated in the next round, nor are its responses', async () => {
     const session = await asking([inputRequired(rootsRequests('a'), '"s"'), inputRequired(rootsRequests('b')), DONE]);
     const reading = session.client.call('1');
-    for (const number of [0, 1]) await session.client.post(answerTo(await reading.message(number)));
+    for (const number of [0, 1]) await session.client.post(responseTo(await reading.message(number)));
     expect(await reading.message(2)).toContain('done');
     expect(received(session, 2)).toMatchObject({ responses: '{"b":{}}', state: undefined });
   });
@@ -138,7 +138,7 @@ it('a URL elicitation gets the id that the legacy era requires, a new one each t
     })),
   );
   expect(pending[0].elicitationId).not.toBe(pending[1].elicitationId);
-  for (const message of [...reading.messages]) await client.post(answerTo(message));
+  for (const message of [...reading.messages]) await client.post(responseTo(message));
   expect(await reading.message(2)).toContain('done');
 });
 
@@ -155,13 +155,13 @@ it.each([
     },
   });
   const { url, client } = session;
-  const reading = new Reading(
+  const reading = new ResponseReader(
     url,
     'POST',
     { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...client.headers },
     `{"jsonrpc":"2.0","id":7,"method":"${method}","params":${params}}`,
   );
-  await client.post(answerTo(await reading.message(0), '"result":{"roots":[]}'));
+  await client.post(responseTo(await reading.message(0), '"result":{"roots":[]}'));
   expect(await reading.message(1)).toBe(`{"jsonrpc":"2.0","id":7,"result":${result}}`);
   expect(received(session, 1)).toMatchObject({ responses: '{"k":{"roots":[]}}', state: '"s"' });
 });
@@ -170,7 +170,7 @@ it('a call in a batch may require input: all messages go to the stream of the ba
   const session = await asking([inputRequired(rootsRequests('k')), DONE], { version: '2025-03-26' });
   const { client, url } = session;
   const call = '{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":"work"}}';
-  const reading = new Reading(
+  const reading = new ResponseReader(
     url,
     'POST',
     { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...client.headers },
@@ -179,7 +179,7 @@ it('a call in a batch may require input: all messages go to the stream of the ba
   await reading.message(1);
   const pending = reading.messages.find((message) => message.includes('roots/list')) ?? '';
   expect(reading.messages).toContain('{"jsonrpc":"2.0","id":"p","result":{}}');
-  await client.post(answerTo(pending));
+  await client.post(responseTo(pending));
   expect(await reading.message(2)).toBe(`{"jsonrpc":"2.0","id":"c","result":${DONE}}`);
   expect(await reading.over).toBe(true);
   expect(received(session, 1).responses).toBe('{"k":{}}');

@@ -1,14 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { applyEdits, insertEdit } from '@sluice/protocol/json/edit';
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { members, memberText } from '@sluice/protocol/json/scan';
+import { applyEdits, insertEdit, members, memberText } from '@sluice/protocol/json/text';
 import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import type { RpcError } from '../../../http/outcome.ts';
 import type { CallResponse } from '../../downstream.ts';
-import type { CallObserver } from '../relay/call-observer.ts';
-import type { CallContext, CallPlan, ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
+import type { CallContext, CallPlan, PlanObserver, ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_LEFT, type InFlightCall } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { MAX_PENDING_REQUESTS, RelayedServerRequests } from '../relay/server-requests.ts';
@@ -33,7 +31,7 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
   readonly #metadata: ModernMetadata;
   readonly #client: CallResponse;
   /** Observer of the calls upstream. */
-  readonly #observer: CallObserver | undefined;
+  readonly #observer: PlanObserver;
   #rounds = 0;
   /** Highest progress that the client was sent. */
   #progress = Number.NEGATIVE_INFINITY;
@@ -54,8 +52,8 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     this.#plan = plan;
     this.#metadata = metadata;
     this.#client = client;
-    this.#observer = plan.observer && observeRounds(plan.observer, () => this.#onInputRequired());
-    this.startedAt = context.calls.now();
+    this.#observer = observeRounds(plan.observer, () => this.#onInputRequired());
+    this.startedAt = performance.now();
     this.activeAt = this.startedAt;
   }
 
@@ -127,7 +125,7 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
 
   /** Called between two rounds, while there is no call upstream. */
   cancel(_message: NotificationMessage): void {
-    this.#plan.observer?.onCancellation(CLIENT_CANCELED);
+    this.#plan.observer.canceled(CLIENT_CANCELED);
     this.#end();
     this.#client.endWithoutResponse(this.#plan.streams);
   }
@@ -137,7 +135,7 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
   /** Between two rounds it is the client that is silent: only the total time counts. */
   onDeadline(limit: 'silence' | 'total'): void {
     if (limit === 'total') return this.#fail(`it did not finish within ${this.#context.calls.limits.totalMs / 1000} s`);
-    this.activeAt = this.#context.calls.now();
+    this.activeAt = performance.now();
     this.#context.calls.add(this);
   }
 
@@ -153,19 +151,19 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     new RelayedCall(this.#context, plan, this, this.startedAt).start();
   }
 
-  /** If the client is gone, there is no further round, and nobody gets the response. */
+  /** Without a client there is no further round, and the response is discarded. */
   #onInputRequired(): void {
     if (!this.#clientGone) return;
-    this.#plan.observer?.onCancellation(CLIENT_LEFT);
+    this.#plan.observer.canceled(CLIENT_LEFT);
     this.#end();
   }
 
   /** Sends the client the input requests of the upstream. */
   #requestInput(text: string, { inputRequests = {}, requestState }: JsonObject): void {
     if (++this.#rounds > MAX_ROUNDS) return this.#fail(`the upstream required input more than ${MAX_ROUNDS} times`);
-    if (!isJsonObject(inputRequests)) return this.#fail('the upstream sent inputRequests that are no object');
+    if (!isJsonObject(inputRequests)) return this.#fail('the upstream sent inputRequests that are not an object');
     if (requestState !== undefined && typeof requestState !== 'string') {
-      return this.#fail('the upstream sent a requestState that is no string');
+      return this.#fail('the upstream sent a requestState that is not a string');
     }
     this.#state = memberText(text, 'requestState');
     this.#inputs = [];
@@ -206,7 +204,7 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
         return `the upstream sent an input request that the client does not support (${truncated(method, 'no method')})`;
       }
       if (params !== undefined && !isJsonObject(params)) {
-        return `the upstream sent an input request with params that are no object (${truncated(method, 'no method')})`;
+        return `the upstream sent an input request with params that are not an object (${truncated(method, 'no method')})`;
       }
     }
     return undefined;
@@ -240,7 +238,7 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
   #onClientLeft(): void {
     this.#clientGone = true;
     if (this.#leaveListener) return this.#leaveListener();
-    this.#plan.observer?.onCancellation(CLIENT_LEFT);
+    this.#plan.observer.canceled(CLIENT_LEFT);
     this.#end();
   }
 
@@ -248,7 +246,7 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     if (this.#ended) return;
     this.#end();
     const reason = `${this.#plan.failure}: ${what}`;
-    this.#plan.observer?.onFailure(undefined, reason);
+    this.#plan.observer.failed('UNKNOWN', reason, '_OTHER');
     this.#client.sendError({ code: INTERNAL_ERROR, message: reason });
   }
 
@@ -260,15 +258,15 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
 }
 
 /** Returns the observer of the calls upstream: a response that requires input ends a round and not the call. */
-function observeRounds(observer: CallObserver, onInputRequired: () => void): CallObserver {
+function observeRounds(observer: PlanObserver, onInputRequired: () => void): PlanObserver {
   return {
-    start: () => observer.start(),
-    onResponse(value) {
+    begin: (summary) => observer.begin(summary),
+    responded(value) {
       if (isJsonObject(value.result) && value.result.resultType === 'input_required') onInputRequired();
-      else observer.onResponse(value);
+      else observer.responded(value);
     },
-    onFailure: (error, reason) => observer.onFailure(error, reason),
-    onCancellation: (reason) => observer.onCancellation(reason),
+    failed: (category, message, errorType) => observer.failed(category, message, errorType),
+    canceled: (reason) => observer.canceled(reason),
   };
 }
 

@@ -26,11 +26,11 @@ afterEach(async () => {
 });
 
 /** A call whose upstream sends these responses. */
-function started(answers: readonly Script[]): void {
+function started(responses: readonly Script[]): void {
   let given = 0;
   raw.scripts['tools/call'] = (seen) => {
-    const answer = answers[given++] ?? DONE;
-    return typeof answer === 'function' ? answer(seen) : answer;
+    const response = responses[given++] ?? DONE;
+    return typeof response === 'function' ? response(seen) : response;
   };
   const { sessions: links } = lone.upstream;
   const plan = lone.plan(links.modern, {
@@ -53,16 +53,16 @@ const PENDING = { calls: true, inFlight: 0, activeSessions: 1 };
 
 it.each<[string, readonly Script[], () => unknown]>([
   [
-    'answered in the second round',
+    'completed in the second round',
     [ASKS, DONE],
     async () => {
       for (const serverRequest of await pending()) await lone.reply(serverRequest);
     },
   ],
-  ['answered after rounds that asked nothing', [inputRequired(undefined, '"s"'), DONE], () => undefined],
-  ['refused by its client', [ASKS], async () => lone.reply((await pending())[0], '"error":{"code":1,"message":"m"}')],
+  ['completed after rounds without input requests', [inputRequired(undefined, '"s"'), DONE], () => undefined],
+  ['declined by its client', [ASKS], async () => lone.reply((await pending())[0], '"error":{"code":1,"message":"m"}')],
   [
-    'cancelled with questions open',
+    'canceled with pending input requests',
     [ASKS],
     async () => {
       await pending();
@@ -71,7 +71,7 @@ it.each<[string, readonly Script[], () => unknown]>([
     },
   ],
   [
-    'cancelled in the second round',
+    'canceled in the second round',
     [ASKS, { kind: 'silence' }],
     async () => {
       for (const serverRequest of await pending()) await lone.reply(serverRequest);
@@ -80,7 +80,7 @@ it.each<[string, readonly Script[], () => unknown]>([
     },
   ],
   [
-    'left with questions open by a session that ended',
+    'abandoned with pending input requests by an ended session',
     [ASKS],
     async () => {
       await pending();
@@ -88,7 +88,7 @@ it.each<[string, readonly Script[], () => unknown]>([
     },
   ],
   [
-    'asked too much',
+    'with too many input requests',
     [inputRequired(rootsRequests(...Array.from({ length: 33 }, (_, at) => String(at))))],
     () => undefined,
   ],
@@ -100,7 +100,7 @@ it.each<[string, readonly Script[], () => unknown]>([
     },
   ],
   [
-    'answered by half when its upstream had gone',
+    'half answered when its upstream disconnected',
     [ASKS],
     async () => {
       const serverRequests = await pending();
@@ -108,8 +108,8 @@ it.each<[string, readonly Script[], () => unknown]>([
       for (const serverRequest of serverRequests) await lone.reply(serverRequest);
     },
   ],
-])('a call releases all resources after it was %s', async (_how, answers, end) => {
-  started(answers);
+])('a call releases all resources after it was %s', async (_how, responses, end) => {
+  started(responses);
   await end();
   await expect.poll(held).toEqual(NO_HELD_RESOURCES);
   expect(lone.connection.writableEnded).toBe(true);
@@ -118,22 +118,25 @@ it.each<[string, readonly Script[], () => unknown]>([
 it.each([
   ['the first', [ASKS]],
   ['the second', [ASKS, ASKS]],
-])('a call that times out with pending server requests in %s round releases all resources', async (_which, answers) => {
-  await lone.close();
-  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
-  lone = isolatedCall(raw.url, { silenceMs: 10_000, totalMs: 600 }, CAPABILITIES);
-  started(answers);
-  const serverRequests = await pending();
-  if (answers.length > 1) {
-    for (const serverRequest of serverRequests) await lone.reply(serverRequest);
-    await pending(2);
-  }
-  vi.advanceTimersByTime(400);
-  expect(held()).toEqual(PENDING);
-  vi.advanceTimersByTime(400);
-  await expect.poll(held).toEqual(NO_HELD_RESOURCES);
-  expect(lone.connection.events().at(-1)?.data).toContain('it did not finish within 0.6 s');
-});
+])(
+  'a call that times out with pending server requests in %s round releases all resources',
+  async (_which, responses) => {
+    await lone.close();
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+    lone = isolatedCall(raw.url, { silenceMs: 10_000, totalMs: 600 }, CAPABILITIES);
+    started(responses);
+    const serverRequests = await pending();
+    if (responses.length > 1) {
+      for (const serverRequest of serverRequests) await lone.reply(serverRequest);
+      await pending(2);
+    }
+    vi.advanceTimersByTime(400);
+    expect(held()).toEqual(PENDING);
+    vi.advanceTimersByTime(400);
+    await expect.poll(held).toEqual(NO_HELD_RESOURCES);
+    expect(lone.connection.events().at(-1)?.data).toContain('it did not finish within 0.6 s');
+  },
+);
 
 it('the duration of a call includes all rounds', async () => {
   started([ASKS, { kind: 'silence' }]);
@@ -158,11 +161,11 @@ it('a server request whose client cannot come back is abandoned', async () => {
 });
 
 it('a client that left before a server request does not get it', async () => {
-  const answered = Promise.withResolvers<string>();
-  started([() => answered.promise]);
+  const responded = Promise.withResolvers<string>();
+  started([() => responded.promise]);
   await expect.poll(() => raw.count('tools/call')).toBe(1);
   lone.connection.leave();
-  answered.resolve(ASKS);
+  responded.resolve(ASKS);
   await expect.poll(held).toEqual(NO_HELD_RESOURCES);
   expect(lone.connection.events()).toEqual([]);
 });

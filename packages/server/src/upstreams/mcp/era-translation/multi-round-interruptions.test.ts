@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
-import { answerTo, liveTests, notification } from '../../../../testing/live.ts';
+import { liveTests, notification, responseTo } from '../../../../testing/live-tests.ts';
 import { startTestService, type TestService } from '../../../../testing/service.ts';
-import { type Reading, type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
+import { type ResponseReader, type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
 import { inputRequired, type MultiRoundSetup, multiRoundStarter, rootsRequests } from './fixtures/multi-round.ts';
 
 const tests = liveTests();
@@ -14,19 +14,19 @@ const TWO = inputRequired(rootsRequests('a', 'b'), '"s"');
 const SILENCE = { kind: 'silence' } as const;
 
 const idOf = (message: string | undefined): unknown => JSON.parse(message ?? '{}').id;
-const cancelled = (client: SessionClient, id: string) =>
+const sendCancellation = (client: SessionClient, id: string) =>
   client.post(notification('cancelled', `{"requestId":${id},"reason":"r"}`));
 const errorOf = (message: string | undefined) => JSON.parse(message ?? '{}').error;
 
 /** A call with two pending server requests. */
-async function pending(session: MultiRoundSetup): Promise<Reading> {
+async function pending(session: MultiRoundSetup): Promise<ResponseReader> {
   const reading = session.client.call('"c"');
   await reading.message(1);
   return reading;
 }
 
 /** Messages that the client got after the server requests, in order. */
-const after = (reading: Reading, serverRequests = 2) =>
+const after = (reading: ResponseReader, serverRequests = 2) =>
   reading.messages.slice(serverRequests).map((text) => JSON.parse(text));
 
 /** The cancellations of these server requests. */
@@ -64,12 +64,12 @@ describe('a client that responds with an error', () => {
     const { client, rounds } = session;
     const reading = await pending(session);
     const [first, second] = reading.messages;
-    expect((await client.post(answerTo(second ?? '', `"error":${error}`))).status).toBe(202);
+    expect((await client.post(responseTo(second ?? '', `"error":${error}`))).status).toBe(202);
     expect(await reading.over).toBe(true);
     const message = `forwarded tool call failed: the client did not provide the required input: ${reason}`;
     expect(after(reading)).toEqual([...canceled(first), { jsonrpc: '2.0', id: 'c', error: { code: -32603, message } }]);
     // A late response is ignored.
-    expect((await client.post(answerTo(first ?? ''))).status).toBe(202);
+    expect((await client.post(responseTo(first ?? ''))).status).toBe(202);
     expect(rounds()).toHaveLength(1);
   });
 });
@@ -80,11 +80,11 @@ describe('a call that its client cancels', () => {
     const { client, rounds } = session;
     const reading = await pending(session);
     const [first, second] = reading.messages;
-    await client.post(answerTo(first ?? ''));
-    expect((await cancelled(client, '"c"')).status).toBe(202);
+    await client.post(responseTo(first ?? ''));
+    expect((await sendCancellation(client, '"c"')).status).toBe(202);
     expect(await reading.over).toBe(true);
     expect(after(reading)).toEqual(canceled(second));
-    await client.post(answerTo(second ?? ''));
+    await client.post(responseTo(second ?? ''));
     // The session stays open.
     const next = client.call('"d"');
     expect(await next.message(0)).toBe(`{"jsonrpc":"2.0","id":"d","result":${DONE}}`);
@@ -94,16 +94,16 @@ describe('a call that its client cancels', () => {
   it.each([
     ['first', [SILENCE]],
     ['second', [TWO, SILENCE]],
-  ])('while the upstream is processing the %s round: its request is aborted', async (_which, answers) => {
-    const { client, rounds } = await asking(answers);
+  ])('while the upstream is processing the %s round: its request is aborted', async (_which, responses) => {
+    const { client, rounds } = await asking(responses);
     const reading = client.call('"c"');
-    for (let at = 0; at < 2 * (answers.length - 1); at++) await client.post(answerTo(await reading.message(at)));
-    await expect.poll(rounds).toHaveLength(answers.length);
-    await cancelled(client, '"c"');
+    for (let at = 0; at < 2 * (responses.length - 1); at++) await client.post(responseTo(await reading.message(at)));
+    await expect.poll(rounds).toHaveLength(responses.length);
+    await sendCancellation(client, '"c"');
     expect(await reading.over).toBe(true);
     expect(reading.text).not.toMatch(/result|error/);
     await expect.poll(() => rounds().at(-1)?.left).toBe(true);
-    expect(rounds()).toHaveLength(answers.length);
+    expect(rounds()).toHaveLength(responses.length);
   });
 
   it('is the one with the canceled id, and no other', async () => {
@@ -111,18 +111,18 @@ describe('a call that its client cancels', () => {
     const { client, url } = session;
     const [mine, other] = [await pending(session), client.call('"d"')];
     await other.message(1);
-    await cancelled(await sessionClient(url), '"c"');
-    await cancelled(client, '"x"');
-    await cancelled(client, '"d"');
+    await sendCancellation(await sessionClient(url), '"c"');
+    await sendCancellation(client, '"x"');
+    await sendCancellation(client, '"d"');
     await other.over;
     expect(after(mine)).toEqual([]);
-    for (const serverRequest of [...mine.messages]) await client.post(answerTo(serverRequest));
+    for (const serverRequest of [...mine.messages]) await client.post(responseTo(serverRequest));
     expect(await mine.message(2)).toBe(`{"jsonrpc":"2.0","id":"c","result":${DONE}}`);
   });
 });
 
 describe('a client that loses its connection', () => {
-  it('during a server request can come back, respond, and get the result', async () => {
+  it('during a server request can reconnect, respond, and get the result', async () => {
     const session = await asking([TWO, inputRequired(rootsRequests('c')), DONE]);
     const { client, rounds } = session;
     const reading = client.call('"c"');
@@ -133,8 +133,8 @@ describe('a client that loses its connection', () => {
     // It has seen only the first server request.
     const back = client.listen(first?.id);
     expect(await back.message(0)).toBe(second?.data);
-    for (const serverRequest of [first?.data, second?.data]) await client.post(answerTo(serverRequest ?? ''));
-    await client.post(answerTo(await back.message(1)));
+    for (const serverRequest of [first?.data, second?.data]) await client.post(responseTo(serverRequest ?? ''));
+    await client.post(responseTo(await back.message(1)));
     expect(await back.message(2)).toBe(`{"jsonrpc":"2.0","id":"c","result":${DONE}}`);
     expect(await back.over).toBe(true);
     expect(rounds()).toHaveLength(3);
@@ -146,10 +146,10 @@ describe('a client that loses its connection', () => {
     const reading = await pending(session);
     reading.leave();
     await reading.over;
-    for (const serverRequest of [...reading.messages]) await client.post(answerTo(serverRequest));
+    for (const serverRequest of [...reading.messages]) await client.post(responseTo(serverRequest));
     await expect.poll(rounds).toHaveLength(2);
     const back = client.listen(reading.lastId);
-    await client.post(answerTo(await back.message(0)));
+    await client.post(responseTo(await back.message(0)));
     expect(await back.message(1)).toContain('done');
   });
 });
@@ -199,7 +199,7 @@ describe('the limits of a call', () => {
       expect(other.text).toContain('sent nothing for 0.3 s');
     }
     expect(after(reading)).toEqual([]);
-    for (const serverRequest of serverRequests) await client.post(answerTo(serverRequest));
+    for (const serverRequest of serverRequests) await client.post(responseTo(serverRequest));
     await expect.poll(rounds, { interval: 1 }).toHaveLength(4);
     vi.advanceTimersByTime(200);
     await client.ask('ping');
@@ -213,7 +213,7 @@ describe('the limits of a call', () => {
     const session = await asking([TWO], { on: await limited('100', '1000') });
     const reading = await pending(session);
     vi.advanceTimersByTime(500);
-    for (const serverRequest of [...reading.messages]) await session.client.post(answerTo(serverRequest));
+    for (const serverRequest of [...reading.messages]) await session.client.post(responseTo(serverRequest));
     await reading.message(3);
     vi.advanceTimersByTime(500);
     await session.client.ask('ping');

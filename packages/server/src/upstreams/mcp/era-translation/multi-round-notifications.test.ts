@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { Answer, Seen } from '../../../../../../test/fixtures/raw-upstream/message.ts';
+import type { ScriptedResponse, Seen } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
-import { answerTo, liveTests, notification } from '../../../../testing/live.ts';
-import type { Reading, SessionClient } from '../../../../testing/session-client.ts';
+import { liveTests, notification, responseTo } from '../../../../testing/live-tests.ts';
+import type { ResponseReader, SessionClient } from '../../../../testing/session-client.ts';
 import { inputRequired, multiRoundStarter, rootsRequests } from './fixtures/multi-round.ts';
 
 const asking = multiRoundStarter(liveTests());
@@ -19,16 +19,16 @@ const log = (level: string, data = '1.0') => notification('message', `{"level":"
 /** A response that is preceded by these messages. */
 const saying =
   (text: string, before: (seen: Seen) => readonly string[]) =>
-  (seen: Seen): Answer => ({ kind: 'result', text, before: before(seen) });
+  (seen: Seen): ScriptedResponse => ({ kind: 'result', text, before: before(seen) });
 
 /** Responds to all server requests of a call until it is over; returns the other messages on its stream. */
-async function answered(client: SessionClient, reading: Reading): Promise<readonly string[]> {
-  const heard: string[] = [];
+async function responded(client: SessionClient, reading: ResponseReader): Promise<readonly string[]> {
+  const received: string[] = [];
   for (let at = 0; ; at++) {
     const message = await reading.message(at);
-    if (message.includes('roots/list')) await client.post(answerTo(message));
-    else heard.push(message);
-    if (message.includes('"result"')) return heard;
+    if (message.includes('roots/list')) await client.post(responseTo(message));
+    else received.push(message);
+    if (message.includes('"result"')) return received;
   }
 }
 
@@ -45,8 +45,8 @@ describe('progress', () => {
       ]),
     ]);
     const token = '"m\\u0069ne"';
-    const heard = await answered(client, client.call('"c"', `"progressToken":${token}`));
-    expect(heard).toEqual([
+    const received = await responded(client, client.call('"c"', `"progressToken":${token}`));
+    expect(received).toEqual([
       ...['0.10', '1e2', '9223372036854775807'].map((value) => progress(token, value)),
       `{"jsonrpc":"2.0","id":"c","result":${DONE}}`,
     ]);
@@ -61,7 +61,7 @@ describe('progress', () => {
       saying(DONE, ({ id }) => [progress(String(id), '2')]),
     ]);
     const reading = client.call('1');
-    expect(await answered(client, reading)).toHaveLength(1);
+    expect(await responded(client, reading)).toHaveLength(1);
     expect(rounds().map(tokenOf)).toEqual([undefined, undefined]);
   });
 });
@@ -74,7 +74,7 @@ describe('log messages', () => {
       saying(ASKS, () => [log('emergency')]),
       saying(DONE, () => [log('error', '{"n":9223372036854775807}')]),
     ]);
-    expect((await answered(client, client.call('1'))).slice(0, -1)).toEqual([
+    expect((await responded(client, client.call('1'))).slice(0, -1)).toEqual([
       log('info'),
       vendor,
       log('emergency'),
@@ -83,14 +83,18 @@ describe('log messages', () => {
   });
 
   it('below the session’s level do not; a level set between two rounds applies from the next one', async () => {
-    const said = ['info', 'error', 'alert'].map((level) => log(level));
-    const { client } = await asking([saying(ASKS, () => said), saying(ASKS, () => said), saying(DONE, () => said)]);
+    const output = ['info', 'error', 'alert'].map((level) => log(level));
+    const { client } = await asking([
+      saying(ASKS, () => output),
+      saying(ASKS, () => output),
+      saying(DONE, () => output),
+    ]);
     await client.ask('logging/setLevel', '{"level":"error"}');
     const reading = client.call('"c"');
-    await client.post(answerTo(await reading.message(2)));
+    await client.post(responseTo(await reading.message(2)));
     const second = await reading.message(5);
     await client.ask('logging/setLevel', '{"level":"alert"}');
-    await client.post(answerTo(second));
+    await client.post(responseTo(second));
     await reading.over;
     expect(reading.messages.filter((message) => message.includes('notifications/message'))).toEqual([
       ...[log('error'), log('alert')],

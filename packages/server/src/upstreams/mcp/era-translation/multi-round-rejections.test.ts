@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { LEGACY, post } from '../../../../../../test/fixtures/raw-client.ts';
-import type { Answer } from '../../../../../../test/fixtures/raw-upstream/message.ts';
+import type { ScriptedResponse } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { LIST_END, textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
-import { ASKABLE } from '../../../../testing/askable-client.ts';
-import { declaring } from '../../../../testing/declaring.ts';
-import { answerTo, liveTests } from '../../../../testing/live.ts';
+import { capabilityScripts } from '../../../../testing/capability-scripts.ts';
+import { ALL_CAPABILITIES } from '../../../../testing/interactive-client.ts';
+import { liveTests, responseTo } from '../../../../testing/live-tests.ts';
 import { callText, sessionClient } from '../../../../testing/session-client.ts';
 import { inputRequired, multiRoundStarter, rootsRequests } from './fixtures/multi-round.ts';
 
@@ -21,8 +21,8 @@ const notOffered = (method: string) =>
   failed(`the upstream sent an input request that the client does not support (${method})`);
 
 /** The error of a call of a client with these capabilities, if it is the first message. */
-async function errorAtOnce(answer: string | Answer, capabilities = ASKABLE) {
-  const { client, rounds } = await asking([answer], { capabilities });
+async function errorAtOnce(response: string | ScriptedResponse, capabilities = ALL_CAPABILITIES) {
+  const { client, rounds } = await asking([response], { capabilities });
   const reading = client.call('"c"');
   expect(await reading.over).toBe(true);
   expect(reading.messages).toHaveLength(1);
@@ -35,7 +35,7 @@ async function errorAtOnce(answer: string | Answer, capabilities = ASKABLE) {
 describe('invalid input requests fail the call, and none is sent', () => {
   it.each([
     [
-      'neither a question nor a state',
+      'neither an input request nor a state',
       inputRequired(),
       'the upstream required input without inputRequests or requestState',
     ],
@@ -44,47 +44,47 @@ describe('invalid input requests fail the call, and none is sent', () => {
       inputRequired('{}'),
       'the upstream required input without inputRequests or requestState',
     ],
-    ['questions in an array', inputRequired(`[${ROOTS}]`), 'the upstream sent inputRequests that are no object'],
-    ['null for questions', inputRequired('null', '"s"'), 'the upstream sent inputRequests that are no object'],
-    ['a text for questions', inputRequired('"roots/list"'), 'the upstream sent inputRequests that are no object'],
+    ['questions in an array', inputRequired(`[${ROOTS}]`), 'the upstream sent inputRequests that are not an object'],
+    ['null for questions', inputRequired('null', '"s"'), 'the upstream sent inputRequests that are not an object'],
+    ['a text for questions', inputRequired('"roots/list"'), 'the upstream sent inputRequests that are not an object'],
     [
       'a number for a state',
       inputRequired(rootsRequests('k'), '1'),
-      'the upstream sent a requestState that is no string',
+      'the upstream sent a requestState that is not a string',
     ],
     [
       'an object for a state',
       inputRequired(undefined, '{"s":1}'),
-      'the upstream sent a requestState that is no string',
+      'the upstream sent a requestState that is not a string',
     ],
     [
       'null for a state',
       inputRequired(rootsRequests('k'), 'null'),
-      'the upstream sent a requestState that is no string',
+      'the upstream sent a requestState that is not a string',
     ],
     [
-      'params that are no object',
+      'params that are not an object',
       inputRequired(`{"a":${ROOTS},"b":{"method":"roots/list","params":[]}}`),
-      'the upstream sent an input request with params that are no object (roots/list)',
+      'the upstream sent an input request with params that are not an object (roots/list)',
     ],
     [
       '33 questions',
       inputRequired(rootsRequests(...Array.from({ length: 33 }, (_, at) => `k${at}`))),
       'the upstream sent 33 input requests at once: at most 32 are allowed',
     ],
-  ])('%s', async (_what, answer, message) => {
-    expect(await errorAtOnce(answer)).toEqual(failed(message));
+  ])('%s', async (_what, response, message) => {
+    expect(await errorAtOnce(response)).toEqual(failed(message));
   });
 
   it.each([
     ['ping', '{"method":"ping"}', 'ping'],
     ['tools/list', '{"method":"tools/list","params":{}}', 'tools/list'],
-    ['a method that is no text', '{"method":1}', 'no method'],
+    ['a method that is not a text', '{"method":1}', 'no method'],
     ['a method that cannot be made a text', '{"method":{"toString":1,"valueOf":1}}', 'no method'],
     ['a method that is nested deeply', `{"method":${'['.repeat(5_000)}${']'.repeat(5_000)}}`, 'no method'],
     ['a method without an end', `{"method":"${'x'.repeat(10_000)}"}`, 'x'.repeat(200)],
     ['no method', '{"params":{}}', 'no method'],
-    ['a question that is no object', '"roots/list"', 'no method'],
+    ['a question that is not an object', '"roots/list"', 'no method'],
     ['a question that is null', 'null', 'no method'],
     [
       'an elicitation of an unknown mode',
@@ -114,7 +114,7 @@ describe('invalid input requests fail the call, and none is sent', () => {
       textResultText('done'),
     ]);
     const reading = client.call('1');
-    await client.post(answerTo(await reading.message(0)));
+    await client.post(responseTo(await reading.message(0)));
     expect(await reading.message(1)).toContain('done');
     expect(reading.messages[0]).toContain('roots/list');
     expect(rounds()).toHaveLength(2);
@@ -126,23 +126,23 @@ describe('the call of a client that does not support server requests fails', () 
 
   it('without a session', async () => {
     const { url, rounds } = await asking([asks]);
-    const answer = await post(url, callText('"c"'), { 'mcp-protocol-version': LEGACY });
-    expect(JSON.parse(answer.text)).toEqual({ jsonrpc: '2.0', id: 'c', error: notOffered('roots/list') });
+    const response = await post(url, callText('"c"'), { 'mcp-protocol-version': LEGACY });
+    expect(JSON.parse(response.text)).toEqual({ jsonrpc: '2.0', id: 'c', error: notOffered('roots/list') });
     expect(rounds()).toHaveLength(1);
   });
 
   it('that accepts JSON only', async () => {
     const { url, rounds } = await asking([asks]);
-    const { headers } = await sessionClient(url, { capabilities: ASKABLE });
-    const answer = await post(url, callText('"c"'), { ...headers, accept: 'application/json' });
-    expect(JSON.parse(answer.text)).toEqual({ jsonrpc: '2.0', id: 'c', error: notOffered('roots/list') });
+    const { headers } = await sessionClient(url, { capabilities: ALL_CAPABILITIES });
+    const response = await post(url, callText('"c"'), { ...headers, accept: 'application/json' });
+    expect(JSON.parse(response.text)).toEqual({ jsonrpc: '2.0', id: 'c', error: notOffered('roots/list') });
     expect(rounds()).toHaveLength(1);
   });
 
   it('except for rounds without input requests', async () => {
     const { url, rounds } = await asking([inputRequired(undefined, '"s"'), textResultText('done')]);
-    const answer = await post(url, callText('"c"'), { 'mcp-protocol-version': LEGACY, accept: 'application/json' });
-    expect(JSON.parse(answer.text)).toMatchObject({ id: 'c', result: { content: [{ text: 'done' }] } });
+    const response = await post(url, callText('"c"'), { 'mcp-protocol-version': LEGACY, accept: 'application/json' });
+    expect(JSON.parse(response.text)).toMatchObject({ id: 'c', result: { content: [{ text: 'done' }] } });
     expect(rounds()).toHaveLength(2);
   });
 });
@@ -151,10 +151,10 @@ describe('more than ten rounds fail the call', () => {
   it.each([
     ['with questions', inputRequired(rootsRequests('k'), '"s"'), 10],
     ['with a state alone', inputRequired(undefined, '"s"'), 0],
-  ])('%s', async (_what, answer, serverRequests) => {
-    const { client, rounds } = await asking([answer]);
+  ])('%s', async (_what, response, serverRequests) => {
+    const { client, rounds } = await asking([response]);
     const reading = client.call('"c"');
-    for (let at = 0; at < serverRequests; at++) await client.post(answerTo(await reading.message(at)));
+    for (let at = 0; at < serverRequests; at++) await client.post(responseTo(await reading.message(at)));
     expect(JSON.parse(await reading.message(serverRequests))).toEqual({
       jsonrpc: '2.0',
       id: 'c',
@@ -170,33 +170,30 @@ it.each([
   ['null', 'null'],
   ['{"input_required":1}', '{"input_required":1}'],
 ])('a result of the unknown type %s is an error', async (type, received) => {
-  const answer = `{"resultType":${type},"content":[]}`;
-  expect(await errorAtOnce(answer)).toEqual(failed(`the upstream answered with a result of type ${received}`));
+  const response = `{"resultType":${type},"content":[]}`;
+  expect(await errorAtOnce(response)).toEqual(failed(`the upstream answered with a result of type ${received}`));
 });
 
 it.each([
   ['with questions', inputRequired(rootsRequests('k'), '"s"')],
   ['with a state alone', inputRequired(undefined, '"s"')],
-])(
-  'a completion that is answered that input is needed fails, for it is none of the methods that may be: %s',
-  async (_what, answer) => {
-    const { client, rounds } = await asking([answer], {
-      method: 'completion/complete',
-      scripts: {
-        ...declaring('{"prompts":{},"completions":{}}'),
-        'prompts/list': `{"prompts":[{"name":"p"}],${LIST_END}`,
-      },
-    });
-    const params = '{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"v"}}';
-    expect(await client.ask('completion/complete', params)).toMatchObject({
-      error: {
-        code: -32603,
-        message: 'forwarded completion failed: the upstream answered with a result of type "input_required"',
-      },
-    });
-    expect(rounds()).toHaveLength(1);
-  },
-);
+])('a completion cannot require input and fails: %s', async (_what, response) => {
+  const { client, rounds } = await asking([response], {
+    method: 'completion/complete',
+    scripts: {
+      ...capabilityScripts('{"prompts":{},"completions":{}}'),
+      'prompts/list': `{"prompts":[{"name":"p"}],${LIST_END}`,
+    },
+  });
+  const params = '{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"v"}}';
+  expect(await client.ask('completion/complete', params)).toMatchObject({
+    error: {
+      code: -32603,
+      message: 'forwarded completion failed: the upstream answered with a result of type "input_required"',
+    },
+  });
+  expect(rounds()).toHaveLength(1);
+});
 
 it('a result without a type is complete', async () => {
   const { client } = await asking(['{"content":[]}']);
@@ -210,16 +207,13 @@ it.each([
   ['-32602', '{"code":-32602,"message":"no","data":[9223372036854775807]}', 200],
   ['-32601', '{"code":-32601,"message":"no","x":1.0}', 404],
   ['one of its own', '{"code":-1.0,"message":"no"}', 500],
-])(
-  'an error of the upstream’s arrives as it is, in the second round as in the first: %s',
-  async (_code, text, status) => {
-    const error: Answer = { kind: 'error', text, status };
-    const { client } = await asking([error, inputRequired(rootsRequests('k')), error]);
-    const at = client.call('1');
-    expect(await at.message(0)).toBe(`{"jsonrpc":"2.0","id":1,"error":${text}}`);
-    expect((await at.head).statusCode).toBe(200);
-    const reading = client.call('2');
-    await client.post(answerTo(await reading.message(0)));
-    expect(await reading.message(1)).toBe(`{"jsonrpc":"2.0","id":2,"error":${text}}`);
-  },
-);
+])('an upstream error is returned unchanged, in the second round as in the first: %s', async (_code, text, status) => {
+  const error: ScriptedResponse = { kind: 'error', text, status };
+  const { client } = await asking([error, inputRequired(rootsRequests('k')), error]);
+  const at = client.call('1');
+  expect(await at.message(0)).toBe(`{"jsonrpc":"2.0","id":1,"error":${text}}`);
+  expect((await at.head).statusCode).toBe(200);
+  const reading = client.call('2');
+  await client.post(responseTo(await reading.message(0)));
+  expect(await reading.message(1)).toBe(`{"jsonrpc":"2.0","id":2,"error":${text}}`);
+});

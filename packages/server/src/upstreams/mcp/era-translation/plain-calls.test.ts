@@ -36,9 +36,9 @@ describe('a modern client with a legacy upstream', () => {
       { eras: ['legacy'] },
     );
     const caller = await client('modern', await register(upstream.url));
-    const answer = await caller.call('tools/call', '{"name":"a"}');
-    expect(answer.status).toBe(404);
-    expect(reply(answer)).toContain('"error":{"code":-32601,"message":"no","data":1.0}');
+    const response = await caller.call('tools/call', '{"name":"a"}');
+    expect(response.status).toBe(404);
+    expect(reply(response)).toContain('"error":{"code":-32601,"message":"no","data":1.0}');
   });
 
   it('can negotiate its era and call the tools in the list', async () => {
@@ -76,8 +76,8 @@ describe('a legacy client with a modern upstream', () => {
       { eras: ['modern'] },
     );
     const caller = await client('legacy', await register(upstream.url));
-    const answer = await caller.call('tools/call', '{"name":"a"}');
-    expect(answer.status).toBe(200);
-    expect(errorOf(answer)).toEqual({ code: -32021, message: 'needs sampling' });
+    const response = await caller.call('tools/call', '{"name":"a"}');
+    expect(response.status).toBe(200);
+    expect(errorOf(response)).toEqual({ code: -32021, message: 'needs sampling' });
   });
 });

@@ -1,8 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { LIST_END } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
-import { AskableClient, failure, inputRequired, lastMessage, resultText } from '../../../../testing/askable-client.ts';
-import { declaring } from '../../../../testing/declaring.ts';
-import { liveTests } from '../../../../testing/live.ts';
+import { capabilityScripts } from '../../../../testing/capability-scripts.ts';
+import {
+  failure,
+  InteractiveClient,
+  inputRequired,
+  lastMessage,
+  resultText,
+} from '../../../../testing/interactive-client.ts';
+import { liveTests } from '../../../../testing/live-tests.ts';
 import { lastCall } from '../../../../testing/relay.ts';
 import { startTestService } from '../../../../testing/service.ts';
 import { inputResponses, startCall, suspendedCall } from './fixtures/suspended-call.ts';
@@ -15,7 +21,7 @@ const URL_MODE =
 const SAMPLING = '"sampling/createMessage","params":{"messages":[],"maxTokens":1}';
 const WITH_TOOLS = '"sampling/createMessage","params":{"messages":[],"maxTokens":1,"tools":[]}';
 const ROOTS = '"roots/list"';
-const refusal = (id: string) => ({
+const rejectionOf = (id: string) => ({
   jsonrpc: '2.0',
   id,
   error: { code: -32601, message: 'the client does not accept server requests on this connection' },
@@ -37,7 +43,7 @@ describe('a server request that a modern client has not declared support for', (
       const { upstream, call, first } = await startCall(live, { capabilities });
       call.send(`{"jsonrpc":"2.0","id":"q","method":${serverRequest}}`);
       await expect.poll(upstream.answers).toHaveLength(1);
-      expect(JSON.parse(upstream.answers()[0] ?? '')).toEqual(refusal('q'));
+      expect(JSON.parse(upstream.answers()[0] ?? '')).toEqual(rejectionOf('q'));
       call.send(`{"jsonrpc":"2.0","id":${call.id},"error":{"code":-32603,"message":"could not ask"}}`);
       expect(await failure(first)).toMatchObject({ status: 400, code: -32021, data: { requiredCapabilities: needed } });
     },
@@ -68,10 +74,10 @@ describe('a server request that a modern client has not declared support for', (
     call.ask('"form"', 'elicitation/create', '{"message":"m","requestedSchema":{"type":"object"}}');
     call.ask('"roots"', 'roots/list');
     const pending = await inputRequired(first);
-    const less = new AskableClient(url, '{"elicitation":{}}');
+    const less = new InteractiveClient(url, '{"elicitation":{}}');
     const again = await inputRequired(less.retry(pending.state, '{}', { id: '99' }));
     expect(Object.values(again.requests).map(({ method }) => method)).toEqual(['elicitation/create']);
-    await expect.poll(() => upstream.answers().map((text) => JSON.parse(text))).toEqual([refusal('roots')]);
+    await expect.poll(() => upstream.answers().map((text) => JSON.parse(text))).toEqual([rejectionOf('roots')]);
     call.ask('"sampling"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
     await expect.poll(upstream.answers).toHaveLength(2);
     const last = client.retry(again.state, inputResponses(again));
@@ -97,7 +103,7 @@ describe('a server request that no modern client supports', () => {
     stream.send('{"jsonrpc":"2.0","id":"b","method":"tools/list"}');
     await expect.poll(upstream.answers).toHaveLength(2);
     const received = upstream.answers().map((text) => JSON.parse(text));
-    expect(received).toEqual(expect.arrayContaining([refusal('a'), refusal('b')]));
+    expect(received).toEqual(expect.arrayContaining([rejectionOf('a'), rejectionOf('b')]));
     call.end('went on');
     expect(await resultText(first)).toBe('went on');
   });
@@ -118,7 +124,7 @@ describe('a server request that no modern client supports', () => {
   it('is rejected during a completion', async () => {
     const upstream = await upstreamWith(
       {
-        ...declaring('{"prompts":{},"completions":{}}'),
+        ...capabilityScripts('{"prompts":{},"completions":{}}'),
         'prompts/list': `{"prompts":[{"name":"p"}],${LIST_END}`,
         'completion/complete': {
           kind: 'result',
@@ -128,13 +134,13 @@ describe('a server request that no modern client supports', () => {
       },
       { eras: ['legacy'] },
     );
-    const client = new AskableClient(await register(upstream.url));
+    const client = new InteractiveClient(await register(upstream.url));
     const params = '"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"v"}';
-    const answer = await lastMessage(client.send({ method: 'completion/complete', params }));
-    expect(JSON.parse(answer).result).toEqual({ resultType: 'complete', completion: { values: ['w'] } });
+    const response = await lastMessage(client.send({ method: 'completion/complete', params }));
+    expect(JSON.parse(response).result).toEqual({ resultType: 'complete', completion: { values: ['w'] } });
     const received = () =>
       upstream.seen.filter(({ body }) => body.includes('"error"')).map(({ body }) => JSON.parse(body));
-    await expect.poll(received).toEqual([refusal('q')]);
+    await expect.poll(received).toEqual([rejectionOf('q')]);
     // Its session declares no capabilities for server requests.
     expect(lastCall(upstream, 'initialize').params.capabilities).toEqual({});
   });
@@ -157,7 +163,7 @@ describe('when no more calls can be suspended', () => {
     const on = await startTestService({ SERVICE_PARKED_CALLS_LIMIT: '4' });
     onEnd(() => on.stop(0));
     const { upstream, url } = await live({}, on);
-    const client = new AskableClient(url);
+    const client = new InteractiveClient(url);
     const begun = async () => {
       const first = client.send();
       const call = await upstream.calls.next();
@@ -171,8 +177,8 @@ describe('when no more calls can be suspended', () => {
     for (const { call } of three) call.ask('2', 'roots/list');
     const ends = await Promise.all(
       three.map(async ({ first, call }) => {
-        const refused = upstream.posted.some((one) => one.method === undefined && one.session === call.session);
-        if (!refused) return { call, pending: await inputRequired(first) };
+        const rejected = upstream.posted.some((one) => one.method === undefined && one.session === call.session);
+        if (!rejected) return { call, pending: await inputRequired(first) };
         call.end('went on');
         expect(await resultText(first)).toBe('went on');
         return undefined;

@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { legacyClient } from '../../../../../../test/fixtures/raw-client.ts';
-import { AskableClient, failure, inputRequired, type RequestFields } from '../../../../testing/askable-client.ts';
-import { liveTests } from '../../../../testing/live.ts';
+import {
+  failure,
+  InteractiveClient,
+  inputRequired,
+  type RequestFields,
+} from '../../../../testing/interactive-client.ts';
+import { liveTests } from '../../../../testing/live-tests.ts';
 import type { LiveUpstream } from '../../../../testing/live-upstream.ts';
 import { sessionClient } from '../../../../testing/session-client.ts';
 import { PARAMS, suspendedCallOfAnn } from './fixtures/call-of-user.ts';
@@ -26,14 +31,14 @@ describe('a requestState is accepted from no other caller', () => {
     ['a caller without a user', undefined],
   ])('%s', async (_who, user) => {
     const { url, pending, expectResumable } = await suspendedCallOfAnn(tests);
-    const other = new AskableClient(url, undefined, user === undefined ? {} : { 'x-forwarded-user': user });
+    const other = new InteractiveClient(url, undefined, user === undefined ? {} : { 'x-forwarded-user': user });
     expect(await failure(other.retry(pending.state, inputResponses(pending), { params: PARAMS }))).toEqual(NOT_GIVEN);
     await expectResumable();
   });
 
   it('a user, if it was issued to a caller without one', async () => {
     const { url, client, pending, answers, upstream } = await suspendedCall(live);
-    const other = new AskableClient(url, undefined, { 'x-auth-request-user': 'ann' });
+    const other = new InteractiveClient(url, undefined, { 'x-auth-request-user': 'ann' });
     expect(await failure(other.retry(pending.state, answers))).toEqual(NOT_GIVEN);
     expect(upstream.answers()).toEqual([]);
     expect((await inputRequired(client.retry(pending.state, '{}'))).keys).toHaveLength(1);
@@ -43,7 +48,7 @@ describe('a requestState is accepted from no other caller', () => {
     const { upstream, pending, expectResumable } = await suspendedCallOfAnn(tests);
     await tests.service.register('forwards', { name: 'twin', address: upstream.url, namespace: 'twin' });
     onEnd(() => tests.service.manage('DELETE', '/namespaces/twin?cascade=true'));
-    const other = new AskableClient(tests.service.url('twin'), undefined, { 'x-forwarded-user': 'ann' });
+    const other = new InteractiveClient(tests.service.url('twin'), undefined, { 'x-forwarded-user': 'ann' });
     expect(await failure(other.retry(pending.state, inputResponses(pending), { params: PARAMS }))).toEqual(NOT_GIVEN);
     await expectResumable();
   });
@@ -111,7 +116,7 @@ describe('a modified requestState is rejected', () => {
     await expectResumable();
   });
 
-  it.each(['null', '1', '"x"', '[]'])('with inputResponses that are no object: %s', async (text) => {
+  it.each(['null', '1', '"x"', '[]'])('with inputResponses that are not an object: %s', async (text) => {
     const { ann, pending, expectResumable } = await suspendedCallOfAnn(tests);
     const more = `"inputResponses":${text},${state(JSON.stringify(pending.state))}`;
     expect(await failure(ann.send({ params: PARAMS, more }))).toEqual({

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { parseJson } from '@sluice/protocol/json/parse';
-import { members } from '@sluice/protocol/json/scan';
+import { members } from '@sluice/protocol/json/text';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { TokenSealer } from '@sluice/protocol/seal';
 

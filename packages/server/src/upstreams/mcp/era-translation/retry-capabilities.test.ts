@@ -1,13 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { event } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
-import { AskableClient, failure, inputRequired, lastMessage, resultText } from '../../../../testing/askable-client.ts';
-import { liveTests } from '../../../../testing/live.ts';
+import {
+  failure,
+  InteractiveClient,
+  inputRequired,
+  lastMessage,
+  resultText,
+} from '../../../../testing/interactive-client.ts';
+import { liveTests } from '../../../../testing/live-tests.ts';
 import type { LiveCall } from '../../../../testing/live-upstream.ts';
 import { inputResponses, type StartedCall, startCall, suspendedCall } from './fixtures/suspended-call.ts';
 
 const { live } = liveTests();
 
-const refused = (id: unknown) => ({ jsonrpc: '2.0', id, error: { code: -32601, message: expect.any(String) } });
+const expectRejected = (id: unknown) => ({ jsonrpc: '2.0', id, error: { code: -32601, message: expect.any(String) } });
 /** Responses that the upstream got, sorted by id: their order is not fixed. */
 const received = ({ upstream }: Pick<StartedCall, 'upstream'>) =>
   upstream
@@ -42,10 +48,10 @@ describe('a retry that declares fewer capabilities than the previous request', (
     askAll(call);
     const pending = await inputRequired(first);
     expect(pending.keys).toHaveLength(3);
-    const less = new AskableClient(url, `{"${name}":{}}`);
+    const less = new InteractiveClient(url, `{"${name}":{}}`);
     const again = await inputRequired(less.retry(pending.state, '{}'));
     expect(Object.values(again.requests).map((request) => request.method)).toEqual([method]);
-    const others = SERVER_REQUESTS.filter(([other]) => other !== name).map(([other]) => refused(other));
+    const others = SERVER_REQUESTS.filter(([other]) => other !== name).map(([other]) => expectRejected(other));
     await expect.poll(() => received(begun)).toEqual(others);
     const last = less.retry(again.state, inputResponses(again));
     await expect.poll(() => received(begun)).toHaveLength(3);
@@ -55,15 +61,15 @@ describe('a retry that declares fewer capabilities than the previous request', (
 
   it('gets its response at once if it supports no server requests', async () => {
     const begun = await suspendedCall(live);
-    const last = new AskableClient(begun.url, '{}').retry(begun.pending.state, '{}');
-    await expect.poll(() => received(begun)).toEqual([refused(7)]);
+    const last = new InteractiveClient(begun.url, '{}').retry(begun.pending.state, '{}');
+    await expect.poll(() => received(begun)).toEqual([expectRejected(7)]);
     begun.call.end('went on');
     expect(await resultText(last)).toBe('went on');
   });
 
   it('can contain input for capabilities that it does not declare', async () => {
     const begun = await suspendedCall(live);
-    const last = new AskableClient(begun.url, '{}').retry(begun.pending.state, begun.answers);
+    const last = new InteractiveClient(begun.url, '{}').retry(begun.pending.state, begun.answers);
     await expect.poll(() => received(begun)).toEqual([{ jsonrpc: '2.0', id: 7, result: { roots: [] } }]);
     begun.call.end('done');
     expect(await resultText(last)).toBe('done');
@@ -71,8 +77,8 @@ describe('a retry that declares fewer capabilities than the previous request', (
 
   it('gets the missing capability if the call fails', async () => {
     const begun = await suspendedCall(live);
-    const last = new AskableClient(begun.url, '{"sampling":{}}').retry(begun.pending.state, '{}');
-    await expect.poll(() => received(begun)).toEqual([refused(7)]);
+    const last = new InteractiveClient(begun.url, '{"sampling":{}}').retry(begun.pending.state, '{}');
+    await expect.poll(() => received(begun)).toEqual([expectRejected(7)]);
     failed(begun.call);
     expect(await failure(last)).toMatchObject({
       status: 400,
@@ -89,8 +95,8 @@ describe('a retry that declares more capabilities than the previous request', ()
     askAll(call);
     const pending = await inputRequired(first);
     expect(Object.values(pending.requests).map(({ method }) => method)).toEqual(['roots/list']);
-    await expect.poll(() => received(begun)).toEqual([refused('elicitation'), refused('sampling')]);
-    const more = new AskableClient(url);
+    await expect.poll(() => received(begun)).toEqual([expectRejected('elicitation'), expectRejected('sampling')]);
+    const more = new InteractiveClient(url);
     const second = more.retry(pending.state, inputResponses(pending));
     await expect.poll(() => received(begun)).toHaveLength(3);
     askAll(call);
@@ -109,7 +115,7 @@ describe('a retry that declares more capabilities than the previous request', ()
     const { url, call, first } = begun;
     askAll(call);
     const pending = await inputRequired(first);
-    const last = new AskableClient(url).retry(pending.state, inputResponses(pending));
+    const last = new InteractiveClient(url).retry(pending.state, inputResponses(pending));
     await expect.poll(() => received(begun)).toHaveLength(3);
     failed(call);
     expect(JSON.parse(await lastMessage(last)).result).toEqual({ resultType: 'complete', isError: true, content: [] });

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { event } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
-import { AskableClient, inputRequired, resultText } from '../../../../testing/askable-client.ts';
-import { liveTests } from '../../../../testing/live.ts';
+import { InteractiveClient, inputRequired, resultText } from '../../../../testing/interactive-client.ts';
+import { liveTests } from '../../../../testing/live-tests.ts';
 import { startTestService } from '../../../../testing/service.ts';
 import { inputResponses } from './fixtures/suspended-call.ts';
 
@@ -13,7 +13,7 @@ it('messages to the upstream after a retry have the forwarded headers of the ret
   const on = await startTestService({ SERVICE_FORWARD_HEADERS: 'authorization' });
   onEnd(() => on.stop(0));
   const { upstream, url } = await live({}, on);
-  const client = new AskableClient(url);
+  const client = new InteractiveClient(url);
   const first = client.send(as('one'));
   const call = await upstream.calls.next();
   expect(call.headers.authorization).toBe('Bearer one');
@@ -52,7 +52,7 @@ it('a retry without forwarded headers sends none', async () => {
   const on = await startTestService({ SERVICE_FORWARD_HEADERS: 'authorization' });
   onEnd(() => on.stop(0));
   const { upstream, url } = await live({}, on);
-  const client = new AskableClient(url);
+  const client = new InteractiveClient(url);
   const first = client.send(as('one'));
   const call = await upstream.calls.next();
   call.begin();

@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { AskableClient, failure, inputRequired, lastMessage, resultText } from '../../../../testing/askable-client.ts';
-import { liveTests } from '../../../../testing/live.ts';
+import {
+  failure,
+  InteractiveClient,
+  inputRequired,
+  lastMessage,
+  resultText,
+} from '../../../../testing/interactive-client.ts';
+import { liveTests } from '../../../../testing/live-tests.ts';
 import { startTestService, type TestService } from '../../../../testing/service.ts';
 import { PARAMS, suspendedCallOfAnn } from './fixtures/call-of-user.ts';
 import { inputResponses, suspendedCall } from './fixtures/suspended-call.ts';
@@ -63,7 +69,7 @@ describe('a requestState of another process', () => {
     const { upstream, url, pending, expectResumable } = await suspendedCallOfAnn(tests, one);
     const namespace = new URL(url).pathname.split('/')[1] ?? '';
     await two.register('forwards', { name: namespace, address: upstream.url, namespace });
-    const there = new AskableClient(two.url(namespace), undefined, { 'x-forwarded-user': 'ann' });
+    const there = new InteractiveClient(two.url(namespace), undefined, { 'x-forwarded-user': 'ann' });
     expect(await failure(there.retry(pending.state, inputResponses(pending), { params: PARAMS }))).toEqual({
       ...NOT_HELD,
       message:
@@ -78,7 +84,7 @@ describe('a requestState of another process', () => {
     const { upstream, url, pending, expectResumable } = await suspendedCallOfAnn(tests);
     const namespace = new URL(url).pathname.split('/')[1] ?? '';
     await two.register('forwards', { name: namespace, address: upstream.url, namespace });
-    const there = new AskableClient(two.url(namespace), undefined, { 'x-forwarded-user': 'ann' });
+    const there = new InteractiveClient(two.url(namespace), undefined, { 'x-forwarded-user': 'ann' });
     expect(await failure(there.retry(pending.state, inputResponses(pending), { params: PARAMS }))).toMatchObject(
       NOT_GIVEN,
     );

@@ -1,8 +1,14 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { toolList, toolText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
-import { AskableClient, failure, inputRequired, lastMessage, resultText } from '../../../../testing/askable-client.ts';
-import { liveTests } from '../../../../testing/live.ts';
+import {
+  failure,
+  InteractiveClient,
+  inputRequired,
+  lastMessage,
+  resultText,
+} from '../../../../testing/interactive-client.ts';
+import { liveTests } from '../../../../testing/live-tests.ts';
 import { startTestService } from '../../../../testing/service.ts';
 import { type StartedCall, suspendedCall } from './fixtures/suspended-call.ts';
 
@@ -46,7 +52,7 @@ describe('a suspended call whose upstream does not wait', () => {
 
   it('returns the JSON response that arrived meanwhile to its retry', async () => {
     const { upstream, url } = await live();
-    const client = new AskableClient(url);
+    const client = new InteractiveClient(url);
     const first = client.send();
     const call = await upstream.calls.next();
     (await upstream.streams.next()).send('{"jsonrpc":"2.0","id":1,"method":"roots/list"}');
@@ -129,7 +135,7 @@ describe('a suspended call without a retry', () => {
     const { url, upstream, client, call, pending } = await suspendedCall(live, { on });
     call.end('done');
     // Its deadline is later.
-    const other = new AskableClient(url).send();
+    const other = new InteractiveClient(url).send();
     const otherCall = await upstream.calls.next();
     otherCall.begin();
     otherCall.ask('8', 'roots/list');
@@ -200,7 +206,7 @@ describe('when the service stops', () => {
         return upstream;
       }),
     );
-    const client = new AskableClient(service.url());
+    const client = new InteractiveClient(service.url());
     const waiting = ['a', 'b', 'a', 'b', 'a'].map((name) => inputRequired(client.send({ params: `"name":"${name}"` })));
     await Promise.all(waiting);
     const began = performance.now();

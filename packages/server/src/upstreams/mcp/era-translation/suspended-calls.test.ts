@@ -18,7 +18,7 @@ function suspendedCalls(limit = 1_000): SuspendedCalls {
 
 /** A client and its response. */
 function clientOf() {
-  const answer = Promise.withResolvers<string>();
+  const response = Promise.withResolvers<string>();
   const client: ClientResponse = {
     idText: '1',
     isStreaming: false,
@@ -27,13 +27,13 @@ function clientOf() {
     beginStream: () => {},
     sendEvent: () => true,
     disconnect: () => {},
-    sendResult: (json) => answer.resolve(`{"result":${json}}`),
-    sendCallResult: (json) => answer.resolve(`{"result":${json}}`),
-    sendResponse: (text) => answer.resolve(text),
-    sendError: ({ message }) => answer.reject(new Error(message)),
-    endWithoutResponse: () => answer.reject(new Error('cancelled')),
+    sendResult: (json) => response.resolve(`{"result":${json}}`),
+    sendCallResult: (json) => response.resolve(`{"result":${json}}`),
+    sendResponse: (text) => response.resolve(text),
+    sendError: ({ message }) => response.reject(new Error(message)),
+    endWithoutResponse: () => response.reject(new Error('cancelled')),
   };
-  return { client, answer: answer.promise };
+  return { client, answer: response.promise };
 }
 
 /** A call with a request of so many characters. */

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { failure, inputRequired, resultText } from '../../../../testing/askable-client.ts';
-import { liveTests } from '../../../../testing/live.ts';
+import { failure, inputRequired, resultText } from '../../../../testing/interactive-client.ts';
+import { liveTests } from '../../../../testing/live-tests.ts';
 import { startTestService } from '../../../../testing/service.ts';
 import { inputResponses, startCall, suspendedCall } from './fixtures/suspended-call.ts';
 
@@ -41,7 +41,7 @@ it('messages to suspended calls have a limit, which flushed messages do not coun
   expect((await resultText(third.client.retry(third.pending.state, third.answers))).length).toBe(large.length);
 });
 
-it('input requests count towards the limit until they are answered', async () => {
+it('input requests count towards the limit until they are answered', { tags: ['slow'] }, async () => {
   const on = await fresh();
   const params = `{"messages":[],"maxTokens":1,"systemPrompt":"${'x'.repeat(33 * MI)}"}`;
   const { client, upstream, call, first } = await startCall(live, { on });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { AskableClient, inputRequired, lastMessage, resultText } from '../../../../testing/askable-client.ts';
-import { liveTests, notification } from '../../../../testing/live.ts';
+import { InteractiveClient, inputRequired, lastMessage, resultText } from '../../../../testing/interactive-client.ts';
+import { liveTests, notification } from '../../../../testing/live-tests.ts';
 import { inputResponses, startCall, suspendedCall } from './fixtures/suspended-call.ts';
 
 const { live } = liveTests();
@@ -22,9 +22,9 @@ describe('a server request of a legacy upstream during a call', () => {
       `{"jsonrpc":"2.0","id":"one","result":{"resultType":"input_required","inputRequests":{"${pending.keys[0]}":` +
         `{"method":"${method}","params":${params}}},"requestState":"${pending.state}"}}`,
     );
-    const answer = '{ "n" : 9223372036854775807,"one":1.0,"text":"\\u00e4","id":"x" }';
-    const second = client.retry(pending.state, inputResponses(pending, answer), { id: '"two"' });
-    await expect.poll(upstream.answers).toEqual([`{"jsonrpc":"2.0","id":"se\\u0076en","result":${answer}}`]);
+    const response = '{ "n" : 9223372036854775807,"one":1.0,"text":"\\u00e4","id":"x" }';
+    const second = client.retry(pending.state, inputResponses(pending, response), { id: '"two"' });
+    await expect.poll(upstream.answers).toEqual([`{"jsonrpc":"2.0","id":"se\\u0076en","result":${response}}`]);
     call.end('done');
     expect(JSON.parse(await lastMessage(second))).toEqual({
       jsonrpc: '2.0',
@@ -35,9 +35,9 @@ describe('a server request of a legacy upstream during a call', () => {
     expect(upstream.of('notifications/cancelled')).toEqual([]);
   });
 
-  it('may have no params, and come on the stream of the session', async () => {
+  it('may have no params, and arrive on the stream of the session', async () => {
     const { upstream, url } = await live();
-    const client = new AskableClient(url);
+    const client = new InteractiveClient(url);
     const first = client.send();
     const [call, stream] = [await upstream.calls.next(), await upstream.streams.next()];
     expect(stream.session).toBe(call.session);
@@ -53,19 +53,19 @@ describe('a server request of a legacy upstream during a call', () => {
   it.each([
     ['prompts/get', '"name":"p"', '{"messages":[]}'],
     ['resources/read', '"uri":"test://a"', '{"contents":[]}'],
-  ])('may come during %s as well', async (method, params, result) => {
+  ])('may arrive during %s as well', async (method, params, result) => {
     const capabilities = '{"resources":{},"prompts":{}}';
     const { upstream, url } = await live({ capabilities, uris: ['test://a'], prompts: ['p'] });
-    const client = new AskableClient(url);
-    const answer = Promise.withResolvers<string>();
-    upstream.results[method] = () => answer.promise;
+    const client = new InteractiveClient(url);
+    const response = Promise.withResolvers<string>();
+    upstream.results[method] = () => response.promise;
     const first = client.send({ method, params });
     await expect.poll(() => upstream.of(method)).toHaveLength(1);
     (await upstream.streams.next()).send('{"jsonrpc":"2.0","method":"roots/list","id":1}');
     const pending = await inputRequired(first);
     const second = client.retry(pending.state, inputResponses(pending), { method, params });
     await expect.poll(upstream.answers).toHaveLength(1);
-    answer.resolve(result);
+    response.resolve(result);
     const { result: got } = JSON.parse(await lastMessage(second));
     expect(got).toMatchObject({ resultType: 'complete', ...JSON.parse(result) });
   });
@@ -83,7 +83,7 @@ describe('a server request of a legacy upstream during a call', () => {
 });
 
 describe('several server requests of one call', () => {
-  it('that come at once are sent to the client at once', async () => {
+  it('that arrive together are sent to the client together', async () => {
     const { upstream, client, call, first } = await startCall(live);
     const stream = await upstream.streams.next();
     call.ask('1', 'roots/list');
@@ -100,7 +100,7 @@ describe('several server requests of one call', () => {
     expect(await resultText(second)).toBe('done');
   });
 
-  it('that come one after another are sent to the client one after another', async () => {
+  it('that arrive one after another are sent to the client one after another', async () => {
     const { upstream, client, call, first } = await startCall(live);
     let reading = first;
     const states = new Set<string>();
@@ -152,7 +152,7 @@ describe('several server requests of one call', () => {
     expect(upstream.answers()).toEqual([]);
   });
 
-  it('may come while the call is suspended: the retry gets them', async () => {
+  it('may arrive while the call is suspended: the retry gets them', async () => {
     const { upstream, client, call, pending, answers } = await suspendedCall(live);
     call.ask('8', 'roots/list');
     // A later message has arrived.

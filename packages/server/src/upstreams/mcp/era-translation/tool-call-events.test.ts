@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
-import { resultText } from '../../../../testing/askable-client.ts';
-import { answerTo, liveTests } from '../../../../testing/live.ts';
+import { resultText } from '../../../../testing/interactive-client.ts';
+import { liveTests, responseTo } from '../../../../testing/live-tests.ts';
 import { startTestService } from '../../../../testing/service.ts';
 import { eventsAt } from '../../../../testing/tool-call-events.ts';
 import { inputRequired, multiRoundStarter, rootsRequests } from './fixtures/multi-round.ts';
@@ -23,8 +23,8 @@ async function toldOf(url: string, on = tests.service) {
 }
 
 /** A call with a pending server request. */
-async function pending(answers = [ASKS, DONE]) {
-  const session = await asking(answers);
+async function pending(responses = [ASKS, DONE]) {
+  const session = await asking(responses);
   const reading = session.client.call('"c"');
   return { ...session, reading, serverRequest: await reading.message(0) };
 }
@@ -33,14 +33,14 @@ describe('a multi-round call', () => {
   it('is one call, with any number of server requests', async () => {
     const { url, client, reading, serverRequest } = await pending();
     expect((await eventsAt(tests.service, url)).map(({ eventType }) => eventType)).toEqual(['STARTED']);
-    await client.post(answerTo(serverRequest));
+    await client.post(responseTo(serverRequest));
     await reading.over;
     expect(await toldOf(url)).toMatchObject({ eventType: 'COMPLETED', content: ['done'] });
   });
 
   it('fails if its client responds with an error', async () => {
     const { url, client, reading, serverRequest } = await pending();
-    await client.post(answerTo(serverRequest, '"error":{"code":1,"message":"no"}'));
+    await client.post(responseTo(serverRequest, '"error":{"code":1,"message":"no"}'));
     await reading.over;
     const errorMessage = expect.stringContaining('the client did not provide the required input');
     expect(await toldOf(url)).toMatchObject({ eventType: 'FAILED', errorCategory: 'UNKNOWN', errorMessage });
@@ -48,14 +48,14 @@ describe('a multi-round call', () => {
 
   it('fails if input is required from a client that has left', async () => {
     const { url, client, rounds, upstream } = await asking([DONE]);
-    const answered = Promise.withResolvers<string>();
-    upstream.scripts['tools/call'] = () => answered.promise;
+    const responded = Promise.withResolvers<string>();
+    upstream.scripts['tools/call'] = () => responded.promise;
     const reading = client.call('"c"');
     await expect.poll(() => rounds().length).toBe(1);
     reading.leave();
     await reading.over;
     await client.ask('ping');
-    answered.resolve(ASKS);
+    responded.resolve(ASKS);
     await expect.poll(async () => (await eventsAt(tests.service, url)).length).toBe(2);
     expect(await toldOf(url)).toMatchObject({
       eventType: 'FAILED',
@@ -68,7 +68,7 @@ describe('a multi-round call', () => {
     const { url, client, reading, serverRequest, rounds, upstream } = await pending();
     if (when === 'in a later round') {
       upstream.scripts['tools/call'] = { kind: 'silence' };
-      await client.post(answerTo(serverRequest));
+      await client.post(responseTo(serverRequest));
       await expect.poll(() => rounds().length).toBe(2);
     }
     await client.post('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c"}}');
@@ -76,7 +76,7 @@ describe('a multi-round call', () => {
     expect(await toldOf(url)).toMatchObject({
       eventType: 'FAILED',
       errorCategory: 'UNKNOWN',
-      errorMessage: 'the client cancelled the call',
+      errorMessage: 'the client canceled the call',
     });
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { AskableClient, failure, inputRequired, resultText } from '../../../../testing/askable-client.ts';
-import { liveTests, notification } from '../../../../testing/live.ts';
+import { failure, InteractiveClient, inputRequired, resultText } from '../../../../testing/interactive-client.ts';
+import { liveTests, notification } from '../../../../testing/live-tests.ts';
 import { type LiveCall, type LiveUpstream, startLiveUpstream } from '../../../../testing/live-upstream.ts';
 import { startTestService } from '../../../../testing/service.ts';
 import { type InFlightCall, InFlightCalls } from '../relay/in-flight-calls.ts';
@@ -10,7 +10,7 @@ import { CallSessionPool } from './call-session-pool.ts';
 const { live, onEnd } = liveTests();
 
 /** Makes a call and returns the upstream session that it was sent in. */
-async function called(client: AskableClient, upstream: LiveUpstream): Promise<string> {
+async function called(client: InteractiveClient, upstream: LiveUpstream): Promise<string> {
   const reading = client.send();
   const call = await upstream.calls.next();
   call.json('done');
@@ -19,7 +19,7 @@ async function called(client: AskableClient, upstream: LiveUpstream): Promise<st
 }
 
 /** A call that has reached the upstream. */
-async function begun(client: AskableClient, upstream: LiveUpstream) {
+async function begun(client: InteractiveClient, upstream: LiveUpstream) {
   const reading = client.send();
   const call = await upstream.calls.next();
   call.begin();
@@ -29,9 +29,9 @@ async function begun(client: AskableClient, upstream: LiveUpstream) {
 describe('upstream sessions of calls with server requests', () => {
   it('are exclusive to a call, and reused by later calls', async () => {
     const { upstream, url } = await live();
-    const client = new AskableClient(url);
+    const client = new InteractiveClient(url);
     const one = await called(client, upstream);
-    expect(await called(new AskableClient(url), upstream)).toBe(one);
+    expect(await called(new InteractiveClient(url), upstream)).toBe(one);
     const [first, second] = [await begun(client, upstream), await begun(client, upstream)];
     expect(first.call.session).toBe(one);
     expect(second.call.session).not.toBe(one);
@@ -47,7 +47,7 @@ describe('upstream sessions of calls with server requests', () => {
 
   it('are leased by a suspended call until it is over', async () => {
     const { upstream, url } = await live();
-    const client = new AskableClient(url);
+    const client = new InteractiveClient(url);
     const { reading, call } = await begun(client, upstream);
     call.ask('1', 'roots/list');
     const pending = await inputRequired(reading);
@@ -63,14 +63,17 @@ describe('upstream sessions of calls with server requests', () => {
     const { upstream, url } = await live();
     const sessions: string[] = [];
     for (let at = 0; at < 35; at++) {
-      sessions.push(await called(new AskableClient(url, `{"roots":{"x":${at}}}`), upstream));
+      sessions.push(await called(new InteractiveClient(url, `{"roots":{"x":${at}}}`), upstream));
     }
     await expect.poll(() => [...upstream.sessions].toSorted()).toEqual(sessions.slice(-33).toSorted());
   });
 
   it('declare no capabilities for a client with oversized ones', async () => {
     const { upstream, url } = await live();
-    const { reading, call } = await begun(new AskableClient(url, `{"roots":{"x":"${'x'.repeat(5_000)}"}}`), upstream);
+    const { reading, call } = await begun(
+      new InteractiveClient(url, `{"roots":{"x":"${'x'.repeat(5_000)}"}}`),
+      upstream,
+    );
     call.ask('1', 'roots/list');
     await expect.poll(upstream.answers).toEqual([expect.stringContaining('-32601')]);
     call.end('went on');
@@ -85,12 +88,12 @@ describe('upstream sessions of calls with server requests', () => {
     const tool = { name: 'work', uri: upstream.url, toolType: 'mcp', description: '', input_schema: {} };
     await on.register('tools', { ...tool, namespace: 'twin' });
     const clients = [
-      new AskableClient(url),
-      new AskableClient(url, '{"roots":{}}'),
-      new AskableClient(url, undefined, { 'x-forwarded-user': 'ann' }),
-      new AskableClient(url, undefined, { 'x-forwarded-user': 'bob' }),
-      new AskableClient(url, undefined, { 'x-tenant': 't' }),
-      new AskableClient(on.url('twin')),
+      new InteractiveClient(url),
+      new InteractiveClient(url, '{"roots":{}}'),
+      new InteractiveClient(url, undefined, { 'x-forwarded-user': 'ann' }),
+      new InteractiveClient(url, undefined, { 'x-forwarded-user': 'bob' }),
+      new InteractiveClient(url, undefined, { 'x-tenant': 't' }),
+      new InteractiveClient(on.url('twin')),
     ];
     const sessions: string[] = [];
     for (const client of [...clients, ...clients]) sessions.push(await called(client, upstream));
@@ -100,7 +103,7 @@ describe('upstream sessions of calls with server requests', () => {
 
   it('are separate from those of clients without server requests', async () => {
     const { upstream, url } = await live();
-    const [pending, plain] = [new AskableClient(url), new AskableClient(url, '{}')];
+    const [pending, plain] = [new InteractiveClient(url), new InteractiveClient(url, '{}')];
     const one = await called(plain, upstream);
     expect(await called(pending, upstream)).not.toBe(one);
     const both = [await begun(plain, upstream), await begun(plain, upstream)];
@@ -110,11 +113,11 @@ describe('upstream sessions of calls with server requests', () => {
 
   it.each<[string, (call: LiveCall, upstream: LiveUpstream) => unknown]>([
     ['breaks off', (call) => call.response.destroy()],
-    ['ends without an answer', (call) => call.response.end()],
-    ['sends what is no message', (call) => call.send('no message')],
+    ['ends without a response', (call) => call.response.end()],
+    ['sends an invalid message', (call) => call.send('no message')],
   ])('are not reused after a call that %s', async (_what, end) => {
     const { upstream, url } = await live();
-    const client = new AskableClient(url);
+    const client = new InteractiveClient(url);
     const { reading, call } = await begun(client, upstream);
     end(call, upstream);
     expect((await failure(reading)).code).toBe(-32603);
@@ -122,9 +125,9 @@ describe('upstream sessions of calls with server requests', () => {
     await expect.poll(() => upstream.sessions.has(call.session)).toBe(false);
   });
 
-  it('are not reused after a call whose client has left, but are after an error', async () => {
+  it('are not reused after a call whose client has disconnected, but are after an error', async () => {
     const { upstream, url } = await live();
-    const client = new AskableClient(url);
+    const client = new InteractiveClient(url);
     const { reading, call } = await begun(client, upstream);
     call.send(`{"jsonrpc":"2.0","id":${call.id},"error":{"code":-32050,"message":"m"}}`);
     expect((await failure(reading)).code).toBe(-32050);
@@ -135,9 +138,9 @@ describe('upstream sessions of calls with server requests', () => {
     expect(await called(client, upstream)).not.toBe(call.session);
   });
 
-  it('are reused if the client left before they were open', async () => {
+  it('are reused if the client disconnected before they were open', async () => {
     const { upstream, url } = await live();
-    const client = new AskableClient(url);
+    const client = new InteractiveClient(url);
     await begun(client, upstream);
     const [opened, gate] = [upstream.of('initialize').length, Promise.withResolvers<void>()];
     const { initialize } = upstream.results;
@@ -159,7 +162,7 @@ describe('upstream sessions of calls with server requests', () => {
 
   it('are opened again if the upstream lost them', async () => {
     const { upstream, url } = await live();
-    const client = new AskableClient(url);
+    const client = new InteractiveClient(url);
     const one = await called(client, upstream);
     upstream.forgetSessions();
     const two = await called(client, upstream);
@@ -173,15 +176,15 @@ describe('upstream sessions of calls with server requests', () => {
 
   it('reject server requests without a call, and report changed lists', async () => {
     const { upstream, url } = await live();
-    const client = new AskableClient(url);
+    const client = new InteractiveClient(url);
     await called(client, upstream);
     const stream = await upstream.streams.next();
     stream.send('{"jsonrpc":"2.0","id":"q","method":"roots/list"}');
     stream.send('{"jsonrpc":"2.0","id":"p","method":"ping"}');
     await expect.poll(upstream.answers).toHaveLength(2);
-    const answers = upstream.answers().map((text) => JSON.parse(text));
-    expect(answers.find(({ id }) => id === 'q')).toMatchObject({ error: { code: -32601 } });
-    expect(answers.find(({ id }) => id === 'p')).toMatchObject({ result: {} });
+    const responses = upstream.answers().map((text) => JSON.parse(text));
+    expect(responses.find(({ id }) => id === 'q')).toMatchObject({ error: { code: -32601 } });
+    expect(responses.find(({ id }) => id === 'p')).toMatchObject({ result: {} });
     const before = upstream.of('tools/list').length;
     stream.send(notification('tools/list_changed'));
     await expect.poll(() => upstream.of('tools/list').length).toBeGreaterThan(before);
@@ -189,12 +192,12 @@ describe('upstream sessions of calls with server requests', () => {
 
   it.each([
     ['offer no stream for them', 405],
-    ['do not know them when asked for it', 404],
-    ['only begin it when they have something to say', 0],
+    ['reject it with "session not found"', 404],
+    ['respond only with the first message', 0],
   ])('work with upstreams that %s', async (_what, status) => {
     const { upstream, url } = await live();
     upstream.streamStatus = status;
-    const client = new AskableClient(url);
+    const client = new InteractiveClient(url);
     const began = performance.now();
     const { reading, call } = await begun(client, upstream);
     // The call waits for the stream: earlier messages would be lost.

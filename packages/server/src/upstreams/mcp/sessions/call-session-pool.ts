@@ -2,7 +2,7 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '../../with-timeout.ts';
 import { dispatchProgress, type InFlightCall, type InFlightCalls } from '../relay/in-flight-calls.ts';
-import { DefaultResponder, postMessage } from '../rpc-request.ts';
+import type { LegacyClient } from '../rpc-client.ts';
 import { NotificationStream, type NotificationStreamHandler } from '../streams/notification-stream.ts';
 import type { SessionNotificationBridge, SessionOwner, Upstream, UpstreamSession } from '../upstream.ts';
 
@@ -15,13 +15,13 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
   readonly #session: UpstreamSession;
   readonly #calls: InFlightCalls<InFlightCall>;
   readonly #onClosed: () => void;
-  readonly #responder: DefaultResponder;
   readonly #stream: NotificationStream | undefined;
   #setReady: () => void = () => undefined;
 
   constructor(
     upstream: Upstream,
     session: UpstreamSession,
+    client: LegacyClient,
     headers: readonly string[],
     calls: InFlightCalls<InFlightCall>,
     onClosed: () => void,
@@ -30,22 +30,20 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
     this.#session = session;
     this.#calls = calls;
     this.#onClosed = onClosed;
-    // A stream without a session id is nobody's: an upstream would send one client requests that are meant for another.
+    // A stream without a session id has no owner: an upstream would send one client requests meant for another.
     const streams = session.sessionId !== undefined;
     this.ready = new Promise((resolve) => {
       this.#setReady = resolve;
       if (!streams) resolve();
     });
-    const own = [...session.identityHeaders, ...headers];
-    this.#responder = new DefaultResponder((response) => postMessage(upstream.transport, own, response));
-    this.#stream = streams ? new NotificationStream(upstream.transport, own, this) : undefined;
+    this.#stream = streams ? new NotificationStream(upstream.transport, client, headers, this) : undefined;
   }
 
   onMessage(text: string, value: JsonObject): boolean {
     const { method } = value;
     if (typeof method !== 'string') return true;
     if (LIST_CHANGED_METHODS.has(method)) {
-      this.#upstream.reportListsChanged();
+      this.#upstream.observer.onListsChanged();
       return true;
     }
     if (method === 'notifications/progress') {
@@ -54,7 +52,7 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
     }
     const call = this.#calls.find((candidate) => candidate.usesSession?.(this.#session) ?? false);
     if (call?.onSessionMessage) return call.onSessionMessage(text, value);
-    if ('id' in value) this.#responder.respond(text, method);
+    if ('id' in value) this.#stream?.respondByDefault(text, method);
     return true;
   }
 
@@ -66,7 +64,7 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
     this.#setReady();
   }
 
-  /** Some upstreams answer so if they have no stream. If the session is lost, the next call finds out. */
+  /** The next call finds out. */
   onSessionLost(): void {
     this.#setReady();
   }
@@ -112,10 +110,19 @@ export class CallSessionPool {
       return idle.session;
     }
     const key = `${owner.key} ${++this.#opened}`;
-    return upstream.sessions.open({ ...owner, key, onOpened: (session) => this.#onOpened(upstream, owner, session) });
+    return upstream.sessions.open({
+      ...owner,
+      key,
+      onOpened: (session, client) => this.#onOpened(upstream, owner, session, client),
+    });
   }
 
-  async #onOpened(upstream: Upstream, { key, headers }: SessionOwner, session: UpstreamSession): Promise<void> {
+  async #onOpened(
+    upstream: Upstream,
+    { key, headers }: SessionOwner,
+    session: UpstreamSession,
+    client: LegacyClient,
+  ): Promise<void> {
     session.leased = true;
     const pooled = this.#sessions.get(upstream) ?? [];
     this.#sessions.set(upstream, pooled);
@@ -124,7 +131,7 @@ export class CallSessionPool {
       const at = pooled.indexOf(entry);
       if (at !== -1) pooled.splice(at, 1);
     };
-    const bridge = new CallNotificationBridge(upstream, session, headers, this.#calls, onClosed);
+    const bridge = new CallNotificationBridge(upstream, session, client, headers, this.#calls, onClosed);
     session.bridge = bridge;
     pooled.push(entry);
     // Clients choose the capabilities that keys are made of: the number of idle sessions must be bounded.

@@ -1,21 +1,21 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Backoff } from '@sluice/protocol/backoff';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { LEAST_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
-import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
-import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
-import type { DownstreamChannel, DownstreamSession, StreamListener } from '../../downstream.ts';
+import type { DownstreamSession, StreamListener } from '../../downstream.ts';
 import { dispatchProgress, type InFlightCall, type InFlightCalls } from '../relay/in-flight-calls.ts';
 import { RelayedServerRequests } from '../relay/server-requests.ts';
-import { DefaultResponder, postMessage } from '../rpc-request.ts';
+import type { LegacyClient } from '../rpc-client.ts';
+import { postMessage } from '../rpc-request.ts';
 import { NotificationStream, type NotificationStreamHandler } from '../streams/notification-stream.ts';
-import type { SessionNotificationBridge, Upstream, UpstreamSession } from '../upstream.ts';
+import { ResourceUpdates } from '../streams/resource-updates.ts';
+import type { SessionNotificationBridge, Upstream } from '../upstream.ts';
 
 export interface NotificationBridgeOptions {
   readonly upstream: Upstream;
-  readonly upstreamSession: UpstreamSession;
+  /** Session at the upstream. */
+  readonly client: LegacyClient;
   /** Headers besides those of the upstream session: names and values, alternating. */
   readonly headers: readonly string[];
   /** Session of the client. */
@@ -34,30 +34,24 @@ export interface NotificationBridgeOptions {
  */
 export class NotificationBridge implements StreamListener, SessionNotificationBridge, NotificationStreamHandler {
   readonly #options: NotificationBridgeOptions;
-  readonly #channel: DownstreamChannel;
+  readonly #updates: ResourceUpdates;
   readonly #serverRequests: RelayedServerRequests;
-  readonly #responder: DefaultResponder;
   #stream: NotificationStream | undefined = undefined;
   /** The upstream's stream is open, or the upstream has none. */
   #settled = false;
   /** The client may have missed notifications, and is informed once the stream is open. */
   #gap = false;
-  /** The client reads too slowly: the upstream's stream is paused. */
-  #blocked = false;
   #closed = false;
 
   constructor(options: NotificationBridgeOptions) {
     this.#options = options;
-    const { upstream, upstreamSession, headers, session } = options;
-    const channel = session.channel();
-    this.#channel = channel;
-    const post = (text: string) =>
-      postMessage(upstream.transport, [...upstreamSession.identityHeaders, ...headers], text);
-    this.#responder = new DefaultResponder(post);
+    const { upstream, client, headers, session } = options;
+    this.#updates = new ResourceUpdates(upstream, session, () => this.#stream?.resume());
+    const { channel } = this.#updates;
     this.#serverRequests = new RelayedServerRequests({
       channel: () => channel,
-      send: (text) => void this.#notify(text),
-      post,
+      send: (text) => void this.#updates.send(text),
+      post: (text) => postMessage(upstream.transport, [...client.sessionHeaders, ...headers], text),
     });
     channel.addListener(this);
     this.onListeningChanged(channel.isListening);
@@ -68,11 +62,12 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
   }
 
   get pinned(): boolean {
-    return this.#channel.isListening;
+    return this.#updates.channel.isListening;
   }
 
   onListeningChanged(isListening: boolean): void {
-    if (isListening) this.#stream ??= this.#openStream();
+    const { upstream, client, headers } = this.#options;
+    if (isListening) this.#stream ??= new NotificationStream(upstream.transport, client, headers, this);
     else this.#stop();
   }
 
@@ -82,22 +77,24 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
     // No responses are expected on this stream.
     if (typeof method !== 'string') return true;
     if ('id' in value) {
-      if (!this.#channel.isListening || !this.#serverRequests.relay(text)) this.#responder.respond(text, method);
-      return !this.#blocked;
+      if (!this.#updates.channel.isListening || !this.#serverRequests.relay(text)) {
+        this.#stream?.respondByDefault(text, method);
+      }
+      return !this.#updates.isBlocked;
     }
     switch (method) {
       case 'notifications/cancelled':
         this.#serverRequests.onCancelled(text);
-        return !this.#blocked;
+        return !this.#updates.isBlocked;
       case 'notifications/progress':
         dispatchProgress(calls, upstream, session.id, text, value);
         return true;
       case 'notifications/message':
-        return !reachesLevel(value.params, session.logLevel ?? LEAST_LEVEL) || this.#notify(text);
+        return !reachesLevel(value.params, session.logLevel ?? LEAST_LEVEL) || this.#updates.send(text);
       default:
-        if (!LIST_CHANGED_METHODS.has(method)) return this.#notify(text);
+        if (!LIST_CHANGED_METHODS.has(method)) return this.#updates.send(text);
         // Clients are notified once the change has arrived here.
-        upstream.reportListsChanged();
+        upstream.observer.onListsChanged();
         return true;
     }
   }
@@ -119,7 +116,7 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
   }
 
   onSessionLost(): void {
-    void this.#checkSession(this.#stream);
+    this.#options.onLost();
   }
 
   onSessionDiscarded(): void {
@@ -130,61 +127,21 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
     this.#closed = true;
     this.#stop();
     this.#serverRequests.cancelAll();
-    this.#channel.removeListener(this);
+    this.#updates.channel.removeListener(this);
   }
 
   /** After a gap, notifies the client of all its subscriptions, so that it reads the resources again. */
   #settle(gap: boolean): void {
     this.#settled = true;
-    // A client that reads slowly is notified once it has caught up, once for all gaps.
-    this.#gap = gap && this.#blocked;
-    if (!gap || this.#blocked) return;
-    const { upstream, session } = this.#options;
-    for (const { uri, forward } of session.subscriptions) {
-      if (forward === upstream.forward) this.#notify(legacyResourceUpdated(uri));
-    }
-  }
-
-  #openStream(): NotificationStream {
-    const { upstream, upstreamSession, headers } = this.#options;
-    return new NotificationStream(upstream.transport, [...upstreamSession.identityHeaders, ...headers], this);
-  }
-
-  /** Some upstreams answer "session not found" if they have no stream: `ping` finds out whether the session is lost. */
-  async #checkSession(stream: NotificationStream | undefined): Promise<void> {
-    const { upstreamSession, backoff } = this.#options;
-    let isLost = false;
-    try {
-      await upstreamSession.client?.request('ping');
-      if (this.#stream === stream) this.onUnavailable();
-      return;
-    } catch (error) {
-      isLost = error instanceof UpstreamError && error.kind === 'session-lost';
-    }
-    if (!isLost) await delay(backoff.next(), undefined, { ref: false });
-    // The bridge was closed meanwhile, or the client has closed its stream.
-    if (this.#stream !== stream) return;
-    if (isLost) this.#options.onLost();
-    else this.#stream = this.#openStream();
+    this.#gap = false;
+    if (gap) this.#updates.notifyMissed();
   }
 
   #stop(): void {
     if (this.#settled) this.#gap = true;
     this.#settled = false;
-    this.#blocked = false;
+    this.#updates.clear();
     this.#stream?.close();
     this.#stream = undefined;
-  }
-
-  #notify(text: string): boolean {
-    if (this.#channel.send(text)) return true;
-    if (this.#blocked) return false;
-    this.#blocked = true;
-    this.#channel.onDrain(() => {
-      this.#blocked = false;
-      this.#stream?.resume();
-      if (this.#gap && this.#settled) this.#settle(true);
-    });
-    return false;
   }
 }

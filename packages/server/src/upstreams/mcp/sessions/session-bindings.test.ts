@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { listen, readBody } from '../../../../../../test/fixtures/http-server.ts';
-import { liveTests, notification } from '../../../../testing/live.ts';
+import { liveTests, notification } from '../../../../testing/live-tests.ts';
 import type { LiveUpstream } from '../../../../testing/live-upstream.ts';
 import { type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
 
@@ -17,7 +17,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Calls the upstream's tool, and answers. */
+/** Calls the upstream's tool, and returns its response. */
 async function call(client: SessionClient, upstream: LiveUpstream): Promise<string> {
   const reading = client.call('"x"');
   const arrived = await upstream.calls.next();
@@ -66,14 +66,14 @@ async function streamless(kind: 'with sessions' | 'without sessions' | 'forgets'
       return void response.writeHead(404).end();
     if (id === undefined) return void response.writeHead(202).end();
     const result = results[method];
-    const answer = result === undefined ? '"error":{"code":-32601,"message":"no"}' : `"result":${result}`;
+    const reply = result === undefined ? '"error":{"code":-32601,"message":"no"}' : `"result":${result}`;
     const name = method === 'initialize' ? `s-${opened.length}-${Math.random()}` : undefined;
     if (name !== undefined && params.clientInfo.name === 'raw') opened.push({ session: name, at: performance.now() });
     response.writeHead(200, {
       'content-type': 'application/json',
       ...(name !== undefined && kind !== 'without sessions' && { 'mcp-session-id': name }),
     });
-    response.end(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},${answer}}`);
+    response.end(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},${reply}}`);
   });
   const port = await listen(server, 0);
   onEnd(async () => {
@@ -84,7 +84,7 @@ async function streamless(kind: 'with sessions' | 'without sessions' | 'forgets'
   return { url: `http://127.0.0.1:${port}/mcp`, opened, deleted, count };
 }
 
-describe('an upstream that answers 404 to the notification stream', () => {
+describe('an upstream that responds 404 to the notification stream', () => {
   it.each(['with sessions', 'without sessions'] as const)('keeps the client’s session (%s)', async (kind) => {
     const upstream = await streamless(kind);
     const client = await sessionClient(await register(upstream.url));
@@ -122,15 +122,15 @@ describe('an upstream session that is reopened', () => {
     for (const uri of list(20)) await subscribe(client, uri);
     await upstream.streams.next();
     upstream.forgetSessions();
-    const held = Promise.withResolvers<string>();
-    upstream.results['resources/subscribe'] = () => held.promise;
+    const blocked = Promise.withResolvers<string>();
+    upstream.results['resources/subscribe'] = () => blocked.promise;
     const session = await call(client, upstream);
     const again = () => upstream.of('resources/subscribe').filter((each) => each.session === session);
     await expect.poll(() => again().length).toBe(8);
-    // One that is in flight, and one that is queued.
+    // One in-flight call, and one queued.
     await Promise.all([unsubscribe(client, 'a://0'), unsubscribe(client, 'a://19')]);
     expect(listening.messages).toEqual([]);
-    held.resolve('{}');
+    blocked.resolve('{}');
     await listening.message(17);
     // Eight at a time: the order of arrival is not fixed.
     expect(
@@ -148,8 +148,8 @@ describe('an upstream session that is reopened', () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
     await client.ask('logging/setLevel', '{"level":"debug"}');
-    const held = Promise.withResolvers<string>();
-    upstream.results['logging/setLevel'] = () => held.promise;
+    const blocked = Promise.withResolvers<string>();
+    upstream.results['logging/setLevel'] = () => blocked.promise;
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const calling = call(client, upstream);
     const levels = () => pending(upstream, 'logging/setLevel', 'level');
@@ -160,7 +160,7 @@ describe('an upstream session that is reopened', () => {
     upstream.results['logging/setLevel'] = '{}';
     await client.ask('logging/setLevel', '{"level":"error"}');
     expect(levels()).toEqual(['debug', 'error']);
-    held.resolve('{}');
+    blocked.resolve('{}');
     await expect.poll(levels).toEqual(['debug', 'error', 'error']);
   });
 });
@@ -199,7 +199,7 @@ describe('a client that listens again without an event id', () => {
     second.leave();
     await second.over;
     const received = async () => {
-      // Repeated until one is sent while nobody reads.
+      // Repeated until a message is sent while nothing is read.
       stream.send(updated('a://0'));
       const again = client.listen();
       await again.event(0);

@@ -7,6 +7,7 @@ import { withTimeout } from '../../with-timeout.ts';
 import type { InFlightCall, InFlightCalls } from '../relay/in-flight-calls.ts';
 import type { LegacyClient, RpcReply } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
+import { subscribeEach } from '../streams/legacy-driver.ts';
 import type { SessionSubscriptions } from '../streams/session-subscriptions.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import { NotificationBridge } from './notification-bridge.ts';
@@ -26,8 +27,6 @@ export interface SessionBindingsOptions {
 const LOG_LEVEL_MS = 5_000;
 /** Maximum number of a client's notifications in flight to one upstream; more are dropped. */
 const MAX_PENDING_NOTIFICATIONS = 16;
-/** Number of concurrent requests when the subscriptions of a session are restored. */
-const RESUBSCRIBE_CONCURRENCY = 8;
 
 /**
  * Upstream sessions that are bound to clients' sessions: opened with the log level and the subscriptions of the client, and
@@ -117,7 +116,7 @@ export class SessionBindings {
     headers: readonly string[],
     backoff: Backoff,
   ): Promise<UpstreamSession> {
-    // A call that outlives its client's session must not open a session upstream: nobody would close it.
+    // A call that outlives its client's session must not open a session upstream: it would never be closed.
     if (session.hasEnded) {
       const what = 'was not called: the session of the client has ended';
       return Promise.reject(new UpstreamError('aborted', upstream.transport.address, what));
@@ -146,7 +145,7 @@ export class SessionBindings {
     await withTimeout(LOG_LEVEL_MS, setLevel(session, client));
     const bridge = new NotificationBridge({
       upstream,
-      upstreamSession: bound,
+      client,
       headers,
       session,
       calls,
@@ -207,7 +206,7 @@ export class SessionBindings {
         return this.#options.subscriptions.onListening(upstream, session, headers, false);
       }
       try {
-        // If a call is opening the session and fails, nobody else would try again.
+        // If a call is opening the session and fails, there would be no further attempt.
         await (bound ?? this.#open(upstream, session, headers, backoff));
         return;
       } catch {
@@ -244,15 +243,11 @@ async function resubscribe(
   const uris = session.subscriptions.flatMap((one) => (one.forward === forward ? [one.uri] : []));
   if (uris.length === 0) return;
   const isWanted = (uri: string) => session.subscriptions.some((one) => one.uri === uri && one.forward === forward);
-  const remaining = uris.values();
-  const subscribe = async (): Promise<void> => {
-    for (const uri of remaining) {
-      if (bridge.closed || !isWanted(uri)) continue;
-      await client.request('resources/subscribe', { uri }).catch(() => undefined);
-      if (!isWanted(uri)) await client.request('resources/unsubscribe', { uri }).catch(() => undefined);
-    }
-  };
-  await Promise.all(Array.from({ length: RESUBSCRIBE_CONCURRENCY }, subscribe));
+  await subscribeEach(uris, async (uri) => {
+    if (bridge.closed || !isWanted(uri)) return;
+    await client.request('resources/subscribe', { uri }).catch(() => undefined);
+    if (!isWanted(uri)) await client.request('resources/unsubscribe', { uri }).catch(() => undefined);
+  });
   // Updates between the previous session and this one were missed.
   bridge.onMissed();
 }

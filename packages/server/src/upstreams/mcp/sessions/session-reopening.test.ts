@@ -1,19 +1,19 @@
 import { expect, it } from 'vitest';
-import { liveTests, movedTo, notification } from '../../../../testing/live.ts';
+import { liveTests, movedTo, notification } from '../../../../testing/live-tests.ts';
 import { clientOf, sessionClient } from '../../../../testing/session-client.ts';
 
 const tests = liveTests();
 
 it('a client’s subscriptions are restored although a call fails to open the upstream session', async () => {
-  const { service, restart } = await tests.kept();
+  const { service, restart } = await tests.persistent();
   const { upstream, url } = await tests.live({ uris: ['a://1'] }, service);
   const client = await sessionClient(url);
   await client.ask('resources/subscribe', '{"uri":"a://1"}');
   const moved = clientOf(movedTo(await restart(), url), client.headers);
   const before = upstream.of('initialize').length;
   const initialized = String(upstream.results.initialize);
-  const refused = Promise.withResolvers<string>();
-  upstream.results.initialize = () => refused.promise;
+  const rejected = Promise.withResolvers<string>();
+  upstream.results.initialize = () => rejected.promise;
   const calling = moved.call('1');
   const opening = () =>
     upstream
@@ -24,7 +24,7 @@ it('a client’s subscriptions are restored although a call fails to open the up
   const listening = moved.listen();
   await listening.event(0);
   upstream.results.initialize = initialized;
-  refused.resolve('"error":{"code":-32603,"message":"not now"}');
+  rejected.resolve('"error":{"code":-32603,"message":"not now"}');
   await calling.over;
   expect(calling.text).toContain('not now');
   await expect.poll(() => listening.messages).toEqual([notification('resources/updated', '{"uri":"a://1"}')]);

@@ -1,10 +1,10 @@
 import { MODERN } from '../../../test/fixtures/raw-client.ts';
-import { Reading } from './session-client.ts';
+import { ResponseReader } from './session-client.ts';
 
-/** Everything that a client can be asked. */
-export const ASKABLE = '{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}';
+/** Capabilities for every kind of server request. */
+export const ALL_CAPABILITIES = '{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}';
 
-/** What one request may have besides the plainest of it; texts are JSON text. */
+/** Optional parts of a request; texts are JSON text. */
 export interface RequestFields {
   /** Its id; a new one of the client's otherwise. */
   readonly id?: string;
@@ -21,7 +21,7 @@ export interface RequestFields {
 
 /** An `InputRequiredResult`. */
 export interface InputRequired {
-  /** As it came. */
+  /** Unchanged. */
   readonly text: string;
   readonly id: unknown;
   readonly requests: Readonly<Record<string, { readonly method: string; readonly params?: unknown }>>;
@@ -29,22 +29,22 @@ export interface InputRequired {
   readonly state: string;
 }
 
-/** A client of the modern era that can be asked, and sends its requests anew with what it was asked for. */
-export class AskableClient {
+/** A modern client that supports server requests and retries its requests with input. */
+export class InteractiveClient {
   readonly url: string;
   readonly #capabilities: string;
   readonly #headers: Readonly<Record<string, string>>;
   #lastId = 0;
 
   /** `capabilities` are JSON text; `headers` go with every request. */
-  constructor(url: string, capabilities: string = ASKABLE, headers: Readonly<Record<string, string>> = {}) {
+  constructor(url: string, capabilities: string = ALL_CAPABILITIES, headers: Readonly<Record<string, string>> = {}) {
     this.url = url;
     this.#capabilities = capabilities;
     this.#headers = headers;
   }
 
-  /** Sends a request, by default a call of the tool `work`, whose answer is read as it comes. */
-  send(fields: RequestFields = {}): Reading {
+  /** Sends a request, by default a call of the tool `work`, and reads the response as it arrives. */
+  send(fields: RequestFields = {}): ResponseReader {
     const { method = 'tools/call', params = '"name":"work"', more, meta, headers } = fields;
     const id = fields.id ?? String(++this.#lastId);
     const envelope = [
@@ -55,7 +55,7 @@ export class AskableClient {
     const members = [params, `"_meta":{${envelope}}`, ...(more === undefined ? [] : [more])].join(',');
     const body = `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":{${members}}}`;
     const { name, uri } = JSON.parse(`{${params}}`);
-    return new Reading(
+    return new ResponseReader(
       this.url,
       'POST',
       {
@@ -71,31 +71,31 @@ export class AskableClient {
     );
   }
 
-  /** Sends the request anew, with this state and these answers (JSON text). */
-  retry(state: string, responses: string, fields: RequestFields = {}): Reading {
+  /** Retries the request with this state and these input responses (JSON text). */
+  retry(state: string, responses: string, fields: RequestFields = {}): ResponseReader {
     const more = `"inputResponses":${responses},"requestState":${JSON.stringify(state)}`;
     return this.send({ ...fields, more });
   }
 }
 
-/** The answer's last message, once it is over. Throws when it broke off. */
-export async function lastMessage(reading: Reading): Promise<string> {
-  if (!(await reading.over)) throw new Error(`the answer broke off after ${JSON.stringify(reading.text)}`);
+/** The last message of the completed response. Throws if the response was aborted. */
+export async function lastMessage(reading: ResponseReader): Promise<string> {
+  if (!(await reading.over)) throw new Error(`the response was aborted after ${JSON.stringify(reading.text)}`);
   return reading.messages.at(-1) ?? '';
 }
 
-/** The `InputRequiredResult` that the answer ends with. Throws when it is something else. */
-export async function inputRequired(reading: Reading): Promise<InputRequired> {
+/** The `InputRequiredResult` at the end of the response. Throws for anything else. */
+export async function inputRequired(reading: ResponseReader): Promise<InputRequired> {
   const text = await lastMessage(reading);
   const { id, result } = JSON.parse(text);
-  if (result?.resultType !== 'input_required') throw new Error(`no input is asked for: ${text}`);
+  if (result?.resultType !== 'input_required') throw new Error(`not an InputRequiredResult: ${text}`);
   const { inputRequests = {}, requestState } = result;
   return { text, id, requests: inputRequests, keys: Object.keys(inputRequests), state: requestState };
 }
 
-/** The JSON-RPC error that the answer ends with, with the HTTP status. Throws when it is something else. */
+/** The JSON-RPC error at the end of the response, with the HTTP status. Throws for anything else. */
 export async function failure(
-  reading: Reading,
+  reading: ResponseReader,
 ): Promise<{ status: number | undefined; code: number; message: string; data?: unknown }> {
   const text = await lastMessage(reading);
   const { error } = JSON.parse(text);
@@ -103,8 +103,8 @@ export async function failure(
   return { status: (await reading.head).statusCode, ...error };
 }
 
-/** The first text of the result that the answer ends with. Throws when it is something else. */
-export async function resultText(reading: Reading): Promise<string> {
+/** The first text of the result at the end of the response. Throws for anything else. */
+export async function resultText(reading: ResponseReader): Promise<string> {
   const text = await lastMessage(reading);
   const { result } = JSON.parse(text);
   if (result?.resultType !== 'complete') throw new Error(`no result: ${text}`);

@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 
-/** An answer of a test's upstream that is still to be written, and whether whoever asked has left. */
-export class OpenAnswer {
+/** A pending response of a test's upstream, and whether its client has disconnected. */
+export class PendingResponse {
   readonly response: ServerResponse;
-  /** True once the connection has ended before the answer was complete. */
+  /** True once the connection has closed before the response was complete. */
   left = false;
 
   constructor(response: ServerResponse) {
@@ -13,7 +13,7 @@ export class OpenAnswer {
     });
   }
 
-  /** Begins an event stream. */
+  /** Starts an event stream. */
   begin(): void {
     this.response.writeHead(200, { 'content-type': 'text/event-stream' });
     this.response.flushHeaders();

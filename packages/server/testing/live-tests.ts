@@ -5,11 +5,11 @@ import { type LiveUpstream, type LiveUpstreamOptions, startLiveUpstream } from '
 import { type RelayTests, relayTests } from './relay.ts';
 import { startTestService, type TestService } from './service.ts';
 
-/** What tests of sessions share: the service, and upstreams whose every answer the test writes. */
+/** Shared setup for tests of sessions: the service, and upstreams whose every response the test writes. */
 export interface LiveTests extends RelayTests {
-  /** A service that keeps what it knows in a folder, and starts there again; clients find it at another address then. */
-  kept(): Promise<{ readonly service: TestService; restart(): Promise<TestService> }>;
-  /** Starts an upstream and registers it in a namespace of its own; `url` is that of the MCP endpoint. */
+  /** A service that stores its state in a folder, and is restarted there; clients find it at another address then. */
+  persistent(): Promise<{ readonly service: TestService; restart(): Promise<TestService> }>;
+  /** Starts an upstream and registers it in a separate namespace; `url` is that of the MCP endpoint. */
   live(options?: LiveUpstreamOptions, on?: TestService): Promise<{ upstream: LiveUpstream; url: string }>;
 }
 
@@ -26,7 +26,7 @@ export function liveTests(): LiveTests {
     upstreamWith,
     streamer,
     onEnd,
-    async kept() {
+    async persistent() {
       const folder = await mkdtemp(join(tmpdir(), 'sluice-live-'));
       onEnd(() => rm(folder, { recursive: true, force: true }));
       const start = () => startTestService({ SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: folder });
@@ -58,9 +58,9 @@ export function notification(method: string, params = '{}'): string {
   return `{"jsonrpc":"2.0","method":"notifications/${method}","params":${params}}`;
 }
 
-/** The client's answer to a question, as JSON text; `member` is `"result":…` or `"error":…`. */
-export function answerTo(question: string, member = '"result":{}'): string {
-  return `{"jsonrpc":"2.0","id":${JSON.stringify(JSON.parse(question).id)},${member}}`;
+/** The client's response to a server request, as JSON text; `member` is `"result":…` or `"error":…`. */
+export function responseTo(request: string, member = '"result":{}'): string {
+  return `{"jsonrpc":"2.0","id":${JSON.stringify(JSON.parse(request).id)},${member}}`;
 }
 
 /** The address of the same namespace at another service. */
