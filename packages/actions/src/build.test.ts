@@ -9,7 +9,7 @@ import { bundle } from './bundle/bundle.ts';
 const RESPONSE = 'service:evaluator/response';
 const PASSES = 'export function evaluate() {}\n';
 
-// Building takes a second of a whole core, of which other tests want their share.
+// Building takes a second of a whole core.
 vi.setConfig({ testTimeout: 120_000 });
 
 let folder: string;
@@ -30,7 +30,7 @@ async function write(files: Readonly<Record<string, string>>): Promise<void> {
   }
 }
 
-/** What is wrong with an action, without the folder that it is in. */
+/** The error message for an action, without its folder. */
 async function problems(files: Readonly<Record<string, string>>): Promise<string[]> {
   await write(files);
   try {
@@ -43,7 +43,7 @@ async function problems(files: Readonly<Record<string, string>>): Promise<string
 }
 
 describe('errors have a position', () => {
-  it('a mistake of syntax, in the entry or in what it imports', async () => {
+  it('a syntax error, in the entry or in an import', async () => {
     expect(await problems({ 'a.ts': 'const a = 1;\nconst b: number = = 2;\n' })).toEqual([
       'a.ts:2:19: Unexpected token',
     ]);
@@ -114,12 +114,12 @@ export function evaluate() { pass(fs, gone, left, events); }`;
       `import { pass } from '${RESPONSE}';\npass();\n${PASSES}`,
       'a.ts:2:1: service:evaluator/response must not be called at the top level of a module; call it in evaluate',
     ],
-  ])('%s', async (_, text, problem) => {
+  ])('%s', { tags: ['slow'] }, async (_, text, problem) => {
     expect(await problems({ 'a.ts': text })).toEqual([problem]);
   });
 });
 
-it('puts in what is imported: files, JSON, and packages, also those called as parts of Node.js are', async () => {
+it('bundles imports: files, JSON, and packages, also those named like Node.js modules', async () => {
   await write({
     'a.ts': `import { limit } from './settings.ts';
 import words from './words.json';
@@ -154,7 +154,7 @@ it('writes the component to the output, or leaves nothing', async () => {
   expect((await readdir(folder)).sort()).toEqual(['a.js', 'folder.wasm', 'out.wasm']);
 });
 
-it('does not write over what it is made of, by whatever name', async () => {
+it('does not overwrite its sources, by whatever path', { tags: ['slow'] }, async () => {
   const files = { 'a.ts': `import './lib/b.ts';\n${PASSES}`, 'lib/b.ts': 'export {};\n' };
   await write(files);
   await link(path('lib/b.ts'), path('linked.wasm'));
@@ -166,7 +166,7 @@ it('does not write over what it is made of, by whatever name', async () => {
   for (const [name, text] of Object.entries(files)) expect(await readFile(path(name), 'utf8')).toBe(text);
 });
 
-it('says how to get StarlingMonkey where it is not installed', async () => {
+it('explains how to install StarlingMonkey', async () => {
   await write({ 'a.js': PASSES });
   const script = `
 import { registerHooks } from 'node:module';

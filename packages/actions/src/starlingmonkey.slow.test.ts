@@ -13,7 +13,7 @@ it('leaves no temporary files, whether StarlingMonkey succeeds or fails', async 
     await rm(folder, { recursive: true });
   });
   const path = (name: string) => join(folder, name);
-  /** What is wrong with an action, without the folder that it is in. */
+  /** The error message for an action, without its folder. */
   const problems = async (files: Readonly<Record<string, string>>): Promise<string[]> => {
     for (const [name, text] of Object.entries(files)) await writeFile(path(name), text);
     try {

@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-/** What the compiler says of these files. */
+/** The compiler's messages for these files. */
 async function compiled(files: Readonly<Record<string, string>>): Promise<string> {
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
   const { stdout, error } = spawnSync(TSC, ['--pretty', 'false'], { cwd: folder, encoding: 'utf8' });
@@ -35,7 +35,7 @@ async function compiled(files: Readonly<Record<string, string>>): Promise<string
   return stdout;
 }
 
-/** The declarations that a tool makes of the WIT, under names of their own. */
+/** The declarations that a tool generates from the WIT, under its own names. */
 async function ofWit(wit: string): Promise<string> {
   const witPath = join(folder, 'evaluator.wit');
   await writeFile(witPath, wit);
@@ -70,7 +70,7 @@ const record${name}: Same<import('service:evaluator/types').${name}, import('wit
 export {};
 `;
 
-it('declares what the WIT says, and nothing else', async () => {
+it('declare exactly the WIT', async () => {
   const wit = await readFile(WIT, 'utf8');
   // Authors may pass lists that are read-only, which the tool does not say.
   const ours = (await readFile(TYPES, 'utf8')).replaceAll('readonly ', '');
@@ -89,7 +89,7 @@ it('declares what the WIT says, and nothing else', async () => {
   }
 }, 60_000);
 
-it('lets authors write what works, and tells them of what does not', async () => {
+it('accept working actions, and reject others', async () => {
   const ours = await readFile(TYPES, 'utf8');
   const action = `
 import { getHistory, type Message } from 'service:evaluator/conversation';
@@ -115,6 +115,6 @@ export function evaluate(ctx: EvaluationContext): void {
     .replace("block('no')", 'block()')
     .replace('ctx.llmResult', 'ctx.llm_result')
     .replace("from 'service:evaluator/log'", "from 'service:evaluator/logs'");
-  const said = await compiled({ 'evaluator.d.ts': ours, 'action.ts': wrong });
-  expect(said.split('\n').filter((line) => line.startsWith('action.ts'))).toHaveLength(3);
+  const output = await compiled({ 'evaluator.d.ts': ours, 'action.ts': wrong });
+  expect(output.split('\n').filter((line) => line.startsWith('action.ts'))).toHaveLength(3);
 }, 60_000);

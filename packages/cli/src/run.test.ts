@@ -3,7 +3,7 @@ import manifest from '../package.json' with { type: 'json' };
 import { run } from './run.ts';
 import { scriptedTerminal } from './testing/scripted-terminal.ts';
 
-// The command line itself: nothing here gets as far as a request.
+// Command-line parsing: nothing here sends a request.
 
 const sluice = (...argv: string[]) => sluiceWith({}, ...argv);
 
@@ -105,21 +105,21 @@ describe('the command line', () => {
   });
 
   it('reads host and credentials from the environment', async () => {
-    const nobody = { SLUICE_HOST: 'no-such-host.invalid:8080', SLUICE_NO_AUTH: '1' };
-    expect((await sluiceWith(nobody, 'health')).err).toBe('sluice: unknown host: no-such-host.invalid\n');
-    expect((await sluiceWith(nobody, 'health', '--host', 'other.invalid')).err).toBe(
+    const unreachable = { SLUICE_HOST: 'no-such-host.invalid:8080', SLUICE_NO_AUTH: '1' };
+    expect((await sluiceWith(unreachable, 'health')).err).toBe('sluice: unknown host: no-such-host.invalid\n');
+    expect((await sluiceWith(unreachable, 'health', '--host', 'other.invalid')).err).toBe(
       'sluice: unknown host: other.invalid\n',
     );
-    expect((await sluiceWith({ ...nobody, SLUICE_NO_AUTH: '0' }, 'health')).err).toMatch(
+    expect((await sluiceWith({ ...unreachable, SLUICE_NO_AUTH: '0' }, 'health')).err).toMatch(
       /^sluice: no credentials for /,
     );
-    const refused = {
+    const rejected = {
       'SLUICE_HOST: expected an http': { SLUICE_HOST: 'ftp://a' },
       'SLUICE_NO_AUTH: expected 1': { SLUICE_NO_AUTH: 'yes' },
       'SLUICE_NO_AUTH cannot be used with SLUICE_TOKEN': { SLUICE_NO_AUTH: '1', SLUICE_TOKEN: 'abc' },
       'SLUICE_TOKEN: contains characters': { SLUICE_TOKEN: 'to\nken' },
     };
-    for (const [message, env] of Object.entries(refused)) {
+    for (const [message, env] of Object.entries(rejected)) {
       expect((await sluiceWith(env, 'health')).err).toMatch(new RegExp(`^sluice: ${message}`));
     }
   });

@@ -8,7 +8,7 @@ import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
 import { lineWith, OBEDIENT } from './obedient.fixture.ts';
 
-// Building and compiling take a second of a whole core each, of which other tests want their share.
+// Building and compiling take a second of a whole core each.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 let folder: string;
@@ -31,17 +31,17 @@ async function file(name: string, content: unknown): Promise<string> {
   return name;
 }
 
-/** A context of what every request has. */
+/** A context with the members of every request. */
 const context = (name: string, members: object) =>
   file(name, { method: 'tools/call', namespace: 'default', ...members });
 
-/** A run of the obedient action; what it says as JSON. */
+/** A run of the scripted action; its output as JSON. */
 async function trial(llmResult: string, members: object = {}, ...more: string[]) {
   const name = await context('ctx.json', { llmResult, ...members });
   const { code, out, err } = await sluice('test', 'obedient.wasm', '--context', name, '--output', 'json', ...more);
   const { log, ...result } = JSON.parse(out);
   const lines: string[] = log.map(({ level, message }: { level: string; message: string }) => `${level} ${message}`);
-  // What the action's top level says comes first in every run.
+  // The top level of the action is evaluated first in every run.
   return { code, err, result, lines: lines.slice(1) };
 }
 
@@ -49,8 +49,8 @@ async function trial(llmResult: string, members: object = {}, ...more: string[])
 const shown = (lines: readonly string[]) => lines.map((line) => JSON.parse(line.replace(/^info /, '')));
 
 describe('sluice action test', () => {
-  it('says what the action decides, what it logs and how long it took', async () => {
-    const name = await context('ctx.json', { llmResult: 'coloured block' });
+  it('prints the decision of the action, its log and its duration', async () => {
+    const name = await context('ctx.json', { llmResult: 'colored block' });
     expect(await sluice('test', 'obedient.wasm', '--context', name)).toEqual({
       code: 0,
       out: expect.stringMatching(
@@ -64,7 +64,7 @@ describe('sluice action test', () => {
     ['nothing', { kind: 'pass' }, { responded: false, ignored_responses: 0 }],
     ['filter warn', { kind: 'warn', message: 'careful' }, { responded: true, ignored_responses: 1 }],
     ['note', { kind: 'set_metadata', key: 'team.note', value: 'v' }, { responded: true, ignored_responses: 0 }],
-  ])('as JSON: %s', async (deeds, decision, counts) => {
+  ])('as JSON: %s', { tags: ['slow'] }, async (deeds, decision, counts) => {
     const { code, result } = await trial(deeds);
     const duration = expect.any(Number);
     expect(code).toBe(0);
@@ -77,7 +77,7 @@ describe('sluice action test', () => {
     });
   });
 
-  it('says that the service does nothing of a decision, and why', async () => {
+  it('reports a decision without effect, and the reason', { tags: ['slow'] }, async () => {
     const why = 'keys starting with mcp. or service. are reserved';
     const reserved = await trial('reserved');
     expect(reserved).toMatchObject({ code: 0, result: { decision: { key: 'mcp.method' }, without_effect: why } });
@@ -101,7 +101,7 @@ no effect: 1 other response call
 time: `);
   });
 
-  it('gives the action the context of the file, arguments as a call has them', async () => {
+  it('passes the context of the file to the action, with arguments as in a call', async () => {
     const text = `{"method":"tools/call","llmResult":"context","toolName":"t","namespace":"n",
       "arguments":{"path":"/x","big":9223372036854775807,"deep":{"a":[true]}}}`;
     const { out } = await sluice(
@@ -121,7 +121,7 @@ time: `);
     });
   });
 
-  it('answers of tools, history and schema out of files', async () => {
+  it('takes tools, history and schema from files', async () => {
     const tools = await file('tools.json', [
       { name: 'a', namespace: 'other', input_schema: {} },
       { name: 'both', namespace: 'other', description: 'of other' },
@@ -135,7 +135,7 @@ time: `);
       { namespace: 'n', conversationId: 'c-1' },
       ...['--tools', tools, '--history', history, '--schema', schema],
     );
-    const [seen, said, verified, copied] = shown(lines);
+    const [seen, output, verified, copied] = shown(lines);
     expect(seen).toEqual([
       ['a', 'both', 'b', 'both'],
       ['a', 'both'],
@@ -146,13 +146,15 @@ time: `);
       { role: 'user', content: 'hello' },
       { role: 'unknown', content: 'there' },
     ];
-    expect(said).toEqual([messages, []]);
+    expect(output).toEqual([messages, []]);
     expect(verified).toEqual(['{"a":1}', expect.stringMatching(/number/)]);
     expect(copied).toEqual([true, false, false, true, 1, false]);
     expect(result.copies).toEqual([{ tool: 'b', namespace: 'new' }]);
   });
 
-  it('gives actions in QuickJS a clock, a console, lots that differ and errors that can be caught', async () => {
+  it('provides a clock, a console, random numbers and catchable errors to actions in QuickJS', {
+    tags: ['slow'],
+  }, async () => {
     const { lines } = await trial('time mistyped verify random console');
     const [times, mistyped, verified, lot] = shown(lines.slice(0, 4));
     expect(times).toEqual([true, true]);
@@ -168,22 +170,22 @@ time: `);
     expect(again).not.toBe(lot);
   });
 
-  it('reads in time what a request may have at most', async () => {
+  it('parses a request of maximum size in time', { tags: ['slow'] }, async () => {
     const { result } = await trial('pass', { arguments: { text: 'x'.repeat(4 * 1024 * 1024) } });
     expect(result).toMatchObject({ decision: { kind: 'pass' } });
   });
 
-  it('has exit code 1 when the action fails, and says why', async () => {
+  it('exits with code 1 when the action fails, and prints the reason', async () => {
     const { code, err, result, lines } = await trial('throw');
     expect({ code, err }).toEqual({ code: 1, err: '' });
     const message = `RangeError: out of range, at obedient.js:${lineWith('throw:')}`;
     expect(result).toMatchObject({ failure: { fault: 'trap', message }, copies: [] });
-    // Nothing of what the engine prints, which says the same in more words.
+    // Without the output of the engine, which repeats it.
     expect(lines).toEqual(['error before', expect.stringContaining(`error uncaught ${message}\n    at `)]);
     const caller = lineWith('export function evaluate');
     expect(lines[1]?.split('\n').at(-1)).toBe(`    at evaluate (obedient.js:${caller})`);
 
-    // What it had copied is not kept.
+    // Its copies are discarded.
     const tools = await file('tools.json', [{ name: 'b', namespace: 'default' }]);
     const copied = await trial('copy throw', {}, '--tools', tools);
     expect(shown(copied.lines.slice(0, 1))).toEqual([[true, false, false, false, 1, false]]);
@@ -201,7 +203,7 @@ time: `);
     expect(promised.err).toMatch(/^sluice: the action failed \(trap\): TypeError: evaluate must not be async/);
   });
 
-  it('says what is wrong with a file', async () => {
+  it('reports an invalid file', async () => {
     const ctx = await context('ctx.json', { llmResult: 'pass' });
     expect(await sluice('test', 'gone.wasm', '--context', ctx)).toEqual({
       code: 1,
@@ -235,7 +237,7 @@ time: `);
 });
 
 describe('sluice action build', () => {
-  it('says what it has made', async () => {
+  it('prints the created file', async () => {
     const { length: bytes } = await readFile(join(folder, 'obedient.wasm'));
     expect(built).toMatchObject({ code: 0, err: '' });
     const duration_ms = expect.any(Number);
@@ -253,7 +255,7 @@ describe('sluice action build', () => {
     );
   });
 
-  it('says that a file cannot be written', async () => {
+  it('reports an output that cannot be written', async () => {
     await file('empty.js', 'export function evaluate() {}');
     expect(await sluice('build', 'empty.js', '-o', 'gone/x.wasm')).toEqual({
       code: 1,
@@ -272,7 +274,7 @@ describe('sluice action build', () => {
     expect(await readFile(join(folder, 'over.ts'), 'utf8')).toBe('export function evaluate() {}');
   });
 
-  it('says that the entry is a folder, also where an index is in it', async () => {
+  it('rejects a folder as entry, also with an index file', async () => {
     await mkdir(join(folder, 'indexed'));
     await file('indexed/index.js', 'export function evaluate() {}');
     const { code, err } = await sluice('build', 'indexed');
@@ -280,7 +282,7 @@ describe('sluice action build', () => {
     expect(err).toMatch(/^sluice: .*indexed: is a folder; specify the file that exports evaluate\n$/);
   });
 
-  it('says in a line that evaluate is async', async () => {
+  it('reports an async evaluate in one line', async () => {
     await file('async.js', 'export async function evaluate() {}');
     expect(await sluice('build', 'async.js')).toEqual({
       code: 1,
@@ -291,7 +293,7 @@ describe('sluice action build', () => {
 });
 
 describe('sluice action init', () => {
-  it('writes an action that builds and runs, and keeps what is there', async () => {
+  it('writes an action that builds and runs, and keeps existing files', async () => {
     await mkdir(join(folder, 'first'));
     await writeFile(join(folder, 'first/ctx.json'), '{"method":"tools/call","namespace":"default","llmResult":"Safe"}');
     const made = await sluice('init', 'first');
@@ -316,32 +318,35 @@ describe('sluice action init', () => {
     );
   });
 
-  it('writes an evaluator for it that the service takes', async () => {
+  it('writes an evaluator for it that the service accepts', async () => {
     await sluice('init', 'third');
     const { evaluators } = parse(await readFile(join(folder, 'third/evaluator.yaml'), 'utf8'));
     for (const evaluator of evaluators) expect(validate(evaluatorInput, evaluator)).toHaveProperty('value');
     expect(evaluators).toHaveLength(1);
   });
 
-  it.each(['plain-name', 'of: "two" #words', "$& it's"])('names the component by its whole path: %s', async (name) => {
-    await sluice('init', name);
-    const { evaluators } = parse(await readFile(join(folder, name, 'evaluator.yaml'), 'utf8'));
-    expect(evaluators[0].processor).toEqual({ path: join(folder, name, 'my-action.wasm') });
-  });
+  it.each(['plain-name', 'of: "two" #words', "$& it's"])(
+    'refers to the component by its absolute path: %s',
+    async (name) => {
+      await sluice('init', name);
+      const { evaluators } = parse(await readFile(join(folder, name, 'evaluator.yaml'), 'utf8'));
+      expect(evaluators[0].processor).toEqual({ path: join(folder, name, 'my-action.wasm') });
+    },
+  );
 
-  it('does not tell to go to the folder that one is in', async () => {
+  it('prints no cd for the current folder', async () => {
     const terminal = scriptedTerminal({ cwd: join(folder, 'here') });
     expect(await run(['action', 'init', '.'], terminal)).toBe(0);
     expect(terminal.err()).toMatch(/^\nnext: sluice action build my-action\.ts\n {6}sluice action test /);
   });
 
-  it('says why it cannot', async () => {
+  it('reports why it fails', async () => {
     await file('plain', '');
     expect((await sluice('init', 'plain')).err).toBe('sluice: plain: a file with this name exists\n');
     expect((await sluice('init', 'plain/in')).err).toBe('sluice: plain/in: a part of the path is not a folder\n');
   });
 
-  it.runIf(process.platform === 'linux')('ends where the system makes no folders', async () => {
+  it.runIf(process.platform === 'linux')('fails when no folder can be created', async () => {
     expect((await sluice('init', '/proc/sluice/x')).err).toBe('sluice: /proc/sluice/x: cannot create the folder\n');
   });
 });

@@ -15,12 +15,12 @@ import { readContext, readHistory, readTools } from './test-inputs.ts';
 const EXAMPLES = new URL('../../../actions/examples/', import.meta.url);
 const ROOT = new URL('../../../../', import.meta.url);
 
-// Building takes a second of a whole core, of which other tests want their share.
+// Building takes a second of a whole core.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 let folder: string;
 const compiler = new ActionCompiler();
-// What they decide is the point, not how long they take on a busy machine.
+// Only the decisions matter, not the duration on a busy machine.
 const hosts = new HostPool({ size: 1, limits: { runMs: 60_000 } });
 const schemas = new ResultSchemas();
 beforeAll(async () => {
@@ -32,7 +32,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Builds an example as its author would; each run is of its own context with some members replaced. */
+/** Builds an example as its author would; each run gets its context with some members replaced. */
 async function example(name: string) {
   const terminal = scriptedTerminal({ cwd: folder });
   expect(await run(['action', 'build', `${name}.ts`], terminal), terminal.err()).toBe(0);
@@ -56,15 +56,15 @@ async function example(name: string) {
     const { namespace } = context;
     const { conversationId } = given;
     const verify = async (raw: string) => schema?.validate(raw);
-    const answers = new TestHost({ tools, history, namespace, conversationId, verify });
-    const { response, ignoredResponses } = await hosts.run(action, context, answers);
+    const responses = new TestHost({ tools, history, namespace, conversationId, verify });
+    const { response, ignoredResponses } = await hosts.run(action, context, responses);
     expect(ignoredResponses).toBe(0);
-    const { copies, lines } = answers;
+    const { copies, lines } = responses;
     return { response, copies, lines, everything: JSON.stringify([response, lines]) };
   };
 }
 
-/** What a model may answer instead of what it was asked for. */
+/** Unexpected responses of a model. */
 const NONSENSE = [
   '',
   'I cannot help with that.',
@@ -77,7 +77,7 @@ const NONSENSE = [
 ];
 
 describe('safety-gate', () => {
-  it('blocks, lets pass, and trusts nothing but its own format', async () => {
+  it('blocks, passes, and accepts only its own format', async () => {
     const gate = await example('safety-gate');
     expect((await gate()).response).toEqual({ kind: 'block', reason: '4200 EUR is above the limit of 1000 EUR.' });
     const fenced = '```json\n{"verdict": "allow"}\n```';
@@ -94,7 +94,7 @@ describe('safety-gate', () => {
 });
 
 describe('catalog-assembly', () => {
-  it('offers what was chosen, copies it from the catalog alone, and leaves the list without a choice', async () => {
+  it('serves the selected tools, copies only from the catalog, and keeps the list without a selection', async () => {
     const assembly = await example('catalog-assembly');
     const copies = [{ tool: 'search_orders', namespace: 'desk' }];
     expect(await assembly()).toMatchObject({
@@ -150,7 +150,7 @@ describe('argument-redaction', () => {
     });
   });
 
-  it('lets pass what only looks alike', async () => {
+  it('passes arguments that only look similar', async () => {
     const values = [
       '4111 1111 1111 1112',
       'DE03 1203 0000 0000 2020 51',
@@ -166,7 +166,7 @@ describe('argument-redaction', () => {
 });
 
 describe('spend-rate', () => {
-  it('annotates calls that have an amount, by the LLM or by what was said', async () => {
+  it('annotates calls that have an amount, by the LLM result or the conversation', async () => {
     const rate = await example('spend-rate');
     const annotated = (value: string) => ({ kind: 'set_metadata', key: 'spend.rate', value });
     expect((await rate()).response).toEqual(annotated('amount=120.50 spent=300.00 turns=4 rate=105.13 by=llm'));

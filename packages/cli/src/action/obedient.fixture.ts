@@ -1,4 +1,4 @@
-/** Does what the LLM's result says, one deed behind the other, so that one component serves many tests. */
+/** Executes the commands in the LLM result, one after another, so that one component serves many tests. */
 export const OBEDIENT = `
 import { getHistory } from 'service:evaluator/conversation';
 import { error, info } from 'service:evaluator/log';
@@ -12,7 +12,7 @@ const failing = (what) => { try { return what(); } catch (thrown) { return throw
 const deeds = {
   nothing() {},
   pass, 
-  coloured: () => info('a\\u001b[31mb\\nc'),
+  colored: () => info('a\\u001b[31mb\\nc'),
   block: () => block('no \\u001b[31mentry'),
   malformed: () => rejectMalformed('unusable'),
   warn: () => warn('careful'),

@@ -28,11 +28,11 @@ async function file(name: string, content: unknown): Promise<string> {
 const context = (name: string, members: object) =>
   file(name, { method: 'tools/call', namespace: 'default', ...members });
 
-it('sluice action builds with StarlingMonkey, which has what browsers have', async () => {
+it('sluice action builds with StarlingMonkey, which has the globals of browsers', async () => {
   expect(await sluice('build', 'obedient.js', '-o', 'o.wasm', '--engine', 'starlingmonkey')).toMatchObject({
     code: 0,
   });
-  // What both engines are made to agree on.
+  // Behavior that both engines have in common.
   const llmResult = 'context verify mistyped console time tools';
   const given = await context('ctx.json', { llmResult, namespace: 'n' });
   const schema = await file('schema.json', { properties: { a: { type: 'number' } } });

@@ -55,7 +55,7 @@ export interface Overrides {
   readonly name: string | undefined;
   readonly namespace: string | undefined;
   readonly labels: Labels;
-  /** Members besides these; null takes one of the upstream's away. */
+  /** Members besides these; null removes one of the upstream's. */
   readonly members: JsonObject;
 }
 

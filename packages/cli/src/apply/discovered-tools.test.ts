@@ -14,7 +14,7 @@ const TOOL = {
 const HOME = { namespace: 'crm', prefix: 'p_' };
 const FIXED = { uri: 'http://one/mcp', toolType: 'mcp-forward' };
 
-test('of whom nothing is wanted follows forward and upstream, but for the labels of the service', () => {
+test('without desired members follows forward and upstream, except for labels set by the service', () => {
   expect(applyOverrides(NO_OVERRIDES, TOOL, HOME)).toEqual({
     name: 'p_x',
     namespace: 'crm',
@@ -23,7 +23,7 @@ test('of whom nothing is wanted follows forward and upstream, but for the labels
   });
 });
 
-test('null takes a member away; a description is always there', () => {
+test('null removes a member; a description always exists', () => {
   const members = { title: null, description: null, input_schema: { type: 'object' }, vendor: 1 };
   expect(applyOverrides({ name: 'n', namespace: 'm', labels: { a: 'b' }, members }, TOOL, HOME)).toEqual({
     name: 'n',

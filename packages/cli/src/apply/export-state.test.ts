@@ -18,12 +18,12 @@ const SERVICE = {
   forwards: [{ name: 'up', address: 'http://one/mcp', namespace: 'default', labels: {}, prefix: '' }],
   services: [],
   manual: [],
-  // A copy in another namespace comes and goes with the first.
+  // A copy in another namespace follows its original.
   discovered: [TOOL, { ...TOOL, namespace: 'other', labels: {} }],
   others: [],
 };
 
-test('what the service sets itself, and what it copied, is no state of an operator', () => {
+test('labels and copies made by the service are not exported', () => {
   const state = toStateFile(SERVICE);
   expect(state.tools).toEqual([
     { forward: 'up', upstreamName: 'x', labels: { 'service.forward_headers': 'x-tenant' } },

@@ -21,7 +21,7 @@ const UPSTREAMS = {
 
 const namespace = fc.constantFrom('default', 'a', 'b');
 const labels = fc.constantFrom<JsonObject>({}, { team: 'a' });
-/** Names that are given by hand: every tool may get any of them, so that they change hands and go round in circles. */
+/** Names given by operators: any tool may get any of them, so that they are swapped and form cycles. */
 const given = fc.constantFrom('n1', 'n2', 'n3');
 const forward = fc.record({
   name: fc.constantFrom('f', 'g'),
@@ -64,7 +64,7 @@ const service = fc.record(
 
 type Tool = { name?: string; namespace?: string; forward?: string; upstreamName?: string };
 
-/** A state that can be: every name is given once, and what is said of a tool is said of one that its forward has. */
+/** A consistent state: every name is unique, and overrides refer to tools that their forward has. */
 const state = fc
   .record({
     namespaces: fc.uniqueArray(fc.record({ name: namespace, labels }), { selector: ({ name }) => name }),
@@ -82,7 +82,7 @@ const state = fc
     const taken = new Set<string>();
     return {
       ...others,
-      // A prefix of its own for each, so that nobody arrives under a name that is taken.
+      // Separate prefixes, so that no tool is discovered under a used name.
       forwards: forwards.map((each): JsonObject => ({ ...each, prefix: `${each.name}.` })),
       tools: tools.filter((tool: Tool) => {
         const home = forwards.find(({ name }) => name === tool.forward);
@@ -103,7 +103,7 @@ function apply(model: ServiceModel, value: object, prune: boolean): void {
   expect(plan(desired(value), model.actual(), { prune })).toEqual([]);
 }
 
-/** Everything but the order, which tells what was there first. */
+/** Everything except the order, which depends on the history. */
 function contents(actual: CurrentState): object {
   const sorted = Object.entries(actual).map(([section, list]: [string, readonly object[]]) => [
     section,
@@ -149,24 +149,26 @@ function deal(names: readonly string[], given: readonly boolean[]) {
 const dealt = fc
   .tuple(fc.shuffledSubarray(NAMES, { minLength: 5 }), fc.array(fc.boolean(), { minLength: 5, maxLength: 5 }))
   .map(([names, given]) => deal(names, given));
-/** Each discovered tool is given the name that the next one had. */
+/** Each discovered tool gets the previous name of the next one. */
 const circle = [NAMES, ['n2', 'n3', 'n1', 'n4', 'n5']].map((names) => deal(names, Array(5).fill(true)));
 
 test('names change hands, also in a circle', () => {
-  let parked = 0;
+  let suspended = 0;
   fc.assert(
     fc.property(dealt, dealt, (before, after) => {
       const model = new ServiceModel(UPSTREAMS);
       apply(model, before, true);
-      parked += plan(desired(after), model.actual(), { prune: true }).filter(({ action }) => action === 'park').length;
+      suspended += plan(desired(after), model.actual(), { prune: true }).filter(
+        ({ action }) => action === 'park',
+      ).length;
       apply(model, after, true);
     }),
     { numRuns: propertyRuns(500), examples: [[circle[0], circle[1]]] },
   );
-  expect(parked).toBeGreaterThan(0);
+  expect(suspended).toBeGreaterThan(0);
 });
 
-test('without pruning, what the file does not name stays', () => {
+test('without pruning, anything that is not in the file remains', () => {
   fc.assert(
     fc.property(state, (before) => {
       const model = new ServiceModel(UPSTREAMS);
@@ -179,7 +181,7 @@ test('without pruning, what the file does not name stays', () => {
   );
 });
 
-test('what is exported makes the same of an empty service, and nothing of this one', () => {
+test('an export restores the state in an empty service, and changes nothing in this one', () => {
   fc.assert(
     fc.property(state, (before) => {
       const model = new ServiceModel(UPSTREAMS);

@@ -25,7 +25,7 @@ const steps = (text: string, from: CurrentState, prune = false) => plan(read(tex
 const shown = (text: string, from: CurrentState, prune = false) =>
   formatPlan(steps(text, from, prune), (_format, plain) => plain);
 
-test('a plan shows what is made, in the order in which it is made', () => {
+test('a plan lists the steps in execution order', () => {
   const state = `
 tools:
 - { forward: up, upstreamName: x, name: say, namespace: ops, title: Say, labels: { team: a } }
@@ -62,7 +62,7 @@ services: [{ name: py, host: "::1", port: 50051, serviceType: code-execution-eng
 `);
 });
 
-test('a plan shows what was and what will be, and programs get whole values without secrets', () => {
+test('a plan shows old and new values, and JSON has whole values without secrets', () => {
   const before = actual(`${UP}tools: [{ forward: up, upstreamName: x, description: Ours, annotations: null }]`);
   const after = `tools: [{ forward: up, upstreamName: x, title: ${'T'.repeat(80)} }]`;
   expect(shown(after, before)).toBe(`\
@@ -113,7 +113,7 @@ tools: [{ forward: up, upstreamName: x, name: say }, { name: made, <<: ${MADE} }
     expect(steps('services: []\nnamespaces: []\ntools: []\nforwards: []', actual(all), false)).toEqual([]);
   });
 
-  test('takes back what was changed on discovered tools, and deletes in reverse order', () => {
+  test('removes overrides of discovered tools, and deletes in reverse order', () => {
     const none = 'namespaces: []\nforwards: []\nservices: []\ntools: []';
     expect(shown('tools: []', actual(all), true)).toBe(`\
 ~ tool say in namespace default (forward up, upstream name x)
@@ -133,7 +133,7 @@ tools: [{ forward: up, upstreamName: x, name: say }, { name: made, <<: ${MADE} }
 `);
   });
 
-  test('a namespace goes with what is in it then, and the plan says what that is', () => {
+  test('a namespace is deleted with its current contents, which the plan lists', () => {
     const before = actual(`forwards: [{ name: up, address: http://one/mcp, namespace: old }]
 tools: [{ name: made, namespace: old, <<: ${MADE} }, { name: other, namespace: old, <<: ${MADE} }]`);
     const others = [
@@ -153,7 +153,7 @@ tools: [{ name: made, namespace: old, <<: ${MADE} }, { name: other, namespace: o
     });
   });
 
-  test('a namespace stays that something of the files is in', () => {
+  test('a namespace that the files refer to is kept', () => {
     const before = actual('forwards: [{ name: up, address: http://one/mcp, namespace: old }]');
     for (const state of [
       'forwards: [{ name: up, address: http://one/mcp, namespace: old }]',
@@ -163,7 +163,7 @@ tools: [{ name: made, namespace: old, <<: ${MADE} }, { name: other, namespace: o
     }
   });
 
-  test('services of one name and type are deleted together, so that those which stay are registered again', () => {
+  test('services of one name and type are deleted together, and the remaining ones registered again', () => {
     const entry = (language: string) =>
       `{ name: s, address: "h:1", serviceType: code-execution-engine, languageName: ${language} }`;
     const before = actual(`services: [${entry('py')}, ${entry('js')}]`);
@@ -174,13 +174,13 @@ tools: [{ name: made, namespace: old, <<: ${MADE} }, { name: other, namespace: o
 });
 
 describe('names that are to be free', () => {
-  test('a hand-made tool takes the name that a tool gives up which is yet to come', () => {
+  test('a manual tool gets the name of a tool that a later step renames', () => {
     const state = `${UP}tools: [{ name: x, <<: ${MADE} }, { forward: up, upstreamName: x, name: say }]`;
     expect(steps(state, actual()).map(({ kind }) => kind)).toEqual(['forward', 'override', 'tool']);
     actual(state);
   });
 
-  test('of tools that arrive under one name, each is changed when it is its turn', () => {
+  test('tools discovered under one name are each changed once they are served', () => {
     const state = `forwards: [{ name: a, address: http://one/mcp }, { name: b, address: http://one/mcp }]
 tools: [{ forward: b, upstreamName: x, name: b_x }, { forward: a, upstreamName: x, name: a_x }]`;
     expect(actual(state).discovered.filter(({ shadowed }) => !shadowed)).toMatchObject([
@@ -190,7 +190,7 @@ tools: [{ forward: b, upstreamName: x, name: b_x }, { forward: a, upstreamName: 
     ]);
   });
 
-  test('names go round in a circle that a shadowed tool waits for', () => {
+  test('a cycle of names that includes a shadowed tool is resolved', () => {
     const forwards = 'forwards: [{ name: a, address: http://one/mcp }, { name: b, address: http://one/mcp }]';
     const after = `tools:
 - { forward: b, upstreamName: x, name: b_x }
@@ -208,7 +208,7 @@ tools: [{ forward: b, upstreamName: x, name: b_x }, { forward: a, upstreamName: 
     expect(names(actual(`${forwards}\n${after}`)).sort()).toEqual(names(actual(forwards, after)).sort());
   });
 
-  test('what holds a name and goes, goes before', () => {
+  test('a tool that is deleted frees its name first', () => {
     const before = actual(`${UP}tools: [{ name: say, <<: ${MADE} }]`);
     const after = 'tools: [{ forward: up, upstreamName: x, name: say }]';
     expect(steps(after, before, true).map(({ kind, action }) => [kind, action])).toEqual([
@@ -224,7 +224,7 @@ describe('numbers', () => {
     expect(steps('tools: [{ forward: up, name: x, annotations: { weight: 2 } }]', actual(UP))).toHaveLength(1);
   });
 
-  test('of a hand-made tool are as the file spells them', () => {
+  test('of a manual tool keep the text of the file', () => {
     const made = (maximum: string) =>
       `tools: [{ name: t, description: "", uri: u, toolType: t, input_schema: { maximum: ${maximum} } }]`;
     expect(steps(made('9223372036854775807'), actual(made('9223372036854775807')))).toEqual([]);
@@ -247,11 +247,11 @@ test.each([
     `tools: [{ forward: up, name: x }, { name: x, <<: ${MADE} }]`,
     'state.yaml:1:9: tools: name is already used at state.yaml:1:35',
   ],
-])('what cannot be is refused with its place: %s', (text, message) => {
+])('an impossible state is rejected with its position: %s', (text, message) => {
   expect(() => steps(text, actual(UP), true)).toThrow(expect.objectContaining({ message }));
 });
 
-describe('names that the service has given away', () => {
+describe('name conflicts with the service', () => {
   const before = actual(
     `forwards: [{ name: up, address: http://one/mcp }, { name: hidden, address: http://one/mcp }]
 tools: [{ name: made, <<: ${MADE} }, { forward: up, name: y, title: Y }]`,
@@ -276,11 +276,11 @@ tools: [{ name: made, <<: ${MADE} }, { forward: up, name: y, title: Y }]`,
       'tools: [{ forward: hidden, upstreamName: x, title: X }]',
       'state.yaml:1:9: tools: tool x of forward hidden is shadowed by another tool x in namespace default; rename that tool, or set a prefix for the forward',
     ],
-  ])('are a problem before anything is done: %s', (text, message) => {
+  ])('are a problem before any step: %s', (text, message) => {
     expect(() => steps(text, before)).toThrow(expect.objectContaining({ message }));
   });
 
-  test('are free when the plan moves, renames or removes who has them', () => {
+  test('do not occur when the plan moves, renames or deletes the conflicting tool', () => {
     const free = 'forwards: [{ name: up, address: http://one/mcp }]\n';
     const one = actual(`${free}tools: [{ name: made, <<: ${MADE} }]`);
     for (const [text, prune] of [
@@ -293,7 +293,7 @@ tools: [{ name: made, <<: ${MADE} }, { forward: up, name: y, title: Y }]`,
     }
   });
 
-  test('are a problem when a tool gets its own one back that is another one by now', () => {
+  test('are a problem when an override is removed and the original name is used by another tool', () => {
     const renamed = actual(`${UP}tools: [{ forward: up, upstreamName: x, name: say }]`);
     const made = `tools: [{ name: x, <<: ${MADE} }]`;
     expect(() => steps(made, renamed, true)).toThrow(
@@ -321,14 +321,14 @@ tools: [{ name: made, <<: ${MADE} }, { forward: up, name: y, title: Y }]`,
   });
 });
 
-test('a tool that is named as it is called here is found when planning', () => {
+test('a tool named by its current name is detected when planning', () => {
   const renamed = actual(`${UP}tools: [{ forward: up, upstreamName: x, name: say }]`);
   expect(() => steps('tools: [{ forward: up, name: say, title: T }]', renamed)).toThrow(
     'state.yaml:1:9: tools: forward up has no tool with the upstream name say; use upstreamName x',
   );
 });
 
-test('an entry that says nothing of a tool is no difference, be the tool there or not', () => {
+test('an entry without members is no difference, whether the tool exists or not', () => {
   expect(steps('tools: [{ forward: up, name: x }, { forward: up, upstreamName: later }]', actual(UP))).toEqual([]);
   expect(steps('tools: [{ forward: up, upstreamName: later, title: T }]', actual(UP))).toMatchObject([
     { upstreamName: 'later', notes: ['the forward has no such tool at the moment'] },

@@ -3,7 +3,7 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { CurrentForward, CurrentService, CurrentState } from './current-state.ts';
 import type { NamespaceContents, Step } from './step.ts';
 
-/** A tool of the model. `origin` is what stays the same of a discovered one. */
+/** A tool of the model. `origin` is the stable part of a discovered one. */
 interface Entry {
   readonly origin:
     | { readonly forward: string; readonly upstreamName: string; readonly upstream: JsonObject }
@@ -17,7 +17,7 @@ interface Entry {
 /** By address, the tools that the upstream there offers. */
 export type Upstreams = Readonly<Record<string, Readonly<Record<string, JsonObject>>>>;
 
-/** The service as the management API describes it, without the service. Refuses by throwing. */
+/** Model of the service, according to the management API. Rejects by throwing. */
 export class ServiceModel {
   readonly #upstreams: Upstreams;
   readonly #namespaces = new Map<string, Labels>([['default', {}]]);

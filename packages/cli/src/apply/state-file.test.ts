@@ -54,7 +54,7 @@ tools:
   expect(state.overrides).toMatchObject([{ forward: 'f', upstreamName: 'x', name: 'x', labels: {}, members: {} }]);
 });
 
-test('numbers keep their spelling in YAML and in JSON; what only YAML can spell becomes JSON', () => {
+test('numbers keep their exact text in YAML and in JSON; numbers of YAML only become JSON', () => {
   const numbers = '9223372036854775807, 1.0, -0, 1e400, 1E5';
   const schemaIn = (text: string) => JSON.stringify(read(text).tools[0]?.members.input_schema);
   const yaml = (list: string) =>
@@ -150,7 +150,7 @@ test.each([
     'tools: [{ forward: f, name: a }, { forward: f, upstreamName: a }]',
     ['s.yaml:1:34: tools: duplicate entry; first at s.yaml:1:9'],
   ],
-])('%j is refused with its place', (text, expected) => {
+])('%j is rejected with its position', (text, expected) => {
   expect(problems(text)).toEqual(expected);
 });
 
@@ -185,14 +185,14 @@ test('positions are correct in JSON too', () => {
   ]);
 });
 
-test('of many problems the first ones are listed, and each place is found in a moment', () => {
+test('of many problems the first ones are listed, and positions are found quickly', () => {
   const tools = Array.from({ length: 3_000 }, (_, at) => ({ name: `t${at}`, description: 'x' }));
-  const told = problems(JSON.stringify({ tools }));
-  expect(told).toHaveLength(21);
-  expect(told.at(-1)).toBe('and 2980 more');
+  const received = problems(JSON.stringify({ tools }));
+  expect(received).toHaveLength(21);
+  expect(received.at(-1)).toBe('and 2980 more');
 }, 10_000);
 
-test('several files are one state, in which nothing is said twice', () => {
+test('several files form one state, without duplicates', () => {
   const one = { name: 'one.yaml', text: 'namespaces: [{ name: a }]' };
   expect(readStateFiles([one, { name: 'two.yaml', text: 'namespaces: [{ name: b }]' }]).namespaces).toMatchObject([
     { name: 'a' },

@@ -8,8 +8,8 @@ import { run } from '../run.ts';
 import { CLIENT_SECRET, type IdentityProvider, PASSWORD, startIdentityProvider } from '../testing/identity-provider.ts';
 import { type Script, scriptedTerminal } from '../testing/scripted-terminal.ts';
 
-// A real identity provider, and before the API a proxy that lets only its tokens pass. The tokens live for less than a
-// command keeps in hand, so that each is renewed before it is used.
+// A real identity provider, and a proxy in front of the API that accepts only its tokens. The tokens expire within a
+// command's renewal margin, so that each is renewed before it is used.
 
 let identityProvider: IdentityProvider;
 let proxy: Server;

@@ -14,7 +14,7 @@ import { type Credential, type Login, openCredentialStore } from './credential-s
 async function readSecret(
   given: string | undefined,
   option: string,
-  question: string,
+  request: string,
   { stdin }: Terminal,
 ): Promise<string> {
   if (given !== undefined && given !== '-') return given;
@@ -23,7 +23,7 @@ async function readSecret(
     return line;
   }
   if (!stdin.isTerminal) throw new Failure(`no terminal for a prompt: use ${option}, with "-" for standard input`);
-  const secret = await stdin.secret(question);
+  const secret = await stdin.secret(request);
   if (secret === undefined) throw new Failure('no input');
   return secret;
 }

@@ -6,10 +6,10 @@ import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
 import { fetchNames } from './completion.ts';
 
-// Names come from a service, and were given by whoever makes tools there.
+// Names come from a service, where any author of tools may have chosen them.
 
 const servers: { close: () => void }[] = [];
-/** Who presses the key loses patience when the test says so. */
+/** Aborts a completion at a time chosen by the test. */
 let patience: AbortController;
 beforeEach(() => {
   patience = new AbortController();
@@ -63,9 +63,9 @@ it('limits the lookup time', async () => {
       throw new Error('not needed');
     },
   };
-  const asked = Promise.withResolvers<void>();
-  const both = [complete(() => asked.resolve(), 'tools', 'show', ''), fetchNames('tool', context)];
-  await asked.promise;
+  const requested = Promise.withResolvers<void>();
+  const both = [complete(() => requested.resolve(), 'tools', 'show', ''), fetchNames('tool', context)];
+  await requested.promise;
   expect(vi.mocked(AbortSignal.timeout).mock.calls).toEqual([[1_500], [1_500]]);
   patience.abort();
   expect(await Promise.all(both)).toEqual(['', []]);

@@ -170,14 +170,14 @@ const EXISTING: readonly (readonly [ProgramName, string, string])[] = [
 ];
 
 describe('a program that has a configuration', () => {
-  it.each(EXISTING)('%s keeps everything that is there', async (program, before, after) => {
+  it.each(EXISTING)('%s keeps all existing members', async (program, before, after) => {
     await put(FILES[program], before);
     expect(await sluice([program, '--yes'])).toMatchObject({ code: 0 });
     expect(await read(FILES[program])).toBe(after);
   });
 
   it.each(EXISTING)(
-    '%s is left alone the second time, and as it was after --remove',
+    '%s changes nothing the second time, and --remove restores the file',
     async (program, before, after) => {
       const file = await put(FILES[program], before);
       await sluice([program, '--yes']);
@@ -191,7 +191,7 @@ describe('a program that has a configuration', () => {
       expect(await read(FILES[program])).toBe(after);
       expect(await sluice([program, '--remove', '--yes'])).toMatchObject({ code: 0 });
       const removed = await read(FILES[program]);
-      // The member for all servers stays, for a program that had none.
+      // The member for all servers remains, also if the file had none before.
       expect(removed).toBe(
         program === 'claude-code' ? before.replace(/\n\}\n$/, ',\n  "mcpServers": {}\n}\n') : before,
       );
@@ -202,7 +202,7 @@ describe('a program that has a configuration', () => {
     },
   );
 
-  it('keeps line breaks of two characters, a byte order mark and the mode', async () => {
+  it('keeps CRLF line breaks, a byte order mark and the mode', async () => {
     const file = await put(FILES.cursor, '\uFEFF{\r\n\t"mcpServers": {}\r\n}\r\n');
     await chmod(file, 0o640);
     expect(await sluice(['cursor', '--yes'])).toMatchObject({ code: 0 });
@@ -213,7 +213,7 @@ describe('a program that has a configuration', () => {
     expect(await readdir(dirname(file))).toEqual(['mcp.json']);
   });
 
-  it('changes of an entry only what has to be', async () => {
+  it('changes only the necessary members of an entry', async () => {
     const file = FILES.cursor;
     await put(
       file,
@@ -252,7 +252,7 @@ describe('a file that cannot be changed', () => {
     ['it is a list', '[]', ':1:1: expected an object'],
     ['the servers are a list', '{"mcpServers": []}', ':1:16: "mcpServers" is not an object'],
     ['a member is there twice', '{"mcpServers": {}, "mcpServers": {}}', ':1:20: duplicate key "mcpServers"'],
-  ])('is refused with the place, and not touched: %s', async (_what, text, problem) => {
+  ])('is rejected with the position, and not modified: %s', async (_what, text, problem) => {
     const file = await put(FILES.cursor, text);
     expect(await sluice(['cursor', '--yes'])).toEqual({
       code: 1,
@@ -262,7 +262,7 @@ describe('a file that cannot be changed', () => {
     expect(await read(FILES.cursor)).toBe(text);
   });
 
-  it('is refused when it is no text', async () => {
+  it('is rejected if it is not text', async () => {
     const file = join(home, 'config.json');
     await writeFile(file, Buffer.from([0x7b, 0xff, 0x7d]));
     expect(await sluice(['cursor', '--yes', '--file', file])).toMatchObject({
@@ -271,7 +271,7 @@ describe('a file that cannot be changed', () => {
     });
   });
 
-  it('is refused when it is a folder', async () => {
+  it('is rejected if it is a folder', async () => {
     expect(await sluice(['cursor', '--yes', '--file', '..'])).toMatchObject({
       code: 1,
       err: `sluice: ${home} cannot be read: is a folder\n`,
@@ -280,7 +280,7 @@ describe('a file that cannot be changed', () => {
 });
 
 describe('symbolic links', () => {
-  it('are followed and stay', async () => {
+  it('are followed and kept', async () => {
     const file = await put('dotfiles/mcp.json', '{}');
     await mkdir(join(home, '.cursor'));
     await symlink('../dotfiles/mcp.json', join(home, FILES.cursor));
@@ -296,7 +296,7 @@ describe('symbolic links', () => {
     expect(JSON.parse(await read('dotfiles/mcp.json'))).toHaveProperty('mcpServers.sluice');
   });
 
-  it('are named by what they lead to', async () => {
+  it('are reported by their target', async () => {
     const file = await put('dotfiles/mcp.json', '{}');
     await symlink('dotfiles', join(home, '.cursor'));
     const { out, err } = await sluice(['cursor'], ['y']);
@@ -309,7 +309,7 @@ describe('symbolic links', () => {
     ['a file', 'work/.cursor/mcp.json', '../../.bashrc'],
     ['a file that is not there', 'work/.cursor/mcp.json', '../../nothing'],
     ['a folder', 'work/.cursor', '../elsewhere'],
-  ])('that lead out of a project are refused: %s', async (_what, link, to) => {
+  ])('out of a project are rejected: %s', async (_what, link, to) => {
     await put('.bashrc', '{}');
     await mkdir(join(home, 'elsewhere'));
     await mkdir(dirname(join(home, link)), { recursive: true });
@@ -322,7 +322,7 @@ describe('symbolic links', () => {
     expect(await readdir(join(home, 'elsewhere'))).toEqual([]);
   });
 
-  it('in a circle are refused', async () => {
+  it('in a cycle are rejected', async () => {
     await symlink('b.json', join(home, 'a.json'));
     await symlink('a.json', join(home, 'b.json'));
     expect(await sluice(['cursor', '--yes', '--file', '../a.json'])).toMatchObject({
@@ -332,8 +332,8 @@ describe('symbolic links', () => {
   });
 });
 
-describe('before it changes anything', () => {
-  it('asks at a terminal, and does it on yes', async () => {
+describe('before a change', () => {
+  it('asks for confirmation on a terminal, and applies it on yes', async () => {
     const { code, err } = await sluice(['cursor'], ['y']);
     expect({ code, err }).toEqual({ code: 0, err: `Change ${join(home, FILES.cursor)}? [y/N] y\n` });
     expect(JSON.parse(await read(FILES.cursor))).toHaveProperty('mcpServers.sluice');
@@ -343,15 +343,15 @@ describe('before it changes anything', () => {
     ['no', ['n']],
     ['an empty line', ['']],
     ['Ctrl-D', []],
-  ])('does nothing on %s', async (_what, answers) => {
-    expect(await sluice(['cursor'], answers)).toMatchObject({
+  ])('does nothing on %s', async (_what, responses) => {
+    expect(await sluice(['cursor'], responses)).toMatchObject({
       code: 1,
       err: expect.stringMatching(/^sluice: nothing was changed\n$/m),
     });
     expect(await readdir(home)).toEqual(['work']);
   });
 
-  it('sees that the program itself has changed the file meanwhile', async () => {
+  it('detects that the client has changed the file meanwhile', async () => {
     const file = await put(FILES.cursor, '{}');
     const terminal = scriptedTerminal({ env: { HOME: home }, cwd: project, answers: [] });
     const stdin = {
@@ -367,7 +367,7 @@ describe('before it changes anything', () => {
     expect(await readdir(dirname(file))).toEqual(['mcp.json']);
   });
 
-  it('refuses where there is nobody to ask', async () => {
+  it('fails without a terminal', async () => {
     expect(await sluice(['cursor'])).toMatchObject({
       code: 1,
       out: expect.stringContaining('+    "sluice": {'),
@@ -376,7 +376,7 @@ describe('before it changes anything', () => {
     expect(await readdir(home)).toEqual(['work']);
   });
 
-  it('shows the change as a diff and leaves it at that with --dry-run', async () => {
+  it('prints the change as a diff without writing it with --dry-run', async () => {
     const file = await put(FILES.cursor, lines('{', '  "mcpServers": {}', '}'));
     const { code, out } = await sluice(['cursor', '--dry-run']);
     expect({ code, out }).toEqual({
@@ -399,7 +399,7 @@ describe('before it changes anything', () => {
     expect(await read(FILES.cursor)).toBe(lines('{', '  "mcpServers": {}', '}'));
   });
 
-  it('tells a program in JSON what it has done, and people the change', async () => {
+  it('prints the result as JSON, or the change as a diff', async () => {
     const terminal = scriptedTerminal({ env: { HOME: home }, cwd: project });
     const code = await run(
       ['configure', 'cursor', '--dry-run', '--output', 'json', '--no-auth', '--host', 'http://127.0.0.1:1'],
@@ -418,7 +418,7 @@ describe('before it changes anything', () => {
 });
 
 describe('a token', () => {
-  it('is written where the program sends it from, never shown, and stays when none is given later', async () => {
+  it('is written where the client reads it from, never printed, and kept when none is given later', async () => {
     for (const program of ['claude', 'claude-code', 'cursor', 'vscode'] as const) {
       const { code, out, err } = await sluice([program, '--yes', '--token', 's3cret']);
       expect(code).toBe(0);
@@ -437,35 +437,35 @@ describe('a token', () => {
     });
   });
 
-  it('takes the place of one that is there, however the header is spelled', async () => {
+  it('replaces an existing one, however the header is written', async () => {
     await put(FILES.vscode, '{"servers":{"sluice":{"headers":{"authorization":"Basic x"}}}}');
     expect(await sluice(['vscode', '--yes', '--token', 't'])).toMatchObject({ code: 0 });
     expect(JSON.parse(await read(FILES.vscode)).servers.sluice.headers).toEqual({ authorization: 'Bearer t' });
   });
 
-  it('that refers to one kept elsewhere needs no warning', async () => {
+  it('that refers to an external one needs no warning', async () => {
     const { code, out, err } = await sluice(['cursor', '--yes', '--token', `\${env:TOKEN}`]);
     expect({ code, err }).toEqual({ code: 0, err: '' });
     expect(out).toContain(`+        "Authorization": "Bearer \${env:TOKEN}"`);
   });
 
-  it('in the configuration of a project may get to others', async () => {
+  it('in the configuration of a project causes a warning', async () => {
     const { err } = await sluice(['cursor', '--yes', '--token', 't', '--scope', 'project']);
     expect(err).toContain('which others may get with the project; Cursor also takes a reference');
   });
 
-  it('of a neighbour is not shown', async () => {
+  it('of another server is not printed', async () => {
     await put(
       FILES.cursor,
-      lines('{', '  "mcpServers": {', '    "a": { "env": { "API_KEY": "neighbour\\"s" } }', '  }', '}'),
+      lines('{', '  "mcpServers": {', '    "a": { "env": { "API_KEY": "otherServer\\"s" } }', '  }', '}'),
     );
     const { out } = await sluice(['cursor', '--dry-run']);
     expect(out).toContain('"API_KEY": "…"');
-    expect(out).not.toContain('neighbour');
+    expect(out).not.toContain('otherServer');
   });
 
-  it('of a neighbour is not shown, wherever it stands', async () => {
-    const neighbour = {
+  it('of another server is not printed at any position', async () => {
+    const otherServer = {
       command: 'npx',
       args: [
         '-y',
@@ -481,7 +481,7 @@ describe('a token', () => {
       headers: { 'X-Custom': 's3cret' },
       url: 'https://me:s3cret@b.example/mcp?code=s3cret',
     };
-    const [start, rest] = JSON.stringify({ mcpServers: { n: neighbour } }).split('"s3cret"},"url"');
+    const [start, rest] = JSON.stringify({ mcpServers: { n: otherServer } }).split('"s3cret"},"url"');
     await put(FILES.cursor, `${start}\n"s3cret" // s3cret\n},"url"${rest}\n`);
     const { out } = await sluice(['cursor', '--dry-run']);
     expect(out).not.toMatch(/s3cret|secretive/);
@@ -498,14 +498,14 @@ describe('a token', () => {
     expect((await read(FILES.cursor)) + terminal.out()).not.toContain('of-env');
   });
 
-  it('that is replaced by another is two lines of the change, neither of which shows it', async () => {
+  it('that is replaced is two lines of the diff, both masked', async () => {
     await sluice(['cursor', '--yes', '--token', 'first']);
     const { out } = await sluice(['cursor', '--dry-run', '--token', 'second']);
     expect(out).toContain(lines('-        "Authorization": "…"', '+        "Authorization": "…"'));
   });
 });
 
-describe('what is written', () => {
+describe('the written entry', () => {
   it.each([
     ['another namespace', ['-N', 'finance'], 'sluice-finance', 'http://127.0.0.1:8081/finance/mcp'],
     ['a name', ['--name', 'tools'], 'tools', URL_OF_DEFAULT],
@@ -526,7 +526,7 @@ describe('what is written', () => {
     expect(JSON.parse(await read(FILES.cursor))).toEqual({ mcpServers: { [name]: { url } } });
   });
 
-  it('lets the bridge speak http where it would not', async () => {
+  it('allows http for the bridge, which rejects it by default', async () => {
     expect(await sluice(['claude', '--yes', '--mcp-url', 'http://gateway.example:8081'])).toMatchObject({ code: 0 });
     expect(JSON.parse(await read(FILES.claude)).mcpServers.sluice.args).toEqual([
       '-y',

@@ -63,7 +63,7 @@ describe('adding a member', () => {
     expect(add(before)).toBe(after);
   });
 
-  it('takes over line breaks of two characters', () => {
+  it('keeps CRLF line breaks', () => {
     const text = '{\r\n  "a": 1\r\n}\r\n';
     expect(add(text)).toBe(
       '{\r\n  "a": 1,\r\n  "new": {\r\n    "url": "u",\r\n    "args": [\r\n      "a"\r\n    ]\r\n  }\r\n}\r\n',
@@ -89,7 +89,7 @@ describe('removing a member', () => {
     expect(remove(before)).toBe(after);
   });
 
-  it('undoes what adding did', () => {
+  it('reverts an addition', () => {
     for (const text of [lines('{', '  "a": {} // the a', '}'), '{"a":1}', lines('{', '\t"a": 1,', '}')]) {
       const added = add(text);
       const object = parseJsonc(added);
@@ -100,7 +100,7 @@ describe('removing a member', () => {
 });
 
 describe('replacing a value', () => {
-  it('leaves everything around it as it was', () => {
+  it('leaves everything around it unchanged', () => {
     const text = lines('{', '  "a" :  1 , // a', '  "old": "x", // behind', '}');
     const member = findMember(text, parseJsonc(text), 'old');
     expect(member && replaceValue(text, member, ['y'])).toBe(
@@ -109,7 +109,7 @@ describe('replacing a value', () => {
   });
 });
 
-it('what comes out is what was meant', () => {
+it('the result has the intended value', () => {
   for (const text of ['{}', '{"a":{"b":[1,2,{"c":"}"}]}}', '{ /* , */ "a": "//" /* } */ }', lines('{', '"a":1', '}')]) {
     expect(parse(add(text))).toEqual({ ...parse(text), new: VALUE });
   }

@@ -30,7 +30,7 @@ it.each([
   expect(await fileOf(program, { platform })).toBe(path);
 });
 
-it('folders that the environment names come first', async () => {
+it('folders of environment variables take precedence', async () => {
   expect(await fileOf('vscode', { env: { XDG_CONFIG_HOME: '/x' } })).toBe('/x/Code/User/mcp.json');
   expect(await fileOf('claude-code', { env: { CLAUDE_CONFIG_DIR: '/c' } })).toBe('/c/.claude.json');
   expect(await fileOf('vscode', { platform: 'win32', env: { APPDATA: '/r' } })).toBe('/r/Code/User/mcp.json');
@@ -48,7 +48,7 @@ it('a packaged Claude Desktop on Windows has its settings with the package', asy
   });
 });
 
-it('those that know projects look into the folder of the project', async () => {
+it('those with project configurations use the project folder', async () => {
   expect(await fileOf('claude', {}, 'project')).toBe('none');
   expect(await fileOf('claude-code', {}, 'project')).toBe('/project/.mcp.json');
   expect(await fileOf('cursor', {}, 'project')).toBe('/project/.cursor/mcp.json');

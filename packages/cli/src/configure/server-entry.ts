@@ -79,7 +79,7 @@ function mergeEntry(text: string, path: readonly string[], wanted: ServerEntry):
 /** Verifies the result before it is shown or written. */
 function verifyEntry(text: string, { servers, name }: EntryPath, wanted: ServerEntry): void {
   const entry: unknown = parse(text, [], { allowTrailingComma: true })?.[servers]?.[name];
-  if (!contains(entry, wanted)) throw new Error(`the entry "${name}" was not written as it should be`);
+  if (!contains(entry, wanted)) throw new Error(`the entry "${name}" was not written correctly`);
 }
 
 function contains(value: unknown, wanted: unknown): boolean {

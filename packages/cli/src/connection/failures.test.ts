@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
 
-// What stands before the service, or in its place, and answers in its own way.
+// Proxies in front of the service, and other servers in its place.
 
 const servers: { close: () => void }[] = [];
 afterEach(() => {
@@ -23,7 +23,7 @@ async function listening(server: TcpServer): Promise<string> {
   return `http://127.0.0.1:${address.port}`;
 }
 
-const answering = (listener: RequestListener): Promise<string> => listening(createServer(listener));
+const respondingWith = (listener: RequestListener): Promise<string> => listening(createServer(listener));
 
 async function failure(argv: readonly string[]): Promise<string> {
   const terminal = scriptedTerminal();
@@ -34,14 +34,14 @@ async function failure(argv: readonly string[]): Promise<string> {
 
 const list = (host: string, ...more: string[]) => failure(['tools', 'list', '--no-auth', '--host', host, ...more]);
 
-describe('a command that fails says why in a line', () => {
-  it('when nobody listens', async () => {
-    // A port that the system gives to nobody.
+describe('a failed command reports in one line', () => {
+  it('an unreachable service', async () => {
+    // A port that the system never assigns.
     const host = 'http://127.0.0.1:2';
     expect(await list(host)).toBe(`sluice: connection refused by ${host}: check that the service is running\n`);
   });
 
-  it('when the port is one that no HTTP client connects to', async () => {
+  it('a port that HTTP clients block', async () => {
     expect(await list('http://127.0.0.1:6000')).toBe(
       'sluice: http://127.0.0.1:6000 is unreachable: HTTP clients block port 6000; use another port\n',
     );
@@ -56,41 +56,41 @@ describe('a command that fails says why in a line', () => {
     expect(await list(host)).toBe(`sluice: the connection to ${host} was closed before the response\n`);
   });
 
-  it('when the other side speaks no HTTP, or no TLS', async () => {
+  it('a peer without HTTP or TLS', async () => {
     const host = await listening(createTcpServer((socket) => socket.end('+OK POP3 ready\r\n')));
     expect(await list(host)).toBe(`sluice: no HTTP at ${host}: use https://\n`);
     const secure = host.replace('http:', 'https:');
     expect(await list(secure)).toBe(`sluice: no TLS at ${secure}: use http://\n`);
   });
 
-  it('when a proxy does not accept the token, which is not repeated', async () => {
-    const host = await answering((request, response) => {
+  it('a token that a proxy rejects, without repeating it', async () => {
+    const host = await respondingWith((request, response) => {
       response
         .writeHead(request.headers.authorization === 'Bearer secret-token' ? 401 : 500)
         .end('<html>Sign in</html>');
     });
-    const said = await failure(['tools', 'list', '--token', 'secret-token', '--host', host, '--verbose']);
-    expect(said).toMatch(/^GET \/api\/v1\/tools 401 \d+ ms\n/);
-    expect(said).toContain(`sluice: rejected by ${host} (401): run "sluice auth login --host ${host}"\n`);
-    expect(said).not.toContain('secret-token');
+    const output = await failure(['tools', 'list', '--token', 'secret-token', '--host', host, '--verbose']);
+    expect(output).toMatch(/^GET \/api\/v1\/tools 401 \d+ ms\n/);
+    expect(output).toContain(`sluice: rejected by ${host} (401): run "sluice auth login --host ${host}"\n`);
+    expect(output).not.toContain('secret-token');
   });
 
   it('when a token of the environment is not accepted; an option wins over it', async () => {
-    const host = await answering(({ headers }, response) => {
+    const host = await respondingWith(({ headers }, response) => {
       response.writeHead(headers.authorization === 'Bearer of-env' ? 401 : headers.authorization ? 403 : 500).end();
     });
-    const said = async (...argv: string[]) => {
+    const output = async (...argv: string[]) => {
       const terminal = scriptedTerminal({ env: { SLUICE_HOST: host, SLUICE_TOKEN: 'of-env' } });
       await run(['tools', 'list', ...argv], terminal);
       return terminal.err();
     };
-    expect(await said()).toContain('(401)');
-    expect(await said('--token', 'other')).toContain('(403)');
-    expect(await said('--no-auth')).toContain('returned 500');
+    expect(await output()).toContain('(401)');
+    expect(await output('--token', 'other')).toContain('(403)');
+    expect(await output('--no-auth')).toContain('returned 500');
   });
 
   it('when a proxy leads to its log-in page, without the state that the page carries', async () => {
-    const host = await answering((_request, response) => {
+    const host = await respondingWith((_request, response) => {
       response.writeHead(302, { location: 'https://login.example.com/auth?state=sealed' }).end();
     });
     expect(await list(host)).toBe(
@@ -99,7 +99,7 @@ describe('a command that fails says why in a line', () => {
   });
 
   it('when the address has moved', async () => {
-    const host = await answering((_request, response) => {
+    const host = await respondingWith((_request, response) => {
       response.writeHead(308, { location: 'https://sluice.example.com/api/v1/tools' }).end();
     });
     expect(await list(host)).toBe(
@@ -107,8 +107,8 @@ describe('a command that fails says why in a line', () => {
     );
   });
 
-  it('when it is the MCP port that answers', async () => {
-    const host = await answering((_request, response) => {
+  it('that the MCP port responds', async () => {
+    const host = await respondingWith((_request, response) => {
       response.writeHead(404, { 'content-type': 'application/json' });
       response.end('{"jsonrpc":"2.0","error":{"code":-32600,"message":"not found"},"id":null}');
     });
@@ -117,30 +117,30 @@ describe('a command that fails says why in a line', () => {
     );
   });
 
-  it('when a page of something else comes, with a good status or a bad one', async () => {
-    const good = await answering((_request, response) => {
+  it('an unrelated page, with a success status or an error', async () => {
+    const good = await respondingWith((_request, response) => {
       response.setHeader('content-type', 'text/html').end('<html></html>');
     });
     expect(await list(good)).toMatch(/^sluice: http:\S+ is not the management API: .*\n$/);
-    const bad = await answering((_request, response) => {
+    const bad = await respondingWith((_request, response) => {
       response.writeHead(502, { 'content-type': 'text/html' }).end('<html>Bad gateway</html>');
     });
     expect(await list(bad)).toBe(`sluice: ${bad} returned 502: a page that is not from the management API\n`);
   });
 
   it('when a failure is no envelope: its text, harmless, in one line', async () => {
-    const host = await answering((_request, response) => {
+    const host = await respondingWith((_request, response) => {
       response.writeHead(503, { 'content-type': 'text/plain' }).end('upstream\nis \u001b[31mdown');
     });
     expect(await list(host)).toBe(`sluice: ${host} returned 503: upstream is \\u001b[31mdown\n`);
-    const json = await answering((_request, response) => {
+    const json = await respondingWith((_request, response) => {
       response.writeHead(500, { 'content-type': 'application/json' }).end('{"message":"no"}');
     });
     expect(await list(json)).toBe(`sluice: ${json} returned 500: {"message":"no"}\n`);
   });
 
-  it('in words of the command line where the service speaks of queries', async () => {
-    const host = await answering(({ url = '' }, response) => {
+  it('a query parameter in terms of command-line options', async () => {
+    const host = await respondingWith(({ url = '' }, response) => {
       const [, query = ''] = /e=(.*)$/.exec(url) ?? [];
       response.writeHead(409, { 'content-type': 'application/json' });
       response.end(JSON.stringify({ data: null, error: { code: 'CONFLICT', message: `choose with ?${query}=` } }));
@@ -150,14 +150,14 @@ describe('a command that fails says why in a line', () => {
     expect(await show('uri')).toContain('choose with --uri (409');
   });
 
-  it('when the service refuses: its message, the status, and the details below', async () => {
-    const answers: Record<string, object> = {
+  it('a rejection by the service: its message, the status, and the details below', async () => {
+    const responses: Record<string, object> = {
       GET: { code: 'CONFLICT', message: 'ambiguous name: echo', details: { namespaces: ['a', 'b'] } },
       DELETE: { code: 'BAD_REQUEST', message: 'invalid', details: [{ path: 'labels.x', message: 'expected string' }] },
     };
-    const host = await answering(({ method = '' }, response) => {
+    const host = await respondingWith(({ method = '' }, response) => {
       response.writeHead(method === 'GET' ? 409 : 400, { 'content-type': 'application/json' });
-      response.end(JSON.stringify({ data: null, error: answers[method] }));
+      response.end(JSON.stringify({ data: null, error: responses[method] }));
     });
     const common = ['echo', '--no-auth', '--host', host];
     expect(await failure(['tools', 'show', ...common])).toBe(
@@ -169,13 +169,13 @@ describe('a command that fails says why in a line', () => {
   });
 });
 
-describe('an answer that is not of the API', () => {
-  const answered = async (status: number, body: string, ...argv: readonly string[]) => {
-    const host = await answering((_request, response) => {
+describe('a response that is not of the API', () => {
+  const responded = async (status: number, body: string, ...argv: readonly string[]) => {
+    const host = await respondingWith((_request, response) => {
       response.writeHead(status, { 'content-type': 'application/json' }).end(body);
     });
-    const said = await failure([...argv, '--no-auth', '--host', host]);
-    const [first, ...notes] = said.split('\n');
+    const output = await failure([...argv, '--no-auth', '--host', host]);
+    const [first, ...notes] = output.split('\n');
     expect(first).toBe(`sluice: ${host} is not the management API: check the address and whether you are logged in`);
     return notes;
   };
@@ -188,11 +188,11 @@ describe('an answer that is not of the API', () => {
     [200, '{', ['health']],
     [201, '{"data":{"name":7},"error":null}', ['namespaces', 'create', 'a']],
   ])('is no success: %i %s', async (status, body, argv) => {
-    expect(await answered(status, body, ...argv)).not.toEqual(['']);
+    expect(await responded(status, body, ...argv)).not.toEqual(['']);
   });
 });
 
-describe('what does not end is ended', () => {
+describe('endless output of the peer is aborted', () => {
   afterEach(() => {
     vi.useRealTimers();
   });
@@ -201,31 +201,31 @@ describe('what does not end is ended', () => {
     ['before an answer', false],
     ['in the middle of one', true],
   ])('a silence %s', async (_when, begun) => {
-    const asked = Promise.withResolvers<void>();
-    const host = await answering((_request, response) => {
+    const requested = Promise.withResolvers<void>();
+    const host = await respondingWith((_request, response) => {
       if (begun) response.writeHead(200, { 'content-type': 'application/json' }).write('{"data":');
-      asked.resolve();
+      requested.resolve();
     });
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const terminal = scriptedTerminal();
-    const said = run(['tools', 'list', '--no-auth', '--verbose', '--host', host], terminal).then(terminal.err);
-    await asked.promise;
+    const output = run(['tools', 'list', '--no-auth', '--verbose', '--host', host], terminal).then(terminal.err);
+    await requested.promise;
     while (begun && !terminal.err().includes(' 200 ')) await setImmediate();
     let ended = false;
-    void said.finally(() => {
+    void output.finally(() => {
       ended = true;
     });
     for (let minutes = 0; !ended && minutes < 1000; minutes += 1) {
       vi.advanceTimersByTime(60_000);
       await setImmediate();
     }
-    expect(await said).toMatch(
+    expect(await output).toMatch(
       new RegExp(`^GET /api/v1/tools (?:200|failed) \\d+ ms\nsluice: no response from ${host} for 60 s\n$`),
     );
   });
 
   it('a flood', async () => {
-    const host = await answering(async (_request, response) => {
+    const host = await respondingWith(async (_request, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
       const piece = Buffer.alloc(2 ** 20, 'x');
       await pipeline(
@@ -240,12 +240,12 @@ describe('what does not end is ended', () => {
 });
 
 describe('Ctrl-C', () => {
-  it('ends a request under way: nothing more is said, exit code 130', async () => {
-    const asked = Promise.withResolvers<void>();
-    const host = await answering(() => asked.resolve());
+  it('cancels a request in flight without further output, exit code 130', async () => {
+    const requested = Promise.withResolvers<void>();
+    const host = await respondingWith(() => requested.resolve());
     const terminal = scriptedTerminal();
     const ended = run(['forwards', 'refresh', 'crm', '--no-auth', '--host', host], terminal);
-    await asked.promise;
+    await requested.promise;
     terminal.interrupt();
     expect(await ended).toBe(130);
     expect(terminal.out() + terminal.err()).toBe('');

@@ -8,14 +8,14 @@ async function evaluators(...argv: string[]) {
   return { code, out: terminal.out(), err: terminal.err() };
 }
 
-it('takes list for get, as other groups do, and names it once', async () => {
+it('accepts list as an alias of get, like other groups, and lists it once', async () => {
   const nowhere = ['--host', 'http://127.0.0.1:9'];
   expect(await evaluators('list', ...nowhere)).toEqual(await evaluators('get', ...nowhere));
   expect((await evaluators('list', ...nowhere)).err).not.toContain('unknown command');
   expect((await evaluators('--help')).out).toMatch(/^ {2}get {2}/m);
 });
 
-it('says that a revision may be shown by the name of the one that is active', async () => {
+it('documents that a revision can be given as active', async () => {
   const { code, err } = await evaluators('revisions', 'show', 'foo');
   expect(code).toBe(1);
   expect(err).toContain('It must be a whole number from 1. Or active.');

@@ -13,7 +13,7 @@ const LIST = `- ${GATE.trim()}`;
 
 const read = async (text: string) => parseEvaluators(await parseDocument(text, 'e.yaml'), 'e.yaml');
 
-it('reads a list and an object with one alike, and what else is in that is not sent', async () => {
+it('accepts a list and an object with one, whose other members are not sent', async () => {
   const evaluators = [
     {
       name: 'gate',
@@ -30,7 +30,7 @@ it('reads a list and an object with one alike, and what else is in that is not s
   expect(await read('[]')).toEqual({ evaluators: [] });
 });
 
-it('keeps the spelling of numbers in a schema', () => {
+it('keeps the exact text of numbers in a schema', () => {
   const schema = '{"maximum":9223372036854775807,"minimum":1.0}';
   const llm = `{"operation":"filter","prompt":"","connection":"c","result_schema":${schema}}`;
   const text = `[{"name":"a","trigger":{"method":"m"},"llm":${llm},"processor":{"path":"p"}}]`;
@@ -38,7 +38,7 @@ it('keeps the spelling of numbers in a schema', () => {
   expect(JSON.stringify(evaluator?.llm.result_schema)).toBe(schema);
 });
 
-it('says what it needs instead of something else', async () => {
+it('reports the expected type', async () => {
   for (const text of ['name: gate', '5', '', 'null', 'evaluators: { gate: {} }', '"x"']) {
     await expect(read(text), text).rejects.toThrow(
       'e.yaml: expected a list of evaluators, or an object with "evaluators"',
@@ -46,7 +46,7 @@ it('says what it needs instead of something else', async () => {
   }
 });
 
-it('lists what is wrong, and does not repeat a key that stands where it must not be', async () => {
+it('lists all problems, and does not print a key at a wrong position', async () => {
   const wrong = LIST.replace('connection: local', 'model: m, api_key: s3cret').replace('gate.wasm', '5');
   const failure = await read(wrong).catch((error: unknown) => error);
   expect(failure).toMatchObject({ message: 'e.yaml: invalid, nothing was sent' });
@@ -67,7 +67,7 @@ it('lists what is wrong, and does not repeat a key that stands where it must not
   expect(many).toMatchObject({ notes: { length: 21, 20: 'and more' } });
 });
 
-it('refuses members that the service would ignore: what was meant would not be', async () => {
+it('rejects members that the service would ignore', async () => {
   const misspelt = `${LIST}\n  on_eror: block`
     .replace('{ method:', '{ namespce: finance, method:')
     .replace('path:', 'pth: 1, path:');

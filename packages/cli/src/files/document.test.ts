@@ -3,7 +3,7 @@ import { parseDocument } from './document.ts';
 
 const asJson = async (text: string, source = 'file.yaml') => JSON.stringify(await parseDocument(text, source));
 
-it('keeps the spelling of numbers, in JSON and in YAML', async () => {
+it('keeps the exact text of numbers, in JSON and in YAML', async () => {
   expect(await asJson('{"big":9223372036854775807,"one":1.0}')).toBe('{"big":9223372036854775807,"one":1.0}');
   expect(await asJson('big: 9223372036854775807\none: 1.0\nlist: [1e400, 7]')).toBe(
     '{"big":9223372036854775807,"one":1.0,"list":[1e400,7]}',
@@ -11,19 +11,19 @@ it('keeps the spelling of numbers, in JSON and in YAML', async () => {
   expect(await asJson('a: 0xFFFFFFFFFFFFFFFFF')).toBe('{"a":295147905179352825855}');
 });
 
-it('reads YAML that begins like JSON, and a byte order mark', async () => {
+it('accepts YAML that begins like JSON, and a byte order mark', async () => {
   expect(await asJson('[a, b]')).toBe('["a","b"]');
   expect(await asJson('\ufeff{"a":1}')).toBe('{"a":1}');
   expect(await asJson('\ufeffa: 1')).toBe('{"a":1}');
 });
 
-it('puts what an anchor names in the place of its merge key', async () => {
+it('resolves merge keys', async () => {
   expect(await asJson('base: &x { a: 1.0, b: 2 }\nc:\n  <<: *x\n  b: 3')).toBe(
     '{"base":{"a":1.0,"b":2},"c":{"a":1.0,"b":3}}',
   );
 });
 
-describe('what has no meaning in JSON is refused, in one line that names the place', () => {
+describe('values without a meaning in JSON are rejected in one line with the position', () => {
   it.each([
     ['a: .inf', 'tools.yaml:1:4: .inf is not a JSON number'],
     ['a: .nan', 'tools.yaml:1:4: .nan is not a JSON number'],
@@ -35,7 +35,7 @@ describe('what has no meaning in JSON is refused, in one line that names the pla
   });
 });
 
-it('says what is wrong with a file, in one line that names it', async () => {
+it('an invalid file is reported in one line with its name', async () => {
   await expect(parseDocument('{"a":\n', 'tools.json')).rejects.toThrow(/^tools\.json: invalid JSON: .*$/);
   await expect(parseDocument('{"a": tru}', 'tools.json')).rejects.toThrow(/^tools\.json: invalid JSON: .*$/);
   await expect(parseDocument('a: [1\nb: 2', 'tools.yaml')).rejects.toThrow(/^tools\.yaml:2:1: .*$/);
@@ -46,5 +46,5 @@ it('says what is wrong with a file, in one line that names it', async () => {
 it('reads a map of many keys in a moment', async () => {
   const keys = Array.from({ length: 60_000 }, (_, at) => `k${at}: {}`);
   expect(Object.keys(Object(await parseDocument(keys.join('\n'), 'tools.yaml')))).toHaveLength(60_000);
-  // Where each key is looked for among those before it, this takes 20 s and more.
+  // Comparing each key with all previous ones would take 20 s or more.
 }, 15_000);

@@ -77,7 +77,7 @@ const json = fc.letrec<{ value: string }>((tie) => ({
   ),
 })).value;
 
-test('nothing in it moves a cursor, turns the writing around or cannot be seen', () => {
+test('contains no invisible, cursor or bidirectional control characters', () => {
   fc.assert(
     fc.property(string, (text) => {
       const yaml = toYaml({ a: text, [text]: 1 });
@@ -87,7 +87,7 @@ test('nothing in it moves a cursor, turns the writing around or cannot be seen',
   );
 });
 
-test('blanks stay, wherever they are', () => {
+test('spaces are preserved at any position', () => {
   const blank = fc.string({ unit: fc.constantFrom(' ', '\n', 'a', '-', '#') });
   fc.assert(
     fc.property(blank, fc.constantFrom('top', 'member', 'item'), (text, where) => {

@@ -38,7 +38,7 @@ describe('sluice pipeline check', () => {
     return sluice('check', 'p.yaml', ...more);
   };
 
-  it('says in one line that nothing is wrong', async () => {
+  it('reports success in one line', async () => {
     expect(await check(FILE)).toEqual({ code: 0, out: 'ok: p.yaml (listener agents)\n', err: '' });
     const two = FILE.replace(
       'filter_chains:\n',
@@ -62,7 +62,7 @@ describe('sluice pipeline check', () => {
     ]);
   });
 
-  it('says the same as JSON', async () => {
+  it('reports the same as JSON', async () => {
     const { code, out } = await check(`${FILE}runtime: 1\nx: 1`, '--output', 'json');
     expect(code).toBe(1);
     expect(JSON.parse(out)).toEqual({
@@ -77,7 +77,7 @@ describe('sluice pipeline check', () => {
     });
   });
 
-  it('warns on standard error of what has no effect', async () => {
+  it('warns on standard error about settings without effect', async () => {
     expect(await check(`${FILE}admin: {}`)).toEqual({
       code: 0,
       out: 'ok: p.yaml (listener agents)\n',
@@ -85,7 +85,7 @@ describe('sluice pipeline check', () => {
     });
   });
 
-  it('looks at the certificates too', async () => {
+  it('checks the certificates too', async () => {
     const tls = 'tls: {certificates: [{cert_path: c.pem, key_path: k.pem}]}';
     expect(await check(FILE.replace('[main]}', `[main], ${tls}}`))).toEqual({
       code: 1,
@@ -96,7 +96,7 @@ describe('sluice pipeline check', () => {
     });
   });
 
-  it('says that a file cannot be read', async () => {
+  it('reports an unreadable file', async () => {
     expect(await sluice('check', 'gone.yaml')).toEqual({
       code: 1,
       out: '',
@@ -108,7 +108,7 @@ describe('sluice pipeline check', () => {
     });
   });
 
-  it('obeys nothing that stands in a file', async () => {
+  it('treats the contents of a file as data', async () => {
     const { out } = await check(FILE.replace('[main]', '["\\e[31mred"]'));
     expect(out).not.toContain('\u001b');
     expect(out).toContain('unknown chain');
@@ -120,7 +120,7 @@ describe('sluice pipeline show', () => {
     expect(await sluice('show')).toEqual({ code: 0, out: await readFile(EMBEDDED, 'utf8'), err: '' });
   });
 
-  it('prints what the environment makes of it, and what a file cannot say', async () => {
+  it('prints the effective values from the environment, and settings that a file cannot contain', async () => {
     const { code, out, err } = await sluiceWith(
       {
         SERVICE_MCP_LISTEN: '[::1]:9',
@@ -143,7 +143,7 @@ describe('sluice pipeline show', () => {
     });
   });
 
-  it('prints nothing else of the environment', async () => {
+  it('prints nothing else from the environment', async () => {
     const secret = 'ab'.repeat(32);
     const { code, out, err } = await sluiceWith({ SERVICE_SESSION_KEY: secret, SERVICE_MCP_LISTEN: '[::1]:9' }, 'show');
     expect({ code, err }).toEqual({ code: 0, err: '' });
@@ -153,7 +153,7 @@ describe('sluice pipeline show', () => {
     expect(wrong.err).not.toContain('no key at all');
   });
 
-  it('prints a file with its defaults, in a form that is a file again', async () => {
+  it('prints a file with its defaults, as a valid file', async () => {
     await writeFile(join(folder, 'p.yaml'), FILE);
     const shown = await sluice('show', 'p.yaml');
     expect(shown).toMatchObject({ code: 0, err: '' });
@@ -163,7 +163,7 @@ describe('sluice pipeline show', () => {
     expect(JSON.parse((await sluice('show', 'p.yaml', '--output', 'json')).out)).toEqual(parse(shown.out));
   });
 
-  it('says what keeps the service from starting', async () => {
+  it('reports what prevents a start', async () => {
     await writeFile(join(folder, 'p.yaml'), FILE.replace('[main]', '[gone]'));
     expect(await sluice('show', 'p.yaml')).toEqual({
       code: 1,

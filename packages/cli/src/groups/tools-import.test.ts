@@ -22,13 +22,13 @@ const notesOf = (value: unknown): readonly string[] => {
 };
 
 describe('tools of a file', () => {
-  it('come from an array or from an object, in order, with members that nobody knows', () => {
+  it('are read from an array or from an object, in order, with unknown members', () => {
     const tools = [tool('b', { extra: [1] }), tool('a')];
     expect(read(tools)).toEqual(tools);
     expect(read({ tools })).toEqual(tools);
   });
 
-  it('are all checked, and what is wrong is said with the place', () => {
+  it('are all validated, with the position of each problem', () => {
     expect(notesOf([tool('a'), { name: 'b' }, tool('c', { input_schema: 3 }), 7])).toEqual([
       'tool 2 (b): description: is required',
       'tool 2 (b): uri: is required',
@@ -52,7 +52,7 @@ describe('tools of a file', () => {
     expect(notes.at(-1)).toBe('and 4980 more');
   });
 
-  it('are no other thing', () => {
+  it('are rejected in any other form', () => {
     expect(() => read({ tool: [] })).toThrow('tools.json: expected an array of tools, or an object with "tools"');
   });
 });

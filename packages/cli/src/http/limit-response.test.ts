@@ -3,7 +3,7 @@ import { limitResponse } from './limit-response.ts';
 
 const MIB = 2 ** 20;
 
-/** Reads an answer of these pieces, of which none may be larger than a mebibyte in all. */
+/** Reads a response of these chunks with a total limit of 1 MiB. */
 async function read(type: string, pieces: readonly string[]) {
   const told: unknown[] = [];
   const encoder = new TextEncoder();
@@ -15,8 +15,8 @@ async function read(type: string, pieces: readonly string[]) {
       else controller.enqueue(encoder.encode(piece));
     },
   });
-  const answer = new Response(body, { status: 202, headers: { 'content-type': type } });
-  const bounded = limitResponse(answer, MIB, 'http://there', {
+  const response = new Response(body, { status: 202, headers: { 'content-type': type } });
+  const bounded = limitResponse(response, MIB, 'http://there', {
     guard: (work) => work,
     onTooLarge: (failure) => told.push(failure.message),
   });

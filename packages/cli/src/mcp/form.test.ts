@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
 import { fillForm } from './form.ts';
 
-it('checks lengths, and no pattern, which could take for ever', async () => {
+it('checks lengths, but no pattern, which could take forever', async () => {
   const hostile = { type: 'string', minLength: 3, pattern: '^(a+)+$' } as const;
   const terminal = scriptedTerminal({ answers: ['x', 'xyz'] });
   expect(await fillForm({ type: 'object', properties: { a: hostile } }, terminal)).toEqual({ a: 'xyz' });

@@ -10,7 +10,7 @@ afterEach(() => {
 
 const patience = () => createIdleTimeout(1000, () => new Error('too long'));
 
-it('ends after the time, with the reason that was given', () => {
+it('ends after the time, with the given reason', () => {
   const { signal } = patience();
   vi.advanceTimersByTime(999);
   expect(signal.aborted).toBe(false);
@@ -18,7 +18,7 @@ it('ends after the time, with the reason that was given', () => {
   expect(signal.reason).toEqual(new Error('too long'));
 });
 
-it('begins anew when the server is heard of', () => {
+it('restarts when the server sends a message', () => {
   const { signal, restart } = patience();
   vi.advanceTimersByTime(900);
   restart();
@@ -28,7 +28,7 @@ it('begins anew when the server is heard of', () => {
   expect(signal.aborted).toBe(true);
 });
 
-it('does not run out while somebody is asked, and begins anew when all have answered', async () => {
+it('pauses during prompts, and restarts after the last one', async () => {
   const { signal, restart, pauseDuring: pausedDuring } = patience();
   const [first, second] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
   const both = [pausedDuring(first.promise), pausedDuring(second.promise)];
@@ -43,7 +43,7 @@ it('does not run out while somebody is asked, and begins anew when all have answ
   expect(signal.aborted).toBe(true);
 });
 
-it('keeps nothing running after its end', () => {
+it('leaves no timer after its end', () => {
   const { restart, stop: end } = patience();
   end();
   restart();

@@ -15,7 +15,7 @@ const plain = (_format: unknown, text: string) => text;
 const table = (rows: readonly Row[], width?: number) => formatTable(rows, columns, width, plain);
 
 describe('a table', () => {
-  it('aligns its columns by what a terminal shows, not by the length of strings', () => {
+  it('aligns its columns by display width, not by the length of strings', () => {
     const lines = table([
       { name: '東京', text: 'x' },
       { name: 'e\u0301clair', text: 'y' },
@@ -57,7 +57,7 @@ describe('a table', () => {
     expect(table([{ name: 'n', text }])).toContain(text);
   });
 
-  it('keeps a cell on its line, whatever is in it', () => {
+  it('keeps a cell on one line, whatever its contents', () => {
     const lines = table([{ name: 'a\nb', text: '\u001b[31mred' }])
       .split('\n')
       .filter(Boolean);
@@ -78,7 +78,7 @@ describe('rows that arrive one by one', () => {
     expect(short({ name: 'a', text: '' }, undefined)).toBe('PROSE\na\n');
   });
 
-  it('have columns as wide as the widest cell so far, of those that are not too wide', () => {
+  it('have columns as wide as the widest cell so far, up to a limit', () => {
     const line = running();
     const before = (row: Row) => line(row, undefined).indexOf('xxx');
     line({ name: '', text: '' }, undefined);
@@ -88,7 +88,7 @@ describe('rows that arrive one by one', () => {
     expect(before({ name: 'a', text: 'd' })).toBe(49);
   });
 
-  it('have their prose cut to 80 columns, and to what fits the terminal', () => {
+  it('truncate prose to 80 columns, and to the width of the terminal', () => {
     const line = running();
     line({ name: '', text: '' }, undefined);
     expect(line({ name: 'a', text: 'b' }, undefined)).toBe(`a     b     ${'x'.repeat(79)}…\n`);

@@ -44,7 +44,7 @@ function inputOf(owner: NodeJS.Process): TerminalInput {
   return {
     isTerminal: stdin.isTTY === true,
     text: () => text(stdin),
-    line: (question) =>
+    line: (request) =>
       new Promise((resolve) => {
         const lines = createInterface({ input: stdin, output: stderr, terminal: true });
         lines.once('close', () => resolve(undefined));
@@ -52,17 +52,17 @@ function inputOf(owner: NodeJS.Process): TerminalInput {
           lines.close();
           owner.emit('SIGINT');
         });
-        lines.question(question, (line) => {
+        lines.question(request, (line) => {
           resolve(line);
           lines.close();
         });
       }),
-    secret: (question) =>
+    secret: (request) =>
       new Promise((resolve) => {
         // The line editor echoes to its output, which therefore discards everything.
         const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
         const lines = createInterface({ input: stdin, output: silent, terminal: true });
-        stderr.write(question);
+        stderr.write(request);
         lines.once('line', (line) => {
           resolve(line);
           lines.close();

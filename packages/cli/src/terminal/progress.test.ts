@@ -16,7 +16,7 @@ function screen(isTerminal: boolean) {
   return { screen: made, written };
 }
 
-/** Tells a number every 10 ms for three seconds. */
+/** Reports a number every 10 ms for three seconds. */
 function work(tell: (line: string) => void): void {
   for (let at = 0; at < 300; at += 1) {
     vi.advanceTimersByTime(10);
@@ -45,7 +45,7 @@ it('truncates the line to the terminal and sanitizes it', () => {
 it.each([
   ['elsewhere', false, false],
   ['on a terminal that gets no control sequences', true, true],
-])('says a line a second %s', (_where, isTerminal, plain) => {
+])('prints a line per second %s', (_where, isTerminal, plain) => {
   const { screen: terminal, written } = screen(isTerminal);
   const progress = createProgress(terminal, plain);
   work(progress.update);

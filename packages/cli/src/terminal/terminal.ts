@@ -20,9 +20,9 @@ export interface TerminalInput {
   /** Reads all input as text. */
   readonly text: () => Promise<string>;
   /** Prompts for a line; undefined after Ctrl-D or Ctrl-C. Requires {@link isTerminal}. */
-  readonly line: (question: string) => Promise<string | undefined>;
+  readonly line: (request: string) => Promise<string | undefined>;
   /** Prompts for a line without echo. */
-  readonly secret: (question: string) => Promise<string | undefined>;
+  readonly secret: (request: string) => Promise<string | undefined>;
 }
 
 /** Exit code after Ctrl-C. */
@@ -41,14 +41,14 @@ export interface Terminal {
 }
 
 /** Asks a yes/no question, no by default; undefined without an answer. Requires a terminal. */
-export async function confirm(question: string, { line }: Pick<TerminalInput, 'line'>): Promise<boolean | undefined> {
-  const answer = await line(`${question} [y/N] `);
-  return answer === undefined ? undefined : /^y(?:es)?$/i.test(answer.trim());
+export async function confirm(request: string, { line }: Pick<TerminalInput, 'line'>): Promise<boolean | undefined> {
+  const response = await line(`${request} [y/N] `);
+  return response === undefined ? undefined : /^y(?:es)?$/i.test(response.trim());
 }
 
 /** Asks before a change. Throws {@link Failure} for anything but yes. */
-export async function requireConfirmation(question: string, keyboard: Pick<TerminalInput, 'line'>): Promise<void> {
-  if (!(await confirm(question, keyboard))) throw new Failure('nothing was changed');
+export async function requireConfirmation(request: string, keyboard: Pick<TerminalInput, 'line'>): Promise<void> {
+  if (!(await confirm(request, keyboard))) throw new Failure('nothing was changed');
 }
 
 /** Styles text where colors are supported; returns it unchanged elsewhere. */

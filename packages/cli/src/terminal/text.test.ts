@@ -23,8 +23,8 @@ it('escapes invisible characters, except joiners of emoji', () => {
     '\u{e007f}',
   ];
   for (const character of unseen) {
-    const spelled = character.split('').map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
-    expect(sanitizeLine(`pay${character}pal`)).toBe(`pay${spelled.join('')}pal`);
+    const encoded = character.split('').map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+    expect(sanitizeLine(`pay${character}pal`)).toBe(`pay${encoded.join('')}pal`);
     expect(JSON.parse(sanitizeJson(JSON.stringify(character)))).toBe(character);
     expect(sanitizeJson(JSON.stringify(character))).not.toContain(character);
   }

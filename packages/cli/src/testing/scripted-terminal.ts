@@ -43,13 +43,13 @@ export function scriptedTerminal({ answers, input = '', env = {}, cwd = '/', col
     stdin: {
       isTerminal: answers !== undefined,
       text: async () => input,
-      line: async (question) => {
+      line: async (request) => {
         const line = typed.shift();
-        err.push(`${question}${line ?? '^D'}\n`);
+        err.push(`${request}${line ?? '^D'}\n`);
         return line;
       },
-      secret: async (question) => {
-        err.push(`${question}\n`);
+      secret: async (request) => {
+        err.push(`${request}\n`);
         return typed.shift();
       },
     },

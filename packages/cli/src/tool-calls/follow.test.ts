@@ -12,7 +12,7 @@ import type { EventFilter } from './event.ts';
 import { encodeEvent, type Management, startManagement } from './management.fixture.ts';
 import { followEvents } from './tool-calls.ts';
 
-// What the service says, and how it goes away, is for the test to say.
+// The test controls the responses and failures of the service.
 
 const [a, b, c, d] = [startedEvent('a'), startedEvent('b'), startedEvent('c'), startedEvent('d')];
 const failed = (toolName: string): ToolCallEvent => ({
@@ -143,7 +143,7 @@ describe('when the service becomes unavailable', () => {
       'sluice: HOST returned 503: refused (retrying)',
       AGAIN,
     ]);
-    // Three attempts were refused in between.
+    // Three attempts were rejected in between.
     expect(management.authorizations.at(-1)).toBe('Bearer T5');
   });
 
@@ -155,18 +155,18 @@ describe('when the service becomes unavailable', () => {
       Array.from({ length: 1000 }, (_, at) => startedEvent(`${at}`)),
       'events were missed: only the latest 1000 are available',
     ],
-  ])('it is said that events may be missing where %s', async (_when, kept, cost) => {
-    management.recent = kept.length === 0 ? [] : [a];
+  ])('a warning about missed events is printed where %s', async (_when, stored, cost) => {
+    management.recent = stored.length === 0 ? [] : [a];
     begin();
     const stream = await management.stream();
     await expect.poll(said).toEqual([BEGAN]);
-    management.recent = kept;
+    management.recent = stored;
     stream.end();
     await management.stream();
     await expect
       .poll(said)
       .toEqual([BEGAN, 'sluice: HOST closed the stream (retrying)', `sluice: reconnected; ${cost}`]);
-    expect(tools()).toEqual(kept.map(({ toolName }) => toolName).reverse());
+    expect(tools()).toEqual(stored.map(({ toolName }) => toolName).reverse());
   });
 
   it('before the first connection, the command fails', async () => {
@@ -223,7 +223,7 @@ describe('when the service becomes unavailable', () => {
       await expect.poll(() => next.mock.calls.length).toBe(waits + 1);
       expect(reset).toHaveBeenCalledTimes(waits);
     }
-    // What happens again is said again.
+    // A repeated event is printed again.
     expect(said().filter((line) => line.includes('closed the stream'))).toHaveLength(2);
   });
 });
@@ -237,13 +237,13 @@ describe('an invalid event stream', () => {
     expect(terminal.out()).toBe('');
   });
 
-  it('is not waited for', async () => {
+  it('is not awaited', async () => {
     management.reject(200, 1);
     await expect(begin()).rejects.toThrow('is not the management API');
   });
 });
 
-describe('it ends', () => {
+describe('the command ends', () => {
   it.each([
     ['with Ctrl-C', () => terminal.interrupt()],
     ['when nobody reads any more', () => terminal.closeReader()],

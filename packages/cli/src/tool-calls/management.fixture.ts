@@ -7,7 +7,7 @@ export interface Management {
   readonly host: string;
   /** Events of the list, newest first. */
   recent: readonly ToolCallEvent[];
-  /** How many requests are refused from now on, and with what status: those for the stream, or for the list. */
+  /** Number of requests to reject from now on, and the status: for the stream, or for the list. */
   reject(status: number, times: number, what?: 'stream' | 'list'): void;
   /** Resolves with the next opened stream, after its headers were sent. */
   stream(): Promise<ServerResponse>;
@@ -16,19 +16,19 @@ export interface Management {
   close(): void;
 }
 
-/** Starts it on a port of its own. Who starts it also closes it. */
+/** Starts it on a free port. The caller closes it. */
 export async function startManagement(): Promise<Management> {
   const authorizations: (string | undefined)[] = [];
   const streams: ServerResponse[] = [];
   const opened = new EventTarget();
-  let refused = { status: 0, times: 0, what: 'stream' };
+  let rejected = { status: 0, times: 0, what: 'stream' };
   const server = createServer(({ url = '', headers }, response) => {
     authorizations.push(headers.authorization);
     const { pathname, searchParams } = new URL(url, 'http://localhost');
     const what = pathname === '/api/v1/tool-calls' ? 'list' : 'stream';
-    if (refused.times > 0 && refused.what === what) {
-      refused = { ...refused, times: refused.times - 1 };
-      response.writeHead(refused.status).end('refused');
+    if (rejected.times > 0 && rejected.what === what) {
+      rejected = { ...rejected, times: rejected.times - 1 };
+      response.writeHead(rejected.status).end('refused');
     } else if (what === 'list') {
       const data = management.recent.slice(0, Number(searchParams.get('limit')));
       response.setHeader('content-type', 'application/json').end(JSON.stringify({ data, error: null }));
@@ -45,7 +45,7 @@ export async function startManagement(): Promise<Management> {
     host: `http://127.0.0.1:${address.port}`,
     recent: [],
     reject: (status, times, what = 'stream') => {
-      refused = { status, times, what };
+      rejected = { status, times, what };
     },
     stream: async () => {
       for (;;) {

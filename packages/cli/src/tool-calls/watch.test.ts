@@ -39,7 +39,7 @@ describe('after a gap', () => {
     expect(bookmark.catchUp([b, a])).toEqual({ events: [a, b], complete: false });
   });
 
-  it('tells the two events of a call apart', () => {
+  it('distinguishes the two events of a call', () => {
     const ended = { ...a, eventType: 'COMPLETED' };
     bookmark.startAfter(a);
     expect(bookmark.catchUp([ended, a])).toEqual({ events: [ended], complete: true });

@@ -720,7 +720,7 @@ export interface components {
                  */
                 namespace?: string | null;
             };
-            /** @description LLM call. Unknown members are rejected: `model`, `url` and `api_key` are set in `llm_connections` of the service-config file. */
+            /** @description LLM call. Unknown members are rejected: `model`, `url` and `api_key` are set in `llm_connections` of the bootstrap file. */
             llm: {
                 /**
                  * @description Kind of LLM task.
@@ -740,7 +740,7 @@ export interface components {
                 } | null;
             };
             processor: {
-                /** @description Compiled action on the server. A relative path resolves against the service-config file's folder. */
+                /** @description Compiled action on the server. A relative path resolves against the bootstrap file's folder. */
                 path: string;
             };
             /**
@@ -798,7 +798,7 @@ export interface components {
             /** @description Checksum of the evaluators. */
             checksum: string;
             /**
-             * @description Source of the revision: service-config file or API.
+             * @description Source of the revision: bootstrap file or API.
              * @enum {string}
              */
             origin: "startup" | "api";
@@ -825,7 +825,7 @@ export interface components {
             /** @description Checksum of the evaluators. */
             checksum: string;
             /**
-             * @description Source of the revision: service-config file or API.
+             * @description Source of the revision: bootstrap file or API.
              * @enum {string}
              */
             origin: "startup" | "api";

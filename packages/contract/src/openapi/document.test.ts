@@ -4,7 +4,7 @@ import addFormats from 'ajv-formats';
 import { expect, test } from 'vitest';
 import { openApiDocument } from './document.ts';
 
-/** As it is served. */
+/** The document as served. */
 const document: unknown = JSON.parse(JSON.stringify(openApiDocument('0')));
 
 /** Every object of the document below a place, with its JSON pointer. */
@@ -17,7 +17,7 @@ function* objectsIn(value: unknown, pointer = '#'): Generator<readonly [string, 
 }
 
 const all = [...objectsIn(document)];
-/** The schemas that stand for themselves: named ones, and those of parameters, headers and contents. */
+/** All root schemas: named ones, and those of parameters, headers and contents. */
 const schemas = all.filter(([pointer]) => /^#\/components\/schemas\/[^/]+$|\/schema$/.test(pointer));
 
 function compiler(): Ajv2020 {
@@ -35,7 +35,7 @@ test('the document is OpenAPI 3.1', async () => {
   expect(validator.version).toBe('3.1');
 });
 
-test('every schema is one of JSON Schema 2020-12, with no keyword or format that it does not know', () => {
+test('every schema is valid JSON Schema 2020-12, without unknown keywords or formats', () => {
   const ajv = compiler();
   expect(schemas.length).toBeGreaterThan(100);
   for (const [pointer, schema] of schemas) {
@@ -44,7 +44,7 @@ test('every schema is one of JSON Schema 2020-12, with no keyword or format that
   }
 });
 
-test('bodies and answers may have other members, but for what refuses them', () => {
+test('bodies and responses may have other members, except those that reject them', () => {
   const closed = all.filter(([, { additionalProperties }]) => additionalProperties === false);
   expect(closed.map(([pointer]) => pointer)).toEqual([
     '#/components/schemas/EvaluatorInput/properties/llm',
@@ -52,14 +52,14 @@ test('bodies and answers may have other members, but for what refuses them', () 
   ]);
 });
 
-test('every reference leads somewhere', () => {
+test('every reference has a target', () => {
   const known = new Set(all.map(([pointer]) => pointer));
   const references = all.flatMap(([, { $ref }]) => (typeof $ref === 'string' ? [$ref] : []));
   expect(references.length).toBeGreaterThan(100);
   expect(references.filter((reference) => !known.has(reference))).toEqual([]);
 });
 
-test('every operation has an id of its own, and says what each parameter of its path is', () => {
+test('every operation has a unique id, and describes each parameter of its path', () => {
   const operations = all.filter(([pointer]) => /^#\/paths\/[^/]+\/[a-z]+$/.test(pointer));
   const ids = operations.map(([, { operationId }]) => operationId);
   expect(new Set(ids).size).toBe(operations.length);

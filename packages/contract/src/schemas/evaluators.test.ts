@@ -15,14 +15,14 @@ const LEAST = {
   processor: { path: 'actions/gate.wasm' },
 } satisfies EvaluatorInput;
 
-/** What is refused of an evaluator, by path. */
-function refused(evaluator: unknown): Map<string, string> {
+/** Errors of an evaluator, by path. */
+function expectRejected(evaluator: unknown): Map<string, string> {
   const result = validate(evaluatorInput, evaluator);
   return new Map('issues' in result ? result.issues.map(({ path, message }) => [path, message]) : []);
 }
 
 describe('an evaluator', () => {
-  test('gets the members that it was submitted without', () => {
+  test('gets defaults for missing members', () => {
     expect(evaluatorInput.parse(LEAST)).toEqual({
       ...LEAST,
       trigger: { method: 'tools/call', namespace: null },
@@ -31,14 +31,14 @@ describe('an evaluator', () => {
     });
   });
 
-  test('can be submitted as it is answered', () => {
-    const answered = evaluatorInput.parse({ ...LEAST, on_error: 'block', trigger: { method: 'm', namespace: 'ops' } });
-    expect(evaluatorInput.parse(answered)).toEqual(answered);
+  test('can be submitted as returned', () => {
+    const responded = evaluatorInput.parse({ ...LEAST, on_error: 'block', trigger: { method: 'm', namespace: 'ops' } });
+    expect(evaluatorInput.parse(responded)).toEqual(responded);
     const least = evaluatorInput.parse(LEAST);
     expect(evaluatorInput.parse(least)).toEqual(least);
   });
 
-  test('keeps its schema as it is, and the path of its action with its blanks', () => {
+  test('keeps its schema unchanged, and spaces in the path of its action', () => {
     const schema = { type: 'object', maximum: JSON.rawJSON('1.0') };
     const { llm, processor } = evaluatorInput.parse({
       ...LEAST,
@@ -58,10 +58,10 @@ describe('an evaluator', () => {
   });
 
   test.each(['model', 'url', 'api_key', 'resultSchema', '__proto__', 'constructor'])(
-    'is refused with %s beside the prompt, and the value is not repeated',
+    'is rejected with %s beside the prompt, and the value is not repeated',
     (member) => {
       const llm: unknown = JSON.parse(`{${JSON.stringify(LEAST.llm).slice(1, -1)},"${member}":"s3cret"}`);
-      const issues = refused({ ...LEAST, llm });
+      const issues = expectRejected({ ...LEAST, llm });
       expect([...issues]).toEqual([
         [`llm.${member}`, expect.stringMatching(/^is not a known field; known fields: operation, /)],
       ]);
@@ -75,7 +75,7 @@ describe('an evaluator', () => {
       { ...LEAST, trigger: { method: '', namespace: 'No Namespace!' } },
       { ...LEAST, llm: { ...LEAST.llm, connection: '', prompt: '', result_schema: { type: 'nonsense' } } },
     ]) {
-      expect(refused(odd)).toEqual(new Map());
+      expect(expectRejected(odd)).toEqual(new Map());
     }
   });
 
@@ -94,8 +94,8 @@ describe('an evaluator', () => {
     ['processor.path', { ...LEAST, processor: {} }],
     ['on_error', { ...LEAST, on_error: 'stop' }],
     ['on_error', { ...LEAST, on_error: null }],
-  ])('is refused for its %s', (path, evaluator) => {
-    expect([...refused(evaluator).keys()]).toEqual([path]);
+  ])('is rejected for its %s', (path, evaluator) => {
+    expect([...expectRejected(evaluator).keys()]).toEqual([path]);
   });
 });
 
@@ -110,17 +110,14 @@ test('an update reports the invalid members of each evaluator', () => {
   expect(evaluatorsInput.parse({ evaluators: [] })).toEqual({ evaluators: [] });
 });
 
-test.each([evaluatorsInput, activationInput])(
-  'the revision that is expected is a whole number, by its value',
-  (schema) => {
-    const read = (expected_revision: unknown) => schema.safeParse({ evaluators: [], expected_revision }).data;
-    expect(read(JSON.rawJSON('7.0'))?.expected_revision).toBe(7);
-    expect(read(0)?.expected_revision).toBe(0);
-    for (const wrong of [-1, 1.5, '7', null, true]) expect(read(wrong), String(wrong)).toBeUndefined();
-  },
-);
+test.each([evaluatorsInput, activationInput])('the expected revision is a whole number in any notation', (schema) => {
+  const read = (expected_revision: unknown) => schema.safeParse({ evaluators: [], expected_revision }).data;
+  expect(read(JSON.rawJSON('7.0'))?.expected_revision).toBe(7);
+  expect(read(0)?.expected_revision).toBe(0);
+  for (const wrong of [-1, 1.5, '7', null, true]) expect(read(wrong), String(wrong)).toBeUndefined();
+});
 
-test('a conversation id has 1 to 256 characters, however many code units those take', () => {
+test('a conversation id has 1 to 256 characters, whatever their number of code units', () => {
   const accepts = (conversation_id: unknown) => bindingInput.safeParse({ conversation_id }).success;
   expect([accepts('c'), accepts('😀'.repeat(256))]).toEqual([true, true]);
   expect([accepts(''), accepts('😀'.repeat(257)), accepts(5), accepts(undefined)]).toEqual([

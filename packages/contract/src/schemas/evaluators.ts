@@ -59,16 +59,16 @@ export const evaluatorInput = z
       .strictObject(llmMembers, {
         error: ({ code }) =>
           code === 'unrecognized_keys'
-            ? `is not a known field; known fields: ${Object.keys(llmMembers).join(', ')} (connection settings come from llm_connections in the service-config file)`
+            ? `is not a known field; known fields: ${Object.keys(llmMembers).join(', ')} (connection settings come from llm_connections in the bootstrap file)`
             : undefined,
       })
       .describe(
-        'LLM call. Unknown members are rejected: `model`, `url` and `api_key` are set in `llm_connections` of the service-config file.',
+        'LLM call. Unknown members are rejected: `model`, `url` and `api_key` are set in `llm_connections` of the bootstrap file.',
       ),
     processor: z.object({
       path: z
         .string()
-        .describe("Compiled action on the server. A relative path resolves against the service-config file's folder."),
+        .describe("Compiled action on the server. A relative path resolves against the bootstrap file's folder."),
     }),
     on_error: onError
       .default('continue')
@@ -143,7 +143,7 @@ export const evaluatorRevision = z
       .string()
       .regex(/^[0-9a-f]{16}$/)
       .describe('Checksum of the evaluators.'),
-    origin: z.enum(['startup', 'api']).describe('Source of the revision: service-config file or API.'),
+    origin: z.enum(['startup', 'api']).describe('Source of the revision: bootstrap file or API.'),
     actor: z.string().optional().describe('User reported by the authenticating proxy.'),
     failure_reason: z.string().optional().describe('Reason for the rejection.'),
   })

@@ -23,7 +23,7 @@ describe('names', () => {
     expect(namespaceName.parse(' ops ')).toBe('ops');
   });
 
-  test('have up to 256 characters, however many code units those take', () => {
+  test('have up to 256 characters, whatever their number of code units', () => {
     expect(entryName.safeParse('😀'.repeat(256)).success).toBe(true);
     expect(entryName.safeParse('😀'.repeat(257)).success).toBe(false);
   });
@@ -61,11 +61,11 @@ describe('aliases', () => {
     expect(toolInput.parse({ ...rest, inputSchema: schema })).toEqual(TOOL);
   });
 
-  test('give way to the canonical name when both are there', () => {
+  test('yield to the canonical name when both are present', () => {
     expect(toolInput.parse({ ...TOOL, type: 'alias', inputSchema: { alias: true } })).toEqual(TOOL);
   });
 
-  test('leave unknown members, and names that every object inherits, alone', () => {
+  test('leave unknown and inherited names unchanged', () => {
     const text =
       '{"name":"t","description":"","uri":"u","toolType":"custom","input_schema":{},"toString":1,"constructor":2}';
     expect(toolInput.parse(JSON.parse(text))).toEqual(JSON.parse(text));
@@ -94,7 +94,7 @@ test('the location of a new resource fits into the head of a request', () => {
   const sized = (length: number) => ({ name: 'r', type: 't', location: 'x'.repeat(length) });
   expect(resourceInput.safeParse(sized(2_048)).success).toBe(true);
   expect(resourceInput.safeParse(sized(2_049)).success).toBe(false);
-  // What an upstream offers may be longer, and is put back as it is.
+  // Names from upstreams may be longer, and can be submitted unchanged.
   expect(resourceUpdate.safeParse(sized(2_049)).success).toBe(true);
 });
 
@@ -136,7 +136,7 @@ test.each([
   expect(serviceInput.safeParse({ ...SERVICE, ...place }).error?.issues[0]?.path).toEqual([member]);
 });
 
-test('a port counts by its value, however it is spelled', () => {
+test('a port is compared by value, in any notation', () => {
   expect(serviceInput.parse({ ...SERVICE, host: 'h', port: JSON.rawJSON('50051.0') }).port).toBe(50051);
 });
 
