@@ -2,12 +2,12 @@ import { basename } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Tests that measure the process they run in, or that nothing else can stand beside, and have one of their own. */
+/** Tests that measure their process, or need the machine for themselves, and run in a separate process. */
 const ALONE = 'packages/*/src/**/*.process.test.ts';
-/** `npm run test:slow`: what takes long, or needs programs that npm does not bring. */
+/** `npm run test:slow`: tests that take long, or need programs that npm does not install. */
 const SLOW = '**/*.slow.test.ts';
 
-/** Files that take long. They begin first, or other workers would have nothing to do while the last of them run. */
+/** Files that take long. They are started first, so that no worker idles while the last of them run. */
 const LONGEST = [
   'conformance.test.ts',
   'hostile-actions.slow.test.ts',
@@ -29,7 +29,7 @@ const LONGEST = [
   'compiler.test.ts',
   'result-schema.test.ts',
   'guest-isolation.test.ts',
-  'parked.test.ts',
+  'call-suspension.test.ts',
 ];
 
 class LongestFirst extends BaseSequencer {
@@ -44,21 +44,22 @@ class LongestFirst extends BaseSequencer {
 
 export default defineConfig({
   test: {
-    // Many times what they take, for machines that are busy with something else.
+    // Many times the usual duration, for busy machines.
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    // Whole services on a busy machine; who polls waits as long as it takes and no longer.
+    // For whole services on a busy machine; polling ends as soon as the condition holds.
     expect: { poll: { timeout: 20_000, interval: 10 } },
-    // For the smallest machine that is supported, with two cores: further workers use what the tests of two leave idle
-    // while they wait for servers and processes.
+    // For the smallest supported machine, with two cores: further workers use the time in which the tests of two wait
+    // for servers and processes.
     maxWorkers: 4,
     pool: 'forks',
-    // Files share processes, one after the other: a process and all its imports for each would take a fourth of the
-    // tests' time more.
+    // Files share processes, one after the other: a process per file, with all its imports, would add a fourth to the
+    // tests' time.
     isolate: false,
-    // Processes that tests start compile what they import once for all of them.
+    // Compile cache shared by the processes that tests start.
     env: { NODE_COMPILE_CACHE: new URL('node_modules/.cache/sluice-tests', import.meta.url).pathname },
     sequence: { sequencer: LongestFirst },
+    tags: [{ name: 'slow', description: 'Run by `npm run test:slow` only.' }],
     setupFiles: ['test/setup.ts'],
     projects: [
       {

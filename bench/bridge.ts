@@ -37,8 +37,8 @@ export async function startGrpcService(folder: string): Promise<GrpcService> {
   return {
     port: await readPort(child),
     check() {
-      const refused = /^.*"refused".*$/m.exec(child.output())?.[0];
-      if (refused !== undefined) throw new Error(`capability service: ${refused}`);
+      const rejected = /^.*"refused".*$/m.exec(child.output())?.[0];
+      if (rejected !== undefined) throw new Error(`capability service: ${rejected}`);
     },
     [Symbol.asyncDispose]: () => child.stop(2_000),
   };

@@ -13,7 +13,7 @@ export interface Checkout {
 }
 
 const MAIN = 'packages/server/src/main.ts';
-const NODE_FLAGS = 'packages/server/src/node-flags.ts';
+const NODE_FLAGS = 'packages/server/src/app/node-flags.ts';
 
 /**
  * Extracts a commit into a folder. Its workspace packages resolve to the extracted ones. Installed dependencies are

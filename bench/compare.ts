@@ -85,7 +85,7 @@ const compared: readonly ComparedCase[] = [
 export const comparedParts: ReadonlySet<Part> = new Set(compared.map(({ part }) => part));
 
 /**
- * Compares the gateway of this tree with that of another commit. Each case starts both gateways anew and loads them in
+ * Compares the gateway of this tree with that of another commit. Each case starts both gateways and loads them in
  * interleaved pairs, with alternating order.
  *
  * @param log called after every pair

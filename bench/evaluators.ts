@@ -72,7 +72,7 @@ const context: EvaluationContext = {
 };
 
 /** The action calls no host functions. */
-const answers: HostFunctions = {
+const responses: HostFunctions = {
   tools: () => '[]',
   tool: () => undefined,
   copyTool: () => false,
@@ -158,7 +158,7 @@ async function openLane(
 /** Returns the milliseconds of an evaluation. */
 async function evaluate({ toolchain, action, hosts }: Lane): Promise<number> {
   const began = performance.now();
-  const { response } = await hosts.run(action, context, answers);
+  const { response } = await hosts.run(action, context, responses);
   const took = performance.now() - began;
   if (response?.kind !== 'block' || response.reason !== reason) {
     throw new Error(`${toolchain}: unexpected response ${JSON.stringify(response)}`);
@@ -204,11 +204,11 @@ async function measureFailover(endless: Action, small: Action, kills: number): P
     return await times(kills, async () => {
       await wait(REST_MS);
       const began = performance.now();
-      const killed = hosts.run(endless, context, answers).then(
+      const killed = hosts.run(endless, context, responses).then(
         () => Promise.reject(new Error('an endless run has ended')),
         () => undefined,
       );
-      await Promise.all([killed, hosts.run(small, context, answers)]);
+      await Promise.all([killed, hosts.run(small, context, responses)]);
       return performance.now() - began - KILL_AFTER_MS;
     });
   } finally {

@@ -107,8 +107,8 @@ export async function startGateway(start: GatewayStart): Promise<Gateway> {
 }
 
 async function succeeds(caller: Caller, url: URL): Promise<true | undefined> {
-  const answer = await caller.get(url).catch(() => undefined);
-  return answer?.status === 200 || undefined;
+  const response = await caller.get(url).catch(() => undefined);
+  return response?.status === 200 || undefined;
 }
 
 /** Running upstream MCP server. */

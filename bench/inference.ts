@@ -185,14 +185,16 @@ export function busyCompletions(
   pid?: number,
 ): (seconds: number, everyMs?: number) => Promise<StreamResult> {
   return (seconds, everyMs) => {
-    const asked = streamSpec(seconds, everyMs);
-    const messages = streamMessages(asked);
-    return loadStreams(`${folder}/streams.json`, { kind: 'completion', url: url.href, messages, ...asked, pid });
+    const requested = streamSpec(seconds, everyMs);
+    const messages = streamMessages(requested);
+    return loadStreams(`${folder}/streams.json`, { kind: 'completion', url: url.href, messages, ...requested, pid });
   };
 }
 
-const streamMessages = (asked: StreamSpec) =>
-  Array.from({ length: streamCount }, (_, index) => completionMessage(streamToken(index), asked.events, asked.everyMs));
+const streamMessages = (requested: StreamSpec) =>
+  Array.from({ length: streamCount }, (_, index) =>
+    completionMessage(streamToken(index), requested.events, requested.everyMs),
+  );
 
 function streamLane(caller: Caller, { running, url, gateway }: Relay): StreamLane {
   const lane = { contender: running, url, messages: streamMessages, seen: [] };

@@ -105,8 +105,8 @@ function take(path: string | undefined, type: string | undefined, body: Buffer):
 
 const server = createServer((req, res) => {
   if (req.method !== 'POST') {
-    const answer: Received = { ...received, names: Object.fromEntries(names) };
-    res.end(JSON.stringify(answer));
+    const response: Received = { ...received, names: Object.fromEntries(names) };
+    res.end(JSON.stringify(response));
     return;
   }
   const pieces: Buffer[] = [];

@@ -92,8 +92,8 @@ export async function startNginx(
   try {
     using caller = makeCaller();
     await child.waitFor('it responded', 5_000, async () => {
-      const answer = await caller.get(new URL(`http://127.0.0.1:${port}/ready`)).catch(() => undefined);
-      return answer?.status === 204 || undefined;
+      const response = await caller.get(new URL(`http://127.0.0.1:${port}/ready`)).catch(() => undefined);
+      return response?.status === 204 || undefined;
     });
     const workerPid = await child.waitFor('its worker started', 5_000, () => childrenOf(child.pid)[0]);
     return {
@@ -116,7 +116,7 @@ function configurationText(
 ): string {
   const named = Object.entries(upstreams);
   // Each stream uses two connections.
-  const [connections, kept] = relayed === 'streams' ? [4096, 1024] : [1024, 128];
+  const [connections, stored] = relayed === 'streams' ? [4096, 1024] : [1024, 128];
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
   // As root, the worker would switch to a user without access to the temporary folder.
   const user = process.getuid?.() === 0 ? 'user root;' : '';
@@ -132,7 +132,7 @@ http {
   ${temporary.map((name) => `${name}_temp_path ${folder}/${name};`).join('\n  ')}
   keepalive_requests 100000000;
   keepalive_timeout 300s;
-${named.map(([name, { host }]) => `  upstream ${name} { server ${host}; keepalive ${kept}; keepalive_requests 100000000; }`).join('\n')}
+${named.map(([name, { host }]) => `  upstream ${name} { server ${host}; keepalive ${stored}; keepalive_requests 100000000; }`).join('\n')}
   server {
     listen 127.0.0.1:${port};
     location = /ready { return 204; }

@@ -130,10 +130,10 @@ export async function checkAnswer(
   message: Message,
 ): Promise<number> {
   const { status, body } = await caller.post(url, message);
-  const answer = parseJson(body);
-  const items = at(answer, 'result', measured.method === 'list' ? 'tools' : 'content');
-  const failed = status !== 200 || at(answer, 'result', 'isError') === true;
-  if (failed || at(answer, 'id') !== 1 || !Array.isArray(items) || items.length === 0) {
+  const response = parseJson(body);
+  const items = at(response, 'result', measured.method === 'list' ? 'tools' : 'content');
+  const failed = status !== 200 || at(response, 'result', 'isError') === true;
+  if (failed || at(response, 'id') !== 1 || !Array.isArray(items) || items.length === 0) {
     throw new Error(`${measured.name} at ${url}: status ${status}, not the expected answer: ${body.slice(0, 300)}`);
   }
   return body.length;

@@ -94,11 +94,11 @@ export interface StreamLane {
   readonly contender: Running;
   readonly url: URL;
   /** Returns the requests of a measurement. */
-  messages(asked: StreamSpec): readonly Message[];
+  messages(requested: StreamSpec): readonly Message[];
   /** Prepares a measurement. */
   before?(): Promise<void>;
   /** Verifies the state after a measurement; throws if it is wrong. */
-  after?(asked: StreamSpec, seen: StreamResult): Promise<void>;
+  after?(requested: StreamSpec, seen: StreamResult): Promise<void>;
   readonly seen: StreamResult[];
 }
 
@@ -126,7 +126,7 @@ export async function measureStreams(
     for (const contender of contenders) {
       const url = contender.endpoint(measured.era);
       const sessions = await openSessions(caller, measured, url);
-      lanes.push({ contender, url, messages: (asked) => streamMessages(measured, asked, sessions), seen: [] });
+      lanes.push({ contender, url, messages: (requested) => streamMessages(measured, requested, sessions), seen: [] });
     }
     figures.push({ case: measured, rows: await measureLanes(measured.name, 'progress', lanes, plan, folder, log) });
   }
@@ -147,13 +147,13 @@ export async function measureLanes(
   folder: string,
   log: (line: string) => void,
 ): Promise<StreamRow[]> {
-  const streamed = async (lane: StreamLane, asked: StreamSpec) => {
+  const streamed = async (lane: StreamLane, requested: StreamSpec) => {
     const { contender, url } = lane;
     await lane.before?.();
-    const messages = lane.messages(asked);
-    const stretch = { kind, url: url.href, messages, ...asked };
+    const messages = lane.messages(requested);
+    const stretch = { kind, url: url.href, messages, ...requested };
     const seen = await loadStreams(`${folder}/streams.json`, { ...stretch, pid: contender.pid });
-    await lane.after?.(asked, seen);
+    await lane.after?.(requested, seen);
     contender.child?.clearOutput();
     return seen;
   };
@@ -181,9 +181,9 @@ export async function busyStreams(
 ): Promise<(seconds: number, everyMs?: number) => Promise<StreamResult>> {
   const sessions = await openSessions(caller, measured, url);
   return (seconds, intervalMs) => {
-    const asked = streamSpec(seconds, intervalMs);
-    const messages = streamMessages(measured, asked, sessions);
-    return loadStreams(`${folder}/streams.json`, { kind: 'progress', url: url.href, messages, ...asked, pid });
+    const requested = streamSpec(seconds, intervalMs);
+    const messages = streamMessages(measured, requested, sessions);
+    return loadStreams(`${folder}/streams.json`, { kind: 'progress', url: url.href, messages, ...requested, pid });
   };
 }
 
@@ -202,8 +202,11 @@ async function openSessions(caller: Caller, { era }: StreamCase, url: URL): Prom
   return sessions;
 }
 
-const streamMessages = ({ era }: StreamCase, asked: StreamSpec, sessions: readonly (string | undefined)[]): Message[] =>
-  sessions.map((session, index) => streamMessage(era, asked, index, session));
+const streamMessages = (
+  { era }: StreamCase,
+  requested: StreamSpec,
+  sessions: readonly (string | undefined)[],
+): Message[] => sessions.map((session, index) => streamMessage(era, requested, index, session));
 
 function row({ contender, seen }: StreamLane, lanes: readonly StreamLane[]): StreamRow {
   const nginx = lanes.find((lane) => lane.contender.name === 'nginx');

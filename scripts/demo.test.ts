@@ -23,7 +23,7 @@ afterEach(async () => {
   for (const server of servers.splice(0)) server.close();
 });
 
-/** Runs the demo; `onLine` sees each line of its output as it comes. Resolves with all of them and the exit code. */
+/** Runs the demo; `onLine` receives each line of its output. Resolves with all lines and the exit code. */
 async function run(
   args: readonly string[],
   onLine: (line: string, demo: ChildProcess) => void = () => {},
@@ -39,7 +39,7 @@ async function run(
   return { lines, code: demo.exitCode };
 }
 
-/** Makes sure that something listens on a port of the loopback interface: we, unless another does already. */
+/** Makes sure that a loopback port is in use: listens on it unless another process does. */
 async function occupy(port: number): Promise<void> {
   const server = createServer();
   servers.push(server);
@@ -59,7 +59,7 @@ function lives(pid: number): boolean {
   }
 }
 
-test('walks an agent through the service, on other ports when the usual ones are taken, and ends with --once', async () => {
+test('walks an agent through the service, on other ports when the default ones are in use, and exits with --once', async () => {
   await Promise.all([occupy(8080), occupy(8081), occupy(3001), occupy(50051)]);
   const { lines, code } = await run(['--once']);
   expect(lines).toEqual([
@@ -85,7 +85,7 @@ test('walks an agent through the service, on other ports when the usual ones are
   expect(code).toBe(0);
 });
 
-test('serves until it is stopped, and takes its processes with it', async () => {
+test('serves until it is stopped, and stops its processes', { tags: ['slow'] }, async () => {
   let management: string | undefined;
   let served: Promise<number> | undefined;
   const { lines, code } = await run([], (line, demo) => {
@@ -95,7 +95,7 @@ test('serves until it is stopped, and takes its processes with it', async () => 
       .then(({ status }) => status)
       .finally(() => demo.kill('SIGINT'));
   });
-  // Who looks why this failed is to see what the demo has said.
+  // Shows the output of the demo on failure.
   expect([code, lines]).toEqual([0, expect.arrayContaining([expect.stringMatching(/^Serving until Ctrl-C/)])]);
   expect(await served).toBe(200);
   const pids = lines.map(processOf).filter((pid) => !Number.isNaN(pid));
@@ -103,7 +103,7 @@ test('serves until it is stopped, and takes its processes with it', async () => 
   expect(pids.filter(lives)).toEqual([]);
 });
 
-test('tells which step failed and why, and ends with exit code 1', async () => {
+test('reports the failed step and its reason, and exits with code 1', { tags: ['slow'] }, async () => {
   const { lines, code } = await run([], (line) => {
     if (line.startsWith('✓ upstream')) process.kill(processOf(line), 'SIGKILL');
   });

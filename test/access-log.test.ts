@@ -10,7 +10,7 @@ import { sendBytes } from './fixtures/raw-exchange.ts';
 import { LIST_END, textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
-// One line per request: who asked for what, and what was decided.
+// Access log: one line per request with its target and outcome.
 
 let service: TestService;
 let upstream: RawUpstream;
@@ -38,7 +38,7 @@ afterAll(async () => {
 });
 
 type Line = Readonly<Record<string, unknown>>;
-/** Names its request, so that its line is found. */
+/** Marks its request, so that its line can be found. */
 let requests = 0;
 const marked = () => ({ 'x-request-id': `request-${++requests}` });
 
@@ -48,7 +48,7 @@ function linesOf({ log }: Pick<TestService, 'log'>, fits: (line: Line) => boolea
     .filter((line) => String(line.target).endsWith('::access') && fits(line));
 }
 
-/** The only line of the latest request that was marked; without what differs from time to time. */
+/** The only line of the latest marked request, without the values that vary. */
 async function line(): Promise<Line> {
   const id = `request-${requests}`;
   const found = await vi.waitFor(
@@ -78,7 +78,7 @@ const POSTED = {
   client: '127.0.0.1',
 };
 const CALLED = { ...POSTED, mcp_method: 'tools/call', decision: 'forwarded', filter: 'service_tool_call' };
-/** Members of the last event of a relayed tool call, which its access line carries too (decisions 6). */
+/** Members of the last event of a relayed tool call, which its access line contains too (decisions 6). */
 const event = (isError: boolean, last: object = { event_type: 'COMPLETED' }) => ({
   ...last,
   event_id: expect.any(String),
@@ -93,7 +93,7 @@ describe('of an MCP request', () => {
   const modern = () => modernClient(`${service.url()}?key=of-query`);
   const call = (name: string) => modern().call('tools/call', `{"name":"${name}","arguments":{}}`, marked());
 
-  it('says what was asked of whom, for whom', async () => {
+  it('contains the request, its target and its client', async () => {
     const client = await legacyClient(service.url());
     await client.call('tools/call', '{"name":"tracked","arguments":{}}', {
       ...marked(),
@@ -111,27 +111,33 @@ describe('of an MCP request', () => {
     expect(session).not.toBe(client.headers['mcp-session-id']);
   });
 
-  it('says how it failed', async () => {
+  it('contains the failure', async () => {
     await call('failing');
-    const asked = { upstream: `127.0.0.1:${upstream.port}` };
-    expect(await line()).toEqual({ ...CALLED, ...event(true), ...asked, tool: 'failing', error_type: 'tool_error' });
+    const requested = { upstream: `127.0.0.1:${upstream.port}` };
+    expect(await line()).toEqual({
+      ...CALLED,
+      ...event(true),
+      ...requested,
+      tool: 'failing',
+      error_type: 'tool_error',
+    });
     await call('refusing');
     expect(await line()).toMatchObject({
       ...CALLED,
-      ...asked,
+      ...requested,
       tool: 'refusing',
       error_code: -32055,
       event_type: 'FAILED',
     });
   });
 
-  it('says that it was refused', async () => {
+  it('contains the rejection', async () => {
     await call('unknown');
     const reason = 'tool not found: unknown';
     expect(await line()).toEqual({ ...CALLED, decision: 'refused', reason, error_code: -32602 });
   });
 
-  it('says that it was answered here', async () => {
+  it('shows that the service responded itself', async () => {
     await modern().call('tools/list', '{}', { ...marked(), 'x-forwarded-user': 'ada' });
     const mcp_method = 'tools/list';
     expect(await line()).toEqual({
@@ -148,7 +154,7 @@ describe('of an MCP request', () => {
     expect(await line()).toMatchObject({ mcp_method: 'prompts/get', prompt: 'greeting', decision: 'forwarded' });
   });
 
-  it('says what was wrong with it', async () => {
+  it('contains the error of an invalid message', async () => {
     await post(service.url(), '{', marked());
     expect(await line()).toMatchObject({ status: 400, decision: 'refused', error_code: -32700, filter: 'mcp' });
     await post(service.url('nowhere'), '{"jsonrpc":"2.0","id":1,"method":"ping"}', marked());
@@ -158,7 +164,7 @@ describe('of an MCP request', () => {
     expect(await line()).toMatchObject({ mcp_method: 'x'.repeat(1_024), error_code: -32601, decision: 'refused' });
   });
 
-  it('is there for what is no message', async () => {
+  it('is written for requests without a message', async () => {
     await send(service.url(), 'OPTIONS', {
       ...marked(),
       origin: 'http://localhost',
@@ -170,7 +176,7 @@ describe('of an MCP request', () => {
     expect(await line()).toMatchObject({ method: 'DELETE', status: 204, session_id: expect.any(String) });
   });
 
-  it('is there for a stream once it has ended, with how long it was', async () => {
+  it('is written for a stream once it has ended, with its duration', async () => {
     const client = await sessionClient(service.url());
     const listening = client.listen(undefined, marked());
     const before = performance.now();
@@ -188,7 +194,7 @@ describe('of an MCP request', () => {
 });
 
 describe('of a request that gets no further', () => {
-  const refused = { target: 'service::mcp::access', method: 'POST', path: '/default/mcp', decision: 'refused' };
+  const rejected = { target: 'service::mcp::access', method: 'POST', path: '/default/mcp', decision: 'refused' };
   const port = () => Number(service.mcp.split(':').at(-1));
 
   it.each([
@@ -201,16 +207,16 @@ describe('of a request that gets no further', () => {
     const rest = `X-Request-Id: ${id}\r\nConnection: close\r\n`;
     const client = connect(port(), '127.0.0.1');
     client.write(`POST /default/mcp?key=of-query HTTP/1.1\r\n${head}${rest}\r\n`);
-    const [answer] = await once(client, 'data');
-    // A body that is never sent would be waited for.
+    const [response] = await once(client, 'data');
+    // The response would otherwise wait for the body.
     client.destroy();
-    expect(String(answer)).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
-    const told = await line();
-    expect(told).toMatchObject({ ...refused, status, error_code: -32600 });
-    expect(told).not.toHaveProperty('filter');
+    expect(String(response)).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    const received = await line();
+    expect(received).toMatchObject({ ...rejected, status, error_code: -32600 });
+    expect(received).not.toHaveProperty('filter');
   });
 
-  it('one whose target is a whole URL, with a password', async () => {
+  it('omits the password of an absolute request target', async () => {
     const { 'x-request-id': id } = marked();
     const target = 'http://ada:s3cret@localhost/default/mcp?key=of-query';
     await sendBytes(
@@ -221,7 +227,7 @@ describe('of a request that gets no further', () => {
     expect(service.log.join('\n')).not.toMatch(/s3cret|of-query/);
   });
 
-  it('one whose client leaves before its body is there', async () => {
+  it('is written for a client that disconnects before its body is complete', async () => {
     const headers = { ...marked(), 'content-length': '100', expect: '100-continue' };
     const sent = request(service.url(), { method: 'POST', headers, agent: false });
     sent.flushHeaders();
@@ -250,14 +256,14 @@ describe('of a completion', () => {
   it.each([
     ['m-1', 200],
     ['error', 429],
-  ])('says how %s answered', async (model, status) => {
+  ])('contains the response of %s', async (model, status) => {
     await post(url(), asking(model), { ...marked(), 'x-conversation-id': 'talk-2' });
-    const told = { ...expected, status, conversation_id: 'talk-2', upstream: `127.0.0.1:${chat.port}` };
-    expect(await line()).toEqual(told);
+    const received = { ...expected, status, conversation_id: 'talk-2', upstream: `127.0.0.1:${chat.port}` };
+    expect(await line()).toEqual(received);
   });
 });
 
-describe('is written as RUST_LOG says', () => {
+describe('follows the levels of RUST_LOG', () => {
   it.each([
     ['service::mcp::access=off', [], true],
     ['off,service::mcp::access=info', ['service::mcp::access'], false],

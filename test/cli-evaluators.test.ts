@@ -50,7 +50,7 @@ beforeEach(async () => {
   await apply([]);
 });
 
-/** Writes a file into the folder that commands run in, which is where actions are looked for too; its name. */
+/** Writes a file into the working directory of commands, which is also the folder of actions; returns its name. */
 async function file(name: string, content: string | Uint8Array): Promise<string> {
   await writeFile(join(folder, name), content);
   return name;
@@ -78,14 +78,14 @@ async function apply(list: readonly object[]): Promise<number> {
   return Number(revision);
 }
 
-test('connections are listed by their names, and nothing else of them is told', async () => {
+test('connections are listed by name only', async () => {
   const { code, out, err } = await evaluators('connections', '--verbose');
   expect([code, cells(out)]).toEqual([0, [['CONNECTION'], ['local'], ['remote']]]);
   expect(await json('connections')).toEqual(['local', 'remote']);
   expect(out + err).not.toMatch(/hidden|s3cret/);
 });
 
-test('a file replaces what is active, which is shown then', async () => {
+test('a file replaces the active evaluators, which are then printed', async () => {
   await file('two.yaml', `evaluators:\n- ${JSON.stringify(GATE)}\n- ${JSON.stringify(NOTES)}\n`);
   const applied = await evaluators('apply', '-f', 'two.yaml');
   expect(applied).toMatchObject({ code: 0, err: expect.stringMatching(/^revision \d+ is active\n$/) });
@@ -100,7 +100,7 @@ test('a file replaces what is active, which is shown then', async () => {
   expect(await evaluators('get')).toEqual({ code: 0, out: '', err: 'no evaluators\n' });
 });
 
-test('one that does not compile is left out with a warning, and the exit code says it too', async () => {
+test('an evaluator that does not compile is skipped with a warning and an exit code', async () => {
   const name = await file('three.json', JSON.stringify([GATE, BROKEN, NOTES]));
   const { code, out, err } = await evaluators('apply', '-f', name);
   expect(cells(out)).toEqual([HEAD, GATE_ROW, NOTES_ROW]);
@@ -121,7 +121,7 @@ test('one that does not compile is left out with a warning, and the exit code sa
   });
 });
 
-test('what a name has in it that cannot be seen is spelled out', async () => {
+test('invisible characters in names are escaped', async () => {
   const named = { ...BROKEN, name: 'bro\u202eken' };
   const applied = await sluice(['evaluators', 'apply', '-f', '-'], JSON.stringify([named]));
   for (const { err } of [applied, await evaluators('get')]) {
@@ -129,28 +129,32 @@ test('what a name has in it that cannot be seen is spelled out', async () => {
   }
 });
 
-test('what the service refuses is told in its words, and what was active stays so', async () => {
+test('an update rejected by the service prints its message and changes nothing', async () => {
   await apply([GATE]);
   const unknown = { ...NOTES, llm: { ...NOTES.llm, connection: 'nowhere' } };
-  const refused = await sluice(['evaluators', 'apply', '-f', '-'], JSON.stringify([unknown]));
-  expect(refused).toMatchObject({ code: 1, out: '', err: expect.stringMatching(/^sluice: .*\(422 UNPROCESSABLE\)\n/) });
-  expect(refused.err).toContain('llm.connection');
+  const rejected = await sluice(['evaluators', 'apply', '-f', '-'], JSON.stringify([unknown]));
+  expect(rejected).toMatchObject({
+    code: 1,
+    out: '',
+    err: expect.stringMatching(/^sluice: .*\(422 UNPROCESSABLE\)\n/),
+  });
+  expect(rejected.err).toContain('llm.connection');
   expect(await json('get')).toMatchObject([{ name: 'gate' }]);
 });
 
 test('a key beside a prompt is not even sent, and not repeated', async () => {
   const before = await json('revisions', 'list');
   const inline = { ...GATE, llm: { ...GATE.llm, api_key: KEY } };
-  const refused = await sluice(['evaluators', 'apply', '-f', '-', '--verbose'], JSON.stringify([inline]));
-  expect(refused).toMatchObject({ code: 1, out: '' });
-  expect(refused.err).toMatch(
+  const rejected = await sluice(['evaluators', 'apply', '-f', '-', '--verbose'], JSON.stringify([inline]));
+  expect(rejected).toMatchObject({ code: 1, out: '' });
+  expect(rejected.err).toMatch(
     /^sluice: standard input: invalid, nothing was sent\n {2}evaluators\.0\.llm\.api_key: is not a known field; .*\n$/,
   );
-  expect(refused.err).not.toContain(KEY);
+  expect(rejected.err).not.toContain(KEY);
   expect(await json('revisions', 'list')).toEqual(before);
 });
 
-test('a change that expects another revision is refused', async () => {
+test('an update that expects another revision is rejected', async () => {
   const first = await apply([GATE]);
   const body = await file('notes.json', JSON.stringify([NOTES]));
   const stale = await evaluators('apply', '-f', body, '--expected-revision', String(first - 1));
@@ -163,7 +167,7 @@ test('a change that expects another revision is refused', async () => {
   expect(await json('get')).toMatchObject([{ name: 'gate' }]);
   const none = await evaluators('apply', '-f', body, '--expected-revision', '0');
   expect(none).toMatchObject({ code: 1, err: expect.stringContaining('(409 CONFLICT)') });
-  // That of the option counts, whatever the file says.
+  // The option takes precedence over the file.
   const both = await file('both.json', JSON.stringify({ evaluators: [NOTES], expected_revision: first - 1 }));
   expect(await evaluators('apply', '-f', both)).toMatchObject({ code: 1 });
   expect(await evaluators('apply', '-f', both, '--expected-revision', String(first))).toMatchObject({
@@ -172,7 +176,7 @@ test('a change that expects another revision is refused', async () => {
   });
 });
 
-test('revisions are listed, shown and made active again', async () => {
+test('revisions are listed, shown and reactivated', async () => {
   const schema = '{"type":"integer","maximum":9223372036854775807}';
   const gate = JSON.stringify([GATE]).replace('"prompt"', `"result_schema":${schema},"prompt"`);
   const applied = await sluice(['evaluators', 'apply', '-f', '-'], gate);
@@ -203,7 +207,7 @@ test('revisions are listed, shown and made active again', async () => {
   expect(active).toMatchObject({ code: 0, err: `revision ${second + 1} is active\n` });
   expect(cells(active.out)).toEqual([HEAD, GATE_ROW]);
 
-  // What is printed is a file for `apply`.
+  // The output is a valid file for `apply`.
   for (const argv of [['get'], ['revisions', 'show', String(first)]]) {
     const { out } = await evaluators(...argv, '--output', 'json');
     expect(out).toContain('9223372036854775807');
@@ -221,7 +225,7 @@ test('revisions are listed, shown and made active again', async () => {
   });
 });
 
-test('the revision is told too where a proxy has weakened its tag', async () => {
+test('the revision is printed even if a proxy has weakened its ETag', async () => {
   const proxy = createServer((_request, response) => {
     response.setHeader('content-type', 'application/json').setHeader('etag', 'W/"7"').end('{"data":[],"error":null}');
   });
@@ -231,7 +235,7 @@ test('the revision is told too where a proxy has weakened its tag', async () => 
   expect(terminal.err()).toBe('no evaluators\nrevision 7 is active\n');
 });
 
-test('the number of a revision is a whole number, which is not rounded', async () => {
+test('a revision number must be a whole number and is not rounded', async () => {
   for (const [least, ...argv] of [
     [1, 'show', '0'],
     [1, 'activate', '0'],

@@ -13,7 +13,7 @@ beforeAll(async () => {
   return () => api.close();
 });
 
-/** Records two interactions, and nothing else. */
+/** Records exactly two interactions. */
 function record(): void {
   api.interactions.clear();
   const ids = { conversationId: 'talk', completionId: 'c-1', model: 'm\u001b[31m' };
@@ -38,7 +38,7 @@ test('interactions are listed, a row for each, oldest first', async () => {
   ]);
 });
 
-test('and those asked for alone', async () => {
+test('and requested ones only', async () => {
   record();
   for (const [argv, statuses] of [
     [['--conversation', 'talk'], ['200']],
@@ -52,7 +52,7 @@ test('and those asked for alone', async () => {
   expect(await sluice('list', '--limit', '0')).toMatchObject({ code: 1, err: expect.stringContaining('from 1') });
 });
 
-test('with --output json they have their bodies, numbers spelled as they were sent, or none with --no-bodies', async () => {
+test('with --output json includes bodies with the exact text of numbers, or none with --no-bodies', async () => {
   record();
   const { out } = await sluice('list', '--output', 'json', '--limit', '1');
   expect(out).toContain('"seed": 9223372036854775807');

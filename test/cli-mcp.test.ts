@@ -15,7 +15,7 @@ import { type Gateway, startGateway } from './fixtures/gateway.ts';
 import { listen } from './fixtures/http-server.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
-// `sluice mcp` and `sluice configure` against real servers. The commands run in this process, but for the last ones.
+// `sluice mcp` and `sluice configure` against real servers. The commands run in this process, except for the last ones.
 
 interface Outcome {
   readonly code: number;
@@ -95,7 +95,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
     });
   });
 
-  it('is told apart from a tool that fails, and from one that is not there', async () => {
+  it('is distinguished from a failing tool and from an unknown one', async () => {
     expect(await mcp('tool', ['-n', 'test_error_handling'])).toEqual({
       code: 1,
       out: 'This tool intentionally returns an error for testing\n',
@@ -123,7 +123,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
     expect(await mcp('tool', ['-n', 'test_tool_with_logging'])).toMatchObject({ code: 0, err: messages });
   });
 
-  it('has its questions answered at a terminal', async () => {
+  it('gets its input requests answered at a terminal', async () => {
     const answers = ['', 'Ada', 'y'];
     expect(await mcp('tool', ['-n', 'test_input_required_result_elicitation'], { answers })).toEqual({
       code: 0,
@@ -139,7 +139,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
     });
   });
 
-  it('gets no answers where nobody is there, or when they are not to be sent', async () => {
+  it('gets no input without a terminal, or when it is not to be sent', async () => {
     const args = ['-n', 'test_elicitation', '-p', 'message=Who?'];
     expect(await mcp('tool', args)).toMatchObject({
       out: 'action=decline, content={}\n',
@@ -184,7 +184,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
     });
   });
 
-  it('is not waited for without end, but for as long as it is heard of', async () => {
+  it('times out when idle, not while it sends messages', async () => {
     expect(await mcp('tool', ['-n', 'slow', '-p', 'ms=60000', '--timeout', '0.2'])).toEqual({
       code: 1,
       out: '',
@@ -193,7 +193,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
   });
 });
 
-it('a server whose first answer does not come to its end has as long as any other', async () => {
+it('the idle timeout also applies to an incomplete first response', async () => {
   const server = createServer((_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders();
   });
@@ -223,7 +223,7 @@ it('sessions of legacy servers are ended', async () => {
 it.each([
   ['directly', () => everything.url],
   ['through the gateway', () => gateway.url('everything')],
-])('the reference server is spoken to %s', async (_how, address) => {
+])('the reference server is called %s', async (_how, address) => {
   const uri = ['--uri', address()];
   expect(await sluice(['mcp', 'tool', ...uri, '-n', 'get-sum', '-p', 'a=2', '-p', 'b=3'])).toMatchObject({
     code: 0,
@@ -236,7 +236,7 @@ it.each([
   expect(err).toContain(`  ${url}\nOpen it in your browser. Done? [y/N] y\n`);
 });
 
-describe('a server that is spelled by the test', () => {
+describe('a server with scripted responses', () => {
   let server: RawUpstream;
   beforeEach(async () => {
     server = await startRawUpstream();
@@ -254,7 +254,7 @@ describe('a server that is spelled by the test', () => {
   const called = () =>
     /"arguments":(\{.*?\})[,}]/.exec(server.seen.findLast(({ method }) => method === 'tools/call')?.body ?? '')?.[1];
 
-  it('gets arguments as its schema says, with numbers as they were spelled', async () => {
+  it('converts arguments according to its schema, with the exact text of numbers', async () => {
     offer('{"id":{"type":"integer"},"text":{"type":"string"},"list":{"type":"array"}}');
     await writeFile(join(home, 'list.json'), '[1.10]');
     const args = ['-p', 'id=9223372036854775807', '-p', 'text=12', '-p', 'list=@list.json', '-p', 'other=true'];
@@ -266,14 +266,14 @@ describe('a server that is spelled by the test', () => {
 
   it('is not called with arguments that are none', async () => {
     offer('{"id":{"type":"integer"}}');
-    const refused = async (args: readonly string[]) => (await tool(args)).err;
-    expect(await refused(['-p', 'id=x'])).toMatch(
+    const expectRejected = async (args: readonly string[]) => (await tool(args)).err;
+    expect(await expectRejected(['-p', 'id=x'])).toMatch(
       /^sluice: --param id: the tool does not take a string here: invalid JSON \(/,
     );
-    expect(await refused(['-p', 'id'])).toBe('sluice: --param "id": expected NAME=VALUE\n');
-    expect(await refused(['-p', 'id=1', '-p', 'id=2'])).toMatch(/^sluice: --param id: given twice/);
-    expect(await refused(['--params', '[]'])).toBe('sluice: --params: expected a JSON object\n');
-    expect(await refused(['-p', 'id=@nowhere'])).toMatch(/^sluice: --param id: .*nowhere/);
+    expect(await expectRejected(['-p', 'id'])).toBe('sluice: --param "id": expected NAME=VALUE\n');
+    expect(await expectRejected(['-p', 'id=1', '-p', 'id=2'])).toMatch(/^sluice: --param id: given twice/);
+    expect(await expectRejected(['--params', '[]'])).toBe('sluice: --params: expected a JSON object\n');
+    expect(await expectRejected(['-p', 'id=@nowhere'])).toMatch(/^sluice: --param id: .*nowhere/);
     expect(server.count('tools/call')).toBe(0);
   });
 
@@ -304,7 +304,7 @@ describe('a server that is spelled by the test', () => {
     expect(JSON.parse(outcomes[1]?.out ?? '')).toHaveProperty('content.0.text', JSON.parse(`"${evil}"`));
   });
 
-  it('has no say in what is checked: its patterns could take for ever', async () => {
+  it('has its patterns skipped in validation, since they could take forever', async () => {
     offer('{}');
     const schema = '{"type":"object","properties":{"a":{"type":"string","pattern":"^b$","maxLength":3}}}';
     server.scripts['tools/list'] =
@@ -318,15 +318,15 @@ describe('a server that is spelled by the test', () => {
     expect(server.seen.at(-1)?.body).toContain('"content":{"a":"x"}');
   });
 
-  it('sends nobody to an address that passes for another', async () => {
+  it('does not open a URL that imitates another one', async () => {
     offer('{}');
     const url = 'https://accounts.google.com@evil.example/';
     const message = `Please${' '.repeat(5000)}sign in`;
     const params = JSON.stringify({ mode: 'url', message, url, elicitationId: '1' });
     server.scripts['tools/call'] =
       `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":${params}}}}`;
-    const asked = await tool([], { answers: [] });
-    expect(asked.err).toContain(
+    const requested = await tool([], { answers: [] });
+    expect(requested.err).toContain(
       `asks you to open a URL: Please sign in\n  ${url}\nDeclined: not a plain http or https URL.`,
     );
     const data = JSON.stringify({
@@ -366,7 +366,7 @@ describe('a server that is spelled by the test', () => {
     expect(JSON.parse(out)).toHaveLength(100);
   });
 
-  it('gets headers and a token that are given, and never stored credentials or those of the environment', async () => {
+  it('gets the given headers and token, never stored credentials or those of the environment', async () => {
     offer('{}');
     const store = { env: { HOME: join(home, 'with-credentials') } };
     const { host } = new URL(server.url);
@@ -387,12 +387,12 @@ describe('a server that is spelled by the test', () => {
     [401, 'requires authentication (401): use --token'],
     [403, 'denied access (403)'],
     [404, 'was not found (404): check the URL'],
-  ])('is told of when it answers %i', async (status, words) => {
+  ])('is reported when it responds %i', async (status, words) => {
     server.fault = { kind: 'http', status, type: 'text/plain', body: 'no' };
     expect(await tool([])).toEqual({ code: 1, out: '', err: `sluice: ${server.url} ${words}\n` });
   });
 
-  it.each(['modern', 'legacy'] as const)('of the %s era is told when Ctrl-C ends a call', async (era) => {
+  it.each(['modern', 'legacy'] as const)('of the %s era gets a cancellation at Ctrl-C', async (era) => {
     offer('{}');
     server.eras.delete(era === 'modern' ? 'legacy' : 'modern');
     const terminal = scriptedTerminal({ env: { HOME: home } });
@@ -411,17 +411,17 @@ describe('a server that is spelled by the test', () => {
     }
   });
 
-  it('that asks two things at once is answered one after the other', async () => {
+  it('that sends two requests at once gets the responses one after the other', async () => {
     offer('{}');
     server.eras.delete('modern');
-    const answers = () => server.seen.filter(({ body }) => body.includes('"action":"accept"'));
+    const accepted = () => server.seen.filter(({ body }) => body.includes('"action":"accept"'));
     server.scripts['tools/call'] = async () => {
       await expect.poll(server.streams).toBe(1);
       for (const id of [101, 102]) {
         const params = `{"message":"Question ${id}","requestedSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`;
         server.push(`{"jsonrpc":"2.0","id":${id},"method":"elicitation/create","params":${params}}`);
       }
-      await expect.poll(answers).toHaveLength(2);
+      await expect.poll(accepted).toHaveLength(2);
       return '{"content":[]}';
     };
     const { code, err } = await tool([], { answers: ['one', 'y', 'two', 'y'] });
@@ -434,7 +434,7 @@ describe('a server that is spelled by the test', () => {
       ': two',
       'y',
     ]);
-    expect(answers().map(({ body }) => JSON.parse(body))).toMatchObject([
+    expect(accepted().map(({ body }) => JSON.parse(body))).toMatchObject([
       { id: 101, result: { content: { a: 'one' } } },
       { id: 102, result: { content: { a: 'two' } } },
     ]);
@@ -453,7 +453,7 @@ describe('a server that is spelled by the test', () => {
   });
 });
 
-it('binary content is saved into files, none of which is overcreated', async () => {
+it('binary content is saved into files, which are never overwritten', async () => {
   const save = ['mcp', 'tool', '--uri', modern.url, '-n', 'all_content', '--save', 'saved'];
   const { out } = await sluice(save);
   expect(out).toContain(`[image, image/png, 70 bytes, saved as ${join(home, 'saved/content-1.png')}]`);
@@ -487,7 +487,7 @@ describe('an address', () => {
   });
 
   it('may be that of a namespace', async () => {
-    // Nothing listens there, or a service of somebody's: what is asked for is what counts.
+    // Nothing listens there, or an unrelated service: only the request matters.
     const { err } = await sluice(['mcp', 'tool', 'list', '-N', 'nobody-s', '--host', 'http://127.0.0.2:1']);
     expect(err).toMatch(/^sluice: .*http:\/\/127\.0\.0\.2:8081\/nobody-s\/mcp/);
   });
@@ -497,7 +497,7 @@ describe('a namespace that a program is configured for', () => {
   const configure = (namespace: string) =>
     sluice(['configure', 'cursor', '--dry-run', '-N', namespace, '--host', `http://${gateway.management()}`]);
 
-  it('is looked for in the service', async () => {
+  it('is looked up in the service', async () => {
     expect(await configure('modern')).toMatchObject({ code: 0, err: '' });
     expect(await configure('finance')).toMatchObject({
       code: 0,
@@ -507,7 +507,7 @@ describe('a namespace that a program is configured for', () => {
   });
 });
 
-it('as a process: what is printed, what is told, and the exit code', async () => {
+it('as a process: standard output, standard error, and the exit code', async () => {
   const command = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url));
   const env = { ...ENVIRONMENT, HOME: home };
   const start = (...args: string[]) =>

@@ -57,7 +57,7 @@ async function sluice(...argv: string[]) {
 const context = () => ['--host', `http://${gateway.management()}`, '--no-auth'];
 
 describe('a command', () => {
-  it('prints a table or JSON to a pipe, and ends with 0', async () => {
+  it('prints a table or JSON to a pipe, and exits with 0', async () => {
     expect((await gateway.api('POST', '/api/v1/tools', TOOL)).status).toBe(201);
     const [table, json] = await Promise.all([
       sluice(...context(), 'tools', 'list'),
@@ -69,10 +69,10 @@ describe('a command', () => {
     expect(JSON.parse(json.out)).toEqual([expect.objectContaining(TOOL)]);
   });
 
-  it('that fails ends with 1 and a line on standard error', async () => {
+  it('that fails exits with 1 and a line on standard error', async () => {
     const host = `http://127.0.0.1:${await freePort()}`;
-    const [refused, misspelt] = await Promise.all([sluice('health', '--no-auth', '--host', host), sluice('heatlh')]);
-    expect(refused).toEqual({
+    const [rejected, misspelt] = await Promise.all([sluice('health', '--no-auth', '--host', host), sluice('heatlh')]);
+    expect(rejected).toEqual({
       code: 1,
       out: '',
       err: `sluice: connection refused by ${host}: check that the service is running\n`,
@@ -80,8 +80,8 @@ describe('a command', () => {
     expect(misspelt).toEqual({ code: 1, out: '', err: "sluice: unknown command 'heatlh'\n(Did you mean health?)\n" });
   });
 
-  it('whose reader has gone ends quietly', async () => {
-    // Many times what a pipe holds.
+  it('whose pipe is closed exits silently', async () => {
+    // Many times the capacity of a pipe.
     const description = 'x'.repeat(20_000);
     for (let at = 0; at < 200; at += 1)
       await gateway.api('POST', '/api/v1/tools', { ...TOOL, name: `tool-${at}`, description });
@@ -91,13 +91,13 @@ describe('a command', () => {
     expect({ code, err }).toEqual({ code: 0, err: '' });
   });
 
-  it('that is interrupted ends with 130 and says nothing', async () => {
-    const asked = Promise.withResolvers<void>();
-    const silent = createServer(() => asked.resolve());
+  it('that is interrupted exits silently with 130', async () => {
+    const requested = Promise.withResolvers<void>();
+    const silent = createServer(() => requested.resolve());
     const port = await listen(silent, 0);
     const child = start(['forwards', 'refresh', 'crm', '--no-auth', '--host', `http://127.0.0.1:${port}`]);
     const output = Promise.all([text(child.stdout), text(child.stderr)]);
-    await asked.promise;
+    await requested.promise;
     child.kill('SIGINT');
     expect([await exitCode(child), await output]).toEqual([130, ['', '']]);
     silent.close();
@@ -106,7 +106,7 @@ describe('a command', () => {
 });
 
 describe('on an older Node.js', () => {
-  /** The machine's own, behind the one that npm brought. */
+  /** The system's own Node.js, in addition to the one installed by npm. */
   const older = (process.env.PATH ?? '')
     .split(delimiter)
     .filter((folder) => !folder.includes('node_modules'))
@@ -115,7 +115,7 @@ describe('on an older Node.js', () => {
   const major =
     older && Number(execFileSync(older, ['-p', 'process.versions.node.split(".")[0]'], { encoding: 'utf8' }));
 
-  it.runIf(older !== undefined && Number(major) < 26)('runs on the one that was installed with it', async () => {
+  it.runIf(older !== undefined && Number(major) < 26)('runs on the Node.js installed with it', async () => {
     const child = spawn(older ?? '', [SLUICE, 'tools', 'list', '--verbose', ...context()], { env: { HOME: home } });
     const [out, err, code] = await Promise.all([text(child.stdout), text(child.stderr), exitCode(child)]);
     expect({ code, err }).toMatchObject({ code: 0, err: expect.stringMatching(/^GET \/api\/v1\/tools 200 /) });
@@ -123,8 +123,8 @@ describe('on an older Node.js', () => {
   });
 
   /**
-   * The command alone, copied to a folder below the test's own, on a Node.js that says that it is older. The folder has a
-   * Node.js of its own, no newer, that counts how often it is run.
+   * The command alone, copied to a temporary folder, on a Node.js that reports an older version. The folder has its
+   * own, equally old, Node.js, which counts its starts.
    */
   async function copied(below: string, manifest: object) {
     const folder = await mkdtemp(join(home, 'older-'));
@@ -149,22 +149,22 @@ describe('on an older Node.js', () => {
     const [err, code] = await Promise.all([text(child.stderr), exitCode(child)]);
     return { code, err, runs: (await readFile(runs, 'utf8')).length };
   }
-  const refused = { code: 1, err: expect.stringMatching(/^sluice: needs Node\.js 26, this is v.+\n$/) };
+  const rejected = { code: 1, err: expect.stringMatching(/^sluice: needs Node\.js 26, this is v.+\n$/) };
 
-  it('does not start itself over and over when that one is too old as well', async () => {
-    expect(await copied('packages/cli', { workspaces: [] })).toEqual({ ...refused, runs: 1 });
+  it('does not restart itself repeatedly when that one is too old as well', { tags: ['slow'] }, async () => {
+    expect(await copied('packages/cli', { workspaces: [] })).toEqual({ ...rejected, runs: 1 });
   });
 
   it.each([
     ['packages/cli', {}],
     ['deep/below/cli', { workspaces: [] }],
   ])('runs none that was not installed with it (%s)', async (below, manifest) => {
-    expect(await copied(below, manifest)).toEqual({ ...refused, runs: 0 });
+    expect(await copied(below, manifest)).toEqual({ ...rejected, runs: 0 });
   });
 });
 
 describe('sluice serve', () => {
-  it('becomes the service, with the settings of its runtime, and stops in good order', async () => {
+  it('becomes the service, with its runtime flags, and stops gracefully', async () => {
     const child = start(['serve'], {
       SERVICE_PERSIST_BACKEND: 'none',
       SERVICE_MGMT_LISTEN: '127.0.0.1:0',
@@ -178,7 +178,7 @@ describe('sluice serve', () => {
     expect(await exitCode(child)).toBe(0);
   });
 
-  it('passes its flags on, and ends as the service does', async () => {
+  it('passes on its flags, and exits like the service', async () => {
     const { code, err } = await sluice('serve', '--service-config', 'missing.yaml');
     expect(code).toBe(1);
     expect(err).toMatch(/^sluice: --service-config.*missing\.yaml.*\n$/);
@@ -186,10 +186,10 @@ describe('sluice serve', () => {
 });
 
 describe('completion in bash', () => {
-  it('knows commands and names, and quotes what a shell would run', async () => {
+  it('completes commands and names, and quotes shell syntax', { tags: ['slow'] }, async () => {
     const hostile = '$(touch pwned)';
     await gateway.api('POST', '/api/v1/tools', { ...TOOL, name: hostile, namespace: 'shell' });
-    // Two lines, at whose ends somebody presses the tabulator key.
+    // Two lines, each completed with the tab key.
     const script = `
       set -eu
       source <(sluice completion bash)

@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { ProvisionRequest__Output } from '../packages/server/src/upstreams/grpc/generated/tool/ProvisionRequest.ts';
 import {
-  answering,
   type CapabilityService,
   startCapabilityService,
+  unaryHandler,
 } from '../packages/server/testing/capability-service.ts';
 import { type CommandLine, startCommandLine } from './fixtures/command-line.ts';
 
@@ -18,7 +18,7 @@ beforeAll(async () => {
   line = await startCommandLine();
   service = await startCapabilityService((server, { provisioner }) =>
     server.addService(provisioner, {
-      Provision: answering((request: ProvisionRequest__Output) => {
+      Provision: unaryHandler((request: ProvisionRequest__Output) => {
         seen.push(request);
         if (request.uri === 'refused:') throw new Error(`cannot read ${request.secret?.payload}`);
         const properties = { region: { type: 'string', description: 'Where', required: true } };
@@ -39,7 +39,7 @@ afterAll(async () => {
   service.close();
 });
 
-it('hands both files to the service as they are, and shows what it says and nothing of them', async () => {
+it('sends both files to the service unchanged, and prints the response without their contents', async () => {
   const { code, out, err } = await line.sluice([
     ...PROVISION,
     ...['--config', 'crm.json', '--secrets', 'crm.key', '--uri', 'weather://crm', '--verbose'],
@@ -86,11 +86,11 @@ it('prints the payload with --output json', async () => {
   });
 });
 
-it('says why it failed, without a word of the secrets', async () => {
-  const refused = await line.sluice([...PROVISION, '--secrets', 'crm.key', '--uri', 'refused:']);
-  expect([seen.length, refused.code, refused.out]).toEqual([1, 1, '']);
-  expect(refused.err).toContain(`service weather at ${service.address} failed to provision: status UNKNOWN`);
-  expect(refused.err).not.toContain('hunter2');
+it('reports why it failed, without secrets', async () => {
+  const rejected = await line.sluice([...PROVISION, '--secrets', 'crm.key', '--uri', 'refused:']);
+  expect([seen.length, rejected.code, rejected.out]).toEqual([1, 1, '']);
+  expect(rejected.err).toContain(`service weather at ${service.address} failed to provision: status UNKNOWN`);
+  expect(rejected.err).not.toContain('hunter2');
 
   expect(await line.sluice([...PROVISION, '--secrets', 'none.key'])).toMatchObject({
     code: 1,
@@ -103,7 +103,7 @@ it('says why it failed, without a word of the secrets', async () => {
   expect(seen).toHaveLength(1);
 });
 
-it('refuses to provision nothing, which would put an empty secret over the one that is there', async () => {
+it('rejects an empty provisioning, which would overwrite the existing secret with an empty one', async () => {
   expect(await line.sluice(PROVISION)).toEqual({
     code: 1,
     out: '',

@@ -9,10 +9,10 @@ import { status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { ToolInvokeRequest__Output } from '../packages/server/src/upstreams/grpc/generated/tool/ToolInvokeRequest.ts';
 import {
-  answering,
   type CapabilityService,
-  Refusal,
+  StatusError,
   startCapabilityService,
+  unaryHandler,
 } from '../packages/server/testing/capability-service.ts';
 import { type CommandLine, cells, startCommandLine } from './fixtures/command-line.ts';
 import { ENVIRONMENT } from './fixtures/environment.ts';
@@ -20,7 +20,7 @@ import { freePort } from './fixtures/free-port.ts';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
 import { legacyClient } from './fixtures/raw-client.ts';
 
-// `sluice tool-calls` beside a gateway whose tools a capability service carries out.
+// `sluice tool-calls` with a gateway whose tools are executed by a capability service.
 
 const SLUICE = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url));
 
@@ -28,8 +28,8 @@ let service: CapabilityService;
 beforeAll(async () => {
   service = await startCapabilityService((server, { toolInvoker }) =>
     server.addService(toolInvoker, {
-      InvokeTool: answering(({ uri, arguments: given }: ToolInvokeRequest__Output) => {
-        if (uri === 'weather://storm') throw new Refusal(status.INTERNAL, 'struck by lightning');
+      InvokeTool: unaryHandler(({ uri, arguments: given }: ToolInvokeRequest__Output) => {
+        if (uri === 'weather://storm') throw new StatusError(status.INTERNAL, 'struck by lightning');
         return { content: [`sunny in \u001b[31m${given.city}`] };
       }),
     }),
@@ -123,7 +123,7 @@ describe('--follow, as people run it', () => {
     await rm(home, { recursive: true });
   });
 
-  /** Starts it in a process, and waits until it has begun. */
+  /** Starts it as a process, and waits until it is connected. */
   async function follow() {
     const argv = [SLUICE, 'tool-calls', '--host', `http://${gateway.management()}`, '--no-auth', '--follow'];
     const child = spawn(process.execPath, argv, { cwd: home, env: { ...ENVIRONMENT, HOME: home } });
@@ -141,7 +141,7 @@ describe('--follow, as people run it', () => {
     return child.exitCode;
   }
 
-  it('prints what happens from then on, until Ctrl-C', async () => {
+  it('prints events from its start until Ctrl-C', async () => {
     await call(gateway.url(), 'sun');
     const { child, said, line } = await follow();
     await call(gateway.url(), 'storm');
@@ -153,7 +153,7 @@ describe('--follow, as people run it', () => {
     expect(said).toEqual([`sluice: following tool calls at http://${gateway.management()}; press Ctrl-C to stop`]);
   });
 
-  it('ends quietly when nobody reads any more', async () => {
+  it('exits silently when its output is closed', async () => {
     const { child, said, line } = await follow();
     await call(gateway.url(), 'sun');
     await line();
@@ -163,7 +163,7 @@ describe('--follow, as people run it', () => {
     expect(said).toHaveLength(1);
   });
 
-  it('goes on when the service was away, with what came meanwhile, and says so', async () => {
+  it('reconnects after an outage of the service, reports it and prints missed events', async () => {
     const { child, said, line } = await follow();
     await call(gateway.url(), 'sun');
     expect([await line(), await line(), await line()]).toEqual([

@@ -19,7 +19,7 @@ const json: CommandLine['json'] = (...argv) => commandLine.json(...argv);
 const file: CommandLine['file'] = (...args) => commandLine.file(...args);
 
 describe('tools', () => {
-  it('are added with parameters, changed, moved, labelled and removed', async () => {
+  it('are added with parameters, changed, moved, labeled and removed', async () => {
     const add = ['tools', 'add', '-n', 'sum', '-d', 'Adds', '-u', 'http://127.0.0.1:9/mcp', '--type', 'mcp-forward'];
     expect(await text(...add, '-p', 'a:number,First', '-p', 'b:number', '-r', 'a', '-l', 'team=x')).toBe(
       'added tool sum in default\n',
@@ -49,7 +49,7 @@ describe('tools', () => {
     });
   });
 
-  it('say what they were provisioned with, and keep it', async () => {
+  it('show what they were provisioned with, and keep it', async () => {
     const made = ['-n', 'forecast', '-d', '', '-u', 'weather://forecast', '--type', 'weather'];
     await text('tools', 'add', ...made, '--configuration-uri', 'config://1', '--secrets-uri', 'vault://1');
     const uris = { configurationURI: 'config://1', secretsURI: 'vault://1' };
@@ -64,7 +64,7 @@ describe('tools', () => {
     });
   });
 
-  it('keep the spelling of numbers, when they are made, shown, labelled and edited', async () => {
+  it('keep the exact text of numbers when they are added, shown, labeled and edited', async () => {
     const schema = '{"type":"object","properties":{"id":{"maximum":9223372036854775807,"minimum":1.0}}}';
     await text('tools', 'add', '-n', 'big', '-d', '', '-u', 'x:y', '--type', 't', '--input-schema', schema);
     await text('tools', 'label', 'add', 'big', 'a=b');
@@ -91,7 +91,7 @@ describe('tools', () => {
     await text('tools', 'remove', 'weather');
   });
 
-  it('are edited in an editor, and what it wrote is kept when it cannot be used', async () => {
+  it('are edited in an editor, whose output is kept when it is invalid', async () => {
     await commandLine.service.register('tools', TOOL);
     const edit = (editor: string) =>
       sluice(['tools', 'edit', 'weather'], { answers: [], env: { EDITOR: editor, PATH: process.env.PATH ?? '' } });
@@ -104,20 +104,20 @@ describe('tools', () => {
     expect((await edit('false')).err).toBe('sluice: false exited with code 1; nothing was changed\n');
     const { code, err } = await edit('sed -i.bak s/{/[/');
     expect(code).toBe(1);
-    const kept = /your changes are saved; to retry: sluice tools edit weather --file (\S+)\n$/.exec(err)?.[1] ?? '';
-    expect(await readFile(kept, 'utf8')).toContain('Forecast');
-    await rm(join(kept, '..'), { recursive: true });
+    const stored = /your changes are saved; to retry: sluice tools edit weather --file (\S+)\n$/.exec(err)?.[1] ?? '';
+    expect(await readFile(stored, 'utf8')).toContain('Forecast');
+    await rm(join(stored, '..'), { recursive: true });
     await text('tools', 'remove', 'weather');
   });
 
-  it('are told apart by namespace, and an ambiguous name says which there are', async () => {
+  it('are selected by namespace, and an ambiguous name lists the candidates', async () => {
     for (const namespace of ['one', 'two']) await commandLine.service.register('tools', { ...TOOL, namespace });
     expect((await sluice(['tools', 'show', 'weather'])).err).toMatch(/\(409 CONFLICT\)\n {2}namespaces: one, two\n$/);
     expect(await json('tools', 'show', 'weather', '-N', 'two')).toMatchObject({ namespace: 'two' });
     for (const namespace of ['one', 'two']) await text('tools', 'remove', 'weather', '--namespace', namespace);
   });
 
-  it('are not looked for in a namespace that does not exist, which is said; one that is made is called new', async () => {
+  it('in a namespace that does not exist are an error; a new namespace is reported', async () => {
     await commandLine.service.register('tools', TOOL);
     const nothing = { code: 1, out: '', err: 'sluice: namespace "finanec" does not exist\n' };
     for (const command of ['list', 'show weather', 'edit weather -d x', 'label add weather a=b', 'remove weather']) {
@@ -150,7 +150,7 @@ describe('an import', () => {
   const many = (count: number, name: string) =>
     Array.from({ length: count }, (_, at) => ({ ...TOOL, name: `${name}-${at}`, namespace: 'many' }));
 
-  it('registers a large file, counts what is there already, and replaces it with --update', async () => {
+  it('registers a large file, counts existing tools, and replaces them with --update', async () => {
     const tools = await file('many.json', { tools: many(400, 'many') });
     const first = await sluice(['tools', 'import', tools]);
     expect(first).toMatchObject({ code: 0, out: 'created 400, updated 0, existing 0, failed 0\n' });
@@ -164,7 +164,7 @@ describe('an import', () => {
     expect(await json('tools', 'show', 'many-7')).toMatchObject({ description: 'new' });
   });
 
-  it('takes what a list prints, and YAML, from standard input', async () => {
+  it('accepts the output of a list, and YAML, from standard input', async () => {
     await commandLine.service.register('tools', { ...TOOL, namespace: 'here' });
     const { out } = await sluice(['tools', 'list', '-N', 'here', '--output', 'json']);
     await text('tools', 'remove', 'weather', '-N', 'here');
@@ -177,7 +177,7 @@ describe('an import', () => {
     expect(await text('tools', 'show', 'y', '--output', 'json')).toContain('9223372036854775807');
   });
 
-  it('sends nothing when any tool is wrong', async () => {
+  it('sends nothing when any tool is invalid', async () => {
     const tools = await file('wrong.json', [
       { ...TOOL, name: 'right' },
       { ...TOOL, name: 'wrong', labels: { a: 1 } },
@@ -190,17 +190,17 @@ describe('an import', () => {
     expect(await sluice(['tools', 'show', 'right'])).toMatchObject({ code: 1 });
   });
 
-  it('goes on when the service refuses one, says why, and fails in the end', async () => {
+  it('continues when the service rejects a tool, reports it, and fails at the end', async () => {
     const huge = { ...TOOL, name: 'huge', description: 'x'.repeat(1024 * 1024) };
     const tools = await file('huge.json', [huge, { ...TOOL, name: 'after' }]);
     const { code, out, err } = await sluice(['tools', 'import', tools]);
     expect({ code, out }).toEqual({ code: 1, out: 'created 1, updated 0, existing 0, failed 1\n' });
-    const refused = '  huge in default: request body too large: the limit is 1048576 bytes (413 PAYLOAD_TOO_LARGE)\n';
-    // An import that takes a second says how far it is.
-    expect(err.replace(/^\d of 2 tools: .*\n/gm, '')).toBe(refused);
+    const rejected = '  huge in default: request body too large: the limit is 1048576 bytes (413 PAYLOAD_TOO_LARGE)\n';
+    // An import that takes more than a second reports its progress.
+    expect(err.replace(/^\d of 2 tools: .*\n/gm, '')).toBe(rejected);
   });
 
-  it('that is interrupted says what it has done, and what it has not', async () => {
+  it('that is interrupted reports what was done and what was not', async () => {
     const tools = JSON.stringify(many(2000, 'interrupted'));
     const terminal = scriptedTerminal({ input: tools, answers: [], columns: 100 });
     const seen = terminal.stderr.write;
@@ -224,7 +224,7 @@ describe('an import', () => {
     expect(Number(created) + Number(unfinished)).toBe(2000);
   });
 
-  it('stops when nobody is there to take anything', async () => {
+  it('stops when the service is unreachable', async () => {
     const tools = await file('few.json', many(500, 'few'));
     const { code, out, err } = await sluice(['tools', 'import', tools, '--host', 'http://no-such-host.invalid']);
     expect(code).toBe(1);

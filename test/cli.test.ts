@@ -6,8 +6,8 @@ import { type CommandLine, cells, startCommandLine, TOOL } from './fixtures/comm
 import { type DualEra, startDualEra } from './fixtures/dual-era.ts';
 import { listen } from './fixtures/http-server.ts';
 
-// Groups of commands against a real service with a real MCP server behind it, in both forms of output. Those of tools
-// have a file of their own.
+// Groups of commands against a real service with a real MCP server, in both output formats. Those for tools have a file
+// of their own.
 
 let commandLine: CommandLine;
 let upstream: DualEra;
@@ -42,7 +42,7 @@ describe('forwards', () => {
     expect(await sluice(['forwards', 'list'])).toEqual({ code: 0, out: '', err: 'no forwards\n' });
   });
 
-  it('say whose tools are in the way of theirs, and that a tool that is removed comes back', async () => {
+  it('report which tools conflict with theirs, and that a removed tool will return', async () => {
     const add = ['forwards', 'add', '--service', upstream.url, '--name'];
     expect(await text(...add, 'first')).toMatch(/^added forward first to default: \d+ tools, \d+ resources/);
     expect(await text(...add, 'second')).toMatch(
@@ -75,7 +75,7 @@ describe('forwards', () => {
     await text('forwards', 'remove', 'down');
   });
 
-  it('that are wrong are refused before anything is sent', async () => {
+  it('that are invalid are rejected before anything is sent', async () => {
     expect(await sluice(['forwards', 'add', '-n', 'x', '--service', 'ftp://a', '--prefix', 'a b'])).toEqual({
       code: 1,
       out: '',
@@ -85,7 +85,7 @@ describe('forwards', () => {
 });
 
 describe('resources', () => {
-  it('are exposed, listed, edited, labelled and removed, and told apart by --uri', async () => {
+  it('are added, listed, edited, labeled and removed, and selected by --uri', async () => {
     const expose = ['resources', 'expose', '--name', 'handbook', '--type', 'documents', '-N', 'docs'];
     const about = ['--description', 'How to', '--mimeType', 'text/markdown', '--param', 'k=v=w', '-l', 'a=b'];
     const uris = ['--configuration-uri', 'config://1', '--secrets-uri', 'vault://1'];
@@ -145,7 +145,7 @@ describe('prompts', () => {
 });
 
 describe('namespaces', () => {
-  it('are created, once, listed, labelled and deleted', async () => {
+  it('are created once, listed, labeled and deleted', async () => {
     expect(await text('namespaces', 'create', 'finance', '-l', 'team=f')).toBe('created namespace finance\n');
     expect(await text('namespaces', 'create', 'finance')).toBe('namespace finance already exists\n');
     expect(await text('namespaces', 'label', 'add', 'finance', 'a=b')).toBe('namespace finance: team=f,a=b\n');
@@ -201,7 +201,7 @@ describe('services', () => {
   });
 });
 
-describe('what the service counts', () => {
+describe('the metrics of the service', () => {
   it('is shown by metrics: a row for each filter, and with --output json all of it', async () => {
     await fetch(commandLine.service.url(), { method: 'POST', body: 'no JSON' });
     const [head, ...rows] = cells(await text('metrics'));
@@ -240,7 +240,7 @@ describe('what the service counts', () => {
     ]);
   });
 
-  it('is shown by statistics: how many there are of each kind', async () => {
+  it('is shown by statistics: the number of resources of each kind', async () => {
     await commandLine.service.register('tools', TOOL);
     expect(await text('statistics')).toMatch(/^toolsCount: +1\nresourcesCount: +0\n/);
     expect(await json('statistics')).toMatchObject({ toolsCount: 1, forwardsCount: 0 });
@@ -248,7 +248,7 @@ describe('what the service counts', () => {
 });
 
 describe('the frame', () => {
-  it('knows the MCP port when it is given for that of the management API', async () => {
+  it('reports that the MCP port was given for that of the management API', async () => {
     const { origin } = new URL(commandLine.service.url());
     expect(await sluice(['tools', 'list', '--host', origin])).toMatchObject({
       code: 1,
@@ -256,14 +256,14 @@ describe('the frame', () => {
     });
   });
 
-  it('tells requests with --verbose, on standard error', async () => {
+  it('logs requests to standard error with --verbose', async () => {
     const { out, err } = await sluice(['health', '--verbose']);
     expect(out).toBe('ok\n');
     expect(err).toMatch(/^GET \/healthz 200 \d+ ms\n$/);
     expect(await json('health')).toEqual({ status: 'ok' });
   });
 
-  it('colours only what goes to a terminal, and nothing with --plain or NO_COLOR', async () => {
+  it('colors only output to a terminal, and none with --plain or NO_COLOR', async () => {
     const list = (argv: readonly string[], env: Record<string, string>) =>
       sluice(['namespaces', 'list', ...argv], { answers: [], columns: 80, env });
     expect((await list([], { NO_COLOR: '' })).out).toContain('\u001b[1m');
@@ -272,7 +272,7 @@ describe('the frame', () => {
     expect(await text('namespaces', 'list')).not.toContain('\u001b');
   });
 
-  it('completes names that the service has, also for bash, which expands nothing of them', async () => {
+  it('completes names from the service, also for bash, without expansion', async () => {
     const hostile = '$(touch pwned);"\'';
     await commandLine.service.register('tools', { ...TOOL, name: hostile, namespace: 'shell' });
     const context = ['--host', commandLine.service.management, '--no-auth'];
@@ -283,15 +283,15 @@ describe('the frame', () => {
     await text('namespaces', 'delete', 'shell', '--cascade');
   });
 
-  it('names --insecure where a certificate is not accepted, and takes any with it', async () => {
+  it('mentions --insecure for an invalid certificate, and accepts any with it', async () => {
     const secure = createServer(localhostCertificate, (_request, response) => {
       response.setHeader('content-type', 'application/json');
       response.end('{"data":{"status":"ok"},"error":null}');
     });
     const host = `https://localhost:${await listen(secure, 0)}`;
-    const refused = await sluice(['health', '--host', host]);
-    expect(refused).toMatchObject({ code: 1, out: '' });
-    expect(refused.err).toMatch(new RegExp(`^sluice: invalid certificate at ${host} \\(.+\\); use --insecure `));
+    const rejected = await sluice(['health', '--host', host]);
+    expect(rejected).toMatchObject({ code: 1, out: '' });
+    expect(rejected.err).toMatch(new RegExp(`^sluice: invalid certificate at ${host} \\(.+\\); use --insecure `));
     expect(await sluice(['health', '--host', host, '--insecure'])).toEqual({ code: 0, out: 'ok\n', err: '' });
     secure.closeAllConnections();
     secure.close();

@@ -13,7 +13,7 @@ describe('the conformance suites for servers, directly and through the gateway',
   }, 900_000);
 
   it.each(serverSuites)(
-    '$package $name: all scored scenarios pass directly, and there are no regressions through it',
+    '$package $name: all scored scenarios pass directly, without regressions through the gateway',
     (suite) => {
       const found = reports.find((candidate) => candidate.suite === suite);
       expect(found && serverFaults(found)).toEqual([]);

@@ -24,7 +24,9 @@ describe('the conformance suites for servers, through the gateway', () => {
   );
 });
 
-describe('the conformance suites of one era, through the gateway to an upstream of the other', () => {
+describe('the conformance suites of one era, through the gateway to an upstream of the other', {
+  tags: ['slow'],
+}, () => {
   let reports: TranslationReport[];
   beforeAll(async () => {
     reports = await runTranslationSuites();
@@ -36,7 +38,9 @@ describe('the conformance suites of one era, through the gateway to an upstream 
   });
 });
 
-describe('the conformance suites for clients, with the gateway between the suite and the official client', () => {
+describe('the conformance suites for clients, with the gateway between the suite and the official client', {
+  tags: ['slow'],
+}, () => {
   let reports: ClientReport[];
   beforeAll(async () => {
     reports = await runClientSuites();

@@ -54,7 +54,7 @@ async function listed(service: TestService, path: string): Promise<JsonObject[]>
   return Array.isArray(data) ? data : [];
 }
 
-test('apply makes it so, a change by hand is found by diff, and apply again converges', async (context) => {
+test('apply reaches the desired state, diff finds a manual change, and apply converges again', async (context) => {
   const { service, sluice } = await start(context);
   const server = await startDualEra();
   context.onTestFinished(server.close);
@@ -107,7 +107,7 @@ tools:
   expect((await sluice('apply -f -', state)).code).toBe(0);
   expect(await sluice('diff -f -', state)).toMatchObject({ code: 0 });
   expect((await service.manage('GET', '/tools/say?namespace=finance')).data).toEqual(data);
-  const made = await fetch(`${service.management}/api/v1/tools/made`).then((answer) => answer.text());
+  const made = await fetch(`${service.management}/api/v1/tools/made`).then((response) => response.text());
   expect(made).toContain('9223372036854775807');
 });
 
@@ -137,7 +137,7 @@ tools:
   expect(await listed(another, '/tools')).toEqual(await listed(service, '/tools'));
 });
 
-test('an override that the file no longer has goes, and the tool follows its upstream again', async (context) => {
+test('an override removed from the file is removed, and the tool follows its upstream again', async (context) => {
   const { service, sluice } = await start(context);
   const server = await upstream(context, toolText('search', ',"title":"Search","_meta":{"weight":1.0},"upstream":1'));
   const state = (entry: string) =>
@@ -163,7 +163,7 @@ test('an override that the file no longer has goes, and the tool follows its ups
   expect(await sluice('diff -f -', state(''))).toMatchObject({ code: 0 });
 });
 
-test('a failing step stops the run and is reported, and applying again does the rest', async (context) => {
+test('a failing step stops the run and is reported, and another apply completes it', async (context) => {
   const { sluice } = await start(context);
   const server = await upstream(context, toolText('search'));
   await server.down();
@@ -203,7 +203,7 @@ tools:
   expect(await sluice('diff -f -', state)).toMatchObject({ code: 0 });
 });
 
-test('a tool that is shadowed, or is called otherwise upstream, is said to be', async (context) => {
+test('a shadowed or renamed tool is reported as such', async (context) => {
   const { sluice } = await start(context);
   const server = await upstream(context, toolText('search'));
   const forwards = `forwards: [{ name: a, address: "${server.url}" }, { name: b, address: "${server.url}" }, { name: c, address: "${server.url}", prefix: c_ }]`;
@@ -215,7 +215,7 @@ test('a tool that is shadowed, or is called otherwise upstream, is said to be', 
   expect(otherwise.err).toContain('use upstreamName search');
 });
 
-test('a name that a tool of the service has is a problem when planning, and one taken meanwhile is no promise', async (context) => {
+test('a name conflict with a tool of the service is reported when planning, and may also arise later', async (context) => {
   const { service, sluice } = await start(context);
   const server = await upstream(context, toolText('echo'), toolText('get-sum'));
   await service.register('forwards', { name: 'up', address: server.url });
@@ -231,9 +231,9 @@ sluice: standard input:1:9: tools: name get-sum in namespace default is already 
 
   const made = { name: 'say', description: '', uri: 'u', toolType: 't', input_schema: {} };
   const terminal = scriptedTerminal({ input: JSON.stringify({ tools: [made] }), answers: ['y'] });
-  const line = async (question: string) => {
+  const line = async (request: string) => {
     await service.register('tools', made);
-    return terminal.stdin.line(question);
+    return terminal.stdin.line(request);
   };
   const argv = ['apply', '-f', '-', '--no-auth', '--host', service.management];
   expect(await run(argv, { ...terminal, stdin: { ...terminal.stdin, line } })).toBe(1);
@@ -242,7 +242,7 @@ sluice: standard input:1:9: tools: name get-sum in namespace default is already 
   expect(terminal.err()).toMatch(/completed changes are kept; fix this before applying again\n$/);
 });
 
-test('what is exported makes the same of an empty service, and nothing of this one', async (context) => {
+test('an export restores the state in an empty service, and changes nothing in this one', async (context) => {
   const { service, sluice } = await start(context);
   const first = await upstream(context, toolText('search', ',"title":"Search"'), toolText('other'), toolText('last'));
   const second = await upstream(context, toolText('search'));
@@ -290,7 +290,7 @@ test('what is exported makes the same of an empty service, and nothing of this o
   expect(await empty.sluice('diff --prune -f -', json)).toMatchObject({ code: 0 });
 });
 
-test('pruning removes what the file does not name, a namespace only with what the plan has shown', async (context) => {
+test('pruning deletes what is not in the file, a namespace only with the contents shown in the plan', async (context) => {
   const { service, sluice } = await start(context);
   const server = await upstream(context, toolText('search'));
   await service.register('forwards', { name: 'up', address: server.url, namespace: 'old' });
@@ -310,7 +310,7 @@ test('pruning removes what the file does not name, a namespace only with what th
   expect(await listed(service, '/namespaces')).toEqual([{ name: 'default', labels: {} }]);
 });
 
-test('what a tool hides is changed once that is gone', async (context) => {
+test('a tool shadowed by another one is changed once that is gone', async (context) => {
   const { service, sluice } = await start(context);
   const server = await upstream(context, toolText('search'));
   await service.register('tools', { name: 'search', description: '', uri: 'u', toolType: 't', input_schema: {} });
@@ -322,7 +322,7 @@ test('what a tool hides is changed once that is gone', async (context) => {
   expect((await service.manage('GET', '/tools/search')).data).toMatchObject({ forward: 'up', title: 'Ours' });
 });
 
-test('a step whose work is done already when its turn comes is no failure', async (context) => {
+test('a step whose effect exists already succeeds', async (context) => {
   const { sluice } = await start(context);
   const server = await upstream(context, toolText('search', ',"title":"Theirs"'));
   const state = `forwards: [{ name: up, address: "${server.url}" }]\ntools: [{ forward: up, upstreamName: search, title: Theirs }]`;
@@ -331,7 +331,7 @@ test('a step whose work is done already when its turn comes is no failure', asyn
   expect(applied.out).toContain('unchanged tool search');
 });
 
-test('what is gone already when it is to be deleted is no failure', async (context) => {
+test('deleting something that no longer exists succeeds', async (context) => {
   const { service } = await start(context);
   const client = createClient({ host: service.management });
   const none = { namespaces: [], forwards: [], services: [], manual: [], discovered: [], others: [] };
@@ -349,7 +349,7 @@ test('what is gone already when it is to be deleted is no failure', async (conte
   expect(outcomes.map(({ status }) => status)).toEqual(steps.map(() => 'unchanged'));
 });
 
-test('a namespace in which something else is by now is not deleted', async (context) => {
+test('a namespace with new contents is not deleted', async (context) => {
   const { service } = await start(context);
   await service.register('prompts', { name: 'greet', namespace: 'old', messages: [] });
   const client = createClient({ host: service.management });
@@ -362,7 +362,7 @@ test('a namespace in which something else is by now is not deleted', async (cont
   expect(await listed(service, '/namespaces')).toHaveLength(1);
 });
 
-test('of services of one name and type those that stay are there again', async (context) => {
+test('the remaining services of one name and type are registered again', async (context) => {
   const { service, sluice } = await start(context);
   const entry = { name: 's', address: 'h:1', serviceType: 'code-execution-engine' };
   for (const languageName of ['py', 'js', 'rb']) await service.manage('POST', '/services', { ...entry, languageName });
@@ -371,7 +371,7 @@ test('of services of one name and type those that stay are there again', async (
   expect(await listed(service, '/services')).toMatchObject([{ languageName: 'py' }, { languageName: 'rb' }]);
 });
 
-describe('asking', () => {
+describe('confirmation', () => {
   const state = 'namespaces: [{ name: a }]';
 
   test.for([
@@ -380,9 +380,9 @@ describe('asking', () => {
     ['', 1],
     ['n', 1],
     [undefined, 1],
-  ] as const)('on a terminal, the answer %j decides', async ([answer, code], context) => {
+  ] as const)('on a terminal, the reply %j decides', async ([response, code], context) => {
     const { service, sluice } = await start(context);
-    const ran = await sluice('apply -f -', state, { answers: answer === undefined ? [] : [answer] });
+    const ran = await sluice('apply -f -', state, { answers: response === undefined ? [] : [response] });
     expect(ran.code).toBe(code);
     expect(ran.out).toContain('+ namespace a');
     expect(ran.err).toContain('Apply this change? [y/N]');
@@ -398,7 +398,7 @@ describe('asking', () => {
   });
 });
 
-test('a file that is wrong is told of before anything is asked of the service', async (context) => {
+test('an invalid file is reported before any request to the service', async (context) => {
   const { sluice } = await start(context);
   const host = 'http://127.0.0.1:1';
   const terminal = scriptedTerminal({ input: 'tools: [{ uri: u }]' });
@@ -414,7 +414,7 @@ test('a file that is wrong is told of before anything is asked of the service', 
   expect((await sluice('diff -f - -f -')).err).toBe('sluice: -f -: standard input can be read only once\n');
 });
 
-test('Ctrl-C between two steps leaves the rest undone', async (context) => {
+test('Ctrl-C between two steps skips the rest', async (context) => {
   const { service, sluice: _ } = await start(context);
   const terminal = scriptedTerminal({ input: 'namespaces: [{ name: a }, { name: b }]' });
   const { write } = terminal.stdout;

@@ -1,7 +1,12 @@
 import { beforeAll, describe, expect, it, test } from 'vitest';
 import type { ReceivedCompletion } from '../packages/server/testing/chat-completions.ts';
-import { notification } from '../packages/server/testing/live.ts';
-import { callText, Reading, type SessionClient, sessionClient } from '../packages/server/testing/session-client.ts';
+import { notification } from '../packages/server/testing/live-tests.ts';
+import {
+  callText,
+  ResponseReader,
+  type SessionClient,
+  sessionClient,
+} from '../packages/server/testing/session-client.ts';
 import { callHeaders, callText as modernCallText } from '../packages/server/testing/streamer.ts';
 import { eventsAt } from '../packages/server/testing/tool-call-events.ts';
 import { type EvaluatedService, evaluator, startEvaluatedService } from './fixtures/evaluated/evaluated-service.ts';
@@ -39,18 +44,18 @@ beforeAll(async () => {
 /** The next LLM call, which the test completes. */
 function blockedLlmCall() {
   const received = Promise.withResolvers<ReceivedCompletion>();
-  const answer = Promise.withResolvers<void>();
+  const response = Promise.withResolvers<void>();
   evaluated.llm.script((completion) => {
     received.resolve(completion);
-    return { content: 'pass', after: answer.promise };
+    return { content: 'pass', after: response.promise };
   });
-  return { received: received.promise, answer: () => answer.resolve() };
+  return { received: received.promise, answer: () => response.resolve() };
 }
 
 const legacy = (version?: string): Promise<SessionClient> => sessionClient(url, version ? { version } : {});
 const modernCall = () => {
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
-  return new Reading(url, 'POST', { ...headers, ...callHeaders('modern') }, modernCallText('modern'));
+  return new ResponseReader(url, 'POST', { ...headers, ...callHeaders('modern') }, modernCallText('modern'));
 };
 const cancellation = (id: string) => notification('cancelled', `{"requestId":${id}}`);
 
@@ -100,7 +105,7 @@ describe.each(['continue', 'block'] as const)(
       // Neither waits for the LLM, which has not responded.
       expect([await reading.over, (await reading.head).statusCode, reading.text]).toEqual([true, 200, '']);
       await left;
-      await expect.poll(() => since.lines()).toMatchObject([{ ...CANCELED, reason: 'the client cancelled the call' }]);
+      await expect.poll(() => since.lines()).toMatchObject([{ ...CANCELED, reason: 'the client canceled the call' }]);
       expect([since.calls(), since.llmCalls(), await counts()]).toEqual([0, 1, since.counted]);
       // The session continues, and the id can be reused.
       llmCall.answer();
@@ -131,10 +136,10 @@ test('a client that accepts no event stream receives 202 for its canceled call',
   const client = await legacy();
   const since = await sinceNow();
   const llmCall = blockedLlmCall();
-  const answer = client.post(callText('7'), { accept: 'application/json' });
+  const response = client.post(callText('7'), { accept: 'application/json' });
   await llmCall.received;
   await client.post(cancellation('7'));
-  expect(await answer).toMatchObject({ status: 202, text: '' });
+  expect(await response).toMatchObject({ status: 202, text: '' });
   expect(since.calls()).toBe(0);
 });
 
@@ -157,10 +162,10 @@ test('a request of a batch is canceled by itself', async () => {
   const client = await legacy('2025-03-26');
   const since = await sinceNow();
   const llmCall = blockedLlmCall();
-  const answer = client.post(`[${callText('"c"')},{"jsonrpc":"2.0","id":"p","method":"tools/list"}]`);
+  const response = client.post(`[${callText('"c"')},{"jsonrpc":"2.0","id":"p","method":"tools/list"}]`);
   await llmCall.received;
   await client.post(cancellation('"c"'));
-  const { status, text } = await answer;
+  const { status, text } = await response;
   expect([status, text.match(/"id":"\w"/g), since.calls()]).toEqual([200, ['"id":"p"'], 0]);
 });
 

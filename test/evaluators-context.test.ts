@@ -46,8 +46,8 @@ describe('an action receives', () => {
   it('the tool and its top-level arguments, strings unchanged and other values as JSON', async () => {
     const args =
       '{"text":"a\\nb \\u00e9","number":1.50,"big":123456789012345678901234567890,"list":[1, {"x" : "y"}],"no":null,"yes":true,"":"empty"}';
-    const answer = await client.call('tools/call', `{"name":"search","arguments":${args},"_meta":{"secret":1}}`);
-    expect(echoOf(answer)).toEqual({
+    const response = await client.call('tools/call', `{"name":"search","arguments":${args},"_meta":{"secret":1}}`);
+    expect(echoOf(response)).toEqual({
       method: 'tools/call',
       namespace: 'crm',
       toolName: 'search',
@@ -128,8 +128,8 @@ describe('an LLM receives', () => {
     const system = 'block:# Mind\u202e\tthe\n\ngap';
     await evaluated.apply(evaluator('gate', { says: system }));
     await client.call('tools/call', '{"name":"search","arguments":{"q":"x","n":[1, 2]}}');
-    const asked = evaluated.llm.requests.at(-1);
-    expect(asked?.messages).toEqual([
+    const requested = evaluated.llm.requests.at(-1);
+    expect(requested?.messages).toEqual([
       { role: 'system', content: system },
       {
         role: 'user',
@@ -228,11 +228,11 @@ test('all evaluators receive the same request', async () => {
     evaluator('third', { action: 'echo', says: 'x' }),
   );
   const before = evaluated.llm.requests.length;
-  const answer = await modernClient(evaluated.service.url('crm')).call(
+  const response = await modernClient(evaluated.service.url('crm')).call(
     'tools/call',
     '{"name":"search","arguments":{"q":"x"}}',
   );
-  expect(echoOf(answer)).toMatchObject({ toolName: 'search', arguments: [['q', 'x']] });
+  expect(echoOf(response)).toMatchObject({ toolName: 'search', arguments: [['q', 'x']] });
   const prompts = evaluated.llm.requests.slice(before).map(({ messages }) => messages[1]?.content);
   expect(prompts).toHaveLength(3);
   expect(new Set(prompts).size).toBe(1);

@@ -9,7 +9,7 @@ import {
   resultOf,
   startEvaluatedService,
 } from './fixtures/evaluated/evaluated-service.ts';
-import { legacyClient, modernClient, type RawAnswer } from './fixtures/raw-client.ts';
+import { legacyClient, modernClient, type RawResponse } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
@@ -55,19 +55,19 @@ beforeEach(() => {
 const lines = () => evaluated.service.log.slice(before).map(parseObject);
 
 /** Sends a request in a namespace with an evaluator whose action executes this command. */
-async function evaluate(says: string, namespace = 'crm', headers = {}, schema?: unknown): Promise<RawAnswer> {
+async function evaluate(says: string, namespace = 'crm', headers = {}, schema?: unknown): Promise<RawResponse> {
   await evaluated.apply(evaluator('gate', { method: 'vendor/asked', says, ...(schema !== undefined && { schema }) }));
   return modernClient(evaluated.service.url(namespace)).call('vendor/asked', '{}', headers);
 }
 /** Returns the reason with which the action blocked. */
-async function told(...args: Parameters<typeof evaluate>): Promise<unknown> {
+async function received(...args: Parameters<typeof evaluate>): Promise<unknown> {
   const { code, message } = parseObject(errorOf(await evaluate(...args)));
   expect(code).toBe(-32001);
   return message;
 }
-const namesIn = (answer: RawAnswer) => {
-  const { tools } = parseObject(resultOf(answer));
-  return Array.isArray(tools) ? tools.map((tool) => parseObject(tool).name) : answer.text;
+const namesIn = (response: RawResponse) => {
+  const { tools } = parseObject(resultOf(response));
+  return Array.isArray(tools) ? tools.map((tool) => parseObject(tool).name) : response.text;
 };
 /** Returns the tool names of a namespace, as listed to clients. */
 const listed = async (namespace: string) =>
@@ -75,7 +75,7 @@ const listed = async (namespace: string) =>
 
 describe('tools', () => {
   it('are listed for all namespaces, in order of registration, without shadowed ones', async () => {
-    expect(await told('tools')).toBe(
+    expect(await received('tools')).toBe(
       [
         'same/same of ops/made:same/made/ops',
         'far/far of ops/made:far/made/ops',
@@ -88,8 +88,8 @@ describe('tools', () => {
   });
 
   it('are listed for one namespace', async () => {
-    expect(await told('tools:ops')).toBe('same/same of ops/made:same/made/ops far/far of ops/made:far/made/ops');
-    expect(await told('tools:nowhere')).toBe('');
+    expect(await received('tools:ops')).toBe('same/same of ops/made:same/made/ops far/far of ops/made:far/made/ops');
+    expect(await received('tools:nowhere')).toBe('');
   });
 
   it.each([
@@ -102,7 +102,7 @@ describe('tools', () => {
   ])(
     'are looked up in the namespace of the request, in default, and elsewhere: in %s, %s',
     async (at, name, ...expected) => {
-      const [found, description, , , namespace] = String(await told(`tool:${name}`, at))
+      const [found, description, , , namespace] = String(await received(`tool:${name}`, at))
         .replace('http://', '')
         .replace('/mcp/', '/')
         .split('/');
@@ -111,8 +111,8 @@ describe('tools', () => {
   );
 
   it('that do not exist are not found', async () => {
-    expect(await told('tool:nobody has this')).toBe('none');
-    expect(await told('tool:')).toBe('none');
+    expect(await received('tool:nobody has this')).toBe('none');
+    expect(await received('tool:')).toBe('none');
   });
 });
 
@@ -128,8 +128,8 @@ describe('a copy of a tool', () => {
   });
 
   it('is visible in its own run at once', async () => {
-    expect(await told('copy:far>team-b+tools:team-b')).toBe('far/far of ops/made:far/made/team-b');
-    expect(await told('copy:search>team-c+tool:search', 'later')).toContain('search/d/');
+    expect(await received('copy:far>team-b+tools:team-b')).toBe('far/far of ops/made:far/made/team-b');
+    expect(await received('copy:search>team-c+tool:search', 'later')).toContain('search/d/');
   });
 
   it('is made before the evaluated request is forwarded', async () => {
@@ -190,8 +190,8 @@ describe('a copy of a tool', () => {
       evaluator('copying', { method: 'vendor/asked', says: 'copy:far>team-d' }),
       evaluator('reading', { method: 'vendor/asked', says: 'tools:team-d' }),
     );
-    const answer = await modernClient(evaluated.service.url()).call('vendor/asked');
-    expect(errorOf(answer)).toMatchObject({ message: 'far/far of ops/made:far/made/team-d' });
+    const response = await modernClient(evaluated.service.url()).call('vendor/asked');
+    expect(errorOf(response)).toMatchObject({ message: 'far/far of ops/made:far/made/team-d' });
   });
 
   it('is not made if the run fails', async () => {
@@ -219,7 +219,7 @@ describe('a copy of a tool', () => {
 
   it('does not replace an existing tool, which is logged', async () => {
     await evaluate('copy:same>ops');
-    expect(await told('tools:ops')).toContain('same/same of ops/made:same/made/ops');
+    expect(await received('tools:ops')).toContain('same/same of ops/made:same/made/ops');
     const notCopied = lines().filter(({ msg }) => String(msg).startsWith('tools not copied'));
     expect(notCopied).toMatchObject([
       { level: 'info', evaluator: 'gate', namespace: 'crm', target_namespace: 'ops', tools: ['same'] },
@@ -251,10 +251,10 @@ describe('the history', () => {
     for (const messages of turns) await evaluated.record(messages, headers);
     const id = await evaluated.record([{ role: 'user', content: 'last' }], headers);
     const expected = [...turns.map((_, at) => `user=${at}\né unknown=${at}!`), 'user=last'].join(' ');
-    expect(await told('history:talk')).toBe(expected);
-    expect(await told(`history:${id}`)).toBe(expected);
-    expect(await told('history:never heard of')).toBe('');
-    expect(await told('history:')).toBe('');
+    expect(await received('history:talk')).toBe(expected);
+    expect(await received(`history:${id}`)).toBe(expected);
+    expect(await received('history:never heard of')).toBe('');
+    expect(await received('history:')).toBe('');
   });
 });
 
@@ -262,14 +262,14 @@ describe('the validation', () => {
   it('of a text uses the schema of the evaluator', async () => {
     // The LLM result is a command: it is invalid, and passed to the action all the same.
     const schema = { type: 'object', required: ['a', 'b'] };
-    expect(await told('verify:{"a":1,"b":2}', 'crm', {}, schema)).toBe('ok {"a":1,"b":2}');
-    expect(await told('verify:```\n{"a":1,"b":2}\n```', 'crm', {}, schema)).toBe('ok ```\n{"a":1,"b":2}\n```');
-    expect(await told('verify:{}', 'crm', {}, schema)).toMatch(/^err .*'a'; .*'b'$/);
-    expect(await told('verify:no JSON', 'crm', {}, schema)).toMatch(/^err ./);
+    expect(await received('verify:{"a":1,"b":2}', 'crm', {}, schema)).toBe('ok {"a":1,"b":2}');
+    expect(await received('verify:```\n{"a":1,"b":2}\n```', 'crm', {}, schema)).toBe('ok ```\n{"a":1,"b":2}\n```');
+    expect(await received('verify:{}', 'crm', {}, schema)).toMatch(/^err .*'a'; .*'b'$/);
+    expect(await received('verify:no JSON', 'crm', {}, schema)).toMatch(/^err ./);
   });
 
   it('without a schema accepts every text', async () => {
-    expect(await told('verify:no JSON')).toBe('ok no JSON');
+    expect(await received('verify:no JSON')).toBe('ok no JSON');
   });
 });
 
@@ -307,8 +307,8 @@ describe('log lines', () => {
 });
 
 test('an action sees a snapshot of the registry, and the next one a new snapshot', async () => {
-  expect(await told('tools:moment')).toBe('');
+  expect(await received('tools:moment')).toBe('');
   const tool = { name: 'new', description: 'd', uri: 'made:new', toolType: 'made', input_schema: { type: 'object' } };
   await evaluated.service.register('tools', { ...tool, namespace: 'moment' });
-  expect(await told('tools:moment')).toBe('new/d/made:new/made/moment');
+  expect(await received('tools:moment')).toBe('new/d/made:new/made/moment');
 });

@@ -19,15 +19,15 @@ describe('a request that cannot be evaluated', () => {
   it.each(['continue', 'block'] as const)('is rejected before the LLM call, with on_error %s', async (onError) => {
     await evaluated.apply(evaluator('gate', { says: 'pass', on_error: onError }));
     const client = await legacyClient(evaluated.service.url());
-    const asked = evaluated.llm.requests.length;
+    const requested = evaluated.llm.requests.length;
     const many = Array.from({ length: 1001 }, (_, at) => `"n${at}":1`).join(',');
     for (const [pairs, message] of [
       [many, 'too many arguments: evaluated requests may have at most 1000'],
       ['"a":"good","b":1,"\\u0061":"bad"', 'duplicate argument "a"'],
     ] as const) {
-      const answer = await client.call('tools/call', `{"name":"none","arguments":{${pairs}}}`);
-      expect(errorOf(answer)).toEqual({ code: -32602, message });
+      const response = await client.call('tools/call', `{"name":"none","arguments":{${pairs}}}`);
+      expect(errorOf(response)).toEqual({ code: -32602, message });
     }
-    expect(evaluated.llm.requests).toHaveLength(asked);
+    expect(evaluated.llm.requests).toHaveLength(requested);
   });
 });

@@ -65,16 +65,16 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
     whole = reply(await client.call('tools/list'));
   });
 
-  let asked: number;
+  let requested: number;
   beforeEach(() => {
-    asked = evaluated.llm.requests.length;
+    requested = evaluated.llm.requests.length;
   });
   /** Lists with one evaluator per command. */
   async function listed(...says: string[]): Promise<string> {
     await evaluated.apply(...says.map((each, at) => evaluator(`gate-${at}`, { method: 'tools/list', says: each })));
-    const answer = await client.call('tools/list');
-    expect(answer.status).toBe(200);
-    return reply(answer);
+    const response = await client.call('tools/list');
+    expect(response.status).toBe(200);
+    return reply(response);
   }
   /** Returns the text between the brackets of `tools`; tools contain none. */
   const itemsOf = (list: string) => /"tools":\[(.*?)\]/.exec(list)?.[1];
@@ -93,7 +93,7 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
   });
 
   it.each(['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'])(
-    'is not to be kept where an evaluator watches %s, or the next one would be nobody’s to judge',
+    'is not cacheable if an evaluator matches %s, or later requests would bypass it',
     async (method) => {
       const ask = async () => idless(reply(await client.call(method)));
       await evaluated.apply();
@@ -125,9 +125,9 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
     const list = await listed(`filter:${names}`);
     expect(namesOf(list)).toEqual(expected);
     const texts = itemsOf(whole)?.match(/\{.*?\}(?=,\{|$)/g) ?? [];
-    const kept = texts.filter((text) => expected.includes(String(parseObject(text).name)));
-    expect(kept).toHaveLength(expected.length);
-    expect(itemsOf(list)).toBe(kept.join(','));
+    const stored = texts.filter((text) => expected.includes(String(parseObject(text).name)));
+    expect(stored).toHaveLength(expected.length);
+    expect(itemsOf(list)).toBe(stored.join(','));
   });
 
   it('has the members of its era', async () => {
@@ -143,7 +143,7 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
   it('calls no evaluator after the filter, and no upstream', async () => {
     const seen = upstream.count('tools/list');
     const list = await listed('pass', 'filter:a', 'block:too late', 'filter:b');
-    expect([namesOf(list), evaluated.llm.requests.length - asked]).toEqual([['a'], 2]);
+    expect([namesOf(list), evaluated.llm.requests.length - requested]).toEqual([['a'], 2]);
     expect(upstream.count('tools/list')).toBe(seen);
   });
 
@@ -171,7 +171,7 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
     const before = evaluated.lines().length;
     expect(idless(reply(await client.call(method, params)))).toBe(uncacheable(usual));
     // Counts as a pass, so the next evaluator runs, too.
-    expect(evaluated.llm.requests.length - asked).toBe(2);
+    expect(evaluated.llm.requests.length - requested).toBe(2);
     const lines = evaluated.lines().slice(before);
     expect(lines).toMatchObject([
       { level: 'warn', evaluator: 'gate', msg: 'action filter ignored: the request does not list tools' },

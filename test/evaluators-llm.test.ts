@@ -62,7 +62,7 @@ describe('an LLM call', () => {
 
 describe('a result', () => {
   test.each(['allow', '{"a": 1}', '```json\n{"a":1}\n```', ' \n ', 'Zoë 😀\u0000', ''])(
-    'goes to the action as it is: %j',
+    'is passed to the action unchanged: %j',
     async (content) => {
       await evaluated.apply(echo());
       evaluated.llm.script({ content });
@@ -95,7 +95,7 @@ const FAILURES: Readonly<Record<string, CompletionScript>> = {
   'no text': { content: null },
   'parts for a text': { content: [{ type: 'text', text: 'pass' }] },
   'a list': { body: '["pass"]' },
-  'bytes that are no text': { body: Buffer.from([0x22, 0xff, 0x22]) },
+  'bytes that are not text': { body: Buffer.from([0x22, 0xff, 0x22]) },
   'a connection that breaks before the head': { stopsIn: 'head', hangsUp: true },
   'a connection that breaks in the body': { stopsIn: 'body', hangsUp: true },
 };
@@ -107,9 +107,9 @@ describe.each(['continue', 'block', undefined] as const)('when the LLM call fail
   it.each(Object.keys(FAILURES))('%s', async (name) => {
     const before = evaluated.llm.requests.length;
     evaluated.llm.script(FAILURES[name] ?? '');
-    const answer = await ask();
+    const response = await ask();
     // Unknown methods have HTTP 404; rejections of evaluators have 200.
-    expect([answer.status, errorOf(answer)]).toEqual([on_error === 'block' ? 200 : 404, expected]);
+    expect([response.status, errorOf(response)]).toEqual([on_error === 'block' ? 200 : 404, expected]);
     expect(evaluated.llm.requests.length - before).toBe(1);
     const line = evaluated.lines().at(-1);
     expect(line).toMatchObject({ level: 'warn', msg: 'evaluator failed', decision: 'llm_failure' });
@@ -160,19 +160,19 @@ describe('with a result_schema', () => {
   const VALID = '{"verdict":"yes"}';
 
   /** Evaluates with these LLM results, all of which must be requested; returns the input of the action and the prompts. */
-  async function judged(...answers: ScriptedCompletion[]) {
+  async function judged(...responses: ScriptedCompletion[]) {
     const before = evaluated.llm.requests.length;
     const counted = (await evaluated.metrics()).evaluators.gate?.schema;
-    evaluated.llm.script(...answers);
+    evaluated.llm.script(...responses);
     const answer = await ask();
-    const asked = evaluated.llm.requests.slice(before);
-    expect(asked).toHaveLength(answers.length);
+    const requested = evaluated.llm.requests.slice(before);
+    expect(requested).toHaveLength(responses.length);
     const now = (await evaluated.metrics()).evaluators.gate?.schema;
     const gained = Object.entries(now ?? {}).map(([name, count]) => [
       name,
       count - (Object.entries(counted ?? {}).find(([other]) => other === name)?.[1] ?? 0),
     ]);
-    return { answer, prompts: asked.map(({ messages }) => messages), counts: Object.fromEntries(gained) };
+    return { answer, prompts: requested.map(({ messages }) => messages), counts: Object.fromEntries(gained) };
   }
   const counts = (pass: number, fail: number, success: number, failure: number) => ({
     validations_pass: pass,
@@ -184,7 +184,7 @@ describe('with a result_schema', () => {
   beforeEach(() => evaluated.apply(echo({ says: 'Judge!', schema, on_error: 'block' })));
 
   it.each([VALID, ` ${VALID}\n`, `\`\`\`json\n${VALID}\n\`\`\``, `\`\`\`\n{"verdict":"no","more":1}\n\`\`\``])(
-    'what fits is asked for once and goes on raw: %j',
+    'a valid result is requested once and passed on raw: %j',
     async (text) => {
       const { answer, counts: gained } = await judged(text);
       expect(echoOf(answer).llmResult).toBe(text);
@@ -225,7 +225,7 @@ describe('with a result_schema', () => {
   });
 
   it.each(['an HTTP status of 500', 'no text', 'a connection that breaks before the head'])(
-    'the first one goes to the action when the second question fails: %s',
+    'the first result is passed to the action when the second call fails: %s',
     async (name) => {
       const { answer, counts: gained } = await judged('first', FAILURES[name] ?? '');
       expect(echoOf(answer).llmResult).toBe('first');

@@ -29,12 +29,12 @@ beforeAll(async () => {
   };
 }, 120_000);
 
-let asked: number;
+let requested: number;
 beforeEach(() => {
-  asked = evaluated.llm.requests.length;
+  requested = evaluated.llm.requests.length;
 });
 /** Number of LLM calls in this test. */
-const questions = () => evaluated.llm.requests.length - asked;
+const questions = () => evaluated.llm.requests.length - requested;
 
 const BLOCKED = { code: -32001, message: 'no', data: { evaluator: 'gate', kind: 'block' } };
 const gate = (method: string, namespace?: string) =>
@@ -65,8 +65,8 @@ describe.each(['legacy', 'modern'] as const)('requests of a %s client', (era) =>
   it.each([...METHODS, ...more])('are evaluated if the method is that of the trigger: %s', async (method, params) => {
     await evaluated.apply(gate(method));
     const before = upstream.seen.length;
-    const answer = await client.call(method, params);
-    expect([answer.status, errorOf(answer)]).toEqual([200, BLOCKED]);
+    const response = await client.call(method, params);
+    expect([response.status, errorOf(response)]).toEqual([200, BLOCKED]);
     expect(questions()).toBe(1);
     // Nothing was forwarded.
     expect(upstream.seen.slice(before).map((each) => each.method)).not.toContain(method);
@@ -98,9 +98,9 @@ describe.each(['legacy', 'modern'] as const)('requests of a %s client', (era) =>
 
   it('are never evaluated if the method is ping', async () => {
     await evaluated.apply(gate('ping'), { ...gate('initialize'), name: 'other' });
-    const answer = await client.call('ping');
-    expect(errorOf(answer)).not.toEqual(BLOCKED);
-    if (era === 'legacy') expect(resultOf(answer)).toEqual({});
+    const response = await client.call('ping');
+    expect(errorOf(response)).not.toEqual(BLOCKED);
+    if (era === 'legacy') expect(resultOf(response)).toEqual({});
     expect(questions()).toBe(0);
   });
 });
@@ -121,8 +121,8 @@ test('initialize, notifications and responses are never evaluated', async () => 
 test('an unknown namespace is rejected before the evaluation', async () => {
   await evaluated.apply(gate('tools/list'), { ...gate('tools/list', 'nowhere'), name: 'of nowhere' });
   for (const namespace of ['nowhere', 'Not_Valid']) {
-    const answer = await modernClient(evaluated.service.url(namespace)).call('tools/list');
-    expect([answer.status, errorOf(answer)]).toEqual([
+    const response = await modernClient(evaluated.service.url(namespace)).call('tools/list');
+    expect([response.status, errorOf(response)]).toEqual([
       404,
       { code: -32600, message: `namespace not found: ${namespace}` },
     ]);
@@ -176,8 +176,8 @@ filter_chains:
   const own = await startEvaluatedService(unnamed, ['--pipeline-config', file]);
   try {
     await own.apply(gate('tools/list'));
-    const answer = await modernClient(own.service.url()).call('tools/list');
-    expect(resultOf(answer)).toMatchObject({ tools: [] });
+    const response = await modernClient(own.service.url()).call('tools/list');
+    expect(resultOf(response)).toMatchObject({ tools: [] });
     expect([own.llm.requests.length, (await own.metrics()).pipeline.trigger_matches]).toEqual([0, 0]);
   } finally {
     await own.close();

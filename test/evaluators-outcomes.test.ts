@@ -50,8 +50,8 @@ describe.each(['legacy', 'modern'] as const)('of a %s client', (era) => {
   async function evaluate(...says: string[]) {
     await evaluated.apply(...says.map((each, at) => evaluator(`gate-${at}`, { says: each, on_error: 'block' })));
     const calls = upstream.count('tools/call');
-    const answer = await call();
-    return { ...answer, error: errorOf(answer), forwarded: upstream.count('tools/call') - calls };
+    const response = await call();
+    return { ...response, error: errorOf(response), forwarded: upstream.count('tools/call') - calls };
   }
 
   it.each([
@@ -145,8 +145,8 @@ describe.each(['legacy', 'modern'] as const)('of a %s client', (era) => {
     const { length } = evaluated.llm.requests;
     const { error } = await evaluate('pass', 'warn:x', 'none', 'block:enough', 'block:too late');
     expect(error).toMatchObject({ message: 'enough', data: { evaluator: 'gate-3' } });
-    const asked = evaluated.llm.requests.slice(length).map(({ messages: [system] }) => system?.content);
-    expect(asked).toEqual(['pass', 'warn:x', 'none', 'block:enough']);
+    const requested = evaluated.llm.requests.slice(length).map(({ messages: [system] }) => system?.content);
+    expect(requested).toEqual(['pass', 'warn:x', 'none', 'block:enough']);
   });
 });
 
@@ -171,9 +171,9 @@ describe.each(['continue', 'block', undefined] as const)('an action that fails, 
       evaluator('gate', { ...parts, action, says }),
       evaluator('next', { method: 'vendor/asked', action: 'echo', says: 'x' }),
     );
-    const answer = await ask();
-    if (on_error === 'block') expect([answer.status, errorOf(answer)]).toEqual([200, FAILED]);
-    else expect(echoOf(answer)).toMatchObject({ llmResult: 'x' });
+    const response = await ask();
+    if (on_error === 'block') expect([response.status, errorOf(response)]).toEqual([200, FAILED]);
+    else expect(echoOf(response)).toMatchObject({ llmResult: 'x' });
     const failed = linesOf('evaluator failed');
     expect(failed).toMatchObject([{ level: 'warn', evaluator: 'gate', decision: 'action_failure', fault }]);
     expect(failed[0]).toMatchObject({ on_error: on_error ?? 'continue', llm_ms: expect.any(Number) });
@@ -193,7 +193,7 @@ describe.each(['continue', 'block', undefined] as const)('an action that fails, 
 
 test('the response has the id of the request, and an error of code, message and data', async () => {
   await evaluated.apply(evaluator('gate', { says: 'block:no' }));
-  const answer = await modernClient(evaluated.service.url()).call('tools/call', '{"name":"a"}');
+  const response = await modernClient(evaluated.service.url()).call('tools/call', '{"name":"a"}');
   const error = '{"code":-32001,"message":"no","data":{"evaluator":"gate","kind":"block"}}';
-  expect(JSON.parse(reply(answer))).toEqual({ jsonrpc: '2.0', id: 1, error: JSON.parse(error) });
+  expect(JSON.parse(reply(response))).toEqual({ jsonrpc: '2.0', id: 1, error: JSON.parse(error) });
 });

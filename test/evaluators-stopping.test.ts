@@ -27,18 +27,18 @@ beforeEach(async () => {
 
 /** Starts the call and disconnects its client during the LLM call, which `answer` completes. */
 async function left() {
-  const asked = Promise.withResolvers<void>();
-  const answer = Promise.withResolvers<void>();
+  const requested = Promise.withResolvers<void>();
+  const response = Promise.withResolvers<void>();
   evaluated.llm.script(() => {
-    asked.resolve();
-    return { content: 'pass', after: answer.promise };
+    requested.resolve();
+    return { content: 'pass', after: response.promise };
   });
   const client = await sessionClient(evaluated.service.url());
   const reading = client.call('"c"');
-  await asked.promise;
+  await requested.promise;
   reading.leave();
   await reading.over;
-  return { answer: () => answer.resolve() };
+  return { answer: () => response.resolve() };
 }
 
 const messages = () => evaluated.service.log.map((line) => parseObject(line).msg);

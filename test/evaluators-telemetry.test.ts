@@ -115,8 +115,8 @@ describe('metrics of known traffic', () => {
   });
 
   it('Prometheus has the same', async () => {
-    const answer = await fetch(`${evaluated.service.management}/metrics`, { headers: { connection: 'close' } });
-    const samples = samplesOf(await answer.text());
+    const response = await fetch(`${evaluated.service.management}/metrics`, { headers: { connection: 'close' } });
+    const samples = samplesOf(await response.text());
     const of = (name: string, sluice_evaluator: string, labels = {}) =>
       sampleOf(samples, `sluice_evaluator_${name}`, { sluice_evaluator, ...labels });
     const decisions = (name: string) =>
@@ -241,20 +241,20 @@ describe('no output contains', () => {
       llm.script(script);
       seen.push((await client.call('vendor/asked', `{"secret":"${ARGUMENT}"}`)).text);
     }
-    const refused = [
+    const rejected = [
       { evaluators: [evaluator('x', { says: 'y' })], expected_revision: 1 },
       { evaluators: [{ ...evaluator('x'), llm: { operation: 'classify', prompt: 'p', connection: 'nowhere' } }] },
       { evaluators: [{ ...evaluator('x'), processor: { path: 'service.json' } }] },
     ];
     const api = async (method: string, path: string, body?: unknown) => {
-      const answer = await fetch(`${service.management}${path}`, {
+      const response = await fetch(`${service.management}${path}`, {
         method,
         headers: { connection: 'close' },
         ...(body !== undefined && { body: JSON.stringify(body) }),
       });
-      seen.push(JSON.stringify([...answer.headers]), await answer.text());
+      seen.push(JSON.stringify([...response.headers]), await response.text());
     };
-    for (const body of refused) await api('PUT', '/api/v1/evaluators', body);
+    for (const body of rejected) await api('PUT', '/api/v1/evaluators', body);
     await apply(evaluator('last', { says: PROMPT }));
     for (const path of ['', '/llm-connections', '/namespaces', '/revisions', '/revisions/active', '/revisions/5']) {
       await api('GET', `/api/v1/evaluators${path}`);
@@ -274,8 +274,8 @@ describe('no output contains', () => {
   });
 
   it('the arguments of a request, and the LLM results', () => {
-    const asked = evaluated.llm.requests.map(({ text }) => text).join();
-    expect(asked).toContain(ARGUMENT);
+    const requested = evaluated.llm.requests.map(({ text }) => text).join();
+    expect(requested).toContain(ARGUMENT);
     expect([where(ARGUMENT), where(ANSWER)]).toEqual([[], []]);
   });
 

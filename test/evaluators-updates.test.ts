@@ -9,7 +9,7 @@ import {
   evaluator,
   startEvaluatedService,
 } from './fixtures/evaluated/evaluated-service.ts';
-import { modernClient, type RawAnswer, type RawClient } from './fixtures/raw-client.ts';
+import { modernClient, type RawClient, type RawResponse } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 
 // Requests while evaluators are replaced (spec, "Evaluator management endpoints"; decisions 4.5).
@@ -25,24 +25,24 @@ beforeAll(async () => {
 const METHOD = 'vendor/asked';
 const gate = (name: string, says: string) => evaluator(name, { method: METHOD, says });
 const ask = (id = 0) => client.call(METHOD, `{"id":${id}}`);
-const messageOf = (answer: RawAnswer) => parseObject(errorOf(answer)).message;
+const messageOf = (response: RawResponse) => parseObject(errorOf(response)).message;
 /** Whole response to a PUT. */
 async function put(body: unknown) {
-  const answer = await fetch(`${evaluated.service.management}/api/v1/evaluators`, {
+  const response = await fetch(`${evaluated.service.management}/api/v1/evaluators`, {
     method: 'PUT',
     headers: { connection: 'close' },
     body: typeof body === 'string' ? body : JSON.stringify(body),
   });
-  return { status: answer.status, etag: answer.headers.get('etag'), envelope: parseObject(await answer.text()) };
+  return { status: response.status, etag: response.headers.get('etag'), envelope: parseObject(await response.text()) };
 }
 /** An LLM result that the test releases. */
-function held(content: string) {
+function pending(content: string) {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { script: { content, after: promise }, release: () => resolve() };
 }
 
 /** Takes all pending entries. */
-async function asked(count: number) {
+async function request(count: number) {
   await expect.poll(() => evaluated.llm.requests.length - before, { timeout: 20_000 }).toBe(count);
 }
 let before: number;
@@ -60,7 +60,7 @@ test('a broken file among ten skips its evaluator only, with a warning', async (
   const code = 'WASM_COMPILE_FAILED';
   expect(envelope.warnings).toEqual([{ evaluator: 'gate-4', path: 'broken.wasm', code, message: expect.any(String) }]);
   expect(messageOf(await ask())).toBe('last');
-  await asked(9);
+  await request(9);
   expect((await evaluated.metrics()).gauges).toMatchObject({ evaluators_loaded: 9, wasm_compiled: 1 });
 });
 
@@ -79,7 +79,7 @@ test.each([
     [expect.objectContaining({ evaluator: 'gate', path })],
   ]);
   expect(errorOf(await ask())).toMatchObject({ code: -32601 });
-  await asked(0);
+  await request(0);
 });
 
 const llm = { operation: 'classify', prompt: 'p', connection: 'judge' };
@@ -103,9 +103,9 @@ test.each([
   ['no JSON', 400, '{"evaluators":['],
 ] as const)('what is refused changes nothing: %s', async (_which, status, body) => {
   await evaluated.apply(gate('gate', 'block:as before'));
-  const refused = await put(body);
-  expect([refused.status, refused.envelope.data]).toEqual([status, null]);
-  expect(JSON.stringify(refused.envelope)).not.toContain('sk-inline');
+  const rejected = await put(body);
+  expect([rejected.status, rejected.envelope.data]).toEqual([status, null]);
+  expect(JSON.stringify(rejected.envelope)).not.toContain('sk-inline');
   expect(messageOf(await ask())).toBe('as before');
 });
 
@@ -113,7 +113,7 @@ test('an empty list deletes all', async () => {
   await evaluated.apply(gate('gate', 'block:no'));
   expect(await put({ evaluators: [] })).toMatchObject({ status: 200, envelope: { data: [], error: null } });
   expect(errorOf(await ask())).toMatchObject({ code: -32601 });
-  await asked(0);
+  await request(0);
 });
 
 test('a changed file is used from the next PUT on', async () => {
@@ -135,39 +135,39 @@ test('a changed file is used from the next PUT on', async () => {
 describe('a request in progress', () => {
   it('finishes with the evaluators that it started with', async () => {
     await evaluated.apply(gate('first', 'pass'), gate('second', 'block:of the old set'));
-    const first = held('pass');
+    const first = pending('pass');
     evaluated.llm.script(first.script);
-    const answer = ask();
-    await asked(1);
+    const response = ask();
+    await request(1);
     await evaluated.apply(gate('first', 'block:of the new set'));
     expect(messageOf(await ask())).toBe('of the new set');
     await evaluated.apply();
     first.release();
-    expect(messageOf(await answer)).toBe('of the old set');
+    expect(messageOf(await response)).toBe('of the old set');
   });
 
   it('runs the action that it started with, even after it was replaced', async () => {
     await evaluated.apply(evaluator('gate', { method: METHOD, action: 'echo' }));
-    const answered = held('said');
-    evaluated.llm.script(answered.script);
-    const answer = ask(7);
-    await asked(1);
+    const responded = pending('said');
+    evaluated.llm.script(responded.script);
+    const response = ask(7);
+    await request(1);
     await evaluated.apply(gate('gate', 'pass'));
     await evaluated.apply();
-    answered.release();
-    expect(echoOf(await answer)).toMatchObject({ llmResult: 'said', arguments: [['id', '7']] });
+    responded.release();
+    expect(echoOf(await response)).toMatchObject({ llmResult: 'said', arguments: [['id', '7']] });
   });
 
   it('is not evaluated again by a new set', async () => {
     await evaluated.apply(gate('gate', 'pass'));
-    const answered = held('pass');
-    evaluated.llm.script(answered.script);
-    const answer = ask();
-    await asked(1);
+    const responded = pending('pass');
+    evaluated.llm.script(responded.script);
+    const response = ask();
+    await request(1);
     await evaluated.apply(gate('gate', 'block:no'), gate('other', 'block:no'));
-    answered.release();
-    expect(errorOf(await answer)).toMatchObject({ code: -32601 });
-    await asked(1);
+    responded.release();
+    expect(errorOf(await response)).toMatchObject({ code: -32601 });
+    await request(1);
   });
 });
 
@@ -180,15 +180,15 @@ test('under load and many updates no request is evaluated by two sets', async ()
   await evaluated.apply(...set(0));
   let updating = true;
   let id = 1_000;
-  const answers = new Map<number, unknown>();
+  const responses = new Map<number, unknown>();
   const clients = Array.from({ length: 4 }, async () => {
     while (updating) {
       const own = id++;
-      answers.set(own, messageOf(await ask(own)));
+      responses.set(own, messageOf(await ask(own)));
     }
   });
-  const met = () => new Set(answers.values()).size;
-  for (let number = 1; number <= 40 || answers.size <= 4 || met() === 1; number++)
+  const met = () => new Set(responses.values()).size;
+  for (let number = 1; number <= 40 || responses.size <= 4 || met() === 1; number++)
     await evaluated.apply(...set(number));
   updating = false;
   await Promise.all(clients);
@@ -198,11 +198,11 @@ test('under load and many updates no request is evaluated by two sets', async ()
     const number = /\d+$/.exec(messages[0]?.content ?? '')?.[0];
     sets.set(own, [...(sets.get(own) ?? []), number]);
   }
-  expect(sets.size).toBe(answers.size);
-  for (const [own, numbers] of sets) expect(numbers).toEqual(Array.from({ length: 3 }, () => answers.get(own)));
+  expect(sets.size).toBe(responses.size);
+  for (const [own, numbers] of sets) expect(numbers).toEqual(Array.from({ length: 3 }, () => responses.get(own)));
 }, 120_000);
 
-test('evaluators of the service-config file are active from the start', async () => {
+test('evaluators of the bootstrap file are active from the start', async () => {
   const broken = { ...gate('broken', 'block:no'), processor: { path: 'missing.wasm' } };
   const own = await startEvaluatedService({}, [], [broken, gate('gate', 'block:from the start')]);
   try {

@@ -5,13 +5,13 @@ import { type Gateway, startGateway } from './fixtures/gateway.ts';
 import { listen } from './fixtures/http-server.ts';
 import { connect, type SdkClient } from './fixtures/sdk-client.ts';
 
-// The example in examples/capability-service, beside a real gateway, as an agent sees it.
+// The example in examples/capability-service with a real gateway, as an agent sees it.
 
 let gateway: Gateway;
 let example: ExampleService;
 let agent: SdkClient;
 let web: string;
-/** Reads what is never answered, and runs what never ends. They take seconds: other tests go on meanwhile. */
+/** Calls without a response and code without an end. They take seconds: other tests run meanwhile. */
 let silent: Promise<Answered>;
 let endless: Promise<Answered>;
 
@@ -34,7 +34,7 @@ beforeAll(async () => {
   await example.line(/ registered at /);
   agent = await connect(gateway.url('sample'), 'legacy');
   silent = get(`http://${web}/silent`);
-  // It is still while nothing but the end of its process can wake it.
+  // Idle as long as only the end of its process can wake it.
   const still = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);';
   endless = run(`console.log(process.pid); ${still}`, { timeout: 4_000 });
 });
@@ -51,7 +51,7 @@ interface Answered {
   readonly text: string;
 }
 
-/** Calls a tool; all texts of its result in one. */
+/** Calls a tool; returns all texts of its result as one. */
 async function call(name: string, args: object, options: Parameters<SdkClient['client']['callTool']>[1] = {}) {
   const { isError, content } = await agent.client.callTool({ name, arguments: { ...args } }, options);
   const text = content.map((block) => (block.type === 'text' ? block.text : '')).join('');
@@ -70,7 +70,7 @@ function lives(pid: number): boolean {
 }
 
 describe('tools', () => {
-  it('are offered in its namespace, and the gateway finds it healthy', async () => {
+  it('are served in its namespace, and the gateway finds it healthy', async () => {
     const { tools } = await agent.client.listTools();
     expect(tools.map(({ name }) => name)).toEqual(['echo', 'http-get', 'run-javascript']);
     const healths = ['healthy', 'healthy'].map((health) => expect.objectContaining({ health }));
@@ -78,14 +78,14 @@ describe('tools', () => {
     await expect.poll(services).toMatchObject({ data: healths });
   });
 
-  it('echo answers with what it was sent, but for credentials', async () => {
+  it('echo returns its input, without credentials', async () => {
     expect(await call('echo', { message: 'hi', number: 3, service_auth_authorization: 'Bearer secret' })).toEqual({
       isError: false,
       text: '{"message":"hi","number":"3"}',
     });
   });
 
-  it('http-get reads what is allowed', async () => {
+  it('http-get reads allowed URLs', async () => {
     expect(await get(`http://${web}/hello`)).toEqual({ isError: false, text: 'hello, stranger' });
     expect(await get(`http://${web}/none`)).toEqual({
       isError: true,
@@ -97,7 +97,7 @@ describe('tools', () => {
     const [, port] = web.split(':');
     for (const url of [
       `http://${gateway.management()}/healthz`,
-      // Only https of it: a secret is not for whoever reads along.
+      // Only https: a secret must not be readable on the network.
       `http://localhost:${port}/hello`,
       `https://${web}/hello`,
       'http://127.0.0.1/',
@@ -114,7 +114,7 @@ describe('tools', () => {
     });
   });
 
-  it('http-get reads no more than it may', async () => {
+  it('http-get enforces its size limit', async () => {
     const text = 'response exceeds 262144 bytes';
     expect(await get(`http://${web}/long`)).toEqual({ isError: true, text });
   });
@@ -140,17 +140,17 @@ describe('tools', () => {
 });
 
 describe('code', () => {
-  it('answers with its output, which comes while it runs', async () => {
-    const told: unknown[] = [];
+  it('returns its output, which is streamed while it runs', async () => {
+    const received: unknown[] = [];
     const code = 'console.log("one"); console.error("two")';
-    const onprogress = ({ message }: { message?: string }) => told.push(message);
-    // Two streams: which one is read first, nobody promises.
+    const onprogress = ({ message }: { message?: string }) => received.push(message);
+    // Two streams: the order of reads is undefined.
     const either = expect.stringMatching(/^(?:one\ntwo|two\none)\n$/);
     expect(await call('run-javascript', { code }, { onprogress })).toEqual({ isError: false, text: either });
-    expect(told.toSorted()).toEqual(['RUNNING', 'one\n', 'two\n']);
+    expect(received.toSorted()).toEqual(['RUNNING', 'one\n', 'two\n']);
   });
 
-  it('is given its arguments and its environment, and none of the service', async () => {
+  it("gets its arguments and its environment, but not the service's", async () => {
     const code = 'console.log(JSON.stringify([process.argv.slice(2), process.env]))';
     const list = Array.from({ length: 11 }, (_, index) => `value ${index}`);
     const environment = { MODE: 'test' };
@@ -163,7 +163,7 @@ describe('code', () => {
     expect(await run(Buffer.from(code).toString('base64'))).toEqual({ isError: false, text: "'ä'\n" });
   });
 
-  it('that fails is an error with what it wrote, and a failed execution in the events', async () => {
+  it('that fails is an error with its output, and a failed execution in the events', async () => {
     const { isError, text } = await run('console.log("before"); throw new Error("no good")');
     expect([isError, text]).toEqual([true, expect.stringContaining('before\n')]);
     expect(text).toContain('Error: no good\n');
@@ -177,25 +177,25 @@ describe('code', () => {
     });
   });
 
-  it('opens no file, whatever its environment says', async () => {
+  it('opens no file, whatever its environment requests', async () => {
     const environment = { NODE_OPTIONS: '--allow-fs-read=*' };
     const { isError, text } = await run('require("fs").readFileSync("/etc/hostname")', { environment });
     expect([isError, text]).toEqual([true, expect.stringMatching(/ERR_ACCESS_DENIED/)]);
   });
 
-  it('that runs too long is ended, with what it wrote before', async () => {
+  it('that runs too long is terminated, with its previous output', async () => {
     const { isError, text } = await endless;
     const [pid, ...rest] = text.split('\n');
     expect([isError, rest]).toEqual([true, ['terminated: timeout of 4000 ms exceeded', '']]);
     expect(lives(Number(pid))).toBe(false);
   });
 
-  it('that puts out too much is ended', async () => {
+  it('that writes too much is terminated', async () => {
     const { isError, text } = await run('process.stdout.write("x".repeat(1_100_000)); setInterval(() => 0, 1000)');
     expect([isError, text.replace(/x+/, '')]).toEqual([true, 'terminated: output exceeds 1048576 characters\n']);
   });
 
-  it('whose caller cancels is gone, and others go on', async () => {
+  it('whose caller cancels is terminated, and others continue', async () => {
     const cancel = new AbortController();
     const pid = Promise.withResolvers<number>();
     const onprogress = ({ message = '' }) => {
@@ -211,7 +211,7 @@ describe('code', () => {
     expect(await run('console.log("next")')).toEqual({ isError: false, text: 'next\n' });
   });
 
-  it('is refused while four others run, and run again after them', async () => {
+  it('is rejected while four others run, and accepted after them', async () => {
     const begun: Promise<void>[] = [];
     const cancel = new AbortController();
     const running = Array.from({ length: 4 }, () => {
@@ -229,6 +229,6 @@ describe('code', () => {
   });
 });
 
-it('http-get waits no longer than it may', async () => {
+it('http-get enforces its timeout', async () => {
   expect(await silent).toEqual({ isError: true, text: `${web}: timeout after 4000 ms` });
 });

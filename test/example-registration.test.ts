@@ -6,7 +6,7 @@ import { type Gateway, startGateway } from './fixtures/gateway.ts';
 import { listen } from './fixtures/http-server.ts';
 import { connect } from './fixtures/sdk-client.ts';
 
-// How the example in examples/capability-service registers itself, again and against odds, and how it stops.
+// Registration of the example in examples/capability-service under adverse conditions, and its shutdown.
 
 let gateway: Gateway;
 let running: ExampleService[];
@@ -39,7 +39,7 @@ async function echoed(): Promise<string> {
   }
 }
 
-it('registers again at another address, and leaves what operators have added', async () => {
+it('registers again at another address, and keeps what operators have added', { tags: ['slow'] }, async () => {
   const first = start();
   await first.line(/ registered at /);
   const tool = await data('tools/echo?namespace=sample');
@@ -71,25 +71,25 @@ it('registers again at another address, and leaves what operators have added', a
   expect(await echoed()).toBe('{"message":"hi"}');
 });
 
-it('stays registered when it stops, and says at a call that it is not there', async () => {
+it('stays registered when it stops, and calls report that it is unreachable', async () => {
   const example = start();
   await example.line(/ registered at /);
   expect(await example.stop()).toBe(0);
   await expect(echoed()).rejects.toThrow(/sample-tools at 127\.0\.0\.1:\d+/);
 });
 
-it('breaks off code that goes on when it stops', async () => {
+it('terminates running code when it stops', { tags: ['slow'] }, async () => {
   const example = start();
   await example.line(/ registered at /);
   const agent = await connect(gateway.url('sample'), 'legacy');
   try {
-    const told = Promise.withResolvers<string>();
+    const received = Promise.withResolvers<string>();
     const onprogress = ({ message = '' }) => {
-      if (message !== 'RUNNING') told.resolve(message);
+      if (message !== 'RUNNING') received.resolve(message);
     };
     const code = 'console.log(process.pid); setInterval(() => 0, 1000)';
     const called = agent.client.callTool({ name: 'run-javascript', arguments: { code } }, { onprogress });
-    const pid = Number(await told.promise);
+    const pid = Number(await received.promise);
     expect(await example.stop()).toBe(0);
     expect(await called).toMatchObject({ isError: true });
     await vi.waitFor(() => expect(() => process.kill(pid, 0)).toThrow('ESRCH'), { timeout: 20_000 });
@@ -98,7 +98,7 @@ it('breaks off code that goes on when it stops', async () => {
   }
 });
 
-it('does not take the name of a tool that is not its own, nor the place of another copy then', async () => {
+it('does not take over the name of a foreign tool, nor that of another copy', { tags: ['slow'] }, async () => {
   const first = start();
   await first.line(/ registered at /);
   const services = await data('services');
@@ -114,7 +114,7 @@ it('does not take the name of a tool that is not its own, nor the place of anoth
   expect(await echoed()).toBe('{"message":"hi"}');
 });
 
-it('can stand beside another copy under another name', async () => {
+it('can run beside another copy under another name', { tags: ['slow'] }, async () => {
   const first = start();
   await first.line(/ registered at /);
   const second = start({ SAMPLE_NAME: 'second' });
@@ -134,7 +134,7 @@ it('can stand beside another copy under another name', async () => {
   expect(await echoed()).toBe('{"message":"hi"}');
 });
 
-it('says in a line that its port is taken', async () => {
+it('reports in one line that its port is in use', async () => {
   const first = start();
   const [, address = ''] = /^capability service at (\S+),/.exec(await first.line(/ registered at /)) ?? [];
   const second = start({ SAMPLE_LISTEN: address });
@@ -149,7 +149,7 @@ it('says in a line that its port is taken', async () => {
   ]);
 });
 
-it('says in a line that an origin is none', async () => {
+it('reports an invalid origin in one line', { tags: ['slow'] }, async () => {
   for (const entry of ['api.example.com', 'http://localhost:8123/path', 'ftp://localhost']) {
     const example = start({ SAMPLE_HTTP_ORIGINS: `https://api.example.com ${entry}` });
     expect(await example.ended).toBe(1);
@@ -157,7 +157,7 @@ it('says in a line that an origin is none', async () => {
   }
 });
 
-it('waits for a gateway that is not there yet', async () => {
+it('waits for a gateway that is not running yet', { tags: ['slow'] }, async () => {
   await gateway.kill();
   const example = start();
   await example.line(/^Sluice at http:\S+ is unreachable, retrying in 2 s: .*ECONNREFUSED/);
@@ -173,7 +173,7 @@ it('can be stopped while it waits', async () => {
   expect(example.lines).toHaveLength(1);
 });
 
-it('opens no debugger for who may signal it', async () => {
+it('does not start a debugger on SIGUSR1', async () => {
   const example = start({ SLUICE_HOST: `127.0.0.1:${await freePort()}` });
   await example.line(/ is unreachable/);
   example.signal('SIGUSR1');
@@ -181,11 +181,11 @@ it('opens no debugger for who may signal it', async () => {
   expect(example.lines).toHaveLength(1);
 });
 
-it('sends its token, and ends when it is not accepted, without a word of it', async () => {
-  const asked: IncomingHttpHeaders[] = [];
+it('sends its token, and exits when it is rejected, without revealing it', async () => {
+  const requested: IncomingHttpHeaders[] = [];
   const proxy = createServer(({ headers }, response) => {
-    asked.push(headers);
-    response.writeHead(asked.length === 1 ? 302 : 401, { location: '/login' }).end('<h1>Log in</h1>');
+    requested.push(headers);
+    response.writeHead(requested.length === 1 ? 302 : 401, { location: '/login' }).end('<h1>Log in</h1>');
   });
   const host = `127.0.0.1:${await listen(proxy, 0)}`;
   try {
@@ -196,7 +196,7 @@ it('sends its token, and ends when it is not accepted, without a word of it', as
         `GET /api/v1/tools/echo?namespace=sample: status ${status}: <h1>Log in</h1> (check SLUICE_TOKEN)`,
       ]);
     }
-    expect(asked.map(({ authorization }) => authorization)).toEqual(['Bearer secret-token', 'Bearer secret-token']);
+    expect(requested.map(({ authorization }) => authorization)).toEqual(['Bearer secret-token', 'Bearer secret-token']);
   } finally {
     proxy.close();
   }

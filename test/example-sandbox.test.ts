@@ -6,13 +6,13 @@ import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startCode } from '../examples/capability-service/code-process.ts';
 
-// What code that somebody submits cannot do in the example in examples/capability-service: a way out in each test. One
-// that leads out prints `out`, leaves something in the folder, or is seen at the port.
+// Limits of submitted code in the example in examples/capability-service: one escape attempt per test. A successful one
+// prints `out`, leaves a file in the folder, or connects to the port.
 
 let folder: string;
-let asked = 0;
+let requested = 0;
 const site = createServer((socket) => {
-  asked++;
+  requested++;
   socket.destroy();
 });
 let port: string;
@@ -31,10 +31,10 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 afterEach(() => {
-  asked = 0;
+  requested = 0;
 });
 
-/** Runs the code, which knows the folder and the port, and returns what it put out. */
+/** Runs the code, which has the folder and the port, and returns its output. */
 async function run(code: string, more: Readonly<Record<string, string>> = {}): Promise<string> {
   const environment = { FOLDER: folder, PORT: port, ...more };
   const known = 'var { FOLDER, PORT } = process.env;';
@@ -48,7 +48,7 @@ async function run(code: string, more: Readonly<Record<string, string>> = {}): P
 type Way = readonly [way: string, code: string, refused: RegExp];
 
 const DENIED = /ERR_ACCESS_DENIED|Access to this API has been restricted|ERR_DLOPEN_DISABLED/;
-/** What is not there at all. */
+/** Globals that do not exist. */
 const GONE = /ERR_UNKNOWN_BUILTIN_MODULE|is not a function|does not provide an export|of undefined/;
 
 const READS: readonly Way[] = [
@@ -188,7 +188,7 @@ function flags(file: string, ...others: readonly string[]): string {
   return [`${set}("${file}" + FOLDER + "/new");`, ...others.map((flag) => `${set}("${flag}");`)].join(' ');
 }
 
-/** Has V8 compile something. */
+/** Makes V8 compile code. */
 function hot(): string {
   return 'function sum(n) { let s = 0; for (let i = 0; i < n; i++) s += i * n; return s } for (let i = 0; i < 3000; i++) sum(3000)';
 }
@@ -200,14 +200,14 @@ for (const [what, ways] of [
   ['reaches no process', PROCESSES],
 ] as const) {
   describe(`code ${what}`, () => {
-    for (const [way, code, refused] of ways) {
+    for (const [way, code, rejected] of ways) {
       it(`by ${way}`, async () => {
         const files = await readdir(folder);
         const put = await run(code);
-        expect(put).toMatch(refused);
+        expect(put).toMatch(rejected);
         expect(put).not.toMatch(/^out$/m);
         expect(await readdir(folder)).toEqual(files);
-        expect(asked).toBe(0);
+        expect(requested).toBe(0);
       });
     }
   });

@@ -17,7 +17,7 @@ it('every response to any request matches /openapi.json, and the service does no
   const seed = testSeed();
   const { sent, responses, findings } = await run.fuzz(seed, REQUESTS, 2);
   const failures = [...findings, ...(await run.end())];
-  // The lines of an error stay readable.
+  // Keeps the lines of an error readable.
   if (failures.length > 0) throw new Error(`SEED=${seed}\n\n${failures.join('\n\n')}`);
   expect(sent).toBeGreaterThan(REQUESTS);
   const seen = new Set([...responses.values()].flatMap((statuses) => [...statuses.keys()]));

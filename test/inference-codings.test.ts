@@ -26,11 +26,11 @@ const CODINGS = [
   [undefined, 'br'],
 ] as const;
 
-test.for(CODINGS)('encoded bodies are proxied unchanged and recorded decoded: %s, %s', async ([request, answer]) => {
+test.for(CODINGS)('encoded bodies are proxied unchanged and recorded decoded: %s, %s', async ([request, response]) => {
   const wire = wireFetch();
   const client = inference.client({ fetch: wire.fetch });
   wire.coding = request;
-  inference.upstream.coding = answer;
+  inference.upstream.coding = response;
 
   const whole = await client.chat.completions.create(ASKED);
   expectUntouched(wire.exchanges[0], inference.upstream.requests.at(-1));
@@ -42,8 +42,8 @@ test.for(CODINGS)('encoded bodies are proxied unchanged and recorded decoded: %s
   const plainBytes = JSON.stringify(ASKED).length;
   if (request) expect(wire.exchanges[0]?.sentBody.bytes).toBeLessThan(plainBytes / 10);
   expect(wire.exchanges.map(({ receivedHeaders }) => receivedHeaders.includes('Content-Encoding'))).toEqual([
-    answer !== undefined,
-    answer !== undefined,
+    response !== undefined,
+    response !== undefined,
   ]);
 
   await expect.poll(async () => (await inference.interactions()).length).toBe(2);

@@ -106,9 +106,9 @@ describe('an upstream that fails', () => {
   });
 
   test('before it has the whole request is reported to the client, and recorded with the whole request', async () => {
-    const refusing = createServer((_, response) => response.writeHead(401, { 'content-length': 2 }).end('no'));
-    const refused = await startInference({ SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${await listen(refusing, 0)}` });
-    const { hostname, port } = new URL(refused.url);
+    const rejecting = createServer((_, response) => response.writeHead(401, { 'content-length': 2 }).end('no'));
+    const rejected = await startInference({ SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${await listen(rejecting, 0)}` });
+    const { hostname, port } = new URL(rejected.url);
     const text = JSON.stringify(asking('m'));
     const failure = request({
       hostname,
@@ -118,17 +118,17 @@ describe('an upstream that fails', () => {
       headers: { 'content-length': text.length },
     });
     failure.write(text.slice(0, 20));
-    const answer = await new Promise<IncomingMessage>((resolve) => failure.once('response', resolve));
-    expect([answer.statusCode, await readBody(answer)]).toEqual([401, 'no']);
+    const result = await new Promise<IncomingMessage>((resolve) => failure.once('response', resolve));
+    expect([result.statusCode, await readBody(result)]).toEqual([401, 'no']);
     failure.end(text.slice(20));
-    await expect.poll(() => refused.interactions()).toHaveLength(1);
-    expect((await refused.interactions())[0]).toMatchObject({
+    await expect.poll(() => rejected.interactions()).toHaveLength(1);
+    expect((await rejected.interactions())[0]).toMatchObject({
       status_code: 401,
       request_body: asking('m'),
       response_body: 'no',
     });
-    await refused.close();
-    refusing.close();
+    await rejected.close();
+    rejecting.close();
   });
 
   test('with an error of its API is reported to the client and recorded', async () => {
@@ -152,8 +152,8 @@ describe('an unreachable upstream', () => {
   });
 
   test('causes 502', async () => {
-    const answer = await send(`${alone.url}/models`, 'GET');
-    expect([answer.status, answer.headers['content-type'], answer.text]).toEqual([502, 'application/json', BODY]);
+    const response = await send(`${alone.url}/models`, 'GET');
+    expect([response.status, response.headers['content-type'], response.text]).toEqual([502, 'application/json', BODY]);
   });
 
   test('is an error of the client library, and recorded', async () => {

@@ -63,10 +63,10 @@ async function exchange(bytes: number) {
   const sent = new BodyHasher();
   const received = new BodyHasher();
   const call = request(`${inference}/v1/chat/completions`, { method: 'POST', agent: false });
-  const answered = once(call, 'response');
+  const responded = once(call, 'response');
   const poured = pour(call, completionBody(bytes), sent);
-  const [answer] = await answered;
-  await Promise.all([poured, readAll(answer, received)]);
+  const [response] = await responded;
+  await Promise.all([poured, readAll(response, received)]);
   return { sent: sent.soFar, received: received.soFar };
 }
 
@@ -120,7 +120,7 @@ describe('bodies of 100 MB', { timeout: 120_000 }, () => {
     expect(String(data.at(-1)?.request_body).length).toBe(4 * MEGABYTE);
   });
 
-  test('are read as fast as a slow client reads', async () => {
+  test('are read as fast as a slow client reads', { tags: ['slow'] }, async () => {
     const sent = new BodyHasher();
     handle = async (incoming, response) => {
       await readAll(incoming, new BodyHasher());
@@ -131,9 +131,9 @@ describe('bodies of 100 MB', { timeout: 120_000 }, () => {
     const grown = await growth(async () => {
       const call = request(`${inference}/v1/chat/completions`, { method: 'POST', agent: false });
       call.end('{"messages":[]}');
-      const [answer] = await once(call, 'response');
+      const [response] = await once(call, 'response');
       expect(await settled(() => sent.soFar.bytes)).toBeLessThan(UNDER_WAY);
-      await readAll(answer, received);
+      await readAll(response, received);
     });
     expect(received.soFar).toEqual(sent.soFar);
     expect(received.soFar.bytes).toBe(BODY);
@@ -150,14 +150,14 @@ describe('bodies of 100 MB', { timeout: 120_000 }, () => {
     };
     const call = request(`${inference}/v1/chat/completions`, { method: 'POST', agent: false });
     call.end('{"messages":[]}');
-    const [answer] = await once(call, 'response');
+    const [result] = await once(call, 'response');
     await settled(() => sent.soFar.bytes);
-    answer.destroy();
+    result.destroy();
     await left.promise;
     expect(sent.soFar.bytes).toBeLessThan(UNDER_WAY);
   });
 
-  test('are sent as fast as a slow upstream reads', async () => {
+  test('are sent as fast as a slow upstream reads', { tags: ['slow'] }, async () => {
     const received = new BodyHasher();
     const reading = Promise.withResolvers<void>();
     handle = async (incoming, response) => {
@@ -168,13 +168,13 @@ describe('bodies of 100 MB', { timeout: 120_000 }, () => {
     const sent = new BodyHasher();
     const grown = await growth(async () => {
       const call = request(`${inference}/v1/chat/completions`, { method: 'POST', agent: false });
-      const answered = once(call, 'response');
+      const responded = once(call, 'response');
       const poured = pour(call, completionBody(BODY), sent);
       expect(await settled(() => sent.soFar.bytes)).toBeLessThan(UNDER_WAY);
       reading.resolve();
       await poured;
-      const [answer] = await answered;
-      answer.resume();
+      const [response] = await responded;
+      response.resume();
     });
     expect(received.soFar).toEqual(sent.soFar);
     expect(grown).toBeLessThan(64 * MEGABYTE);

@@ -5,7 +5,7 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { localhostCertificate } from '../packages/server/src/http/client/certificate.fixture.ts';
-import { openFaultyProxy, refusing } from '../packages/server/testing/faulty-proxy.ts';
+import { blackHole, openFaultyProxy } from '../packages/server/testing/faulty-proxy.ts';
 import { startTestService } from '../packages/server/testing/service.ts';
 import { type ChatRequest, completionOf } from './fixtures/chat/completion.ts';
 import { type ChatServer, startChatServer } from './fixtures/chat/server.ts';
@@ -138,7 +138,7 @@ clusters:
 });
 
 test('an upstream without TLS times out after the limit of the cluster, also if it is set later', async () => {
-  const silent = await openFaultyProxy(refusing);
+  const silent = await openFaultyProxy(blackHole);
   const file = join(folder, 'impatient.yaml');
   await writeFile(
     file,
@@ -153,8 +153,8 @@ clusters: [{ name: inference, endpoints: ['127.0.0.1:9'], connection_timeout_ms:
   const service = await startTestService({ SERVICE_MCP_LISTEN: '' }, ['--pipeline-config', file]);
   await service.manage('POST', '/config/inference', { upstream: `https://localhost:${silent.port}` });
   const begun = performance.now();
-  const answer = await send(`http://${service.addresses.inference}/v1/models`, 'GET');
-  expect(answer.status).toBe(502);
+  const response = await send(`http://${service.addresses.inference}/v1/models`, 'GET');
+  expect(response.status).toBe(502);
   // The default is 10 s.
   expect(performance.now() - begun).toBeLessThan(9_000);
   expect(service.log.some((line) => line.includes('did not accept a connection within 0.2 s'))).toBe(true);
@@ -163,12 +163,12 @@ clusters: [{ name: inference, endpoints: ['127.0.0.1:9'], connection_timeout_ms:
 });
 
 /** Expects 502 for the client, no upstream request, and the reason in the log. */
-async function expectRefused(refused: Awaited<ReturnType<typeof start>>, reason: RegExp): Promise<void> {
+async function expectRefused(rejected: Awaited<ReturnType<typeof start>>, reason: RegExp): Promise<void> {
   const before = upstream.requests.length;
-  const failure = await refused.client.chat.completions.create(ASKED).catch((error: unknown) => error);
+  const failure = await rejected.client.chat.completions.create(ASKED).catch((error: unknown) => error);
   expect(failure).toBeInstanceOf(OpenAI.APIError);
   expect(failure).toMatchObject({ status: 502, error: { message: 'inference upstream unreachable' } });
   expect(upstream.requests).toHaveLength(before);
-  const warnings = () => refused.gateway.logs.filter(({ level }) => level === 'warn').map(({ msg }) => msg);
+  const warnings = () => rejected.gateway.logs.filter(({ level }) => level === 'warn').map(({ msg }) => msg);
   await expect.poll(warnings).toContainEqual(expect.stringMatching(reason));
 }

@@ -5,7 +5,7 @@ import { type FaultyProxy, openFaultyProxy } from '../packages/server/testing/fa
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 
 /** Response of the upstream, and the request that it has received. */
-let answer: string;
+let result: string;
 let received: string;
 let upstream: FaultyProxy;
 let service: TestService;
@@ -14,7 +14,7 @@ beforeAll(async () => {
     received = '';
     near.on('data', (bytes) => {
       received += bytes.toString('latin1');
-      if (isWhole(received)) near.end(answer, 'latin1');
+      if (isWhole(received)) near.end(result, 'latin1');
     });
   });
   service = await startTestService({ SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${upstream.port}` });
@@ -53,7 +53,7 @@ const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
 
 describe('a request', () => {
   test('is proxied without hop-by-hop headers; all others are unchanged', async () => {
-    answer = OK;
+    result = OK;
     const head = [
       'POST /v1/x%2fy?a=%20b HTTP/1.1',
       'Host: localhost',
@@ -99,13 +99,13 @@ describe('a request', () => {
     ],
     ['an unknown method is proxied', 'PROPFIND / HTTP/1.1\r\nHost: localhost\r\n\r\n', []],
   ] as const)('%s', async ([, request, lines]) => {
-    answer = OK;
+    result = OK;
     await exchange(request, 'ok');
     expect(linesOf(received)).toEqual([request.slice(0, request.indexOf('\r\n')), ...lines]);
   });
 
   test('with Expect: 100-continue receives 100 Continue', async () => {
-    answer = OK;
+    result = OK;
     const text = 'POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc';
     expect(await exchange(text, 'ok')).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
     expect(received).not.toMatch(/expect/i);
@@ -124,7 +124,7 @@ describe('a response', () => {
 
   test('is proxied without hop-by-hop headers; all others are unchanged', async () => {
     const own = ['X-Latin: \xe9', 'SET-Cookie: a=1', 'Set-Cookie: b=2', 'Content-Length: 2'];
-    answer = [
+    result = [
       'HTTP/1.1 200 OK',
       ...own,
       'Connection: close, X-Hop',
@@ -149,7 +149,7 @@ describe('a response', () => {
       ['HTTP/1.1 302 Found', 'Location: /y', 'Content-Length: 0'],
     ],
   ] as const)('to %s without a body is its head only: %j', async ([method, text, lines]) => {
-    answer = text;
+    result = text;
     const response = await exchange(GET.replace('GET', method), '\r\n\r\n');
     expect(linesOf(response)).toEqual(lines);
     expect(response.split('\r\n\r\n')[1]).toBe('');
@@ -159,14 +159,14 @@ describe('a response', () => {
     ['ends with the connection', 'HTTP/1.0 200 OK\r\n\r\nabc'],
     ['has trailers', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-T: 1\r\n\r\n'],
   ] as const)('with a body that %s is proxied in chunks', async ([, text]) => {
-    answer = text;
+    result = text;
     expect(await exchange(GET, '\r\n0\r\n\r\n')).toMatch(
       /\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n$/,
     );
   });
 
   test.for(['SSH-2.0-x\r\n', 'HTTP/1.1 200 OK\r\nContent-Le', ''])('that is not HTTP causes 502: %j', async (text) => {
-    answer = text;
+    result = text;
     expect(await exchange(GET, '"bad_gateway"}}')).toMatch(/^HTTP\/1\.1 502 Bad Gateway\r\n/);
   });
 });

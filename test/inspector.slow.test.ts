@@ -38,8 +38,8 @@ function withoutServerInfo(value: unknown): unknown {
 }
 
 /**
- * What the inspector prints in the modern era where it has printed this in the legacy one: `execution` of tools is gone
- * there, and reads say that nobody may keep them.
+ * Expected output in the modern era for this legacy output: tools have no `execution`, and results of reads must not be
+ * cached.
  */
 function inModernEra(run: InspectorRun, method: string): InspectorRun {
   const result: Record<string, unknown> = { ...Object(Object(run.output).result) };

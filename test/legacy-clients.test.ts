@@ -15,16 +15,16 @@ import { type Gateway, startGateway } from './fixtures/gateway.ts';
 import { prepareBridge } from './fixtures/mcp-remote.ts';
 import { connect, type SdkClient } from './fixtures/sdk-client.ts';
 
-// Clients that know the legacy era alone, and a server that knows the modern one alone, both the official ones.
+// Legacy-only clients with a modern-only server, both the official ones.
 
 const CAPABILITIES = { elicitation: { form: {} }, sampling: {}, roots: {} };
 const ROOTS = [{ uri: 'file:///work', name: 'Work' }];
 const FORM = { name: 'Ada', color: 'blue', ok: true, context: 'tests', response: 'fine' };
 
-/** What the client says of how long it waits for answers. */
+/** Request timeout of the client. */
 const PATIENT = { timeout: 20_000 };
 
-/** The ways in which such a client reaches the gateway. */
+/** The transports between such a client and the gateway. */
 const WAYS: readonly [string, (client: Client, url: string) => Promise<() => Promise<unknown>>][] = [
   [
     'over HTTP',
@@ -49,12 +49,12 @@ const WAYS: readonly [string, (client: Client, url: string) => Promise<() => Pro
 describe.each(WAYS)('a legacy client %s in front of a server of the modern era', (_way, reach) => {
   let upstream: DualEra;
   let gateway: Gateway;
-  /** What the server says to a client of its own era. */
+  /** The responses of the server to a client of its own era. */
   let direct: SdkClient;
   let client: Client;
   let leave: () => Promise<unknown>;
-  /** Methods that the client was asked, and what it answers to forms. */
-  let asked: string[] = [];
+  /** Methods of the received server requests, and the response to forms. */
+  let requested: string[] = [];
   let form: () => { action: 'accept' | 'decline' | 'cancel'; content?: typeof FORM };
   const logged: unknown[] = [];
   const updated: string[] = [];
@@ -66,15 +66,15 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
     direct = await connect(upstream.url, 'modern', { capabilities: CAPABILITIES });
     client = new Client({ name: 'legacy', version: '1.0.0' }, { capabilities: CAPABILITIES });
     client.setRequestHandler(ElicitRequestSchema, () => {
-      asked.push('elicitation');
+      requested.push('elicitation');
       return form();
     });
     client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => {
-      asked.push('sampling');
+      requested.push('sampling');
       return { role: 'assistant', model: 'none', content: { type: 'text', text: `pong ${params.maxTokens}` } };
     });
     client.setRequestHandler(ListRootsRequestSchema, () => {
-      asked.push('roots');
+      requested.push('roots');
       return { roots: ROOTS };
     });
     client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void logged.push(params.data));
@@ -88,7 +88,7 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
     await upstream.close();
   });
   beforeEach(() => {
-    asked = [];
+    requested = [];
     form = () => ({ action: 'accept', content: FORM });
   });
 
@@ -99,7 +99,7 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
     return block?.text;
   }
 
-  it('sees what the server offers', async () => {
+  it('sees the entries of the server', async () => {
     const [tools, resources, templates, prompts] = await Promise.all([
       client.listTools(),
       client.listResources(),
@@ -118,14 +118,14 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
     ['weather_report', { city: 'Ulm' }],
     ['echo_arguments', { nested: { list: [1, null, 'ü'] }, large: 9007199254740991 }],
     ['test_error_handling', {}],
-  ])('gets the result of %s as it is', async (name, args) => {
+  ])('gets the result of %s unchanged', async (name, args) => {
     const { content, structuredContent, isError } = await client.callTool({ name, arguments: args });
     const expected = await direct.client.callTool({ name, arguments: args });
     expect(content).toEqual(expected.content);
     expect([structuredContent, isError]).toEqual([expected.structuredContent, expected.isError]);
   });
 
-  it('gets structured content that is no object as text alone', async () => {
+  it('gets structured content that is not an object as text alone', async () => {
     const result = await client.callTool({ name: 'list_numbers' });
     expect(result.content).toEqual((await direct.client.callTool({ name: 'list_numbers' })).content);
     expect(result).not.toHaveProperty('structuredContent');
@@ -160,18 +160,18 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
       '{"type":"text","text":"pong 50"} Ada, 1 root(s) visible',
     ],
     ['capabilities', ['elicitation', 'roots', 'sampling'], 'Capability-aware input requests fulfilled'],
-  ])('is asked in the middle of a call: %s', async (tool, questions, text) => {
+  ])('gets server requests during a call: %s', async (tool, requests, text) => {
     expect(await called(`test_input_required_result_${tool}`)).toBe(text);
-    expect(asked.toSorted()).toEqual(questions);
+    expect(requested.toSorted()).toEqual(requests);
   });
 
-  it('is asked by prompts, too', async () => {
+  it('gets server requests of prompts, too', async () => {
     const { messages } = await client.getPrompt({ name: 'test_input_required_result_prompt' });
     expect(messages).toEqual([{ role: 'user', content: { type: 'text', text: 'Use this context: tests' } }]);
-    expect(asked).toEqual(['elicitation']);
+    expect(requested).toEqual(['elicitation']);
   });
 
-  it('may decline, and may fail to answer', async () => {
+  it('may decline, and may return an error', async () => {
     form = () => ({ action: 'decline' });
     expect(await called('test_elicitation', { message: 'm' })).toBe('action=decline, content={}');
     form = () => {
@@ -183,15 +183,15 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
     });
   });
 
-  it('hears of progress', async () => {
-    // Not by `onprogress`: over stdio the client takes it away before it tells of what came in one piece with the answer.
-    const heard: number[] = [];
-    client.setNotificationHandler(ProgressNotificationSchema, ({ params }) => void heard.push(params.progress));
+  it('receives progress', async () => {
+    // Not by `onprogress`: over stdio the client removes it before progress that arrives together with the response.
+    const received: number[] = [];
+    client.setNotificationHandler(ProgressNotificationSchema, ({ params }) => void received.push(params.progress));
     await client.callTool({ name: 'test_tool_with_progress' }, undefined, { onprogress: () => undefined });
-    expect(heard).toEqual([0, 50, 100]);
+    expect(received).toEqual([0, 50, 100]);
   });
 
-  it('gets log messages from the level on that it has set', async () => {
+  it('receives log messages from its log level on', async () => {
     logged.length = 0;
     await called('test_logging_tool');
     expect(logged).toEqual(['test_logging_tool ran']);
@@ -208,7 +208,7 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
     const options = { signal: stop.signal };
     const slow = client.callTool({ name: 'slow', arguments: { ms: 60_000 } }, undefined, options);
     const failed = expect(slow).rejects.toThrow('enough');
-    // A call that is answered shows that the one before it has arrived.
+    // A completed call shows that the one before it has arrived.
     await called('test_simple_text');
     const before = upstream.cancelled();
     stop.abort('enough');
@@ -216,7 +216,7 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
     await expect.poll(() => upstream.cancelled()).toBe(before + 1);
   });
 
-  it('is told of changes: of lists, and of resources that it is subscribed to', async () => {
+  it('is notified of changes: of lists, and of subscribed resources', async () => {
     const uri = 'test://watched-resource';
     upstream.updateResource(uri);
     await client.subscribeResource({ uri });

@@ -11,7 +11,7 @@ import { listen } from './fixtures/http-server.ts';
 import { send } from './fixtures/raw-client.ts';
 
 const MiB = 1024 * 1024;
-/** What a body has; and what of it may be on its way, in the buffers of four sockets, when its reader reads nothing. */
+/** Size of a body; and the part that may be in the buffers of four sockets when its reader does not read. */
 const WHOLE = 50 * MiB;
 const ON_ITS_WAY = 25 * MiB;
 
@@ -34,7 +34,7 @@ async function standstill(value: () => number): Promise<number> {
   return value();
 }
 
-/** Writes a whole body, no faster than it is taken, and counts and hashes what it has handed over. */
+/** Writes a whole body with backpressure, and counts and hashes the written bytes. */
 function writer(target: {
   write(piece: Buffer): boolean;
   end(): unknown;
@@ -62,18 +62,18 @@ async function digestOf(body: AsyncIterable<Buffer>): Promise<string> {
   return hash.digest('hex');
 }
 
-test('an answer of 50 MiB comes whole, and no faster than its client reads', async () => {
+test('a response of 50 MiB arrives complete, at the speed of its client', async () => {
   const begun = Promise.withResolvers<ReturnType<typeof writer>>();
   const url = await serviceBefore((_incoming, response) => begun.resolve(writer(response)));
   const sent = request(`${url}/api/v1/data-store/large`, { agent: false }).end();
-  const [answer] = await once(sent, 'response');
+  const [result] = await once(sent, 'response');
   const state = await begun.promise;
   expect(await standstill(() => state.written)).toBeLessThan(ON_ITS_WAY);
-  expect(await digestOf(answer)).toBe(state.digest);
+  expect(await digestOf(result)).toBe(state.digest);
   expect(state.written).toBe(WHOLE);
 });
 
-test('a request of 50 MiB is sent whole, and no faster than the backend reads', async () => {
+test('a request of 50 MiB is sent complete, at the speed of the backend', async () => {
   const arrived = Promise.withResolvers<[IncomingMessage, ServerResponse]>();
   const url = await serviceBefore((...both) => arrived.resolve(both));
   const sent = request(`${url}/api/v1/data-store/large`, { agent: false, method: 'PUT' });
@@ -83,15 +83,15 @@ test('a request of 50 MiB is sent whole, and no faster than the backend reads', 
   const digest = await digestOf(incoming);
   expect([digest, state.written]).toEqual([state.digest, WHOLE]);
   response.end('got it');
-  const [answer] = await once(sent, 'response');
-  expect(answer.statusCode).toBe(200);
-  answer.resume();
+  const [result] = await once(sent, 'response');
+  expect(result.statusCode).toBe(200);
+  result.resume();
 });
 
 const authorities = getCACertificates('default');
 afterAll(() => setDefaultCACertificates(authorities));
 
-test('a backend on https is asked under its own name, once its certificate is trusted', async () => {
+test('a backend with https is requested under its own name, if its certificate is trusted', async () => {
   const names: unknown[] = [];
   const server = createTlsServer(localhostCertificate, (incoming, response) => {
     response.end(`${incoming.headers.host} ${incoming.headers['x-forwarded-proto']} ${incoming.url}`);

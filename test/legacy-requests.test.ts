@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
-import { answerParts, sendBytes } from './fixtures/raw-exchange.ts';
+import { responseParts, sendBytes } from './fixtures/raw-exchange.ts';
 import { type Arrived, startTappedBackend, type TappedBackend } from './fixtures/tapped-backend.ts';
 
 const HEAD = 'Host: localhost\r\nConnection: close\r\n';
@@ -32,14 +32,14 @@ afterAll(async () => {
   backend.close();
 });
 
-/** What decides how a message travels, and what a proxy says of itself. */
+/** Headers of the transfer, and those that a proxy adds. */
 const OWN = /^(?:host|connection|content-length|transfer-encoding|x-forwarded-(?:for|proto|host))$/i;
 
 function valuesOf({ headers }: Arrived, name: string): string[] {
   return headers.filter((_, at) => at % 2 === 1 && headers[at - 1]?.toLowerCase() === name);
 }
 
-/** What a backend has to see alike, however a request came to it. */
+/** The parts of a request that must reach a backend unchanged. */
 function essence(arrived: Arrived, base: string) {
   const { method, target, headers, body } = arrived;
   return {
@@ -52,7 +52,7 @@ function essence(arrived: Arrived, base: string) {
   };
 }
 
-/** Sends the same bytes to the backend and to the service, and compares what arrives. */
+/** Sends the same bytes to the backend and to the service, and compares the received requests. */
 async function compare(bytes: string | Buffer): Promise<Arrived> {
   await sendBytes(backend.port, bytes);
   await sendBytes(port, bytes);
@@ -63,7 +63,7 @@ async function compare(bytes: string | Buffer): Promise<Arrived> {
   return passedOn;
 }
 
-test.for(PREFIXES)('%s and what begins so', async (prefix) => {
+test.for(PREFIXES)('%s and paths below it', async (prefix) => {
   for (const rest of ['/', '/a/b', '-more/x', '?q=1', 'x']) {
     backend.clear();
     await compare(`POST ${prefix}${rest} HTTP/1.1\r\n${HEAD}Content-Length: 2\r\n\r\nhi`);
@@ -79,7 +79,7 @@ test.for(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD', 'PROPFIND'
   },
 );
 
-test('a request without a body has none of its own', async () => {
+test('a request without a body is forwarded without one', async () => {
   for (const method of ['GET', 'DELETE', 'OPTIONS', 'HEAD', 'PROPFIND']) {
     backend.clear();
     await compare(`${method} /api/v1/chat HTTP/1.1\r\n${HEAD}\r\n`);
@@ -104,11 +104,11 @@ test.for([
   '/.well-known',
   '/name%20with%20blanks/na%C3%AFve',
   `/${'x'.repeat(8_000)}`,
-])('the target ending in %s, as it is spelled', async (rest) => {
+])('the request target ending in %s is unchanged', async (rest) => {
   await compare(`GET /api/v1/data-store${rest} HTTP/1.1\r\n${HEAD}\r\n`);
 });
 
-test('headers: their order, their case, those that are there twice, empty ones and all bytes that they may have', async () => {
+test('headers keep their order, case, duplicates, empty values and all allowed bytes', async () => {
   const headers =
     'x-oDD-cASE: 1\r\nX-Twice: a\r\nx-twice: b\r\nX-Empty:\r\nX-Blank: \t \r\nX-Tab: a\tb\r\nX-Latin: gr\xfc\xdfe\r\n' +
     "Cookie: a=1\r\nCookie: b=2\r\nAuthorization: Bearer x.y.z\r\nAccept-Encoding: gzip, br\r\n!#$%&'*+-.^_`|~: t\r\n" +
@@ -150,10 +150,10 @@ test.for([
   await compare(Buffer.concat([head('Transfer-Encoding: chunked'), ...chunks, Buffer.from('0\r\n\r\n')]));
 });
 
-test('a body that waits for leave is asked for, and the backend is not', async () => {
+test('100-continue is answered by the service, not by the backend', async () => {
   const expecting = `POST /api/v1/chat HTTP/1.1\r\n${HEAD}Expect: 100-continue\r\nContent-Length: 2\r\n\r\nhi`;
-  const answer = await sendBytes(port, expecting);
-  expect(answer).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
+  const response = await sendBytes(port, expecting);
+  expect(response).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
   expect(backend.requests[0]?.body.toString()).toBe('hi');
   expect(valuesOf(backend.requests[0] ?? { method: '', target: '', headers: [], body: BINARY }, 'expect')).toEqual([]);
 });
@@ -174,12 +174,12 @@ test.for([
     ['http'],
     ['localhost'],
   ],
-] as const)('where a request comes from is said once, when %s said so before', async ([_name, sent, ...expected]) => {
+] as const)('the origin of a request is set once, when %s set it before', async ([_name, sent, ...expected]) => {
   await sendBytes(port, `GET /api/v1/chat HTTP/1.1\r\n${HEAD}${sent}\r\n`);
   const [arrived] = backend.requests;
   if (!arrived) throw new Error('nothing arrived');
-  const said = ['for', 'proto', 'host'].map((what) => valuesOf(arrived, `x-forwarded-${what}`));
-  expect([...said, valuesOf(arrived, 'host')]).toEqual([...expected, [`127.0.0.1:${backend.port}`]]);
+  const output = ['for', 'proto', 'host'].map((what) => valuesOf(arrived, `x-forwarded-${what}`));
+  expect([...output, valuesOf(arrived, 'host')]).toEqual([...expected, [`127.0.0.1:${backend.port}`]]);
 });
 
 test.for([
@@ -199,9 +199,9 @@ test.for([
   '/api/v1/chat/..;x=1/..;y/tools',
   '/api/v1/chat/x/../../../../../admin?q=1',
   '/api/v1/management/statistics/../info',
-])('%s could be another path, so it is nobody’s', async (target) => {
+])('%s is ambiguous and has no route', async (target) => {
   for (const method of ['GET', 'POST']) {
-    const { statusLine, body } = answerParts(await sendBytes(port, `${method} ${target} HTTP/1.1\r\n${HEAD}\r\n`));
+    const { statusLine, body } = responseParts(await sendBytes(port, `${method} ${target} HTTP/1.1\r\n${HEAD}\r\n`));
     expect(statusLine).toBe('HTTP/1.1 400 Bad Request');
     expect(JSON.parse(body.toString())).toMatchObject({ data: null, error: { code: 'BAD_REQUEST' } });
   }
@@ -218,7 +218,7 @@ test.for([
   '/api//v1/chat',
   '/x/../api/v1/chat',
 ])('%s is not the backend’s', async (target) => {
-  const { statusLine } = answerParts(await sendBytes(port, `GET ${target} HTTP/1.1\r\n${HEAD}\r\n`));
+  const { statusLine } = responseParts(await sendBytes(port, `GET ${target} HTTP/1.1\r\n${HEAD}\r\n`));
   expect(statusLine).toBe('HTTP/1.1 404 Not Found');
   expect(backend.requests).toEqual([]);
 });
@@ -247,15 +247,15 @@ test.for([
   expect(backend.requests.map((arrived) => arrived.target)).toEqual(passedOn ? [`/base/path${target}`] : []);
 });
 
-test('a browser’s question before a call is answered here, also where the call is the backend’s', async () => {
+test('a CORS preflight is answered here, also for calls that go to the backend', async () => {
   const preflight = 'Origin: http://localhost:3000\r\nAccess-Control-Request-Method: PATCH\r\n';
-  const answer = answerParts(await sendBytes(port, `OPTIONS /api/v1/chat HTTP/1.1\r\n${HEAD}${preflight}\r\n`));
-  expect(answer.statusLine).toBe('HTTP/1.1 204 No Content');
-  expect(answer.headers).toContain('access-control-allow-origin: *');
+  const response = responseParts(await sendBytes(port, `OPTIONS /api/v1/chat HTTP/1.1\r\n${HEAD}${preflight}\r\n`));
+  expect(response.statusLine).toBe('HTTP/1.1 204 No Content');
+  expect(response.headers).toContain('access-control-allow-origin: *');
   expect(backend.requests).toEqual([]);
 });
 
-test('a foreign host or origin does not come through to the backend', async () => {
+test('a foreign host or origin is not forwarded to the backend', async () => {
   for (const headers of ['Host: evil.example\r\n', 'Host: localhost\r\nOrigin: https://evil.example\r\n']) {
     const request = `POST /api/v1/chat HTTP/1.1\r\n${headers}Connection: close\r\nContent-Length: 0\r\n\r\n`;
     expect(await sendBytes(port, request)).toMatch(/^HTTP\/1\.1 403 /);

@@ -5,8 +5,8 @@ import { legacyClient, messages, modernClient, type RawClient, reply } from './f
 import type { Era } from './fixtures/raw-upstream/message.ts';
 import { type RawUpstream, type RawUpstreamOptions, startRawUpstream } from './fixtures/raw-upstream.ts';
 
-// Spellings that a parse and a write do not keep: numbers beyond doubles, trailing zeros, exponents, keys that look like
-// array indexes, escapes that need not be, members nobody knows.
+// Texts that parsing and serializing would not preserve: numbers beyond doubles, trailing zeros, exponents, keys that
+// look like array indexes, unnecessary escapes, unknown members.
 const NUMBERS =
   '[9223372036854775807,-9223372036854775808,1.0,1.50,-0,-0.0,1e400,1E5,1e-7,0.1000000000000000055511151231257827]';
 const ODD = `{"2":"two","1":"one","b":null,"a":{"deep":[[],{},""]},"\\u00fc\\/":"\\ud83d\\ude00 \\u2028 \\"","n":${NUMBERS}}`;
@@ -19,7 +19,7 @@ const PROMPT = `{"arguments":[{"name":"a","required":true,"x":1.0}],"name":"exac
 const CONTENT =
   '[{"type":"text","text":"t\\u00e9xt","annotations":{"priority":1.0},"_meta":{"n":1e400}},{"type":"hologram","beam":9223372036854775807}]';
 
-// Two forms of every answer: the members that only the modern era needs come first or last.
+// Two forms of every response: the members required by the modern era come first or last.
 const results = {
   'tools/list': `{"tools":[${TOOL},${UNICODE_TOOL}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`,
   'resources/list': `{"resources":[${RESOURCE}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`,
@@ -67,7 +67,7 @@ function connect(era: Era, namespace: string): Promise<RawClient> | RawClient {
   return era === 'legacy' ? legacyClient(gateway.url(namespace)) : modernClient(gateway.url(namespace));
 }
 
-/** Runs `work` while an upstream answers one method in another way. */
+/** Runs `work` while an upstream returns a different result of one method. */
 async function scripted<T>(
   namespace: string,
   method: string,
@@ -85,7 +85,7 @@ async function scripted<T>(
   }
 }
 
-describe.each(cases)('%s client, upstream answering %s', (era, namespace) => {
+describe.each(cases)('%s client, upstream of the %s era', (era, namespace) => {
   it.each([
     ['tools/list', TOOL],
     ['tools/list', UNICODE_TOOL],
@@ -103,11 +103,11 @@ describe.each(cases)('%s client, upstream answering %s', (era, namespace) => {
     ['prompts/get', '{"name":"exact","arguments":{"a":"1"}}'],
   ] as const)('%s carries the upstream result byte for byte', async (method, params) => {
     const client = await connect(era, namespace);
-    const answer = await client.call(method, params);
-    const text = reply(answer);
+    const response = await client.call(method, params);
+    const text = reply(response);
     expect(text).toContain(`"result":${results[method]}`);
     expect(JSON.parse(text)).toMatchObject({ jsonrpc: '2.0', id: 1 });
-    expect(answer.status).toBe(200);
+    expect(response.status).toBe(200);
   });
 
   it('carries an upstream error byte for byte', async () => {

@@ -3,7 +3,7 @@ import { testSeed } from './fixtures/seed.ts';
 import { checkModel } from './model/property.ts';
 import type { Tally } from './model/run.ts';
 
-/** What has to have come about, or the runs say little. */
+/** Events that must have occurred for the runs to be meaningful. */
 const counts = ({ shadowed, restarts, statuses }: Tally) => [
   shadowed,
   restarts.SIGTERM + restarts.SIGKILL,
@@ -11,17 +11,17 @@ const counts = ({ shadowed, restarts, statuses }: Tally) => [
   statuses[409] ?? 0,
 ];
 
-it('random calls of the management API, with restarts between them, leave service and model agreed', async () => {
+it('random management calls, with restarts between them, leave service and model equal', async () => {
   const { tally, failure } = await checkModel({
     runs: 100,
     steps: 40,
-    ms: 4_000,
+    ms: 2_000,
     atLeast: 5,
     enough: (seen) => counts(seen).every((count) => count > 0),
     seed: testSeed(),
     shrinkMs: 60_000,
   });
-  // As an error its lines stay readable.
+  // Keeps the lines of an error readable.
   if (failure !== undefined) throw new Error(failure);
   for (const count of counts(tally)) expect(count).toBeGreaterThan(0);
   expect(tally.comparisons).toBeGreaterThan(tally.runs * 20);

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { histogramsOf, type Sample, sampleOf, samplesOf } from '../packages/server/testing/prometheus-text.ts';
 import { type MeasuredService, ODD_TOOL, startMeasuredService } from './fixtures/measured-service.ts';
 
-// What a whole service says at /metrics of traffic at all of its listeners.
+// /metrics of a whole service with traffic at all of its listeners.
 
 const COUNT = 'http_server_request_duration_seconds_count';
 const ACTIVE = 'http_server_active_requests';
@@ -19,7 +19,7 @@ describe('/metrics of a service that had traffic', () => {
   let samples: Sample[];
   beforeAll(async () => {
     await measured.serveTraffic();
-    // A client may have its answer before the service knows that it has.
+    // A client may get its response before the service counts it.
     await vi.waitFor(async () => {
       samples = await scrape();
       for (const sluice_listener of ['mcp', 'inference']) expect(value(ACTIVE, { sluice_listener })).toBe(0);
@@ -40,7 +40,7 @@ describe('/metrics of a service that had traffic', () => {
     expect(sum(COUNT, { sluice_listener: 'management', http_request_method: 'POST' })).toBe(3);
   });
 
-  it('counts what clients asked, by method, tool and error', () => {
+  it('counts client requests by method, tool and error', () => {
     const count = 'mcp_server_operation_duration_seconds_count';
     const calls = { mcp_method_name: 'tools/call', gen_ai_operation_name: 'execute_tool', sluice_namespace: 'crm' };
     expect(value(count, { mcp_method_name: 'tools/list', sluice_namespace: 'crm' })).toBe(1);
@@ -48,12 +48,12 @@ describe('/metrics of a service that had traffic', () => {
     expect(value(count, { ...calls, gen_ai_tool_name: 'a', error_type: 'tool_error' })).toBe(1);
     expect(value(count, { ...calls, gen_ai_tool_name: ODD_TOOL })).toBe(1);
     expect(value(count, { mcp_method_name: '_OTHER', sluice_namespace: 'crm' })).toBe(1);
-    // No name of a tool that there is not.
-    expect(sum(count, { ...calls, gen_ai_tool_name: 'nobody has this' })).toBe(0);
+    // Without names of unknown tools.
+    expect(sum(count, { ...calls, gen_ai_tool_name: 'unknown tool' })).toBe(0);
     expect(sum(count, calls)).toBe(8);
   });
 
-  it('counts what upstreams were asked', () => {
+  it('counts upstream requests', () => {
     const count = 'mcp_client_operation_duration_seconds_count';
     const at = {
       server_address: '127.0.0.1',
@@ -67,20 +67,20 @@ describe('/metrics of a service that had traffic', () => {
   });
 
   it('counts completions and their tokens', () => {
-    const asked = { gen_ai_request_model: 'm-1', gen_ai_operation_name: 'chat' };
-    expect(value('gen_ai_client_operation_duration_seconds_count', asked)).toBe(2);
+    const requested = { gen_ai_request_model: 'm-1', gen_ai_operation_name: 'chat' };
+    expect(value('gen_ai_client_operation_duration_seconds_count', requested)).toBe(2);
     for (const gen_ai_token_type of ['input', 'output']) {
-      expect(value('gen_ai_client_token_usage_count', { ...asked, gen_ai_token_type })).toBe(2);
-      expect(value('gen_ai_client_token_usage_sum', { ...asked, gen_ai_token_type })).toBeGreaterThan(0);
+      expect(value('gen_ai_client_token_usage_count', { ...requested, gen_ai_token_type })).toBe(2);
+      expect(value('gen_ai_client_token_usage_sum', { ...requested, gen_ai_token_type })).toBeGreaterThan(0);
     }
   });
 
-  it('tells that a service is well', async () => {
+  it('reports the health of a service', async () => {
     const worker = { sluice_service: 'worker' };
     await expect.poll(async () => sampleOf(await scrape(), 'sluice_service_healthy', worker)).toBe(1);
   });
 
-  it('tells what there is', () => {
+  it('reports the number of resources', () => {
     expect(value('sluice_forward_available', { sluice_forward: 'crm' })).toBe(1);
     expect(value('sluice_registry_entries', { sluice_entry_kind: 'tool' })).toBe(3);
     expect(value('sluice_interaction_records')).toBe(2);
@@ -94,7 +94,7 @@ describe('/metrics of a service that had traffic', () => {
     expect(value('sluice_call_active')).toBe(0);
   });
 
-  it('stays consistent under load, and forgets nothing', async () => {
+  it('stays consistent under load, without losses', async () => {
     const before = histogramsOf(await scrape());
     const workers = Array.from({ length: 8 }, async () => {
       for (let time = 0; time < 25; time++) await measured.call('a');

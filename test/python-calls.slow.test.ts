@@ -6,7 +6,7 @@ import { findPython, type PythonCapability, startPythonCapability } from './fixt
 import { legacyClient, modernClient } from './fixtures/raw-client.ts';
 import { connect, type SdkClient } from './fixtures/sdk-client.ts';
 
-// Tools and resources that a capability service in Python carries out. It tells by field numbers what it received.
+// Tools and resources of a capability service in Python, which reports by field number what it received.
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** Long enough for a call to reach the service. */
@@ -33,7 +33,7 @@ const ARGUMENTS = {
   service_meta_own: 'kept',
   service_auth_overruled: 'credential-7f3a',
 };
-/** The arguments as text: a number that JavaScript cannot hold is sent as it is spelled. */
+/** The arguments as text: a number beyond JavaScript's precision is sent with its exact text. */
 const ARGUMENTS_TEXT = JSON.stringify(ARGUMENTS, (_, value) =>
   typeof value === 'bigint' ? JSON.rawJSON(String(value)) : value,
 );
@@ -49,13 +49,13 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
     const register = async (kind: string, entry: Readonly<Record<string, unknown>>) =>
       expect(await gateway.api('POST', `/api/v1/${kind}`, entry)).toMatchObject({ status: 201 });
     await register('services', { name: 'python', serviceType: 'multi-capability', address: service.address });
-    const kept = { configurationURI: 'vault://configuration/ü', secretsURI: 'vault://secrets/🔑' };
+    const stored = { configurationURI: 'vault://configuration/ü', secretsURI: 'vault://secrets/🔑' };
     for (const [name, properties] of Object.entries(TOOLS)) {
-      const tool = { name, description: '', uri: `python://${name}`, toolType: 'python', ...kept };
+      const tool = { name, description: '', uri: `python://${name}`, toolType: 'python', ...stored };
       await register('tools', { ...tool, input_schema: { type: 'object', ...properties } });
     }
     const params = [{ name: 'ort', value: 'Köln' }];
-    const record = { name: 'Akte 🗄️', type: 'python', mimeType: 'application/json', params, ...kept };
+    const record = { name: 'Akte 🗄️', type: 'python', mimeType: 'application/json', params, ...stored };
     await register('resources', { location: 'python://records/1', ...record });
     await register('resources', { location: 'python://refused', name: 'refused', type: 'python' });
   });
@@ -67,7 +67,7 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
     return toolCallEvent.array().parse(Object(body).data);
   };
 
-  it('is not waited for longer than calls may take, and knows it', async () => {
+  it('is canceled at the timeout of calls, and detects that', async () => {
     const hurried = await startTestService({ SERVICE_BRIDGE_GRPC_TIMEOUT_MS: String(TIMEOUT_MS) });
     onTestFinished(() => hurried.stop(0));
     await hurried.manage('POST', '/services', {
@@ -121,7 +121,7 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
       });
       expect(second).toEqual({ type: 'text', text: 'zweiter Text 🐍' });
 
-      // The call is told with names, and with no values.
+      // The event of the call has names and no values.
       const [completed, started] = await latest('received', 2);
       const call = {
         eventId: started?.eventId,
@@ -143,7 +143,7 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
       expect(JSON.stringify(started)).not.toMatch(/10 m²|Zeile|as given|kept|credential|vault:/);
     });
 
-    it('has a request id made where it gives none', async () => {
+    it('gets a generated request id if it sends none', async () => {
       const { metadata } = JSON.parse(await sdk.callText('received', { größe: 1 }));
       expect(metadata).toEqual({ 'x-service-request-id': expect.stringMatching(UUID) });
     });
@@ -159,21 +159,21 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
         'FAILED_PRECONDITION',
         () => `service python at ${service.address} cannot do this now: größer als erlaubt: FAILED_PRECONDITION`,
       ],
-    ])('is told why a tool failed with the status %s', async (status, text) => {
+    ])('gets an error for a tool that failed with the status %s', async (status, text) => {
       const name = `status/${status}`;
       expect(await sdk.client.callTool({ name })).toMatchObject({ isError: true, content: [{ text: text() }] });
-      const told = { eventType: 'FAILED', errorCategory: 'SERVICE_UNAVAILABLE', errorMessage: text() };
-      expect(await latest(name)).toMatchObject([told]);
+      const received = { eventType: 'FAILED', errorCategory: 'SERVICE_UNAVAILABLE', errorMessage: text() };
+      expect(await latest(name)).toMatchObject([received]);
     });
 
     it('cancels a tool at the service', async () => {
       const stop = new AbortController();
-      const refused = expect(sdk.client.callTool({ name: 'silent' }, { signal: stop.signal })).rejects.toThrow(
+      const rejected = expect(sdk.client.callTool({ name: 'silent' }, { signal: stop.signal })).rejects.toThrow(
         'enough',
       );
       await service.next('waiting');
       stop.abort('enough');
-      await refused;
+      await rejected;
       const { secondsLeft } = await service.next('given up');
       expect(secondsLeft).toBeGreaterThan(0.5);
       await expect.poll(() => latest('silent')).toMatchObject([{ eventType: 'FAILED', errorCategory: 'UNKNOWN' }]);
@@ -200,7 +200,7 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
       });
     });
 
-    it('is told why a resource cannot be read', async () => {
+    it('gets an error for a resource that cannot be read', async () => {
       const reading = sdk.client.readResource({ uri: 'python://refused' });
       await expect(reading).rejects.toMatchObject({
         code: -32603,

@@ -28,8 +28,8 @@ describe.runIf(python !== undefined)('a code-execution engine in Python', () => 
     const engine = { serviceType: 'code-execution-engine', serviceSubType: 'Snake', languageName: 'python' };
     await register('services', { name: 'runner', ...engine, address: service.address });
     const uri = 'code-execution-engine://snake/Python';
-    const kept = { configurationURI: 'vault://configuration', secretsURI: 'vault://secrets' };
-    const tool = { name: 'run', description: '', uri, toolType: 'any', input_schema: { type: 'object' }, ...kept };
+    const stored = { configurationURI: 'vault://configuration', secretsURI: 'vault://secrets' };
+    const tool = { name: 'run', description: '', uri, toolType: 'any', input_schema: { type: 'object' }, ...stored };
     await register('tools', tool);
   });
   afterAll(() => Promise.all([gateway.close(), service.close()]));
@@ -50,18 +50,18 @@ describe.runIf(python !== undefined)('a code-execution engine in Python', () => 
 
     const run = (given: Readonly<Record<string, unknown>>) => sdk.client.callTool({ name: 'run', arguments: given });
 
-    it('executes code, and each line is told as it comes', async () => {
-      const heard: Progress[] = [];
+    it('executes code with streamed lines', async () => {
+      const arrived: Progress[] = [];
       const code = Buffer.from(SHOWS_ALL).toString('base64');
       const given = { code, arguments: ['eins', 2], environment: { ORT: 'Köln 🏙️' }, timeout: 20_000 };
       const { content, isError } = await sdk.client.callTool(
         { name: 'run', arguments: given },
-        { onprogress: (progress) => void heard.push(progress) },
+        { onprogress: (progress) => void arrived.push(progress) },
       );
       const lines = ['Grüße 👋', "['arg0=eins', 'arg1=2']", 'Köln 🏙️'];
       expect({ content, isError }).toEqual({ content: lines.map((text) => ({ type: 'text', text })), isError: false });
       const messages = ['RUNNING', ...lines];
-      expect(heard).toEqual(messages.map((message, index) => ({ progress: index + 1, message })));
+      expect(arrived).toEqual(messages.map((message, index) => ({ progress: index + 1, message })));
 
       const { received, secondsLeft } = await service.next('executing');
       const { message, metadata } = JSON.parse(String(received));
@@ -90,7 +90,7 @@ describe.runIf(python !== undefined)('a code-execution engine in Python', () => 
       expect(completed).toMatchObject({ ...call, eventType: 'COMPLETED', isError: false, content: lines });
     });
 
-    it('gets what code wrote before it failed, and why it failed', async () => {
+    it('gets the output of code before its failure, and the reason', async () => {
       const code = "print('so weit')\nraise ValueError('größer 🐘')";
       const { content, isError } = await run({ code });
       await service.next('executing');
@@ -99,13 +99,13 @@ describe.runIf(python !== undefined)('a code-execution engine in Python', () => 
       expect(await told(1)).toMatchObject([{ eventType: 'FAILED', errorCategory: 'EXECUTION_ERROR' }]);
     });
 
-    it('is told that there was no code', async () => {
+    it('gets an error without code', async () => {
       expect(await run({ code: '' })).toMatchObject({ isError: true, content: [{ text: 'there is no code' }] });
       await service.next('executing');
       expect(await told(1)).toMatchObject([{ errorCategory: 'EXECUTION_ERROR', errorMessage: 'there is no code' }]);
     });
 
-    it('is told that the engine ended code that took its time', async () => {
+    it('gets an error when the engine terminates code at its timeout', async () => {
       const { content, isError } = await run({ code: SLOW, timeout: 100 });
       await service.next('executing');
       expect(isError).toBe(true);
@@ -114,7 +114,7 @@ describe.runIf(python !== undefined)('a code-execution engine in Python', () => 
       expect(await told(1)).toMatchObject([{ errorCategory: 'EXECUTION_ERROR', errorMessage }]);
     });
 
-    it('cancels code at the engine, which ends it', async () => {
+    it('cancels code at the engine, which terminates it', async () => {
       const stop = new AbortController();
       const options = {
         signal: stop.signal,

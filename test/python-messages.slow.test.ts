@@ -5,7 +5,7 @@ import { AGREED_MESSAGES } from '../packages/server/src/upstreams/grpc/fixtures/
 import { callStream, callUnary } from '../packages/server/src/upstreams/grpc/grpc-client.ts';
 import { findPython, type PythonCapability, startPythonCapability } from './fixtures/python-capability.ts';
 
-// The messages as Python reads and writes them, against the numbers that were agreed upon.
+// The messages as Python reads and writes them, compared with the specified numbers.
 
 const AGREED = {
   ...AGREED_MESSAGES,
@@ -33,7 +33,7 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
     await service.close();
   });
 
-  it('has the messages, numbers and methods that were agreed upon', async () => {
+  it('has the specified messages, numbers and methods', async () => {
     const request = { uri: 'python://protocols' };
     const { content } = await callUnary(client, toolInvoker.InvokeTool, request, { requestId: 'a' }, SETTINGS);
     expect(JSON.parse(content[0] ?? '')).toEqual(AGREED);

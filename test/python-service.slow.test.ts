@@ -4,7 +4,7 @@ import { type Gateway, startGateway } from './fixtures/gateway.ts';
 import { findPython, type PythonCapability, startPythonCapability } from './fixtures/python-capability.ts';
 import { connect, type SdkClient } from './fixtures/sdk-client.ts';
 
-// What operators have to do with a capability service in Python: whether it is well, and what it keeps for its tools.
+// Operation of a capability service in Python: health and provisioning.
 
 const SCHEMA = { input_schema: { type: 'object' } };
 
@@ -42,9 +42,9 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
     ['1', 'unhealthy', 'STOPPING'],
     ['2', 'unhealthy', 'STARTING'],
     ['3', 'healthy', undefined],
-    // It knows no Probe, and answers GetStatus.
+    // It does not implement Probe, and responds to GetStatus.
     ['older', 'unhealthy', 'STARTING'],
-  ])('that answers a probe of the id %s is %s', async (id, health, status) => {
+  ])('whose response to a probe of the id %s is %s', async (id, health, status) => {
     const name = `of id ${id}`;
     await add(name, id);
     await healthBecomes(name, health);
@@ -55,7 +55,7 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
     expect(await gateway.api('DELETE', `/api/v1/services/${encodeURIComponent(name)}`)).toMatchObject({ status: 200 });
   });
 
-  it('keeps configuration and secrets, and its tools name them afterwards', async () => {
+  it('stores configuration and secrets, which its tools then reference', async () => {
     await add('python');
     const given = { name: 'crm ü', configuration: '{"ort":"Köln"}\n', secrets: 'geheim 🔑', uri: 'python://crm' };
     const { status, body } = await gateway.api('POST', '/api/v1/services/python/provisions', given);
@@ -82,7 +82,7 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
     expect(message).toEqual({ 1: 'python://received', 4: data.configurationUri, 5: data.secretUri });
   });
 
-  it('is found down when it is gone, and again when it is back, without a restart of the gateway', async () => {
+  it('is marked down after its exit, and healthy after its restart, without a restart of the gateway', async () => {
     await register('tools', { name: 'echo', description: '', uri: 'python://received', toolType: 'snake', ...SCHEMA });
     await add('snake');
     await healthBecomes('snake', 'healthy');

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { findBrowser, render } from './fixtures/browser.ts';
 import { startGateway } from './fixtures/gateway.ts';
 
-test('the API reference shows every operation in a browser, which finds nothing to refuse', async (context) => {
+test('the API reference shows every operation in a browser, without CSP violations', async (context) => {
   const browser = findBrowser();
   if (browser === undefined) return context.skip();
   const gateway = await startGateway();
@@ -21,7 +21,7 @@ test('the API reference shows every operation in a browser, which finds nothing 
   }
   const spoken = [...html.matchAll(/\b(?:alt|title|aria-label|placeholder)="([^"]*)"/g)].map(([, words]) => words);
   for (const words of [visible, spoken.join('\n')]) expect(words).not.toMatch(/swagger|smartbear/i);
-  // A picture could be somebody's mark.
+  // An external image could be a tracker.
   expect(html).not.toContain('<img');
   expect(console).toEqual([]);
 });

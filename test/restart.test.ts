@@ -25,7 +25,7 @@ describe('a legacy session whose gateway is killed and started again', () => {
     await upstream.close();
   });
 
-  it('lets the official client call on without initialising anew', async () => {
+  it('lets the official client continue without a new initialize', async () => {
     const sdk = await connect(gateway.url(), 'legacy');
     expect(await sdk.callText('greet', { n: 1 })).toBe('{"n":1}');
     await gateway.kill();
@@ -40,8 +40,8 @@ describe('a legacy session whose gateway is killed and started again', () => {
     const client = await legacyClient(gateway.url(), '{"sampling":{},"roots":{"listChanged":true}}');
     await gateway.kill();
     await gateway.restart();
-    const answer = await client.call('tools/call', '{"name":"greet","arguments":{"n":3}}');
-    expect([answer.status, reply(answer)]).toEqual([200, expect.stringContaining('{\\"n\\":3}')]);
+    const response = await client.call('tools/call', '{"name":"greet","arguments":{"n":3}}');
+    expect([response.status, reply(response)]).toEqual([200, expect.stringContaining('{\\"n\\":3}')]);
     const call = upstream.seen.findLast((seen) => seen.method === 'tools/call');
     const opened = upstream.seen.find((seen) => seen.method === 'initialize' && seen.session === call?.session);
     expect(opened?.params.capabilities).toMatchObject({ sampling: {}, roots: {} });

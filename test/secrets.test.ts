@@ -1,34 +1,31 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { legacyClient, modernClient, send } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
-import { callEverything, type OwnAnswer } from './fixtures/secrets/calls.ts';
+import { type CallerResponse, callEverything } from './fixtures/secrets/calls.ts';
 import { Marks } from './fixtures/secrets/marks.ts';
 import { operateEverything } from './fixtures/secrets/operations.ts';
-import { answerQuestions, leaveCalls, type ServerRequestSources } from './fixtures/secrets/questions.ts';
 import { type Followed, followEvents, type Reading, readEverything, readFiles } from './fixtures/secrets/readings.ts';
+import { exchangeServerRequests, leaveCalls, type ServerRequestSources } from './fixtures/secrets/server-requests.ts';
 import { ERAS, type Surroundings, startSurroundings } from './fixtures/secrets/surroundings.ts';
 
 /**
- * Whose a secret is says where it may be seen. What a caller sent is its own, and nobody else sees it: no other caller,
- * no operator, no reader of the log. What an operator wrote into a record is the operators' own: whoever may read that
- * record in the management API, or the registry's files, sees it there and nowhere else.
- *
- * The name of a header is told in events, and only its value is redacted (decisions 6): also of one that an argument has
- * become. The argument's own name is not told.
+ * The owner of a secret determines where it may appear. A caller's secrets are invisible to everyone else: other
+ * callers, operators, readers of the log. An operator's secrets in a record are visible in that record in the
+ * management API and in the registry's files, and nowhere else.
  */
 const HEADER_NAMES = /^name behind service_auth_ that becomes a header/;
-/** Of a caller's own answers: what it gave to be repeated, and a snippet of what could not be read. */
+/** In a caller's own responses: input to be repeated, and a snippet of unparsable input. */
 const REPEATED = /^(progress token|malformed: |management: (breaks off|no JSON|in the way))/;
-/** Lists of tools show schemas as they were registered, to everybody. */
+/** Lists of tools contain schemas as registered, for every client. */
 const PUBLISHED = /^operator's value in the schema/;
-/** What operators register is kept as they wrote it. */
+/** Records of operators are stored unchanged. */
 const REGISTERED = /^operator's /;
 
 const marks = new Marks();
 let surroundings: Surroundings;
 let followed: Followed;
-let own: readonly OwnAnswer[];
-let asked: ServerRequestSources;
+let own: readonly CallerResponse[];
+let requested: ServerRequestSources;
 let read: readonly Reading[];
 let lists: readonly Reading[];
 let files: readonly Reading[];
@@ -39,16 +36,16 @@ beforeAll(async () => {
   const { gateway } = surroundings;
   followed = await followEvents(gateway);
   await vi.waitFor(async () => expect(await unprobed()).toEqual([]), { timeout: 20_000 });
-  const answered = Promise.all([
+  const responded = Promise.all([
     ...ERAS.map((era) => callEverything(gateway.url(), era, marks)),
     operateEverything(gateway, marks),
   ]);
-  [asked, own] = await Promise.all([
-    answerQuestions(surroundings, marks),
-    answered.then((answers) => answers.flat()),
+  [requested, own] = await Promise.all([
+    exchangeServerRequests(surroundings, marks),
+    responded.then((responses) => responses.flat()),
     leaveCalls(surroundings, marks),
   ]);
-  own = [...own, ...asked.answers];
+  own = [...own, ...requested.answers];
   session = await useSession(gateway.url());
   read = await readEverything(gateway);
   lists = await readLists(gateway.url());
@@ -64,21 +61,21 @@ afterAll(async () => {
   await surroundings.close();
 });
 
-/** Services that were not asked yet how they are. */
+/** Services whose health is still unknown. */
 async function unprobed(): Promise<unknown[]> {
   const { body } = await surroundings.gateway.api('GET', '/api/v1/services');
   const { data } = parseObject(body);
   return Array.isArray(data) ? data.filter((entry) => parseObject(entry).health === 'pending') : [body];
 }
 
-/** How many events are kept. */
+/** Number of stored events. */
 async function eventsKept(): Promise<number> {
   const { body } = await surroundings.gateway.api('GET', '/api/v1/tool-calls?limit=1000');
   const { data } = parseObject(body);
   return Array.isArray(data) ? data.length : 0;
 }
 
-/** The events that the stream has told. */
+/** The events sent on the stream. */
 function streamed(): readonly Record<string, unknown>[] {
   return followed
     .text()
@@ -87,7 +84,7 @@ function streamed(): readonly Record<string, unknown>[] {
     .map((line) => parseObject(line.slice('data: '.length)));
 }
 
-/** A session that calls, is changed and ends; its id, which is all that is needed to speak for its client. */
+/** A session that calls, is changed and ends; returns its id, which is sufficient to act as its client. */
 async function useSession(url: string): Promise<string> {
   const { call, headers } = await legacyClient(url);
   await call('tools/call', '{"name":"forwarded-answers","arguments":{}}');
@@ -97,22 +94,22 @@ async function useSession(url: string): Promise<string> {
   return String(headers['mcp-session-id']);
 }
 
-/** What another caller is shown. */
+/** Output for another caller. */
 async function readLists(url: string): Promise<Reading[]> {
   const clients = [await legacyClient(url), modernClient(url)];
   const methods = ['tools/list', 'resources/list', 'resources/templates/list', 'prompts/list'];
-  const answers = clients.flatMap((client) =>
+  const responses = clients.flatMap((client) =>
     methods.map(async (method) => ({ what: method, text: JSON.stringify(await client.call(method)) })),
   );
-  return Promise.all(answers);
+  return Promise.all(responses);
 }
 
-/** What is found where nothing should be. */
+/** Marks found where none may be. */
 function leaks(readings: readonly Reading[], but?: RegExp): string[] {
   return readings.flatMap(({ what, text }) => marks.found(text, but).map((found) => `${what}: ${found}`));
 }
 
-/** What there is to be found, so that the scan has something to look at. */
+/** The expected records, so that the scan is not empty. */
 const EVENTS = [
   ...['mcp', 'grpc', 'code'].flatMap((transport) => [
     `${transport} STARTED`,
@@ -162,9 +159,9 @@ it('leaves a trace of every kind', () => {
 });
 
 describe('a secret in every place where there can be one', () => {
-  it('reaches the service or upstream that it is meant for, and nobody else', () => {
+  it('reaches the intended service or upstream, and no other', () => {
     expect(marks.count).toBeGreaterThan(500);
-    expect(marks.misplaced(`${surroundings.received()}\n${asked.received}`)).toEqual([]);
+    expect(marks.misplaced(`${surroundings.received()}\n${requested.received}`)).toEqual([]);
   });
 
   it('is in no line of the log', () => {
@@ -182,14 +179,14 @@ describe('a secret in every place where there can be one', () => {
     expect(leaks(others)).toEqual([]);
   });
 
-  it('is in no answer of the management API, but in the records of the operator who wrote it there', () => {
+  it('appears in the management API only in the records of the operator who wrote it', () => {
     const events = read.filter(({ what }) => what.startsWith('GET /api/v1/tool-calls'));
     expect(events).toHaveLength(1);
     expect(leaks(events, HEADER_NAMES)).toEqual([]);
     expect(leaks(read.filter((reading) => !events.includes(reading)))).toEqual([]);
   });
 
-  it('is in nothing that other callers are shown', () => {
+  it('does not appear in output for other callers', () => {
     expect(leaks(lists, PUBLISHED)).toEqual([]);
   });
 
@@ -197,14 +194,14 @@ describe('a secret in every place where there can be one', () => {
     expect(leaks(own, REPEATED)).toEqual([]);
   });
 
-  it('is in no file, but in the registry what the operator wrote there', () => {
+  it('appears in no file except operator records in the registry', () => {
     const ofRegistry = files.filter(({ what }) => /^registry\b/.test(what));
     expect(leaks(ofRegistry, REGISTERED)).toEqual([]);
     expect(leaks(files.filter((file) => !ofRegistry.includes(file)))).toEqual([]);
   });
 });
 
-it('shows the id of a session to nobody but its client', () => {
+it('reveals the id of a session to its client only', () => {
   expect(session.length).toBeGreaterThan(20);
   const shown = [surroundings.output(), followed.text(), ...[...read, ...lists, ...files].map(({ text }) => text)];
   expect(shown.filter((text) => text.includes(session))).toEqual([]);

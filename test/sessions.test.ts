@@ -11,7 +11,7 @@ afterAll(() => soak.close());
 
 it('sessions with server requests get their own responses and leave no objects behind', async () => {
   const { tally, sessionResets, failures } = await soak.run({
-    sessions: 30,
+    sessions: 10,
     warmUpMs: 0,
     ms: 2_500,
     pauseMs: 1_000,

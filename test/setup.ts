@@ -1,5 +1,5 @@
 import fc from 'fast-check';
 import { testSeed } from './fixtures/seed.ts';
 
-/** Every property is tried with the same values each time, unless `SEED` says otherwise. */
+/** Every property runs with the same values each time, unless `SEED` is set. */
 fc.configureGlobal({ seed: testSeed() });

@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { slowReaders } from './campaign/slow-readers.ts';
 import { Soak } from './campaign/soak.ts';
 
-it('clients that stop reading cause backpressure, cost no memory, delay no other client, and lose nothing', async () => {
+it('clients that stop reading cause backpressure, use no memory, delay no other client, and lose nothing', async () => {
   const soak = await Soak.start();
   onTestFinished(() => soak.close());
   const load = { readers: 2, messages: 12_000, bystanders: 8, ms: 1_000, maxLatencyMs: 10_000 };

@@ -1,11 +1,11 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
-import { answerParts, readAll, sendBytes } from './fixtures/raw-exchange.ts';
+import { readAll, responseParts, sendBytes } from './fixtures/raw-exchange.ts';
 import { startTappedBackend, type TappedBackend } from './fixtures/tapped-backend.ts';
 
-/** A way into the service. Those with a prefix pass requests on, under it. */
-interface Door {
+/** An entry point of the service. Those with a prefix proxy requests under it. */
+interface EntryPoint {
   readonly name: string;
   readonly listener: string;
   readonly path: string;
@@ -13,7 +13,7 @@ interface Door {
 }
 
 const FORWARDED = 'X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: localhost\r\n';
-const DOORS: readonly Door[] = [
+const ENTRY_POINTS: readonly EntryPoint[] = [
   { name: 'the management API', listener: 'management', path: '/api/v1/tools' },
   {
     name: 'the legacy proxy',
@@ -24,21 +24,21 @@ const DOORS: readonly Door[] = [
   { name: 'the MCP listener', listener: 'mcp', path: '/default/mcp' },
   { name: 'the inference listener', listener: 'inference', path: '/v1/x', passesOn: { prefix: '', added: '' } },
 ];
-const PROXIES = DOORS.flatMap(({ passesOn, ...door }) => (passesOn ? [{ ...door, ...passesOn }] : []));
+const PROXIES = ENTRY_POINTS.flatMap(({ passesOn, ...entry }) => (passesOn ? [{ ...entry, ...passesOn }] : []));
 
 const HOST = 'Host: localhost\r\n';
 const CLOSE = `${HOST}Connection: close\r\n`;
 const CHUNKED = 'Transfer-Encoding: chunked\r\n';
 const NO_CHUNKS = '0\r\n\r\n';
-/** Stands where a body may be; a request of its own to whoever takes the body to be over before. */
+/** In the position of a body; a separate request to a parser that sees the end of the body before it. */
 const SECOND = `GET @/smuggled HTTP/1.1\r\n${CLOSE}\r\n`;
 
 /** A request with this in its head and behind it. */
 const post = (head: string, rest = '', line = 'POST @ HTTP/1.1') => `${line}\r\n${HOST}${head}\r\n${rest}`;
 const get = (line: string, head = CLOSE) => `${line}\r\n${head}\r\n`;
 
-/** What is refused. `@` is the door's path. */
-const REFUSED: readonly (readonly [string, string])[] = [
+/** Rejected requests. `@` is the path of the entry point. */
+const REJECTED: readonly (readonly [string, string])[] = [
   ['Content-Length before Transfer-Encoding', post(`Content-Length: 6\r\n${CHUNKED}`, `${NO_CHUNKS}${SECOND}`)],
   ['Transfer-Encoding before Content-Length', post(`${CHUNKED}Content-Length: 6\r\n`, `${NO_CHUNKS}${SECOND}`)],
   ['two Content-Lengths', post('Content-Length: 0\r\nContent-Length: 44\r\n', SECOND)],
@@ -126,24 +126,24 @@ afterAll(async () => {
   backend.close();
 });
 
-const portOf = ({ listener }: Pick<Door, 'listener'>) => Number(service.addresses[listener]?.split(':').at(-1));
-/** Status lines of all answers in a text. */
+const portOf = ({ listener }: Pick<EntryPoint, 'listener'>) => Number(service.addresses[listener]?.split(':').at(-1));
+/** Status lines of all responses in a text. */
 const answersIn = (text: string) => text.match(/HTTP\/1\.1 \d{3}/g) ?? [];
 
-describe.for(DOORS)('$name', (door) => {
-  test.for(REFUSED)('refuses %s with one answer, and passes nothing on', async ([_name, bytes]) => {
-    const answer = await sendBytes(portOf(door), bytes.replaceAll('@', door.path));
-    expect(answersIn(answer)).toEqual([expect.stringMatching(/ 4\d\d$/)]);
+describe.for(ENTRY_POINTS)('$name', (proxy) => {
+  test.for(REJECTED)('rejects %s with one response, and forwards nothing', async ([_name, bytes]) => {
+    const response = await sendBytes(portOf(proxy), bytes.replaceAll('@', proxy.path));
+    expect(answersIn(response)).toEqual([expect.stringMatching(/ 4\d\d$/)]);
     expect(backend.requests).toEqual([]);
     expect(backend.received).not.toContain('smuggled');
-    // A client without a fault is served as ever, by a connection to the backend on which nothing was left behind.
-    const path = `${door.path}?${encodeURIComponent(_name)}`;
-    await sendBytes(portOf(door), get(`GET ${path} HTTP/1.1`));
-    expect(backend.requests.map(({ target }) => target)).toEqual(door.passesOn ? [door.passesOn.prefix + path] : []);
+    // A valid client is still served, over a backend connection without leftover bytes.
+    const path = `${proxy.path}?${encodeURIComponent(_name)}`;
+    await sendBytes(portOf(proxy), get(`GET ${path} HTTP/1.1`));
+    expect(backend.requests.map(({ target }) => target)).toEqual(proxy.passesOn ? [proxy.passesOn.prefix + path] : []);
   });
 });
 
-/** What goes through a proxy, as it is sent and as it arrives: headers of its own, and what is behind the head. */
+/** Proxied requests as sent and as received: end-to-end headers, and the bytes after the head. */
 const PASSED: readonly (readonly [string, { sent: string; headers?: string; rest: string }])[] = [
   [
     'extensions of chunks',
@@ -216,45 +216,48 @@ const PASSED: readonly (readonly [string, { sent: string; headers?: string; rest
   ],
 ];
 
-describe.for(PROXIES)('$name passes on', (door) => {
-  test.for(PASSED)('%s, in one request that says what it said', async ([_name, { sent, headers = '', rest }]) => {
-    const { path, prefix, added } = door;
-    const answer = await sendBytes(portOf(door), sent.replaceAll('@', path));
-    expect(answersIn(answer)).toEqual(['HTTP/1.1 200']);
-    const line = `POST ${prefix}${path} HTTP/1.1\r\nhost: 127.0.0.1:${backend.port}\r\nconnection: keep-alive\r\n`;
-    expect(backend.received).toBe(`${line}${headers}${added}${rest}`);
-    expect(answerParts(answer).body).toEqual(backend.requests[0]?.body);
-  });
+describe.for(PROXIES)('$name passes on', (proxy) => {
+  test.for(PASSED)(
+    '%s is forwarded as one request with the same meaning',
+    async ([_name, { sent, headers = '', rest }]) => {
+      const { path, prefix, added } = proxy;
+      const response = await sendBytes(portOf(proxy), sent.replaceAll('@', path));
+      expect(answersIn(response)).toEqual(['HTTP/1.1 200']);
+      const line = `POST ${prefix}${path} HTTP/1.1\r\nhost: 127.0.0.1:${backend.port}\r\nconnection: keep-alive\r\n`;
+      expect(backend.received).toBe(`${line}${headers}${added}${rest}`);
+      expect(responseParts(response).body).toEqual(backend.requests[0]?.body);
+    },
+  );
 
-  test('pipelined requests one by one, each with its own body, and answers in their order', async () => {
-    const { path, prefix } = door;
+  test('pipelined requests are forwarded one by one, each with its own body, with responses in order', async () => {
+    const { path, prefix } = proxy;
     const one = `POST ${path}/1 HTTP/1.1\r\n${HOST}Content-Length: 3\r\n\r\none`;
     const two = `POST ${path}/2 HTTP/1.1\r\n${HOST}${CHUNKED}\r\n3\r\ntwo\r\n${NO_CHUNKS}`;
     const three = `POST ${path}/3 HTTP/1.1\r\n${CLOSE}Content-Length: 5\r\n\r\nthree`;
-    const answer = await sendBytes(portOf(door), one + two + three);
-    expect(answersIn(answer)).toHaveLength(3);
-    expect(answer.match(/one|two|three/g)).toEqual(['one', 'two', 'three']);
+    const response = await sendBytes(portOf(proxy), one + two + three);
+    expect(answersIn(response)).toHaveLength(3);
+    expect(response.match(/one|two|three/g)).toEqual(['one', 'two', 'three']);
     const seen = backend.requests.map(({ target, body }) => `${target} ${body}`).sort();
     expect(seen).toEqual([`${prefix}${path}/1 one`, `${prefix}${path}/2 two`, `${prefix}${path}/3 three`]);
   });
 
-  test('the next request of a client whose offer to change the protocol was not taken up', async () => {
-    const { path, prefix } = door;
-    const socket = connect(portOf(door), '127.0.0.1');
+  test('the next request after a rejected protocol upgrade is forwarded', async () => {
+    const { path, prefix } = proxy;
+    const socket = connect(portOf(proxy), '127.0.0.1');
     const all = readAll(socket);
-    const answered = new Promise<void>((resolve) => socket.once('data', () => resolve()));
+    const responded = new Promise<void>((resolve) => socket.once('data', () => resolve()));
     socket.write(`GET ${path}/1 HTTP/1.1\r\n${HOST}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`);
-    await answered;
+    await responded;
     socket.write(`GET ${path}/2 HTTP/1.1\r\n${CLOSE}\r\n`);
     expect(answersIn(await all)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200']);
     expect(backend.requests.map(({ target }) => target)).toEqual([`${prefix}${path}/1`, `${prefix}${path}/2`]);
   });
 });
 
-test('a client that breaks its chunks off in the middle has sent no request, whatever follows', async () => {
-  for (const door of PROXIES) {
-    const bytes = post(CHUNKED, `ff\r\n${SECOND.replaceAll('@', door.path)}`).replaceAll('@', door.path);
-    const socket = connect(portOf(door), '127.0.0.1');
+test('a request whose chunks are interrupted is not forwarded, whatever follows', async () => {
+  for (const proxy of PROXIES) {
+    const bytes = post(CHUNKED, `ff\r\n${SECOND.replaceAll('@', proxy.path)}`).replaceAll('@', proxy.path);
+    const socket = connect(portOf(proxy), '127.0.0.1');
     const all = readAll(socket);
     socket.end(bytes);
     expect(answersIn(await all)).toEqual(['HTTP/1.1 400']);

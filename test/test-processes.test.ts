@@ -4,10 +4,10 @@ import { expect, it } from 'vitest';
 
 const ROOT = resolve(import.meta.dirname, '..');
 
-/** What tells of the whole process, and with it of every test that ran there before. */
+/** APIs that measure the whole process, including earlier tests in it. */
 const OF_THE_PROCESS = /\b(?:memoryUsage|getHeapStatistics|getActiveResourcesInfo|--expose-gc)\b/;
 
-it('tests that measure their process have one of their own', async () => {
+it('tests that measure their process run in a separate one', async () => {
   const measuring: string[] = [];
   for await (const path of glob('packages/*/src/**/*.test.ts', { cwd: ROOT })) {
     if (OF_THE_PROCESS.test(await readFile(resolve(ROOT, path), 'utf8'))) measuring.push(path);

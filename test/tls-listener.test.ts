@@ -13,7 +13,7 @@ import { textResultText, toolList, toolText } from './fixtures/raw-upstream/text
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 import { connect as connectClient } from './fixtures/sdk-client.ts';
 
-/** The embedded pipeline's MCP listener, with TLS, beside a second one that only says that it is there. */
+/** The embedded pipeline's MCP listener with TLS, and a second one with a static response. */
 const PIPELINE = `listeners:
   - name: mcp
     address: 127.0.0.1:0
@@ -71,7 +71,7 @@ test.for(['legacy', 'modern'] as const)(
   },
 );
 
-/** What becomes of a handshake with these versions at most and at least: the version, or why there is none. */
+/** Result of a handshake with these minimum and maximum versions: the version, or the error. */
 async function handshake(version: 'TLSv1' | 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3'): Promise<string> {
   const versions = { minVersion: version, maxVersion: version };
   // Ciphers of a level at which a client of ours would offer versions that old.
@@ -89,10 +89,10 @@ async function handshake(version: 'TLSv1' | 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3'): 
   });
 }
 
-test('versions of TLS before 1.2 are refused by the listener, and those since are not', async () => {
-  const refused = 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION';
-  expect(await handshake('TLSv1')).toBe(refused);
-  expect(await handshake('TLSv1.1')).toBe(refused);
+test('TLS versions before 1.2 are rejected by the listener, and later ones accepted', async () => {
+  const rejected = 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION';
+  expect(await handshake('TLSv1')).toBe(rejected);
+  expect(await handshake('TLSv1.1')).toBe(rejected);
   expect(await handshake('TLSv1.2')).toBe('TLSv1.2');
   expect(await handshake('TLSv1.3')).toBe('TLSv1.3');
 });
@@ -104,40 +104,40 @@ test('only HTTP/1.1 is agreed on', async () => {
   expect(socket.alpnProtocol).toBe('http/1.1');
 });
 
-/** One request over TLS on a connection of its own. */
+/** One request over TLS on a new connection. */
 async function ask(
   path: string,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<{ status: number; text: string }> {
   const sent = request({ port, host: '127.0.0.1', servername: 'localhost', path, headers, agent: false });
   sent.end();
-  const [answer] = await once(sent, 'response');
+  const [response] = await once(sent, 'response');
   let text = '';
-  for await (const piece of answer) text += piece;
-  return { status: answer.statusCode, text };
+  for await (const piece of response) text += piece;
+  return { status: response.statusCode, text };
 }
 
 test.for([
   ['plain HTTP', 'GET /default/mcp HTTP/1.1\r\nHost: localhost\r\n\r\n'],
   ['what is no protocol', Buffer.from(Array.from({ length: 4_096 }, (_, at) => (at * 31) % 256))],
   ['a handshake that breaks off', Buffer.from('160301020001000200', 'hex')],
-] as const)('%s on a port with TLS ends its own connection, and nothing else', async ([_name, bytes]) => {
+] as const)('%s on a TLS port fails its own connection only', async ([_name, bytes]) => {
   const socket = connect(port, '127.0.0.1');
   const all = readAll(socket);
   socket.end(bytes);
-  // At most the alert that says so in the words of TLS.
+  // At most a TLS alert with the reason.
   expect(await all).not.toContain('HTTP/1.1');
   expect((await ask('/.well-known/openid-configuration')).status).toBe(200);
 });
 
-test('a handshake on a port without TLS is refused', async () => {
+test('a TLS handshake on a port without TLS is rejected', async () => {
   const plain = Number(service.addresses.plain?.split(':').at(-1));
   const socket = connectTls({ port: plain, host: '127.0.0.1', servername: 'localhost' });
   const [error] = await once(socket, 'error');
   expect(error).toBeInstanceOf(Error);
 });
 
-test('addresses that the service says are those of the proxy before it, else its own, with TLS where it has that', async () => {
+test('URLs returned by the service are those of the proxy in front of it, else its own, with https if it uses TLS', async () => {
   const path = '/.well-known/oauth-protected-resource/default/mcp';
   const resource = async (headers: Readonly<Record<string, string>>) =>
     JSON.parse((await ask(path, headers)).text).resource;

@@ -10,7 +10,7 @@ import { listen } from './fixtures/http-server.ts';
 import { send } from './fixtures/raw-client.ts';
 
 const authorities = getCACertificates('default');
-/** What clients named the server, one entry a handshake that came to its end. */
+/** Server names sent by clients, one per completed handshake. */
 const names: unknown[] = [];
 let server: Server;
 let port: number;
@@ -50,14 +50,14 @@ clusters: [{ name: up, endpoints: ['${endpoint}'], ${settings} }]
   return `http://${service.addresses.door}`;
 }
 
-test('a cluster with tls is asked under the name of its endpoint', async () => {
+test('a cluster with tls is requested under the name of its endpoint', async () => {
   setDefaultCACertificates([...authorities, localhostCertificate.cert]);
-  const answer = await send(`${await routed(`localhost:${port}`, 'tls: {}')}/a?b`, 'PUT', {}, 'body');
-  expect([answer.status, answer.text]).toEqual([200, `PUT localhost:${port} /a?b`]);
+  const response = await send(`${await routed(`localhost:${port}`, 'tls: {}')}/a?b`, 'PUT', {}, 'body');
+  expect([response.status, response.text]).toEqual([200, `PUT localhost:${port} /a?b`]);
   expect(names).toEqual(['localhost']);
 });
 
-test('the key alone says that it is to be TLS', async () => {
+test('the key tls alone enables TLS', async () => {
   setDefaultCACertificates([...authorities, localhostCertificate.cert]);
   expect((await send(await routed(`localhost:${port}`, 'tls: '), 'GET')).status).toBe(200);
 });
@@ -68,6 +68,6 @@ test.for([
   ['no TLS where there should be', 'localhost', 'connection_timeout_ms: 1000', true],
 ] as const)('%s is 502', async ([_name, host, settings, trusted]) => {
   if (trusted) setDefaultCACertificates([...authorities, localhostCertificate.cert]);
-  const answer = await send(await routed(`${host}:${port}`, settings), 'POST', {}, 'secret');
-  expect([answer.status, JSON.parse(answer.text).error.type]).toEqual([502, 'bad_gateway']);
+  const response = await send(await routed(`${host}:${port}`, settings), 'POST', {}, 'secret');
+  expect([response.status, JSON.parse(response.text).error.type]).toEqual([502, 'bad_gateway']);
 });

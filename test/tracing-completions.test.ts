@@ -4,7 +4,7 @@ import { type ChatServer, startChatServer } from './fixtures/chat/server.ts';
 import { post } from './fixtures/raw-client.ts';
 import { newTrace, startTraced, type Traced, type TracedGateway } from './fixtures/traced-gateway.ts';
 
-// What a trace has of the completions that pass the inference listener.
+// Spans of completions that pass the inference listener.
 
 let traced: TracedGateway;
 let chat: ChatServer;
@@ -20,8 +20,8 @@ afterAll(async () => {
 const SECRET = 'S3CRET';
 const messages = [{ role: 'user', content: SECRET }];
 
-/** Asks for a completion; the spans that come of it. */
-async function asked(agent: Traced, body: object, path = '/v1/chat/completions') {
+/** Requests a completion; returns its spans. */
+async function request(agent: Traced, body: object, path = '/v1/chat/completions') {
   const headers = { traceparent: agent.traceparent, 'x-conversation-id': 'talk-1' };
   const { status } = await post(`http://${traced.inference()}${path}?key=${SECRET}`, JSON.stringify(body), headers);
   const span = (kind: string) => traced.receiver.span((each) => each.traceId === agent.traceId && each.kind === kind);
@@ -32,10 +32,10 @@ describe('a completion', () => {
   it.each([
     ['in one piece', {}],
     ['as a stream', { stream: true, stream_options: { include_usage: true } }],
-  ])('that comes %s has a span with its models, its tokens and why it ended', async (_, more) => {
+  ])('%s has a span with its models, its tokens and its finish reason', async (_, more) => {
     const agent = newTrace();
     const body = { model: 'm-1', messages, ...more };
-    const { server, span } = await asked(agent, body);
+    const { server, span } = await request(agent, body);
     expect(server).toMatchObject({ name: 'POST', parentSpanId: agent.spanId, status: 'unset' });
     expect(server.attributes).toMatchObject({
       'http.request.method': 'POST',
@@ -62,18 +62,18 @@ describe('a completion', () => {
     expect(JSON.stringify(traced.receiver.spans)).not.toContain(SECRET);
   });
 
-  it('that is refused has a span that says so', async () => {
-    const { status, server, span } = await asked(newTrace(), { model: 'error', messages });
+  it('that is rejected has an error span', async () => {
+    const { status, server, span } = await request(newTrace(), { model: 'error', messages });
     expect(status).toBe(429);
     const failed = { status: 'error', attributes: { 'error.type': '429' } };
     expect(server).toMatchObject(failed);
     expect(await span('client')).toMatchObject({ name: 'chat error', ...failed });
   });
 
-  it('that breaks off has a span that says so, and a line', async () => {
+  it('that is interrupted has an error span and a log line', async () => {
     const agent = newTrace();
     const broken = { model: 'dying', messages, stream: true };
-    await expect(asked(agent, broken)).rejects.toThrow();
+    await expect(request(agent, broken)).rejects.toThrow();
     const span = (kind: string) => traced.receiver.span((each) => each.traceId === agent.traceId && each.kind === kind);
     for (const kind of ['server', 'client']) {
       expect(await span(kind)).toMatchObject({ status: 'error', attributes: { 'error.type': 'dropped' } });
@@ -83,19 +83,19 @@ describe('a completion', () => {
     expect(line()).not.toHaveProperty('client_left');
   });
 
-  it('is asked for as its client has asked: nothing of ours is added', async () => {
+  it('is forwarded as its %s client sent it, without additions', async () => {
     const agent = newTrace();
-    await asked(agent, { model: 'm-1', messages });
+    await request(agent, { model: 'm-1', messages });
     const { rawHeaders = [] } = chat.requests.at(-1) ?? {};
     expect(rawHeaders.filter((name) => /^trace/i.test(name))).toEqual(['traceparent']);
     expect(rawHeaders[rawHeaders.indexOf('traceparent') + 1]).toBe(agent.traceparent);
   });
 });
 
-it('what is no completion has the span of its request alone', async () => {
+it('other requests have only the span of the request', async () => {
   const agent = newTrace();
-  const { status, server } = await asked(agent, { input: 'x', model: 'm-1' }, '/v1/embeddings');
+  const { status, server } = await request(agent, { input: 'x', model: 'm-1' }, '/v1/embeddings');
   expect(status).toBe(200);
-  // Its end is exported behind everything that it caused.
+  // Its end is exported after all its effects.
   expect(traced.receiver.spans.filter(({ traceId }) => traceId === agent.traceId)).toEqual([server]);
 });

@@ -8,7 +8,7 @@ import { textResultText, toolList, toolText } from './fixtures/raw-upstream/text
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 import { newTrace, startTraced, type Traced, type TracedGateway } from './fixtures/traced-gateway.ts';
 
-// Traces where a client and its upstream are of different eras, in batches, and of clients that leave.
+// Traces of clients and upstreams of different eras, of batches, and of disconnecting clients.
 
 let traced: TracedGateway;
 let old: RawUpstream;
@@ -28,7 +28,7 @@ afterAll(async () => {
 
 const spanOf = ({ traceId }: Traced, kind: string) =>
   traced.receiver.span((span) => span.traceId === traceId && span.kind === kind);
-/** Lines of the access log, once there is one that fits. */
+/** Lines of the access log, once there is a matching one. */
 const lines = (fits: (line: Record<string, unknown>) => boolean) =>
   vi.waitFor(
     () => {
@@ -49,15 +49,15 @@ describe.each([
     ['nothing', ''],
     ['a progress token and members of its own', '"progressToken":"p-1","own" : [1,  2.0]'],
     ['a trace in the middle', '"own" : [1,  2.0], "traceparent" : "$" ,"tracestate":"a=1","baggage":"k=v"'],
-  ])('passes its trace on, and all else as it is, with %s in its _meta', async (_, members) => {
+  ])('passes on its trace, and everything else unchanged, with %s in its _meta', async (_, members) => {
     const agent = newTrace();
     const meta = members.replace('$', agent.traceparent);
     const url = traced.gateway.url();
     const client = era === 'legacy' ? await legacyClient(url) : modernClient(url, '{}', meta || undefined);
     const own = era === 'legacy' && meta !== '' ? `,"_meta":{${meta}}` : '';
     const headers: Record<string, string> = meta.includes('traceparent') ? {} : { traceparent: agent.traceparent };
-    const answer = await client.call('tools/call', `{"name":"${tool}","arguments":${ARGUMENTS}${own}}`, headers);
-    expect(answer).toMatchObject({ status: 200, text: expect.stringContaining('done') });
+    const response = await client.call('tools/call', `{"name":"${tool}","arguments":${ARGUMENTS}${own}}`, headers);
+    expect(response).toMatchObject({ status: 200, text: expect.stringContaining('done') });
 
     const [server, span] = await Promise.all([spanOf(agent, 'server'), spanOf(agent, 'client')]);
     expect(server).toMatchObject({ parentSpanId: agent.spanId, name: `tools/call ${tool}` });
@@ -94,16 +94,16 @@ it('a batch has a span and a line for each of its messages', async () => {
 
   const one = await traced.receiver.span((span) => span.attributes['jsonrpc.request.id'] === '7');
   const other = await traced.receiver.span((span) => span.attributes['jsonrpc.request.id'] === 'b');
-  const told = await traced.receiver.span(
+  const received = await traced.receiver.span(
     ({ name, traceId }) => name === 'notifications/roots/list_changed' && traceId === outer.traceId,
   );
-  expect([one, told, other].map(({ parentSpanId }) => parentSpanId)).toEqual([
+  expect([one, received, other].map(({ parentSpanId }) => parentSpanId)).toEqual([
     outer.spanId,
     outer.spanId,
     inner.spanId,
   ]);
   expect(one.attributes['mcp.session.id']).toBe(other.attributes['mcp.session.id']);
-  expect(JSON.stringify([one, told, other])).not.toContain(client.headers['mcp-session-id']);
+  expect(JSON.stringify([one, received, other])).not.toContain(client.headers['mcp-session-id']);
   const roots = traced.receiver.spans.filter(({ parentSpanId }) => parentSpanId === outer.spanId);
   expect(roots).toHaveLength(2);
 
@@ -121,7 +121,7 @@ it('a batch has a span and a line for each of its messages', async () => {
   );
 });
 
-it('a client that leaves in the middle of a call has a span that ends, and a line that says so', async () => {
+it('a call whose client disconnects has a complete span and a log line', async () => {
   const arrived = Promise.withResolvers<void>();
   const before = traced.upstream.scripts['tools/call'];
   traced.upstream.scripts['tools/call'] = () => {
@@ -160,8 +160,8 @@ it('a client that leaves in the middle of a call has a span that ends, and a lin
   if (before !== undefined) traced.upstream.scripts['tools/call'] = before;
 });
 
-it('calls go on as if nothing were while the collector answers with errors', async () => {
-  traced.receiver.behaviour = { kind: 'answers', status: 500, body: 'no' };
+it('calls are not affected when the collector responds with errors', async () => {
+  traced.receiver.behavior = { kind: 'answers', status: 500, body: 'no' };
   const { length } = traced.receiver.requests;
   const client = modernClient(traced.gateway.url());
   for (let calls = 0; calls < 5; calls++) {
@@ -169,6 +169,6 @@ it('calls go on as if nothing were while the collector answers with errors', asy
     expect(parseObject(text).result).toMatchObject({ content: [{ text: 'done' }] });
   }
   await traced.receiver.requested(length + 1);
-  traced.receiver.behaviour = { kind: 'silent' };
+  traced.receiver.behavior = { kind: 'silent' };
   expect(await client.call('tools/call', '{"name":"old_tracked","arguments":{}}')).toMatchObject({ status: 200 });
 });

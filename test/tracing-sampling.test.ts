@@ -5,13 +5,13 @@ import { legacyClient, modernClient } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { newTrace, startTraced, type TracedGateway } from './fixtures/traced-gateway.ts';
 
-// Whose word counts on what is recorded, and what upstreams are told of it.
+// Sampling decisions, and their propagation to upstreams.
 
 const REPORT_LOADED = fileURLToPath(new URL('fixtures/report-loaded.ts', import.meta.url));
 const CALL = '{"name":"up_tracked","arguments":{}}';
 
-/** What the upstream was told with the last call: the header, and `_meta`. */
-function told({ upstream }: TracedGateway) {
+/** Trace context of the last upstream call: the header, and `_meta`. */
+function received({ upstream }: TracedGateway) {
   const {
     headers = {},
     params = {},
@@ -28,14 +28,14 @@ function loaded({ gateway }: TracedGateway): unknown[] {
     .filter((name) => String(name).startsWith('@opentelemetry/'));
 }
 
-describe('as a gateway does by itself', () => {
+describe('of the gateway by default', () => {
   let traced: TracedGateway;
   beforeAll(async () => {
     traced = await startTraced({ protocol: 'http/json', nodeArgs: ['--import', REPORT_LOADED] });
   });
   afterAll(() => traced.close());
 
-  it('records nothing where the agent has decided so, and upstreams know', async () => {
+  it("respects the agent's decision not to record, and propagates it", async () => {
     const [unsampled, sampled] = [newTrace('00'), newTrace('01')];
     const client = modernClient(traced.gateway.url());
     for (const [agent, flags] of [
@@ -43,12 +43,12 @@ describe('as a gateway does by itself', () => {
       [sampled, '01'],
     ] as const) {
       await client.call('tools/call', CALL, { traceparent: agent.traceparent });
-      const { header, meta } = told(traced);
+      const { header, meta } = received(traced);
       expect(header).toMatch(new RegExp(`^00-${agent.traceId}-[0-9a-f]{16}-${flags}$`));
       expect(header).not.toContain(agent.spanId);
       expect(meta.traceparent).toBe(header);
     }
-    // What has ended before has been exported before.
+    // Earlier spans have been exported before.
     await traced.receiver.span(({ traceId, kind }) => traceId === sampled.traceId && kind === 'server');
     expect(traced.receiver.spans.filter(({ traceId }) => traceId === unsampled.traceId)).toEqual([]);
   });
@@ -59,11 +59,11 @@ describe('as a gateway does by itself', () => {
     ['of version ff', newTrace().traceparent.replace(/^00/, 'ff')],
     ['with more than there is', `${newTrace().traceparent}-more`],
     ['of 10 kB', 'f'.repeat(10_000)],
-  ])('begins a trace where what it is told is no traceparent, but one %s', async (_, traceparent) => {
+  ])('starts a new trace without a valid traceparent, with %s', async (_, traceparent) => {
     const client = await legacyClient(traced.gateway.url());
     const params = `{"name":"up_tracked","arguments":{},"_meta":{"traceparent":"${traceparent}","tracestate":"a=1"}}`;
     expect(await client.call('tools/call', params, { traceparent, tracestate: 'a=1' })).toMatchObject({ status: 200 });
-    const { header, state, meta, body } = told(traced);
+    const { header, state, meta, body } = received(traced);
     expect(header).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/);
     expect({ ...meta, state }).toEqual({ traceparent: header });
     expect(body.match(/traceparent/g)).toHaveLength(1);
@@ -85,22 +85,22 @@ describe('without a collector', () => {
   });
   afterAll(() => traced.close());
 
-  it.each(['legacy', 'modern'] as const)('what a %s client says of its trace is passed on as it is', async (era) => {
+  it.each(['legacy', 'modern'] as const)('the trace context of a %s client is forwarded unchanged', async (era) => {
     const meta = '"tracepare\\u006et" : "What it Says",  "tracestate":"  "';
     const url = traced.gateway.url();
     const client = era === 'legacy' ? await legacyClient(url) : modernClient(url, '{}', meta);
     const params = `{"name":"up_tracked","arguments":{}${era === 'legacy' ? `,"_meta":{${meta}}` : ''}}`;
     await client.call('tools/call', params, { traceparent: newTrace().traceparent });
-    const { header, body } = told(traced);
+    const { header, body } = received(traced);
     expect(header).toBeUndefined();
     expect(body).toContain(meta);
     expect(body.match(/tracepare/g)).toHaveLength(1);
   });
 
-  it.each(['legacy', 'modern'] as const)('nothing is added to what a %s client asks for', async (era) => {
+  it.each(['legacy', 'modern'] as const)('nothing is added to the requests of a %s client', async (era) => {
     const url = traced.gateway.url();
     await (era === 'legacy' ? await legacyClient(url) : modernClient(url)).call('tools/call', CALL);
-    const { header, state, body } = told(traced);
+    const { header, state, body } = received(traced);
     expect({ header, state }).toEqual({});
     expect(body).not.toContain('trace');
   });
@@ -110,7 +110,7 @@ describe('without a collector', () => {
     expect(loaded(traced)).toEqual([]);
   });
 
-  it('none of it goes anywhere', async () => {
+  it('nothing is exported', async () => {
     await traced.gateway.stop();
     expect(traced.receiver.requests).toEqual([]);
   });

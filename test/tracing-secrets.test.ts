@@ -4,8 +4,8 @@ import { type ChatServer, startChatServer } from './fixtures/chat/server.ts';
 import { legacyClient, modernClient, post, send } from './fixtures/raw-client.ts';
 import { newTrace, startTraced, type TracedGateway } from './fixtures/traced-gateway.ts';
 
-// What may not be told of requests, in all places where it can be, is in no span and in no line of the access log. Spans
-// are sent when the process stops, and not before.
+// Secrets of requests, at all possible places, appear in no span and in no line of the access log. Spans are exported
+// when the process stops, not before.
 
 const SECRET = `mk${randomBytes(8).toString('hex')}`;
 const CREDENTIALS = {
@@ -66,7 +66,7 @@ afterAll(async () => {
 
 const accessLines = () => traced.gateway.logs.filter(({ target }) => /::access$/.test(String(target)));
 
-it('spans that have ended are sent before the process is gone', () => {
+it('completed spans are exported before the process exits', () => {
   const spans = traced.receiver.spans.filter(({ traceId }) => traceId === RUN.traceId);
   const named = (name: string) => spans.filter((span) => span.name === name).length;
   expect(named('tools/call up_tracked')).toBe(6);
@@ -78,7 +78,7 @@ it('spans that have ended are sent before the process is gone', () => {
   expect(new Set(spans.map(({ status }) => status))).toEqual(new Set(['unset', 'error']));
 });
 
-it('no span tells what was said, nor who may say it', () => {
+it('no span contains messages or credentials', () => {
   const text = JSON.stringify(traced.receiver.spans);
   expect(text).toContain('db://host/notes');
   expect(traced.receiver.spans.filter((span) => JSON.stringify(span).includes(SECRET))).toEqual([]);

@@ -13,7 +13,7 @@ import {
   type TracedGateway,
 } from './fixtures/traced-gateway.ts';
 
-// One trace from the agent, through the gateway, to whoever carries out what it asks for.
+// A single trace from the agent, through the gateway, to the executor of its requests.
 
 let traced: TracedGateway;
 let chat: ChatServer;
@@ -45,15 +45,15 @@ afterAll(async () => {
   await chat.close();
 });
 
-/** The span of this trace that has this kind, and this method where there are several. */
+/** The span of this trace with this kind, and with this method if there are several. */
 const spanOf = ({ traceId }: Traced, kind: ExportedSpan['kind'], name?: string) =>
   traced.receiver.span(
     (span) => span.traceId === traceId && span.kind === kind && (name === undefined || span.name === name),
   );
-/** What the upstream was asked last. */
-const asked = (method: string) => traced.upstream.seen.findLast((each) => each.method === method);
+/** The last upstream request. */
+const request = (method: string) => traced.upstream.seen.findLast((each) => each.method === method);
 /** `version-trace-span-flags`, in parts. */
-const said = (traceparent: unknown) => {
+const output = (traceparent: unknown) => {
   const [version, traceId, spanId, flags] = String(traceparent).split('-');
   return { version, traceId, spanId, flags };
 };
@@ -70,32 +70,32 @@ describe.each(['legacy', 'modern'] as const)('a tool that an upstream carries ou
     return (await clientWith(meta)).call('tools/call', params, headers);
   };
 
-  it.each(['meta', 'headers'] as const)('goes on with the trace of its %s', async (where) => {
+  it.each(['meta', 'headers'] as const)('continues the trace of its %s', async (where) => {
     const agent = newTrace();
     expect(await call(agent, where)).toMatchObject({ status: 200, text: expect.stringContaining('done') });
     const [server, client] = await Promise.all([spanOf(agent, 'server'), spanOf(agent, 'client')]);
     expect(server).toMatchObject({ parentSpanId: agent.spanId, traceState: 'a=1' });
     expect(client).toMatchObject({ parentSpanId: server.spanId, traceState: 'a=1' });
 
-    const { headers = {}, params = {} } = asked('tools/call') ?? {};
+    const { headers = {}, params = {} } = request('tools/call') ?? {};
     const meta = parseObject(params._meta);
-    expect(said(headers.traceparent)).toEqual({ version: '00', ...ids(client), flags: '01' });
+    expect(output(headers.traceparent)).toEqual({ version: '00', ...ids(client), flags: '01' });
     expect({ ...meta }).toMatchObject({ traceparent: headers.traceparent, tracestate: 'a=1' });
     expect(headers.tracestate).toBe('a=1');
     if (where === 'meta') expect(meta.baggage).toBe('k=v');
   });
 
-  it('follows its _meta, which is of the message, and not its headers, which are of the connection', async () => {
+  it('follows its _meta, which belongs to the message, not its headers, which belong to the connection', async () => {
     const [inner, outer] = [newTrace(), newTrace()];
     const meta = `"traceparent":"${inner.traceparent}"`;
     const params = `{"name":"up_tracked","arguments":{}${era === 'legacy' ? `,"_meta":{${meta}}` : ''}}`;
     await (await clientWith(meta)).call('tools/call', params, { traceparent: outer.traceparent, tracestate: 'b=2' });
     expect(await spanOf(inner, 'server')).toMatchObject({ parentSpanId: inner.spanId, traceState: '' });
-    expect(asked('tools/call')?.headers).not.toHaveProperty('tracestate');
+    expect(request('tools/call')?.headers).not.toHaveProperty('tracestate');
     expect(traced.receiver.spans.filter(({ traceId }) => traceId === outer.traceId)).toEqual([]);
   });
 
-  it('has spans that say what was asked of whom', async () => {
+  it('has spans with the requests and their targets', async () => {
     const agent = newTrace();
     await call(agent, 'headers');
     const [server, client] = await Promise.all([spanOf(agent, 'server'), spanOf(agent, 'client')]);
@@ -144,17 +144,17 @@ describe.each(['legacy', 'modern'] as const)('a tool that an upstream carries ou
     }
   });
 
-  it('is one trace with what else its agent asks for', async () => {
+  it('is part of one trace with other requests of its agent', async () => {
     const agent = newTrace();
     const completion = { model: 'm-1', messages: [{ role: 'user', content: 'hello' }] };
-    const answer = await post(
+    const response = await post(
       `http://${traced.inference()}/v1/chat/completions?key=of-query`,
       JSON.stringify(completion),
       {
         traceparent: agent.traceparent,
       },
     );
-    expect(answer.status).toBe(200);
+    expect(response.status).toBe(200);
     const client = await clientWith(`"traceparent":"${agent.traceparent}"`);
     const headers = { traceparent: agent.traceparent };
     await client.call('tools/call', '{"name":"up_tracked","arguments":{}}', headers);
@@ -182,8 +182,8 @@ describe.each(['legacy', 'modern'] as const)('a tool that an upstream carries ou
     ] as const) {
       const upstream = await spanOf(agent, 'client', name);
       expect(upstream.parentSpanId).toBe(parent.spanId);
-      expect(said(asked(method)?.headers.traceparent)).toMatchObject(ids(upstream));
-      expect(said(parseObject(asked(method)?.params._meta).traceparent)).toMatchObject(ids(upstream));
+      expect(output(request(method)?.headers.traceparent)).toMatchObject(ids(upstream));
+      expect(output(parseObject(request(method)?.params._meta).traceparent)).toMatchObject(ids(upstream));
     }
   });
 
@@ -196,7 +196,7 @@ describe.each(['legacy', 'modern'] as const)('a tool that an upstream carries ou
       'codeexecution.CodeExecutor/ExecuteCode',
     ],
     ['ResourceAcquire', 'resources/read', '{"uri":"all://kept"}', 'resource.ResourceAcquirer/ResourceAcquire'],
-  ] as const)('goes on to a capability service that is asked for %s', async (method, of, params, name) => {
+  ] as const)('continues to a capability service for %s', async (method, of, params, name) => {
     const agent = newTrace();
     const { text } = await (await clientWith('')).call(of, params, {
       traceparent: agent.traceparent,
@@ -211,14 +211,14 @@ describe.each(['legacy', 'modern'] as const)('a tool that an upstream carries ou
       attributes: { 'rpc.system.name': 'grpc', 'rpc.method': name, 'server.address': '127.0.0.1' },
     });
     const { metadata } = reached.findLast((each) => each.method === method) ?? {};
-    expect(said(metadata?.traceparent)).toMatchObject({ ...ids(client), flags: '01' });
+    expect(output(metadata?.traceparent)).toMatchObject({ ...ids(client), flags: '01' });
     expect(metadata?.tracestate).toBe('c=3');
   });
 
-  it('begins a trace where there is none to go on with', async () => {
+  it('starts a trace if there is none to continue', async () => {
     const before = traced.receiver.spans.length;
     await (await clientWith('')).call('tools/call', '{"name":"up_tracked","arguments":{}}');
-    const { traceId } = said(asked('tools/call')?.headers.traceparent);
+    const { traceId } = output(request('tools/call')?.headers.traceparent);
     const server = await traced.receiver.span((span) => span.traceId === traceId && span.kind === 'server');
     expect(server).toMatchObject({ parentSpanId: undefined, traceId: expect.stringMatching(/^[0-9a-f]{32}$/) });
     expect(traced.receiver.spans.length).toBeGreaterThan(before);

@@ -4,15 +4,15 @@ import { startEverything } from './fixtures/everything.ts';
 import { freePort } from './fixtures/free-port.ts';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
 import { legacyClient, modernClient, type RawClient, reply } from './fixtures/raw-client.ts';
-import type { Answer, Era } from './fixtures/raw-upstream/message.ts';
+import type { Era, ScriptedResponse } from './fixtures/raw-upstream/message.ts';
 import { event, pagedTools, textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, type RawUpstreamOptions, startRawUpstream } from './fixtures/raw-upstream.ts';
 import { connect, type SdkClient } from './fixtures/sdk-client.ts';
 
 const IDLE_TIMEOUT_MS = 5000;
-// Attempts come 1.5 s after each other at most (mcp 4); the machine may be slow.
+// Attempts are at most 1.5 s apart (mcp 4); the machine may be slow.
 const RETURN_DEADLINE_MS = 10_000;
-// Far above what a call through an idle gateway takes, far below any deadline that a broken forward could impose.
+// Far above the duration of a call through an idle gateway, far below any deadline that a broken forward could impose.
 const STEADY_MS = 3000;
 const eras: readonly Era[] = ['legacy', 'modern'];
 
@@ -36,7 +36,7 @@ beforeAll(async () => {
   muteRegistered = gateway
     .api('POST', '/api/v1/forwards', { name: 'mute', address: mute.url })
     .then(({ status, body }) => ({ status, body, ms: performance.now() - before }));
-  // When only some of the drills run, nobody waits for it, and it fails as the gateway is closed.
+  // If only some of the drills run, nothing waits for it, and it fails when the gateway is closed.
   muteRegistered.catch(() => undefined);
   steady = [await legacyClient(gateway.url()), modernClient(gateway.url())];
 });
@@ -48,7 +48,7 @@ afterAll(async () => {
   await Promise.all([healthy.close(), mute.close()]);
 });
 
-/** Starts an upstream whose tool `{name}` answers `{name}`, registers it, and takes both down after the test. */
+/** Starts an upstream whose tool `{name}` returns `{name}`, registers it, and removes both after the test. */
 async function register(
   name: string,
   options: RawUpstreamOptions = {},
@@ -97,7 +97,7 @@ async function withSteadyCalls<T>(drill: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Calls until a call succeeds; the milliseconds that took. Gives up after 20 s with the last error. */
+/** Repeats a call until it succeeds; returns the elapsed milliseconds. Fails after 20 s with the last error. */
 async function untilWorks(call: () => Promise<unknown>): Promise<number> {
   const before = performance.now();
   for (;;) {
@@ -118,7 +118,7 @@ function forwardState(name: string): Promise<unknown> {
 const failedCall = { code: -32603, message: expect.stringMatching(/forwarded tool call failed: ./) };
 
 describe('an upstream that is down', () => {
-  it.each(eras)('at its registration serves %s clients soon after coming up', async (era) => {
+  it.each(eras)('at its registration serves %s clients soon after it is up', async (era) => {
     const name = `late-${era}`;
     const port = await freePort();
     const data = await gateway.forward(name, `http://127.0.0.1:${port}/mcp`);
@@ -163,7 +163,7 @@ describe('an upstream that loses its sessions', () => {
     expect(client.sent.filter((method) => method === 'initialize').length).toBe(era === 'legacy' ? 1 : 0);
   });
 
-  it('by being killed and restarted does not fail the next call, on the reference server either', async () => {
+  it('by being killed and restarted does not fail the next call, also with the reference server', async () => {
     const port = await freePort();
     let upstream = await startEverything(port);
     opened.push(() => upstream.close());
@@ -179,7 +179,7 @@ describe('an upstream that loses its sessions', () => {
     expect(client.sent.filter((method) => method === 'initialize')).toHaveLength(1);
   });
 
-  it('by answering 404 gets a new one, and the call once', async () => {
+  it('by responding 404 gets a new one, and the call once', async () => {
     const executed: unknown[] = [];
     const { upstream } = await register('forgetful', {
       eras: ['legacy'],
@@ -202,7 +202,7 @@ describe('an upstream that loses its sessions', () => {
     expect(client.sent.filter((method) => method === 'initialize')).toHaveLength(1);
   });
 
-  it('by answering 404 every time fails the call instead of trying for ever', async () => {
+  it('by always responding 404 fails the call instead of retrying forever', async () => {
     const { upstream } = await register('amnesiac', { eras: ['legacy'] });
     const client = await sdk('legacy');
     upstream.scripts['tools/call'] = { kind: 'error', status: 404, text: '{"code":-32001,"message":"no session"}' };
@@ -211,7 +211,7 @@ describe('an upstream that loses its sessions', () => {
   });
 });
 
-describe('an upstream that does not answer', () => {
+describe('an upstream that does not respond', () => {
   const expectTimelyFailure = (client: SdkClient) =>
     withSteadyCalls(async () => {
       const before = performance.now();
@@ -228,14 +228,14 @@ describe('an upstream that does not answer', () => {
     await expectTimelyFailure(client);
   });
 
-  it('fails a call in the same time when it is the opening of a session that gets no answer', async () => {
+  it('fails a call in the same time when the session cannot be opened', async () => {
     const { upstream } = await register('silent');
     const client = await sdk('legacy');
     upstream.fault = { kind: 'silence' };
     await expectTimelyFailure(client);
   });
 
-  it('is left when a modern client leaves', async () => {
+  it('gets a closed connection when a modern client disconnects', async () => {
     const { upstream } = await register('abandoned');
     upstream.scripts['tools/call'] = { kind: 'silence' };
     const client = await sdk('modern');
@@ -252,7 +252,7 @@ describe('an upstream that does not answer', () => {
 describe('an upstream that breaks its event stream', () => {
   const half = 'event: message\ndata: {"jsonrpc":"2.0","id":';
   const note = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"on my way"}}';
-  const breaks: Readonly<Record<string, Answer>> = {
+  const breaks: Readonly<Record<string, ScriptedResponse>> = {
     'cut in the middle of an event': { kind: 'broken stream', bytes: half },
     'cut after a message': { kind: 'broken stream', bytes: event(note) },
     'cut in the middle of a second event': { kind: 'broken stream', bytes: event(note) + half },
@@ -265,15 +265,15 @@ describe('an upstream that breaks its event stream', () => {
       const { upstream } = await register('broken');
       const client = era === 'legacy' ? await legacyClient(gateway.url()) : modernClient(gateway.url());
       upstream.scripts['tools/call'] = answer;
-      const answered = await withSteadyCalls(() => client.call('tools/call', '{"name":"broken"}'));
-      expect(answered.status).toBe(200);
-      expect(JSON.parse(reply(answered))).toMatchObject({ jsonrpc: '2.0', id: 1, error: failedCall });
+      const responded = await withSteadyCalls(() => client.call('tools/call', '{"name":"broken"}'));
+      expect(responded.status).toBe(200);
+      expect(JSON.parse(reply(responded))).toMatchObject({ jsonrpc: '2.0', id: 1, error: failedCall });
     },
   );
 });
 
 describe('an upstream with a long catalog', () => {
-  it('is read whole: 10,000 tools over 200 pages', async () => {
+  it('is read completely: 10,000 tools over 200 pages', async () => {
     const list = pagedTools(10_000, 50);
     await withSteadyCalls(async () => {
       const { data } = await register('long', { scripts: { 'tools/list': list } });
@@ -286,7 +286,7 @@ describe('an upstream with a long catalog', () => {
     expect(await legacy.callText('tool-9999')).toBe('long');
   });
 
-  it('that repeats a cursor for ever is read as far as it goes, with a note', async () => {
+  it('that repeats a cursor forever is read up to the repetition, with a note', async () => {
     const endless = `{"tools":[${toolText('endless')}],"nextCursor":"again","resultType":"complete","ttlMs":0,"cacheScope":"private"}`;
     await withSteadyCalls(async () => {
       const { upstream, data } = await register('endless', { scripts: { 'tools/list': endless } });
@@ -295,7 +295,7 @@ describe('an upstream with a long catalog', () => {
         tools_discovered: 1,
         statusMessage: expect.stringMatching(/cursor/),
       });
-      // At most: both eras, two sets of client capabilities, two pages and the one that repeats.
+      // At most: both eras, two sets of client capabilities, two pages and the repeated one.
       expect(upstream.count('tools/list')).toBeLessThanOrEqual(12);
     });
     expect(await (await sdk('modern')).callText('endless')).toBe('endless');
@@ -336,7 +336,7 @@ describe('an upstream that sends invalid JSON', () => {
   });
 });
 
-describe('an upstream that accepts connections and never answers', () => {
+describe('an upstream that accepts connections and never responds', () => {
   it('is registered as unavailable after 30 s, in which all drills above ran', { timeout: 60_000 }, async () => {
     const { status, body, ms } = await withSteadyCalls(() => muteRegistered);
     expect(status).toBe(201);

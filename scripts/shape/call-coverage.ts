@@ -7,7 +7,7 @@ import { startTestService } from '../../packages/server/testing/service.ts';
 import { startDualEraProcess } from '../../test/fixtures/dual-era-process.ts';
 import { connect } from '../../test/fixtures/sdk-client.ts';
 
-/** What one warm `tools/call` runs through. */
+/** Functions executed by one warm `tools/call`. */
 export interface CallCoverage {
   /** Files of the server and of the protocol package in which a function was entered, relative to `packages`. */
   readonly files: readonly string[];
@@ -59,7 +59,7 @@ async function coverageOf(run: () => Promise<unknown>): Promise<CallCoverage> {
   session.connect();
   await session.post('Profiler.enable');
   await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
-  // What was entered before is forgotten by taking it.
+  // Taking coverage resets earlier counts.
   await session.post('Profiler.takePreciseCoverage');
   await run();
   const { result } = await session.post('Profiler.takePreciseCoverage');

@@ -99,7 +99,7 @@ export async function runEvaluators(plan: EvaluatorsPlan, print: (line: string) 
 
 /** Registers the tool that the actions look up. */
 async function register({ gateway }: EvaluatorGateway): Promise<void> {
-  const tool = { name: 'weather', description: 'Says it', uri: 'http://weather', toolType: 'http' };
+  const tool = { name: 'weather', description: 'Forecast', uri: 'http://weather', toolType: 'http' };
   const { status } = await gateway.api('POST', '/api/v1/tools', { ...tool, input_schema: { type: 'object' } });
   if (status !== 201) throw new Error(`POST /api/v1/tools: ${status}`);
 }

@@ -98,7 +98,7 @@ export class SuspendedClient {
   }
 
   /** Applies the behavior to the call, to its end. `timeoutMs` is the timeout of suspended calls. */
-  async finish(strangers: readonly Caller[], timeoutMs: number): Promise<void> {
+  async finish(otherClients: readonly Caller[], timeoutMs: number): Promise<void> {
     if (!this.#inputRequired) return;
     switch (this.#behavior) {
       case 'late':
@@ -106,7 +106,7 @@ export class SuspendedClient {
       case 'disconnecting':
         return this.#disconnect();
       case 'attacked':
-        for (const stranger of strangers) await this.#attack(stranger);
+        for (const otherClient of otherClients) await this.#attack(otherClient);
         await this.#modify();
         break;
       case 'duplicate':
@@ -139,8 +139,8 @@ export class SuspendedClient {
   }
 
   /** Retries as another client. */
-  async #attack(stranger: Caller): Promise<void> {
-    this.#expectRejection(await this.#send(stranger, this.#params(this.#inputResponses())));
+  async #attack(otherClient: Caller): Promise<void> {
+    this.#expectRejection(await this.#send(otherClient, this.#params(this.#inputResponses())));
   }
 
   /** Retries with a modified state, and with other arguments. */

@@ -3,10 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { freePort } from '../fixtures/free-port.ts';
 import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import {
-  type QuestioningStats,
-  type QuestioningUpstream,
-  startQuestioningUpstream,
-} from '../fixtures/questioning-upstream.ts';
+  type RequestingStats,
+  type RequestingUpstream,
+  startRequestingUpstream,
+} from '../fixtures/requesting-upstream.ts';
 import { type Behavior, type Caller, SuspendedClient, SuspensionTally } from './suspended-client.ts';
 
 /** Settings of a run. */
@@ -47,12 +47,12 @@ const EXIT_MS = 10_000;
 /** A gateway with a legacy upstream in two namespaces, and clients of several users whose calls are suspended. */
 export class SuspensionRun {
   readonly gateway: Gateway;
-  readonly upstream: QuestioningUpstream;
+  readonly upstream: RequestingUpstream;
   readonly tally = new SuspensionTally();
   readonly #agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
   readonly #timeoutMs: number;
 
-  private constructor(gateway: Gateway, upstream: QuestioningUpstream, timeoutMs: number) {
+  private constructor(gateway: Gateway, upstream: RequestingUpstream, timeoutMs: number) {
     this.gateway = gateway;
     this.upstream = upstream;
     this.#timeoutMs = timeoutMs;
@@ -64,7 +64,7 @@ export class SuspensionRun {
     const addresses = { management: `127.0.0.1:${management}`, mcp: `127.0.0.1:${mcp}` };
     const [gateway, upstream] = await Promise.all([
       startGateway({ ...addresses, env, nodeArgs }),
-      startQuestioningUpstream(),
+      startRequestingUpstream(),
     ]);
     for (const namespace of NAMESPACES) await gateway.forward(`upstream in ${namespace}`, upstream.url, namespace);
     return new SuspensionRun(gateway, upstream, timeoutMs);
@@ -77,19 +77,19 @@ export class SuspensionRun {
     const { expired, disconnected, completed } = tally;
     const first = Math.floor(Math.random() * BEHAVIOR_CYCLE);
     const clients = await this.#suspended(count, (slot) => BEHAVIORS[(first + slot) % BEHAVIOR_CYCLE] ?? 'responding');
-    const { underWay } = await upstream.stats();
+    const { inFlight: underWay } = await upstream.stats();
     if (underWay !== count) tally.fail(`${underWay} calls in flight when ${count} were suspended`);
     const each = clients.map(({ client, strangers }) => client.finish(strangers, this.#timeoutMs));
     for (const outcome of await Promise.allSettled(each)) {
       if (outcome.status === 'rejected') tally.fail(`a client failed: ${String(outcome.reason)}`);
     }
-    const after = await this.#settled((stats) => stats.underWay === 0);
-    tally.canceled += after.cancelled - before.cancelled;
+    const after = await this.#settled((stats) => stats.inFlight === 0);
+    tally.canceled += after.canceled - before.canceled;
     const abandoned = tally.expired - expired + tally.disconnected - disconnected;
-    this.#compare('abandoned calls, and calls canceled upstream', abandoned, after.cancelled - before.cancelled);
+    this.#compare('abandoned calls, and calls canceled upstream', abandoned, after.canceled - before.canceled);
     const done = tally.completed - completed;
     this.#compare('calls completed here and upstream', done, after.completed - before.completed);
-    this.#compare('calls remaining upstream', 0, after.underWay);
+    this.#compare('calls remaining upstream', 0, after.inFlight);
     this.#checkUpstream(after);
   }
 
@@ -102,14 +102,14 @@ export class SuspensionRun {
     const exitedAfter = performance.now() - start;
     if (code !== 0) this.tally.fail(`the gateway exited with code ${code}`);
     if (exitedAfter > EXIT_MS) this.tally.fail(`the gateway exited after ${exitedAfter} ms`);
-    const { cancelled, ...after } = await this.#settled((stats) => stats.underWay === 0 && stats.sessions === 0);
-    this.#compare('suspended calls, and calls canceled upstream', count, cancelled - before.cancelled);
-    this.#compare('calls remaining upstream', 0, after.underWay);
+    const { canceled, ...after } = await this.#settled((stats) => stats.inFlight === 0 && stats.sessions === 0);
+    this.#compare('suspended calls, and calls canceled upstream', count, canceled - before.canceled);
+    this.#compare('calls remaining upstream', 0, after.inFlight);
     this.#compare('sessions remaining upstream', 0, after.sessions);
     this.#compare('streams remaining upstream', 0, after.streams);
-    this.#checkUpstream({ ...after, cancelled });
+    this.#checkUpstream({ ...after, canceled });
     const retries = await this.#retryAll(clients);
-    return { suspended: count, canceled: cancelled - before.cancelled, exitedAfter, ...retries };
+    return { suspended: count, canceled: canceled - before.canceled, exitedAfter, ...retries };
   }
 
   /** Kills the gateway while `count` calls are suspended, and restarts it. */
@@ -119,17 +119,21 @@ export class SuspensionRun {
     const start = performance.now();
     await this.gateway.kill();
     const exitedAfter = performance.now() - start;
-    const { cancelled } = await this.upstream.stats();
+    const { canceled } = await this.upstream.stats();
     await this.upstream.forget();
     const retries = await this.#retryAll(clients);
-    return { suspended: count, canceled: cancelled - before.cancelled, exitedAfter, ...retries };
+    return { suspended: count, canceled: canceled - before.canceled, exitedAfter, ...retries };
   }
 
   /** Stops the gateway, and checks that nothing remains upstream. */
   async stop(): Promise<void> {
     const code = await this.gateway.stop();
     if (code !== 0) this.tally.fail(`the gateway exited with code ${code}`);
-    const { sessions, streams, underWay } = await this.#settled((stats) => stats.sessions + stats.streams === 0);
+    const {
+      sessions,
+      streams,
+      inFlight: underWay,
+    } = await this.#settled((stats) => stats.sessions + stats.streams === 0);
     this.#compare('sessions remaining upstream', 0, sessions);
     this.#compare('streams remaining upstream', 0, streams);
     this.#compare('calls remaining upstream', 0, underWay);
@@ -187,7 +191,7 @@ export class SuspensionRun {
   }
 
   /** Polls the statistics of the upstream until `test` is true or the timeout is over. */
-  async #settled(test: (stats: QuestioningStats) => boolean): Promise<QuestioningStats> {
+  async #settled(test: (stats: RequestingStats) => boolean): Promise<RequestingStats> {
     const deadline = performance.now() + SETTLE_MS;
     for (;;) {
       const stats = await this.upstream.stats();
@@ -197,7 +201,7 @@ export class SuspensionRun {
   }
 
   /** Checks the statistics that must be 0 whatever the clients did. */
-  #checkUpstream({ gone, endedBelow, strayed, refused }: QuestioningStats): void {
+  #checkUpstream({ gone, endedBelow, strayed, refused }: RequestingStats): void {
     this.#compare('calls disconnected upstream without cancellation', 0, gone);
     this.#compare('sessions ended during a call', 0, endedBelow);
     this.#compare('responses for another call', 0, strayed);

@@ -1,7 +1,7 @@
 import {
-  answering,
   type CapabilityService,
   startCapabilityService,
+  unaryHandler,
 } from '../../packages/server/testing/capability-service.ts';
 import { type DualEra, startDualEra } from '../fixtures/dual-era.ts';
 import { type Gateway, startGateway } from '../fixtures/gateway.ts';
@@ -92,8 +92,8 @@ function startService(): Promise<CapabilityService> {
   const properties = { region: { type: 'string', description: 'Where', required: true }, size: {} };
   return startCapabilityService((server, { provisioner, toolInvoker }) => {
     server.addService(provisioner, {
-      Provision: answering(() => ({ configurationUri: 'config://1', secretUri: 'vault://1', properties })),
+      Provision: unaryHandler(() => ({ configurationUri: 'config://1', secretUri: 'vault://1', properties })),
     });
-    server.addService(toolInvoker, { InvokeTool: answering(() => ({ content: ['done'] })) });
+    server.addService(toolInvoker, { InvokeTool: unaryHandler(() => ({ content: ['done'] })) });
   });
 }

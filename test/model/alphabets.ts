@@ -2,8 +2,8 @@ import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
 
 /**
- * Few names, so that they clash often; some need percent-encoding, or mean something in a path. The first ones are taken
- * more often.
+ * Few names, so that conflicts are frequent; some need percent-encoding, or have a meaning in paths. The first ones are
+ * more frequent.
  */
 const few = <T>(...names: readonly T[]): fc.Arbitrary<T> =>
   fc.oneof(
@@ -11,9 +11,9 @@ const few = <T>(...names: readonly T[]): fc.Arbitrary<T> =>
     { weight: 2, arbitrary: fc.constantFrom(...names) },
   );
 
-/** Names of tools and prompts, as operators give them. */
+/** Names of tools and prompts given by operators. */
 export const names = few('a', 'b', 'p.a', 'a/b', 'a b', '50%', 'ä😀', '..', '?q=1#f', ' a ');
-/** As upstreams give them: kept as they are, with blanks around them, and sometimes none at all. */
+/** Names given by upstreams: stored unchanged, with surrounding spaces, sometimes empty. */
 export const upstreamNames = few<string>('a', 'b', 'c', 'a/b', 'p.a', ' b ', '..', '');
 export const resourceNames = few('r', 's', 'r/1', '%', 'x:1');
 export const locations = few('x:1', 'x:2', 'file:///a b?c=%20', 'x:{t}', 'ö:/..');
@@ -25,7 +25,7 @@ export const forwardNames = few('f', 'g', 'h/1 %');
 export const serviceNames = few('s', 't', 's/1 ü');
 export const serviceTypes = few('tool-invoker', 'code-execution-engine', 'resource-provider', 'multi-capability');
 
-/** Texts that are no name of a namespace, or no name at all. */
+/** Invalid namespace names, or empty ones. */
 export const badNamespaces = fc.constantFrom('No!', '-a', '', 'a'.repeat(64));
 
 export const labels = fc.constantFrom<Record<string, string>>(
@@ -36,7 +36,7 @@ export const labels = fc.constantFrom<Record<string, string>>(
   { 'ключ %': '' },
 );
 
-/** Values whose numbers must stay as they are spelled. */
+/** Values whose numbers must keep their exact text. */
 export const escapeVariants = fc.constantFrom<JsonValue>(
   { n: JSON.rawJSON('1.0'), big: JSON.rawJSON('9223372036854775807') },
   [{ deep: [null, true, 'ü\u2028'] }],

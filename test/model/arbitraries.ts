@@ -9,15 +9,15 @@ import { UPSTREAMS } from './upstreams.ts';
 type Query = Readonly<Record<string, string>>;
 type EntryCollection = Edit['edit'];
 
-/** Mostly what is there, since all else is only not found. */
+/** Mostly existing names, since all others are only not found. */
 const mostlyThere = (literal: fc.Arbitrary<string>): fc.Arbitrary<string> =>
   fc.oneof({ weight: 3, arbitrary: fc.nat(9).map(itemOf) }, { weight: 2, arbitrary: literal });
 
 const signals = fc.constantFrom('SIGTERM' as const, 'SIGKILL' as const);
-/** No request ever needs it; it is there to be ignored. */
+/** Unknown query parameter, which is ignored. */
 const noise: Query = { label: 'x', limit: '0' };
 
-/** What upstreams call their tools is addressed so too; an empty name would be another path. */
+/** Includes upstream names of tools; an empty name would be another path. */
 const addressable = alphabet.upstreamNames.filter((name) => name !== '');
 
 const NAMES: Readonly<Record<Collection, fc.Arbitrary<string>>> = {
@@ -29,7 +29,7 @@ const NAMES: Readonly<Record<Collection, fc.Arbitrary<string>>> = {
   services: mostlyThere(alphabet.serviceNames),
 };
 
-/** What a path with a name may be narrowed by. */
+/** Query parameters that select among entries of one name. */
 function selections(collection: Collection): fc.Arbitrary<Query> {
   const namespace = alphabet.namespaces.map((name): Query => ({ namespace: name }));
   const nowhere = alphabet.badNamespaces.map((name): Query => ({ namespace: name }));
@@ -142,7 +142,7 @@ const calls = fc.oneof(...Object.values(CALLS).flat(), {
 
 const upstream = fc.nat(UPSTREAMS - 1);
 
-/** An upstream offers something else from now on; half of the time somebody refreshes a forward then. */
+/** An upstream changes its catalog; half of the time a forward is refreshed afterwards. */
 const offering: fc.Arbitrary<Step[]> = fc
   .tuple(
     upstream,
@@ -154,7 +154,7 @@ const offering: fc.Arbitrary<Step[]> = fc
     ...(refresh ? [{ do: 'call', call: refresh } as const] : []),
   ]);
 
-/** An upstream leaves something out for a while, and whoever has forwards of it notices both. */
+/** An upstream omits an entry for a while, with refreshes of its forwards in both states. */
 const flickering: fc.Arbitrary<Step[]> = upstream.map((index) =>
   (['shorter', 'former'] as const).flatMap((offers): Step[] => [
     { do: 'upstream', upstream: index, offers },
@@ -190,7 +190,7 @@ const steps: fc.Arbitrary<Step[]> = fc.oneof(
   { weight: 8, arbitrary: together },
 );
 
-/** A run: each upstream begins with something to offer, and some of them are registered. */
+/** A run: each upstream starts with a catalog, and some of them are registered. */
 export function runs(length: number): fc.Arbitrary<Step[]> {
   const offered = fc.tuple(...Array.from({ length: UPSTREAMS }, () => catalogs));
   const registered = fc.subarray(['f', 'g', 'h/1 %'].map((name, index) => ({ name, address: addressOf(index) })));

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
-import { type Answer, Refusal } from './request.ts';
+import { type ApiResponse, Rejection } from './request.ts';
 
-/** What a member must be. */
+/** Type of a member. */
 type Type =
   | ('name' | 'namespace' | 'text' | 'filled' | 'object' | 'list' | 'labels' | 'address' | 'prefix')
   | ('host:port' | 'port' | Choice);
@@ -9,7 +9,7 @@ interface Choice {
   readonly oneOf: readonly string[];
 }
 
-/** What a body may have. Other members are no concern of the check. */
+/** Declared members of a body. Other members are not checked. */
 export interface Shape {
   readonly kind: string;
   readonly required: readonly string[];
@@ -20,7 +20,7 @@ export interface Shape {
 const COMMON = { namespace: 'namespace', labels: 'labels', configurationURI: 'text', id: 'text' } as const;
 const URIS = { configuration_uri: 'configurationURI', secrets_uri: 'secretsURI' };
 
-/** Bodies of the API (decisions 2.3 to 2.8), as POST takes them. */
+/** Bodies of the API (decisions 2.3 to 2.8), for POST. */
 export const SHAPES = {
   namespace: {
     kind: 'namespace',
@@ -87,19 +87,19 @@ export const SHAPES = {
   },
 } as const satisfies Record<string, Shape>;
 
-/** The shape of a PUT: the name may be left out (decisions 2.3, 2.5). */
+/** Body of a PUT: the name is optional (decisions 2.3, 2.5). */
 export function withoutName(shape: Shape): Shape {
   return { ...shape, required: shape.required.filter((member) => member !== 'name') };
 }
 
 /**
- * A body's members under canonical names. {@link Refusal} 400 (decisions 4.1): missing, no JSON, or members missing or
- * mistyped, which `details` names.
+ * A body's members under canonical names. Throws {@link Rejection} 400 (decisions 4.1): missing or invalid JSON, or
+ * members missing or mistyped, which `details` names.
  */
 export function readBody(text: string | undefined, shape: Shape): JsonObject {
-  if (text === undefined || text === '') throw new Refusal(400, 'BAD_REQUEST', { message: 'request body required' });
+  if (text === undefined || text === '') throw new Rejection(400, 'BAD_REQUEST', { message: 'request body required' });
   const value = parsed(text);
-  if (!isJsonObject(value)) throw new Refusal(400, 'BAD_REQUEST', { message: `invalid ${shape.kind} JSON: ` });
+  if (!isJsonObject(value)) throw new Rejection(400, 'BAD_REQUEST', { message: `invalid ${shape.kind} JSON: ` });
   const body: JsonObject = {};
   for (const [member, content] of Object.entries(value)) {
     const canonical = shape.aliases[member];
@@ -117,12 +117,12 @@ export function readBody(text: string | undefined, shape: Shape): JsonObject {
 }
 
 /** 400 that names these members. */
-export function invalid(members: readonly string[]): Refusal {
-  return new Refusal(400, 'BAD_REQUEST', { details: [...new Set(members)].sort() });
+export function invalid(members: readonly string[]): Rejection {
+  return new Rejection(400, 'BAD_REQUEST', { details: [...new Set(members)].sort() });
 }
 
-/** The members that an answer's details name, to compare them; other details as they are. */
-export function comparable(details: Answer['details']): JsonValue | undefined {
+/** The members named in the details of a response, for comparison; other details unchanged. */
+export function comparable(details: ApiResponse['details']): JsonValue | undefined {
   if (Array.isArray(details)) {
     return [...new Set(details.map((item) => (isJsonObject(item) ? String(item.path) : String(item))))].sort();
   }
@@ -143,7 +143,7 @@ function isNamespace(text: string): boolean {
   return /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(text);
 }
 
-/** The members that are not what they must be: this one, or one inside it. */
+/** The invalid members: this one, or nested ones. */
 function faults(member: string, value: JsonValue | undefined, type: Type): string[] {
   if (value === undefined) return [];
   if (type === 'labels' && isJsonObject(value)) {

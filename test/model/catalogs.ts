@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { escapeVariants, locations, resourceNames, schemas, some, texts, upstreamNames } from './alphabets.ts';
 import type { Catalog } from './state.ts';
 
-/** Members that any object may have; the last ones are called like the registry's own (decisions 2.5). */
+/** Members of any object; the last ones have names of the registry's own (decisions 2.5). */
 const ANY = {
   description: texts,
   title: texts,
@@ -31,7 +31,7 @@ const prompt = object(
   { ...ANY, arguments: fc.constantFrom<JsonValue>([], [{ name: 'who' }], [{ name: 'who', required: true }]) },
 );
 
-/** What an upstream may offer: a few of each, repeated ones among them. */
+/** Catalog of an upstream: a few entries of each kind, with duplicates. */
 export const catalogs: fc.Arbitrary<Catalog> = fc.record({
   tools: fc.array(tool, { maxLength: 4 }),
   resources: fc.array(resource, { maxLength: 3 }),

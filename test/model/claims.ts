@@ -1,18 +1,18 @@
 import { byPlace, type Entry, ensureNamespace, type Kind, type State } from './state.ts';
 
 /**
- * Who holds a key (decisions 2.2): the first registered keeps it, later ones are shadowed, and when the holder goes
- * away, the oldest shadowed entry takes over. Oldest: in the order of lists.
+ * Served entry of a key (decisions 2.2): the first registered one; later ones are shadowed, and when it is removed, the
+ * oldest shadowed entry is served. Oldest: in the order of lists.
  */
 
-/** The entry that holds a key. */
+/** The served entry of a key. */
 export function holderOf(state: State, kind: Kind, namespace: string, key: string): Entry | undefined {
   return state.entries.find(
     (entry) => !entry.shadowed && entry.kind === kind && entry.namespace === namespace && entry.key === key,
   );
 }
 
-/** Adds an entry, which is shadowed when its key is held. */
+/** Adds an entry, which is shadowed if its key is in use. */
 export function addEntry(state: State, entry: Entry): void {
   ensureNamespace(state, entry.namespace);
   const shadowed = holderOf(state, entry.kind, entry.namespace, entry.key) !== undefined;
@@ -29,7 +29,7 @@ export function replaceEntry(state: State, before: Entry, after: Entry): void {
   addEntry(state, after);
 }
 
-/** Removes an entry; who waits for its key takes over. */
+/** Removes an entry; the next entry of its key is served. */
 export function takeAway(state: State, gone: Entry): void {
   state.entries = state.entries.filter((entry) => entry !== gone);
   if (gone.shadowed) return;

@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { comparable } from './bodies.ts';
-import type { Answer } from './request.ts';
+import type { ApiResponse } from './request.ts';
 
 const HEALTH = ['pending', 'healthy', 'unhealthy', 'down'];
 
 /**
- * What was answered, in the form that the model uses: a `statusMessage` that holds all texts that it must hold becomes
- * their list, `serverInfo` its name, and a service's `health` is left out, since the time of probes decides it.
+ * The response in the form of the model: a `statusMessage` with all expected texts becomes their list, `serverInfo` its
+ * name, and a service's `health` is omitted, since it depends on the time of probes.
  */
 export function likened(actual: JsonValue, expected: JsonValue | undefined): JsonValue {
   if (Array.isArray(actual)) {
@@ -42,16 +42,16 @@ export function differences(actual: JsonValue | undefined, expected: JsonValue |
   return [`${path}: the service has ${JSON.stringify(actual)}, the model ${JSON.stringify(expected)}`];
 }
 
-/** Where an answer is not what the documents say. What they leave open is not looked at. */
-export function answerDifferences(actual: Answer, expected: Answer): string[] {
+/** Differences between a response and the documents, without unspecified parts. */
+export function responseDifferences(actual: ApiResponse, expected: ApiResponse): string[] {
   const { message, details } = expected;
-  const told = message === undefined || (actual.message ?? '').startsWith(message);
+  const received = message === undefined || (actual.message ?? '').startsWith(message);
   return [
     ...differences(actual.status, expected.status, 'status'),
     ...differences(actual.code, expected.code, 'code'),
     ...differences(actual.location, expected.location, 'location'),
     ...differences(actual.data === undefined ? undefined : likened(actual.data, expected.data), expected.data, 'data'),
-    ...(told ? [] : [`message: the service says ${actual.message}, the model ${message}`]),
+    ...(received ? [] : [`message: the service says ${actual.message}, the model ${message}`]),
     ...(details === undefined ? [] : differences(comparable(actual.details), details, 'details')),
   ];
 }

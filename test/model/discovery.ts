@@ -3,7 +3,7 @@ import { addEntry, replaceEntry, takeAway } from './claims.ts';
 import { upstreamsName } from './entries.ts';
 import type { Catalog, Entry, Forward, Kind, State } from './state.ts';
 
-/** An upstream's lists, and what each addresses its objects by. */
+/** Lists of an upstream, with the members that identify their objects. */
 const LISTS = [
   { list: 'tools', kind: 'tool', member: 'name' },
   { list: 'resources', kind: 'resource', member: 'uri' },
@@ -21,9 +21,9 @@ interface Item {
 }
 
 /**
- * Makes a forward's entries what its upstream now offers (decisions 4.3): new ones are added, those that are there follow
- * the upstream and keep what an operator changed, others go. What had been changed is there again when the entry is.
- * False when the upstream does not answer: then nothing changes, and the forward is unavailable.
+ * Applies an upstream's current catalog to a forward (decisions 4.3): adds new entries, updates existing ones without
+ * losing overrides, removes others. Overrides return with their entry. Returns false when the upstream is unreachable:
+ * then nothing changes, and the forward is unavailable.
  */
 export function discover(state: State, name: string): boolean {
   const forward = state.forwards.find((each) => each.name === name);
@@ -43,7 +43,7 @@ export function discover(state: State, name: string): boolean {
   for (const item of items) follow(state, forward, item);
   for (const { kind, found } of gone) {
     const entry = entryOf(state, name, kind, found?.key);
-    if (!entry) throw new Error('an entry that goes is not there');
+    if (!entry) throw new Error('a removed entry does not exist');
     takeAway(state, entry);
     remembered.push(entry);
   }
@@ -87,7 +87,7 @@ function follow(state: State, forward: Forward, { kind, key, object, list, posit
   const { 'service.is_template': _, ...labels } = known?.labels ?? {};
   const after: Entry = {
     kind,
-    // Where it was moved to may be gone by the time that it comes back.
+    // The namespace that it was moved to may have been deleted.
     namespace: known && exists ? known.namespace : forward.namespace,
     key: known?.key ?? addressed,
     name: kind === 'resource' ? called : (known?.name ?? addressed),

@@ -3,11 +3,11 @@ import { readBody, SHAPES } from './bodies.ts';
 import { takeAway } from './claims.ts';
 import { discover } from './discovery.ts';
 import { labelsOf } from './entries.ts';
-import { type Answer, type ApiRequest, conflict, notFound, Refusal } from './request.ts';
+import { type ApiRequest, type ApiResponse, conflict, notFound, Rejection } from './request.ts';
 import { ensureNamespace, type Forward, type State } from './state.ts';
 
 /** Calls on `/api/v1/forwards` (decisions 2.4, 4.3). */
-export function callForwards(state: State, { method, name, refreshes, query = {}, body }: ApiRequest): Answer {
+export function callForwards(state: State, { method, name, refreshes, query = {}, body }: ApiRequest): ApiResponse {
   if (name === undefined) {
     if (method === 'POST') return add(state, body);
     const { namespace } = query;
@@ -22,7 +22,7 @@ export function callForwards(state: State, { method, name, refreshes, query = {}
   return { status: 200, data: { removed: name } };
 }
 
-/** Removes everything that it discovered, and not hand-made entries (decisions 4.3). */
+/** Removes all of its discovered entries, but no hand-made ones (decisions 4.3). */
 export function removeForward(state: State, { name }: Forward): void {
   for (const entry of [...state.entries].filter(({ found }) => found?.forward === name)) {
     const now = state.entries.find(
@@ -34,8 +34,8 @@ export function removeForward(state: State, { name }: Forward): void {
 }
 
 /**
- * The forward as it is shown. Of `statusMessage` it is decided when there is one and what it names: it is a list of the
- * texts that it must hold, and of `serverInfo` the name is shown.
+ * The forward as returned by the API. Specified parts of `statusMessage` are its presence and the names in it: here a
+ * list of the expected texts. Of `serverInfo` only the name is compared.
  */
 function forwardOf(state: State, forward: Forward): JsonObject {
   const { name, address, namespace, labels, prefix, available, known } = forward;
@@ -51,7 +51,7 @@ function forwardOf(state: State, forward: Forward): JsonObject {
 }
 
 /** Registers it, and discovers it unless its upstream fails. */
-function add(state: State, text: string | undefined): Answer {
+function add(state: State, text: string | undefined): ApiResponse {
   const body = readBody(text, SHAPES.forward);
   const name = String(body.name);
   if (state.forwards.some((forward) => forward.name === name)) throw conflict();
@@ -65,13 +65,13 @@ function add(state: State, text: string | undefined): Answer {
   });
   discover(state, name);
   const added = state.forwards.find((forward) => forward.name === name);
-  if (!added) throw new Error('what was added is not there');
+  if (!added) throw new Error('an added entry does not exist');
   return { status: 201, data: forwardOf(state, added), location: `/api/v1/forwards/${encodeURIComponent(name)}` };
 }
 
-function refresh(state: State, { name }: Forward): Answer {
-  // A refresh that fails is no refusal: the forward is unavailable from then on.
-  if (!discover(state, name)) return new Refusal(502, 'BAD_GATEWAY').answer;
+function refresh(state: State, { name }: Forward): ApiResponse {
+  // A failing refresh is not an error: the forward becomes unavailable.
+  if (!discover(state, name)) return new Rejection(502, 'BAD_GATEWAY').answer;
   return { status: 200, data: { refreshed: name, ...countsOf(state, name) } };
 }
 

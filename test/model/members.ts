@@ -1,17 +1,17 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import type { Entry, Found, Kind } from './state.ts';
 
-/** Members that the registry keeps of each kind and that are never on MCP (decisions 2.5 to 2.7). */
+/** Registry members of each kind, which are never part of MCP objects (decisions 2.5 to 2.7). */
 const REGISTRY: Readonly<Record<Kind, readonly string[]>> = {
   tool: ['uri', 'toolType', 'configurationURI', 'secretsURI', 'id'],
   resource: ['type', 'params', 'configurationURI', 'secretsURI', 'id'],
   prompt: ['messages', 'configurationURI', 'id'],
 };
-/** Members that an entry has besides, whatever its kind; the last three are read-only. */
+/** Registry members of every kind; the last three are read-only. */
 const COMMON = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
 const LOCATION = ['location', 'uri', 'uriTemplate'];
 
-/** What REST shows of a member that is not there. */
+/** Default of a missing member in REST. */
 const DEFAULTS: Readonly<Record<Kind, JsonObject>> = {
   tool: { description: '' },
   resource: { description: '', mimeType: '' },
@@ -29,20 +29,20 @@ function restName(kind: Kind, member: string): string {
   return Object.keys(MCP_NAMES).find((rest) => mcpName(kind, rest) === member) ?? member;
 }
 
-/** True for members, as REST calls them, that are kept apart from what MCP sees, under whatever value. */
+/** True for members, under their REST names, that are separate from the MCP object. */
 export function isApart(kind: Kind, member: string): boolean {
   return (
     COMMON.includes(member) || REGISTRY[kind].includes(member) || (kind === 'resource' && LOCATION.includes(member))
   );
 }
 
-/** True for the registry's own members: those of `isApart` that a body may give besides the common ones. */
+/** True for registry members: those of `isApart` that a body may contain besides the common ones. */
 export function isRegistrys(kind: Kind, member: string): boolean {
   return REGISTRY[kind].includes(member);
 }
 
-/** Members of a body that an entry keeps as they are: not those that have a place of their own or are read-only. */
-export function keptMembers(kind: Kind, body: JsonObject): JsonObject {
+/** Members of a body that are stored unchanged: without registry members and read-only ones. */
+export function storedMembers(kind: Kind, body: JsonObject): JsonObject {
   const apart = kind === 'resource' ? [...COMMON, ...LOCATION] : COMMON;
   return pick(body, (member) => !apart.includes(member));
 }
@@ -52,12 +52,12 @@ export function pick(object: JsonObject, passes: (member: string) => boolean): J
   return Object.fromEntries(Object.entries(object).filter(([member]) => passes(member)));
 }
 
-/** The value that stands for "not given". */
+/** The value that means "not given". */
 export function defaultOf(kind: Kind, member: string): JsonValue | undefined {
   return DEFAULTS[kind][member];
 }
 
-/** The upstream's object with what an operator changed. */
+/** The upstream's object with overrides. */
 function changed({ object, overrides }: Found): JsonObject {
   return pick({ ...object, ...overrides }, (member) => overrides[member] !== null);
 }
@@ -97,12 +97,12 @@ export function mcpOf(entry: Entry): JsonObject {
     return kind === 'resource' || key === found.key ? object : { ...object, name };
   }
   const members = Object.entries(pick(entry.members, (member) => !isRegistrys(kind, member)));
-  // REST's way of saying that there is none; a tool's description is a member that must be given, and may be empty.
+  // In REST this means that there is none; a tool's description is required, and may be empty.
   const given = members.filter(([member, value]) => kind === 'tool' || !isEmptyDefault(kind, member, value));
   const own = kind === 'resource' ? { [isTemplate(entry) ? 'uriTemplate' : 'uri']: key, name } : { name };
   const object: JsonObject = Object.fromEntries(given.map(([member, value]) => [mcpName(kind, member), value]));
   const { inputSchema } = object;
-  // MCP has no tool whose schema lacks the type, and no other type.
+  // MCP requires the type of a tool's schema, and has no other type.
   if (isJsonObject(inputSchema)) object.inputSchema = { type: 'object', ...inputSchema };
   return { ...object, ...own };
 }

@@ -1,26 +1,26 @@
 import { callEntries, listed } from './entries.ts';
 import { callForwards } from './forwards.ts';
 import { callNamespaces } from './namespaces.ts';
-import { type Answer, type ApiRequest, Refusal } from './request.ts';
+import { type ApiRequest, type ApiResponse, Rejection } from './request.ts';
 import { callServices } from './services.ts';
 import { copyOf, type State } from './state.ts';
 
 /**
- * The management API and the registry behind it, as decisions 2.2 to 2.8 and 4.1 to 4.3 say that they are. Returns what
- * the call is answered and the state after it; the one given stays as it is.
+ * Model of the management API and the registry, according to decisions 2.2 to 2.8 and 4.1 to 4.3. Returns the response
+ * to a call and the following state; the given state is not modified.
  */
-export function call(state: State, request: ApiRequest): { readonly state: State; readonly answer: Answer } {
+export function call(state: State, request: ApiRequest): { readonly state: State; readonly answer: ApiResponse } {
   const after = copyOf(state);
   try {
     return { answer: route(after, request), state: after };
   } catch (error) {
-    // A refused call has changed nothing.
-    if (error instanceof Refusal) return { answer: error.answer, state };
+    // A rejected call has changed nothing.
+    if (error instanceof Rejection) return { answer: error.answer, state };
     throw error;
   }
 }
 
-function route(state: State, request: ApiRequest): Answer {
+function route(state: State, request: ApiRequest): ApiResponse {
   switch (request.collection) {
     case 'namespaces':
       return callNamespaces(state, request);
@@ -39,7 +39,7 @@ function route(state: State, request: ApiRequest): Answer {
   }
 }
 
-/** Counts of what is served (decisions 4.4). */
+/** Counts of served entries (decisions 4.4). */
 function statistics(state: State) {
   const served = (kind: 'tool' | 'resource' | 'prompt') =>
     listed(state, kind).filter(({ shadowed }) => !shadowed).length;

@@ -2,11 +2,11 @@ import { readBody, SHAPES, withoutName } from './bodies.ts';
 import { takeAway } from './claims.ts';
 import { labelsOf } from './entries.ts';
 import { removeForward } from './forwards.ts';
-import { type Answer, type ApiRequest, conflict, notFound } from './request.ts';
+import { type ApiRequest, type ApiResponse, conflict, notFound } from './request.ts';
 import type { Labels, State } from './state.ts';
 
 /** Calls on `/api/v1/namespaces` (decisions 2.3, 4.1, 4.2). */
-export function callNamespaces(state: State, { method, name, query = {}, body }: ApiRequest): Answer {
+export function callNamespaces(state: State, { method, name, query = {}, body }: ApiRequest): ApiResponse {
   if (name === undefined)
     return method === 'GET' ? { status: 200, data: state.namespaces.map(shown) } : create(state, body);
   const labels = method === 'PUT' ? labelsOf(readBody(body, withoutName(SHAPES.namespace))) : {};
@@ -18,7 +18,7 @@ export function callNamespaces(state: State, { method, name, query = {}, body }:
   return { status: 200, data: shown({ name, labels }) };
 }
 
-function create(state: State, text: string | undefined): Answer {
+function create(state: State, text: string | undefined): ApiResponse {
   const body = readBody(text, SHAPES.namespace);
   const name = String(body.name);
   const known = state.namespaces.find((namespace) => namespace.name === name);
@@ -28,15 +28,15 @@ function create(state: State, text: string | undefined): Answer {
   return { status: 201, data: shown(made), location: `/api/v1/namespaces/${name}` };
 }
 
-function remove(state: State, name: string, cascade: boolean): Answer {
+function remove(state: State, name: string, cascade: boolean): ApiResponse {
   if (name === 'default') throw conflict();
-  const held = (kind: string) =>
+  const pending = (kind: string) =>
     state.entries.filter((entry) => entry.kind === kind && entry.namespace === name).length;
   const forwards = state.forwards.filter((forward) => forward.namespace === name);
   const counts = {
-    tools: held('tool'),
-    resources: held('resource'),
-    prompts: held('prompt'),
+    tools: pending('tool'),
+    resources: pending('resource'),
+    prompts: pending('prompt'),
     forwards: forwards.length,
   };
   if (!cascade && Object.values(counts).some((count) => count > 0)) throw conflict(counts);

@@ -1,22 +1,22 @@
 import { isJsonObject, parseLossless } from '@sluice/protocol/json/parse';
-import { answerDifferences } from './compare.ts';
+import { responseDifferences } from './compare.ts';
 import { discover } from './discovery.ts';
 import { call } from './model.ts';
-import type { Answer, ApiRequest } from './request.ts';
+import type { ApiRequest, ApiResponse } from './request.ts';
 import { copyOf, type State } from './state.ts';
 
-/** A call that was made among others, and its answer, if it got one. */
+/** One of several concurrent calls, and its response, if there was one. */
 export interface Ended {
   readonly request: ApiRequest;
-  readonly answer: Answer | undefined;
+  readonly answer: ApiResponse | undefined;
 }
 
-/** One change of a call: the states that it may leave. None: it cannot have come then. */
+/** One change of a call: the possible following states. None: impossible in this order. */
 type Part = (state: State) => readonly State[];
 
 /**
- * Every state that calls at once may lead to: in some order, those without an answer made or not. `stopping`: the process
- * was told to stop meanwhile, and then waits for no upstream.
+ * All possible states after concurrent calls: in any order, those without a response executed or not. `stopping`: the
+ * process received a signal meanwhile, and does not wait for upstreams.
  */
 export function* outcomes(state: State, calls: readonly Ended[], stopping: boolean): Generator<State> {
   for (const order of interleaved(calls.map((each) => partsOf(each, stopping)))) {
@@ -26,12 +26,12 @@ export function* outcomes(state: State, calls: readonly Ended[], stopping: boole
   }
 }
 
-/** After a start every forward is discovered in the background, in whatever order (decisions 1.1). */
+/** After a start every forward is discovered in the background, in any order (decisions 1.1). */
 export function restarted(state: State): Iterable<State> {
   return retried({ ...copyOf(state), forwards: state.forwards.map((forward) => ({ ...forward, available: false })) });
 }
 
-/** A forward that is not available is tried again, in whatever order (decisions 4.3). */
+/** An unavailable forward is retried, in any order (decisions 4.3). */
 export function* retried(state: State): Generator<State> {
   const due = state.forwards.filter(
     ({ address, available }) => !available && state.upstreams.some((u) => u.address === address && u.mode === 'up'),
@@ -56,38 +56,38 @@ function partsOf({ request, answer }: Ended, stopping: boolean): readonly Part[]
     (state) => {
       const made = call(state, request);
       if (!answer) return [made.state, state];
-      return answerDifferences(answer, made.answer).length === 0 ? [made.state] : [];
+      return responseDifferences(answer, made.answer).length === 0 ? [made.state] : [];
     },
   ];
 }
 
-/** The forward as it is before anything is known of it: as it would be if nobody answered at its address. */
-function registered(state: State, request: ApiRequest, answer: Answer | undefined): readonly State[] {
+/** The forward before its discovery: as if its upstream were unreachable. */
+function registered(state: State, request: ApiRequest, response: ApiResponse | undefined): readonly State[] {
   const silent = { ...copyOf(state), upstreams: [] };
   const made = call(silent, request);
   const after = { ...made.state, upstreams: state.upstreams };
-  if (!answer) return [after, state];
-  if (made.answer.status === 201) return answer.status === 201 ? [after] : [];
-  return answerDifferences(answer, made.answer).length === 0 ? [after] : [];
+  if (!response) return [after, state];
+  if (made.answer.status === 201) return response.status === 201 ? [after] : [];
+  return responseDifferences(response, made.answer).length === 0 ? [after] : [];
 }
 
 function discovered(state: State, name: string, surely: boolean): readonly State[] {
-  // It may be gone again.
+  // It may have been removed.
   if (!state.forwards.some((forward) => forward.name === name && !forward.known)) return [state];
   const after = copyOf(state);
   discover(after, name);
   return surely ? [after] : [after, state];
 }
 
-/** Whoever removes a forward while it is refreshed has the refresh fail. */
-function refreshed(state: State, name: string, answer: Answer | undefined, stopping: boolean): readonly State[] {
+/** Removing a forward during its refresh fails the refresh. */
+function refreshed(state: State, name: string, response: ApiResponse | undefined, stopping: boolean): readonly State[] {
   const exists = state.forwards.some((forward) => forward.name === name);
-  if (!exists) return !answer || answer.status === 404 || answer.status === 502 ? [state] : [];
+  if (!exists) return !response || response.status === 404 || response.status === 502 ? [state] : [];
   const after = copyOf(state);
   const status = discover(after, name) ? 200 : 502;
-  if (!answer) return [after, state];
-  if (answer.status === status) return [after];
-  return stopping && answer.status === 502 ? [state] : [];
+  if (!response) return [after, state];
+  if (response.status === status) return [after];
+  return stopping && response.status === 502 ? [state] : [];
 }
 
 function nameIn(body = ''): string {
@@ -99,7 +99,7 @@ function nameIn(body = ''): string {
   }
 }
 
-/** All items in every order that keeps each queue's own, the given one first. */
+/** All interleavings of the queues, the given one first. */
 function* interleaved<T>(queues: readonly (readonly T[])[]): Generator<readonly T[]> {
   const waiting = queues.filter((queue) => queue.length > 0);
   if (waiting.length === 0) yield [];

@@ -9,12 +9,15 @@ export interface PropertyOptions {
   /** Runs at most, and steps of each at most. */
   readonly runs: number;
   readonly steps: number;
-  /** Milliseconds after which no further run begins, unless there were fewer than `atLeast` (default 1), or not enough. */
+  /**
+   * Milliseconds after which no further run starts, unless there were fewer than `atLeast` (default 1), or coverage is
+   * missing.
+   */
   readonly ms: number;
   readonly atLeast?: number;
-  /** Whether all has come about that is to be seen; by default it always has. */
+  /** Whether the runs had the required coverage; true by default. */
   readonly enough?: (tally: Tally) => boolean;
-  /** The same makes the same runs again. */
+  /** The same seed repeats the same runs. */
   readonly seed: number;
   /** Milliseconds for finding a shorter run that fails too (default 120000). */
   readonly shrinkMs?: number;
@@ -23,13 +26,13 @@ export interface PropertyOptions {
 
 export interface PropertyResult {
   readonly tally: Tally;
-  /** Undefined when service and model agreed; else the shortest run found that they do not agree on, to be read. */
+  /** Undefined if service and model agreed; else a description of the shortest failing run. */
   readonly failure: string | undefined;
 }
 
 /**
- * Runs random sequences of management calls against the real service and the model, restarts between them. What fails is
- * run again and made shorter.
+ * Runs random sequences of management calls with restarts against the real service and the model. A failing run is
+ * repeated and shortened.
  */
 export async function checkModel(options: PropertyOptions): Promise<PropertyResult> {
   const { steps, ms, atLeast = 1, enough = () => true, seed, shrinkMs = 120_000, progress } = options;
@@ -38,20 +41,20 @@ export async function checkModel(options: PropertyOptions): Promise<PropertyResu
   try {
     const deadline = performance.now() + ms;
     const property = fc.asyncProperty(runs(steps), async (sequence) => {
-      // fast-check's own limit would leave a run under way to itself.
+      // fast-check's own time limit would abandon a run in progress.
       if (performance.now() > deadline && tally.runs >= atLeast && enough(tally)) return;
       await run(world, sequence, tally);
       progress?.(tally);
     });
-    // A run takes a second, so that what fails is made shorter by what is known of it.
+    // A run takes a second, so shrinking uses knowledge about the failing run.
     const found = await fc.check(property, { seed, numRuns: options.runs, endOnFailure: true });
     const [failing] = found.counterexample ?? [];
     if (!failing) return { tally, failure: undefined };
     const shorter = await shortened(failing, (sequence) => failureOf(world, sequence), shrinkMs);
-    const failure = shorter?.failure ?? `it did not fail when it was run again\n${String(found.errorInstance)}`;
+    const failure = shorter?.failure ?? `it did not fail when repeated\n${String(found.errorInstance)}`;
     return {
       tally,
-      failure: `SEED=${seed} makes the same runs again; number ${found.numRuns} failed, and so does:\n${failure}`,
+      failure: `SEED=${seed} repeats these runs; number ${found.numRuns} failed, and so does:\n${failure}`,
     };
   } finally {
     await world.close();

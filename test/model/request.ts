@@ -1,9 +1,9 @@
 import type { JsonValue } from '@sluice/protocol/json/parse';
 
-/** What the management API has collections of. */
+/** Collections of the management API. */
 export type Collection = 'namespaces' | 'forwards' | 'tools' | 'resources' | 'prompts' | 'services';
 
-/** One management call. Everything in it is as it was meant: nothing is percent-encoded yet. */
+/** One management call, before percent-encoding. */
 export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly collection: Collection | 'statistics';
@@ -15,8 +15,8 @@ export interface ApiRequest {
   readonly body?: string | undefined;
 }
 
-/** What a call is answered (decisions 2.1). */
-export interface Answer {
+/** Response to a call (decisions 2.1). */
+export interface ApiResponse {
   readonly status: number;
   readonly location?: string | undefined;
   readonly data?: JsonValue | undefined;
@@ -25,7 +25,7 @@ export interface Answer {
   readonly details?: JsonValue | undefined;
 }
 
-/** The call's path and query as they go over the wire. */
+/** The encoded path and query of a call. */
 export function pathOf({ collection, name, refreshes, query = {} }: ApiRequest): string {
   if (collection === 'statistics') return '/api/v1/management/statistics';
   const item = name === undefined ? '' : `/${encodeURIComponent(name)}`;
@@ -33,22 +33,22 @@ export function pathOf({ collection, name, refreshes, query = {} }: ApiRequest):
   return `/api/v1/${collection}${item}${refreshes ? '/refreshes' : ''}${search === '' ? '' : `?${search}`}`;
 }
 
-/** A call that the documents say is refused. Whoever throws it has changed nothing. */
-export class Refusal extends Error {
-  readonly answer: Answer;
+/** A call that must be rejected by the documents. It has changed nothing. */
+export class Rejection extends Error {
+  readonly answer: ApiResponse;
 
-  constructor(status: number, code: string, more: Pick<Answer, 'message' | 'details'> = {}) {
+  constructor(status: number, code: string, more: Pick<ApiResponse, 'message' | 'details'> = {}) {
     super(`${status} ${code}`);
     this.answer = { status, code, ...more };
   }
 }
 
 /** 404 (decisions 4.1: "`<kind> not found: <name>`"). */
-export function notFound(kind: string, name: string): Refusal {
-  return new Refusal(404, 'NOT_FOUND', { message: `${kind} not found: ${name}` });
+export function notFound(kind: string, name: string): Rejection {
+  return new Rejection(404, 'NOT_FOUND', { message: `${kind} not found: ${name}` });
 }
 
 /** 409; `details` where they are decided. */
-export function conflict(details?: JsonValue): Refusal {
-  return new Refusal(409, 'CONFLICT', details === undefined ? {} : { details });
+export function conflict(details?: JsonValue): Rejection {
+  return new Rejection(409, 'CONFLICT', details === undefined ? {} : { details });
 }

@@ -1,8 +1,8 @@
 import type { JsonValue } from '@sluice/protocol/json/parse';
-import { answerDifferences, differences, likened } from './compare.ts';
+import { differences, likened, responseDifferences } from './compare.ts';
 import { call } from './model.ts';
 import { outcomes, restarted, retried } from './outcomes.ts';
-import type { Answer, ApiRequest } from './request.ts';
+import type { ApiRequest, ApiResponse } from './request.ts';
 import { type Catalog, copyOf, emptyState, NOTHING, type State, turned } from './state.ts';
 import { describe, resolved, type Step, written } from './step.ts';
 import { servedBy, viewOf } from './view.ts';
@@ -11,32 +11,32 @@ import type { World } from './world.ts';
 /** MCP's lists are compared after every so many steps, after a restart and at the end; REST's after each. */
 const SERVED_EVERY = 8;
 
-/** What runs met, to tell a good test from one that meets nothing. */
+/** Coverage of runs, to detect ineffective tests. */
 export class Tally {
   runs = 0;
   calls = 0;
   /** Calls by status. */
   readonly statuses: Record<number, number> = {};
   restarts = { SIGTERM: 0, SIGKILL: 0 };
-  /** Groups of calls at once. */
+  /** Groups of concurrent calls. */
   groups = 0;
-  /** Calls that a restart left without an answer. */
+  /** Calls without a response due to a restart. */
   unanswered = 0;
-  /** Comparisons of the whole state, and those in which entries were shadowed. */
+  /** Comparisons of the whole state, and those with shadowed entries. */
   comparisons = 0;
   shadowed = 0;
-  /** Times that the order of forwards' discoveries, or of calls at once, was not the first one thought of. */
+  /** Number of times that the order of discoveries, or of concurrent calls, was not the first one assumed. */
   otherOrders = 0;
 }
 
-/** The service and the model do not agree. The message has the whole run up to there. */
+/** A difference between service and model. The message contains the whole run up to there. */
 export class Disagreement extends Error {
   constructor(log: readonly string[], differing: readonly string[], ofService: string) {
     super([...log, '', ...differing.map((line) => `  ${line}`), '', 'log of the service:', ofService].join('\n'));
   }
 }
 
-/** Runs the steps on an empty registry, comparing answers and state with the model's. Throws {@link Disagreement}. */
+/** Runs the steps on an empty registry, comparing responses and state with the model's. Throws {@link Disagreement}. */
 export async function run(world: World, steps: readonly Step[], tally: Tally): Promise<void> {
   await world.reset();
   tally.runs++;
@@ -47,7 +47,7 @@ class Run {
   readonly #world: World;
   readonly #tally: Tally;
   readonly #log: string[] = [];
-  /** What each upstream offered before it was last changed. */
+  /** The previous catalog of each upstream. */
   readonly #former = new Map<number, Catalog>();
   #state: State;
 
@@ -72,7 +72,7 @@ class Run {
     }
   }
 
-  /** Takes one step. Returns the states that the registry may be in after it. */
+  /** Runs one step. Returns the states that the registry may be in after it. */
   async #take(step: Step): Promise<Iterable<State>> {
     switch (step.do) {
       case 'call':
@@ -100,7 +100,7 @@ class Run {
     const { state, answer } = call(this.#state, request);
     const actual = await this.#world.send(request);
     this.#count(request, actual);
-    const wrong = answerDifferences(actual, answer);
+    const wrong = responseDifferences(actual, answer);
     if (wrong.length > 0) throw new Disagreement(this.#log, wrong, this.#world.log);
     return state;
   }
@@ -109,14 +109,14 @@ class Run {
     const requests = calls.map((each) => resolved(this.#state, each));
     this.#tally.groups++;
     const enough = Promise.withResolvers<void>();
-    let answered = 0;
+    let responded = 0;
     const sent = requests.map(async (request) => {
       const answer = await this.#world.send(request).catch((error: unknown) => {
         if (!cut) throw error;
         this.#tally.unanswered++;
         return undefined;
       });
-      if (answer && ++answered === cut?.after) enough.resolve();
+      if (answer && ++responded === cut?.after) enough.resolve();
       if (answer) this.#count(request, answer);
       return { request, answer };
     });
@@ -133,13 +133,13 @@ class Run {
     return flatten(outcomes(this.#state, ended, cut.signal === 'SIGTERM'), restarted);
   }
 
-  #count(request: ApiRequest, { status, code, message }: Answer): void {
+  #count(request: ApiRequest, { status, code, message }: ApiResponse): void {
     this.#tally.calls++;
     this.#tally.statuses[status] = (this.#tally.statuses[status] ?? 0) + 1;
     this.#log.push(`     ${written(request)} -> ${status}${message === undefined ? '' : ` ${code} ${message}`}`);
   }
 
-  /** Finds out in which of the possible states the registry is. */
+  /** Determines the state of the registry among the possible ones. */
   async #settle(possible: Iterable<State>): Promise<void> {
     const actual = await this.#world.view();
     this.#tally.comparisons++;
@@ -156,7 +156,7 @@ class Run {
       if (closest === undefined || wrong.length < closest.length) closest = wrong;
       tried++;
     }
-    const none = ['the answers fit no order of the calls'];
+    const none = ['the responses match no order of the calls'];
     throw new Disagreement(this.#log, closest ?? none, this.#world.log);
   }
 

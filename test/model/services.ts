@@ -1,11 +1,11 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { invalid, readBody, SHAPES } from './bodies.ts';
 import { labelsOf } from './entries.ts';
-import { type Answer, type ApiRequest, notFound } from './request.ts';
+import { type ApiRequest, type ApiResponse, notFound } from './request.ts';
 import type { Service, State } from './state.ts';
 
 /** Calls on `/api/v1/services` (decisions 2.8, 4.1, 4.2). */
-export function callServices(state: State, { method, name, query = {}, body }: ApiRequest): Answer {
+export function callServices(state: State, { method, name, query = {}, body }: ApiRequest): ApiResponse {
   if (name === undefined) {
     return method === 'GET' ? { status: 200, data: state.services.map(({ shown }) => shown) } : create(state, body);
   }
@@ -25,8 +25,8 @@ export function callServices(state: State, { method, name, query = {}, body }: A
   };
 }
 
-/** A new one comes at the end, a known one is replaced where it stands. */
-function create(state: State, text: string | undefined): Answer {
+/** A new one is appended, an existing one is replaced in place. */
+function create(state: State, text: string | undefined): ApiResponse {
   const body = readBody(text, SHAPES.service);
   const { host, port } = placeOf(body);
   const { serviceSubType, languageName, id } = body;

@@ -7,8 +7,9 @@ export interface Failing {
 }
 
 /**
- * Leaves out of a failing run what it fails without: half of it, then quarters, then single steps, then single objects of
- * upstreams. `failureOf` runs steps and says how they fail. Undefined when the run given does not fail; what is found after so many milliseconds otherwise.
+ * Shortens a failing run by omitting half of it, then quarters, then single steps, then single objects of upstreams,
+ * while it still fails. `failureOf` runs steps and returns their failure. Undefined if the given run does not fail;
+ * otherwise the best result within the time limit.
  */
 export async function shortened(
   steps: readonly Step[],
@@ -27,7 +28,7 @@ export async function shortened(
   // Restarts cost more time than all the rest.
   await attempt(best.steps.filter((step) => step.do !== 'restart'));
   for (let size = best.steps.length >> 1; size > 0; size = size === 1 ? 0 : (size + 1) >> 1) {
-    // From the end: what comes after the failure goes at once.
+    // From the end: steps after the failure are removed first.
     for (let at = best.steps.length - size; at > -size; at -= size) {
       const from = Math.max(at, 0);
       await attempt(best.steps.toSpliced(from, at + size - from));

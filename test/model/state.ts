@@ -8,20 +8,20 @@ export const KINDS: readonly Kind[] = ['tool', 'resource', 'prompt'];
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** Where an entry stands in lists (decisions 4.1): its registration, or its forward's, then the upstream's order. */
+/** Position in lists (decisions 4.1): the registration id, or that of its forward, then the upstream's order. */
 export interface Place {
   readonly registered: number;
-  /** The upstream's lists one after the other: templates follow on resources. */
+  /** The upstream's lists in sequence: templates follow resources. */
   readonly list: number;
   readonly position: number;
 }
 
-/** What an upstream offered. `key` is its own name or uri, `object` what it sent. */
+/** An entry of an upstream. `key` is its own name or uri, `object` the sent object. */
 export interface Found {
   readonly forward: string;
   readonly key: string;
   readonly object: JsonObject;
-  /** What an operator changed, under the names that MCP uses; null takes a member away (decisions 2.5). */
+  /** Overrides, under MCP names; null removes a member (decisions 2.5). */
   readonly overrides: JsonObject;
 }
 
@@ -31,14 +31,14 @@ export interface Entry {
   readonly namespace: string;
   /** Unique in namespace and kind: name, or location of a resource (decisions 2.2). */
   readonly key: string;
-  /** What paths address it by. */
+  /** Identification in paths. */
   readonly name: string;
   readonly place: Place;
   readonly shadowed: boolean;
   readonly labels: Labels;
   /**
-   * Members as REST calls them, besides name, location, namespace and labels: of a hand-made entry all that it was given,
-   * of a discovered one those that are the registry's own.
+   * Members under REST names, besides name, location, namespace and labels: of a hand-made entry all given ones, of a
+   * discovered one the registry's own.
    */
   readonly members: JsonObject;
   /** Undefined for a hand-made entry. */
@@ -56,9 +56,9 @@ export interface Forward {
   readonly available: boolean;
   /** True once it was discovered. */
   readonly known: boolean;
-  /** Entries that the last discovery left out for want of a name, or as repeated (decisions 4.3). */
+  /** Number of entries that the last discovery omitted, without a name or as duplicates (decisions 4.3). */
   readonly skipped: number;
-  /** Discovered entries that the upstream does not offer any more, as they were (decisions 2.5). */
+  /** Discovered entries that the upstream no longer lists, in their last state (decisions 2.5). */
   readonly remembered: readonly Entry[];
 }
 
@@ -68,11 +68,11 @@ export interface Service {
   readonly serviceType: string;
   readonly serviceSubType: string | undefined;
   readonly languageName: string | undefined;
-  /** As it is shown, without `health`. */
+  /** In the API's form, without `health`. */
   readonly shown: JsonObject;
 }
 
-/** What an upstream lists, in order. A name or uri may be missing or repeated. */
+/** Lists of an upstream, in order. A name or uri may be missing or duplicated. */
 export interface Catalog {
   readonly tools: readonly JsonObject[];
   readonly resources: readonly JsonObject[];
@@ -84,12 +84,12 @@ export interface Catalog {
 export const NOTHING: Catalog = { tools: [], resources: [], templates: [], prompts: [] };
 
 /**
- * The same objects in another order: each list turned round, or its first object at the end, or gone; or what was offered
- * before.
+ * The same objects in another order: each list reversed, or its first object moved to the end, or removed; or the
+ * previous catalog.
  */
 export type Turn = 'reversed' | 'rotated' | 'shorter' | 'former';
 
-/** What is offered after a turn. */
+/** The catalog after a turn. */
 export function turned(catalog: Catalog, former: Catalog, turn: Turn): Catalog {
   if (turn === 'former') return former;
   const { tools, resources, templates, prompts } = catalog;
@@ -100,24 +100,24 @@ export function turned(catalog: Catalog, former: Catalog, turn: Turn): Catalog {
   return { tools: each(tools), resources: each(resources), templates: each(templates), prompts: each(prompts) };
 }
 
-/** An upstream that answers, answers every list with an error, or does not listen. */
+/** An upstream that responds, responds to every list with an error, or does not listen. */
 export type Mode = 'up' | 'failing' | 'down';
 
-/** An upstream MCP server as it is at the moment. */
+/** Current state of an upstream MCP server. */
 export interface UpstreamState {
   readonly address: string;
   readonly mode: Mode;
   readonly catalog: Catalog;
 }
 
-/** All that the model knows. */
+/** The state of the model. */
 export interface State {
   namespaces: { readonly name: string; readonly labels: Labels }[];
   forwards: Forward[];
   entries: Entry[];
   services: Service[];
   upstreams: UpstreamState[];
-  /** Forwards and hand-made entries are numbered as they come. */
+  /** Forwards and hand-made entries are numbered in order. */
   next: number;
 }
 

@@ -4,8 +4,8 @@ import { type ApiRequest, type Collection, pathOf } from './request.ts';
 import type { Catalog, Mode, State, Turn } from './state.ts';
 
 /**
- * A PUT of what a GET of the same entry answers, changed: undefined takes a member away. The name may stand for an item
- * ({@link itemOf}), in other calls too.
+ * A PUT of a modified GET response of the same entry: undefined removes a member. The name may be a placeholder for an
+ * item ({@link itemOf}), in other calls too.
  */
 export interface Edit {
   readonly edit: 'tools' | 'resources' | 'prompts';
@@ -14,7 +14,7 @@ export interface Edit {
   readonly change: Readonly<Record<string, JsonValue | undefined>>;
 }
 
-/** How a group of calls ends: when all are answered, or with the process as soon as so many are. */
+/** End of a group of calls: when all have responses, or with the process after this many. */
 export interface Cut {
   readonly signal: 'SIGTERM' | 'SIGKILL';
   readonly after: number;
@@ -27,17 +27,17 @@ export type Step =
   | { readonly do: 'upstream'; readonly upstream: number; readonly mode?: Mode; readonly offers?: Catalog | Turn }
   | { readonly do: 'restart'; readonly signal: 'SIGTERM' | 'SIGKILL' };
 
-/** What stands for an upstream's address, which is another one in each run. */
+/** Placeholder for an upstream's address, which differs in each run. */
 export function addressOf(upstream: number): string {
   return `http://upstream-${upstream}/mcp`;
 }
 
-/** A name that stands for the item of this number, as far as there is one, in the collection's list. */
+/** Placeholder for the item with this index, if it exists, in the collection's list. */
 export function itemOf(number: number): string {
   return `#${number}`;
 }
 
-/** The call as it is sent in this state: items by their names, and upstreams by the addresses that they have. */
+/** The call as sent in this state: with the names of items, and the addresses of upstreams. */
 export function resolved(state: State, step: ApiRequest | Edit): ApiRequest {
   const request = 'edit' in step ? edited(state, { ...step, ...chosen(state, step.edit, step) }) : step;
   const { collection, body } = request;
@@ -49,7 +49,7 @@ export function resolved(state: State, step: ApiRequest | Edit): ApiRequest {
 
 type Addressed = Pick<ApiRequest, 'name' | 'query'>;
 
-/** Name and query with what stands for an item replaced; a query's namespace and uri become the item's. */
+/** Replaces placeholders for an item in name and query; the query gets the item's namespace and uri. */
 function chosen(state: State, collection: Collection, { name, query = {} }: Addressed): Addressed {
   const [, number] = /^#(\d+)$/.exec(name ?? '') ?? [];
   if (number === undefined) return { name, query };
@@ -70,7 +70,7 @@ export function written(request: ApiRequest): string {
   return `${request.method} ${pathOf(request)}${body}`;
 }
 
-/** The step on one line, as far as it is known before it is run. */
+/** The step on one line, as far as it is known before it runs. */
 export function describe(step: Step): string {
   const one = (each: ApiRequest | Edit): string =>
     'edit' in each
@@ -91,6 +91,6 @@ export function describe(step: Step): string {
 function edited(state: State, { edit, name, query, change }: Omit<Edit, 'name' | 'query'> & Addressed): ApiRequest {
   const { data } = call(state, { method: 'GET', collection: edit, name, query }).answer;
   const read: JsonObject = typeof data === 'object' && data !== null ? Object.fromEntries(Object.entries(data)) : {};
-  // JSON leaves out what is undefined.
+  // JSON omits undefined.
   return { method: 'PUT', collection: edit, name, query, body: JSON.stringify({ ...read, ...change }) };
 }

@@ -7,14 +7,14 @@ import { UPSTREAMS } from './upstreams.ts';
 
 type Members = Readonly<Record<string, fc.Arbitrary<JsonValue>>>;
 
-const { labels, texts, escapeVariants: spelled, schemas, names, namespaces } = alphabet;
-/** Kept members of entries, unknown ones among them, and read-only ones, which are ignored. */
+const { labels, texts, escapeVariants: encoded, schemas, names, namespaces } = alphabet;
+/** Stored members of entries, including unknown ones, and read-only ones, which are ignored. */
 const KEPT: Members = {
   labels,
   namespace: namespaces,
   id: texts,
   configurationURI: texts,
-  vendor: spelled,
+  vendor: encoded,
   forward: fc.constant('f'),
   upstreamName: fc.constant('x'),
   shadowed: fc.constant(true),
@@ -25,7 +25,7 @@ const addresses = fc.oneof(
   { weight: 1, arbitrary: fc.constant(dead) },
 );
 
-/** What bodies are made of: members that must be given, and others. */
+/** Members of bodies: required ones, and others. */
 const BODIES: Readonly<Record<Collection, readonly [Members, Members]>> = {
   namespaces: [{ name: namespaces }, { labels }],
   forwards: [
@@ -71,21 +71,21 @@ const ALIASES: Readonly<Record<string, string>> = {
   ...{ configurationURI: 'configuration_uri', secretsURI: 'secrets_uri', location: 'uri', serviceType: 'service_type' },
 };
 
-/** Members of a body that is as it should be. */
+/** Members of a valid body. */
 function members(collection: Collection): fc.Arbitrary<JsonObject> {
   const [required, optional] = BODIES[collection];
-  return fc.tuple(fc.record(required), alphabet.some(optional), fc.nat(5)).map(([always, sometimes, spelling]) => {
+  return fc.tuple(fc.record(required), alphabet.some(optional), fc.nat(5)).map(([always, sometimes, encoding]) => {
     const body: JsonObject = {};
     for (const [member, value] of Object.entries({ ...always, ...sometimes })) {
       const alias =
-        spelling === 0 && collection !== 'namespaces' && collection !== 'forwards' ? ALIASES[member] : undefined;
+        encoding === 0 && collection !== 'namespaces' && collection !== 'forwards' ? ALIASES[member] : undefined;
       body[alias ?? member] = value;
     }
     return body;
   });
 }
 
-/** Bodies that are refused, whatever else is in them. */
+/** Bodies that are invalid whatever their other members. */
 const wrongText = fc.constantFrom<string | undefined>(undefined, '', '{', '[]', '"a"', '{"name":1,}');
 const wrongValue = fc.constantFrom<JsonValue>(null, 5, JSON.rawJSON('1.0'), true, { a: 1 });
 const wrongMember = fc.constantFrom(
@@ -123,7 +123,7 @@ export function bodies(collection: Collection): fc.Arbitrary<string | undefined>
   );
 }
 
-/** What an operator changes on an entry that was read; nothing at all is a change too. */
+/** Changes of an entry that was read; also none. */
 export function changes(
   edit: 'tools' | 'resources' | 'prompts',
 ): fc.Arbitrary<Readonly<Record<string, JsonValue | undefined>>> {
@@ -133,13 +133,13 @@ export function changes(
     description: texts,
     namespace: away(namespaces),
     labels: away(labels),
-    vendor: away(spelled),
+    vendor: away(encoded),
     id: away(texts),
   };
   const own: Readonly<Record<typeof edit, Readonly<Record<string, fc.Arbitrary<JsonValue | undefined>>>>> = {
     tools: { name: away(names), title: away(texts), input_schema: schemas, uri: fc.constant('x:y') },
     resources: {
-      ...{ name: away(alphabet.resourceNames), mimeType: away(texts), _meta: away(spelled) },
+      ...{ name: away(alphabet.resourceNames), mimeType: away(texts), _meta: away(encoded) },
       location: alphabet.locations,
       labels: fc.constantFrom<JsonValue>({ 'service.is_template': 'true' }, { 'service.forward_address': 'x', a: '1' }),
     },

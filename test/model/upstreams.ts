@@ -5,18 +5,18 @@ import { LIST_END } from '../fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../fixtures/raw-upstream.ts';
 import { type Catalog, NOTHING, type UpstreamState } from './state.ts';
 
-/** What they speak, one after the other. */
+/** Their eras, in turn. */
 const ERAS: readonly (readonly Era[])[] = [['legacy', 'modern'], ['modern'], ['legacy']];
 
-/** How many upstreams there are. */
+/** Number of upstreams. */
 export const UPSTREAMS = ERAS.length;
 
 const CAPABILITIES = '"capabilities":{"tools":{},"resources":{},"prompts":{}}';
 const SERVER = '"serverInfo":{"name":"raw","version":"1"}';
 
 /**
- * Real MCP servers whose catalogs the test changes. They announce no changes, so that what they offer is read when a
- * forward is registered, refreshed, retried, or found at a start, and at no other time.
+ * Real MCP servers whose catalogs the test changes. They send no list changes, so their catalogs are read only when a
+ * forward is registered, refreshed, retried, or discovered at a start.
  */
 export class Upstreams {
   readonly #servers: readonly RawUpstream[];

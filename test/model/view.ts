@@ -5,7 +5,7 @@ import { call } from './model.ts';
 import type { ApiRequest } from './request.ts';
 import { KINDS, type State } from './state.ts';
 
-/** What is there to be seen over REST, by what shows it. */
+/** The visible state in REST, by endpoint. */
 export const SHOWN: Readonly<Record<string, ApiRequest>> = {
   namespaces: { method: 'GET', collection: 'namespaces' },
   forwards: { method: 'GET', collection: 'forwards' },
@@ -24,13 +24,13 @@ export const MCP_LISTS = {
   'prompts/list': 'prompts',
 } as const;
 
-/** The whole state as REST shows it. */
+/** The whole visible state in REST. */
 export function viewOf(state: State): Record<string, JsonValue> {
   const entries = Object.entries(SHOWN).map(([what, request]) => [what, call(state, request).answer.data ?? null]);
   return Object.fromEntries(entries);
 }
 
-/** What MCP lists in each namespace, in order. */
+/** MCP lists of each namespace, in order. */
 export function servedBy(state: State): Record<string, JsonValue> {
   const lists = (namespace: string): JsonValue => {
     const [tools, resources, prompts] = KINDS.map((kind) =>

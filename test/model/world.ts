@@ -5,11 +5,11 @@ import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@s
 import { freePort } from '../fixtures/free-port.ts';
 import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import { modernClient, reply } from '../fixtures/raw-client.ts';
-import { type Answer, type ApiRequest, pathOf } from './request.ts';
+import { type ApiRequest, type ApiResponse, pathOf } from './request.ts';
 import { Upstreams } from './upstreams.ts';
 import { MCP_LISTS, SHOWN } from './view.ts';
 
-/** What a forward's background discovery may take: retries come after 1.5 s at most (mcp 4). */
+/** Time limit of a forward's background discovery; retries are at most 1.5 s apart (mcp 4). */
 const SETTLE_MS = 20_000;
 const POLL_MS = 5;
 
@@ -38,9 +38,9 @@ export class World {
     return this.#upstreams;
   }
 
-  /** Makes the registry empty by the means of the API, and the upstreams new ones. */
+  /** Empties the registry through the API, and resets the upstreams. */
   async reset(): Promise<void> {
-    // A run may have ended in the middle of a restart.
+    // A run may have ended during a restart.
     if ((await this.send(SHOWN.namespaces ?? raise('no namespaces')).catch(() => undefined)) === undefined) {
       await this.restart('SIGKILL');
     }
@@ -59,12 +59,12 @@ export class World {
   }
 
   /**
-   * Sends one call. Rejects when the connection breaks before the answer is there, and when that is no answer of the
-   * management API.
+   * Sends one call. Rejects when the connection closes before the response is complete, and for a response that is not
+   * the management API's.
    */
-  async send(request: ApiRequest): Promise<Answer> {
+  async send(request: ApiRequest): Promise<ApiResponse> {
     const [host, port] = this.#gateway.management().split(':');
-    // Node's own client sends the path as it is: what knows URLs would take the segment `..` for the one above.
+    // Node's own client sends the path unchanged: a URL parser would resolve the segment `..`.
     const outgoing = httpRequest({ agent: this.#agent, host, port, method: request.method, path: pathOf(request) });
     outgoing.end(request.body);
     const [incoming] = await once(outgoing, 'response');
@@ -81,19 +81,19 @@ export class World {
   /** The objects that a call lists. */
   async list(request: ApiRequest): Promise<JsonObject[]> {
     const { data } = await this.send(request);
-    return Array.isArray(data) ? data.filter(isJsonObject) : raise(`${pathOf(request)} answers no list`);
+    return Array.isArray(data) ? data.filter(isJsonObject) : raise(`${pathOf(request)} did not return a list`);
   }
 
-  /** The whole state as REST shows it. */
+  /** The whole visible state in REST. */
   async view(): Promise<Record<string, JsonValue>> {
-    const answers = Object.entries(SHOWN).map(async ([what, request]) => [
+    const responses = Object.entries(SHOWN).map(async ([what, request]) => [
       what,
       (await this.send(request)).data ?? null,
     ]);
-    return Object.fromEntries(await Promise.all(answers));
+    return Object.fromEntries(await Promise.all(responses));
   }
 
-  /** What MCP lists in these namespaces. */
+  /** MCP lists of these namespaces. */
   async served(namespaces: readonly string[]): Promise<Record<string, JsonValue>> {
     const found = namespaces.map(async (namespace) => {
       const client = modernClient(this.#gateway.url(namespace));
@@ -107,27 +107,27 @@ export class World {
     return Object.fromEntries(await Promise.all(found));
   }
 
-  /** Ends the process and starts it again on the same folder; then waits as {@link settled}. */
+  /** Stops the process and starts it again on the same folder; then waits like {@link settled}. */
   async restart(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     await this.end(signal);
     await this.#gateway.restart();
     await this.settled();
   }
 
-  /** Ends the process. Rejects unless it ends with code 0 at SIGTERM. */
+  /** Stops the process. Rejects unless it exits with code 0 at SIGTERM. */
   async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     if (signal === 'SIGKILL') await this.#gateway.kill();
     else {
       const code = await this.#gateway.stop();
-      if (code !== 0) raise(`SIGTERM ended the process with code ${code}`);
+      if (code !== 0) raise(`SIGTERM: the process exited with code ${code}`);
     }
     this.#agent.destroy();
     this.#agent = new Agent({ keepAlive: true });
   }
 
   /**
-   * Waits until every forward was asked since the start, and those whose upstream answers are available unless they
-   * were taken for available all the time.
+   * Waits until every forward was contacted since the start, and those with a reachable upstream are available, unless
+   * they were considered available all the time.
    */
   async settled(): Promise<void> {
     const modes = new Map(this.#upstreams.states.map(({ address, mode }) => [address, mode]));
@@ -158,8 +158,8 @@ export class World {
   }
 }
 
-/** What the envelope holds (decisions 2.1). */
-function inEnvelope(text: string): Pick<Answer, 'data' | 'code' | 'message' | 'details'> {
+/** Contents of the envelope (decisions 2.1). */
+function inEnvelope(text: string): Pick<ApiResponse, 'data' | 'code' | 'message' | 'details'> {
   const envelope = parseLossless(text);
   if (!isJsonObject(envelope) || Object.keys(envelope).sort().join() !== 'data,error') raise(`no envelope: ${text}`);
   const { data, error } = envelope;

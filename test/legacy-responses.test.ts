@@ -5,21 +5,21 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { listen } from './fixtures/http-server.ts';
-import { answerParts, readAll, sendBytes } from './fixtures/raw-exchange.ts';
-import { type BackendAnswer, startTappedBackend, type TappedBackend } from './fixtures/tapped-backend.ts';
+import { readAll, responseParts, sendBytes } from './fixtures/raw-exchange.ts';
+import { type BackendHandler, startTappedBackend, type TappedBackend } from './fixtures/tapped-backend.ts';
 
 const HEAD = 'Host: localhost\r\nConnection: close\r\n';
 const GET = `GET /api/v2/tool-calls HTTP/1.1\r\n${HEAD}\r\n`;
 
-/** What the backend answers; changed by each test. */
-let answer: BackendAnswer;
+/** Response of the backend; changed by each test. */
+let result: BackendHandler;
 let backend: TappedBackend;
 let service: TestService;
 let port: number;
 beforeAll(async () => {
   backend = await startTappedBackend((arrived, response, incoming) => {
     response.sendDate = false;
-    answer(arrived, response, incoming);
+    result(arrived, response, incoming);
   });
   service = await startTestService({ SERVICE_CLASSIC_URL: backend.url });
   port = Number(new URL(service.management).port);
@@ -29,14 +29,14 @@ afterAll(async () => {
   backend.close();
 });
 
-/** Lines that say how a message travels, and the one that is ours. */
+/** Lines that belong to the transfer, and the one added by the service. */
 const OWN = /^(?:connection|keep-alive|transfer-encoding|access-control-allow-origin):/i;
 
-/** Has the same bytes answered by the backend and by the service, and compares the answers. */
+/** Requests the same bytes from the backend and through the service, and compares the responses. */
 async function compare(bytes = GET) {
   const [direct, passedOn] = [
-    answerParts(await sendBytes(backend.port, bytes)),
-    answerParts(await sendBytes(port, bytes)),
+    responseParts(await sendBytes(backend.port, bytes)),
+    responseParts(await sendBytes(port, bytes)),
   ];
   const essence = ({ statusLine, headers, body }: typeof direct) => ({
     statusLine,
@@ -53,16 +53,16 @@ async function compare(bytes = GET) {
 test.for([
   200, 201, 202, 203, 206, 299, 300, 400, 401, 404, 405, 409, 418, 429, 451, 499, 500, 501, 502, 503, 504, 599,
 ])('status %s with its words, headers and body', async (status) => {
-  answer = (_arrived, response) => response.writeHead(status, { 'X-A': 'b', 'Content-Length': 4 }).end('{"a"');
+  result = (_arrived, response) => response.writeHead(status, { 'X-A': 'b', 'Content-Length': 4 }).end('{"a"');
   await compare();
-  answer = (_arrived, response) => response.writeHead(status, 'Words of  its own!', { 'X-A': 'b' }).end('{"a"');
+  result = (_arrived, response) => response.writeHead(status, 'Words of  its own!', { 'X-A': 'b' }).end('{"a"');
   expect((await compare()).statusLine).toBe(`HTTP/1.1 ${status} Words of  its own!`);
 });
 
 test.for([301, 302, 303, 304, 307, 308])('status %s is passed on and not followed', async (status) => {
   for (const location of ['/elsewhere', 'https://other.example/x?y', `${backend.url}/api/v1/chat`]) {
     const before = backend.requests.length;
-    answer = (_arrived, response) => response.writeHead(status, { Location: location }).end();
+    result = (_arrived, response) => response.writeHead(status, { Location: location }).end();
     expect((await compare()).headers).toContain(`Location: ${location}`);
     expect(backend.requests).toHaveLength(before + 2);
   }
@@ -74,25 +74,25 @@ test.for([
   ['304', 304, { ETag: '"x"' }],
   ['304 with the length of what has not changed', 304, { 'Content-Length': 1234 }],
   ['205', 205, { 'Content-Length': 0 }],
-] as const)('%s has no body, and the connection goes on', async ([_name, status, headers]) => {
-  answer = (_arrived, response) => response.writeHead(status, headers).end();
+] as const)('%s has no body, and the connection stays open', async ([_name, status, headers]) => {
+  result = (_arrived, response) => response.writeHead(status, headers).end();
   expect((await compare()).body).toHaveLength(0);
-  const kept = GET.replace('Connection: close\r\n', '');
-  const both = await sendBytes(port, kept + GET);
+  const stored = GET.replace('Connection: close\r\n', '');
+  const both = await sendBytes(port, stored + GET);
   expect(both.match(/HTTP\/1\.1 \d+/g)).toEqual([`HTTP/1.1 ${status}`, `HTTP/1.1 ${status}`]);
 });
 
 test.for([
   ['a length', { 'Content-Length': 1234, 'Content-Type': 'a/b' }],
   ['no length', { 'Content-Type': 'a/b' }],
-] as const)('HEAD of what has %s: the same head, and no body', async ([_name, headers]) => {
-  answer = (_arrived, response) => response.writeHead(200, headers).end();
+] as const)('HEAD of a response with %s has the same head and no body', async ([_name, headers]) => {
+  result = (_arrived, response) => response.writeHead(200, headers).end();
   const { body } = await compare(GET.replace('GET', 'HEAD'));
   expect(body).toHaveLength(0);
 });
 
-test('headers: their order, their case, those that are there twice, empty ones and all bytes that they may have', async () => {
-  answer = (_arrived, response) => {
+test('headers keep their order, case, duplicates, empty values and all allowed bytes', async () => {
+  result = (_arrived, response) => {
     const lines = [
       'x-oDD-cASE',
       '1',
@@ -124,8 +124,8 @@ test('headers: their order, their case, those that are there twice, empty ones a
   expect(headers).toContain('Date: yesterday');
 });
 
-test('headers of the connection stay on it, with those that Connection lists', async () => {
-  answer = (_arrived, response) => {
+test('hop-by-hop headers, including those listed in Connection, are not forwarded', async () => {
+  result = (_arrived, response) => {
     const own = [
       'Connection',
       'X-Mine, keep-alive',
@@ -140,19 +140,19 @@ test('headers of the connection stay on it, with those that Connection lists', a
       .writeHead(200, [...own, 'Upgrade', 'h2c', 'TE', 'x', 'Proxy-Odd', '1', 'X-Other', '2', 'Content-Length', '0'])
       .end();
   };
-  const { headers } = answerParts(await sendBytes(port, GET));
+  const { headers } = responseParts(await sendBytes(port, GET));
   expect(headers).toEqual(['X-Other: 2', 'Content-Length: 0', 'access-control-allow-origin: *', 'Connection: close']);
 });
 
-test('what the backend says of who may read is replaced by what we say', async () => {
-  answer = (_arrived, response) =>
+test("the backend's CORS headers are replaced by those of the service", async () => {
+  result = (_arrived, response) =>
     response
       .writeHead(200, ['Access-Control-Allow-Origin', 'https://other.example', 'ACCESS-CONTROL-ALLOW-ORIGIN', 'null'])
       .end();
   await compare();
   const own = await startTestService({ SERVICE_CLASSIC_URL: backend.url, SERVICE_CORS_ORIGIN: 'https://ui.example' });
   onTestFinished(() => own.stop(0));
-  const { headers } = answerParts(await sendBytes(Number(new URL(own.management).port), GET));
+  const { headers } = responseParts(await sendBytes(Number(new URL(own.management).port), GET));
   expect(headers.filter((line) => /^(?:access-control|vary)/i.test(line))).toEqual([
     'access-control-allow-origin: https://ui.example',
     'vary: Origin',
@@ -167,17 +167,17 @@ test.for([
   ['brotli', { 'Content-Encoding': 'br' }, brotliCompressSync(BINARY)],
   ['what only says that it is compressed', { 'Content-Encoding': 'gzip' }, Buffer.from('plain')],
 ] as const)('a body of %s, with its length and in chunks', async ([_name, headers, body]) => {
-  answer = (_arrived, response) => response.writeHead(200, { ...headers, 'Content-Length': body.length }).end(body);
+  result = (_arrived, response) => response.writeHead(200, { ...headers, 'Content-Length': body.length }).end(body);
   expect((await compare()).body.equals(body)).toBe(true);
-  answer = (_arrived, response) => {
+  result = (_arrived, response) => {
     response.writeHead(200, headers).write(body.subarray(0, 100));
     response.end(body.subarray(100));
   };
   expect((await compare()).body.equals(body)).toBe(true);
 });
 
-test('interim answers and trailers are the connection’s: only the answer is passed on', async () => {
-  answer = (_arrived, response) => {
+test('interim responses and trailers are not forwarded', async () => {
+  result = (_arrived, response) => {
     response.writeEarlyHints({ link: '</style.css>; rel=preload' });
     response.writeProcessing();
     response.writeHead(200, { Trailer: 'X-Sum', 'X-A': 'b' });
@@ -186,7 +186,7 @@ test('interim answers and trailers are the connection’s: only the answer is pa
     response.end();
   };
   expect(await sendBytes(backend.port, GET)).toMatch(/^HTTP\/1\.1 103 .*X-Sum: 1\r\n\r\n$/s);
-  const passedOn = answerParts(await sendBytes(port, GET));
+  const passedOn = responseParts(await sendBytes(port, GET));
   expect(passedOn).toMatchObject({ statusLine: 'HTTP/1.1 200 OK', trailers: '' });
   expect(passedOn.headers).toEqual([
     'X-A: b',
@@ -197,8 +197,8 @@ test('interim answers and trailers are the connection’s: only the answer is pa
   expect(passedOn.body.toString()).toBe('hello');
 });
 
-test('a client of HTTP/1.0 gets what has no length without chunks', async () => {
-  answer = (_arrived, response) => {
+test('an HTTP/1.0 client gets a response of unknown length without chunks', async () => {
+  result = (_arrived, response) => {
     response.write('he');
     response.end('llo');
   };
@@ -206,7 +206,7 @@ test('a client of HTTP/1.0 gets what has no length without chunks', async () => 
   expect(text.endsWith('\r\n\r\nhello')).toBe(true);
 });
 
-/** A request through the service, answered as far as its head. */
+/** A request through the service, up to the head of its response. */
 async function open(path: string): Promise<IncomingMessage> {
   const sent = request({ port, host: '127.0.0.1', path, headers: { accept: 'text/event-stream' }, agent: false });
   onTestFinished(() => void sent.destroy());
@@ -215,13 +215,13 @@ async function open(path: string): Promise<IncomingMessage> {
   return head;
 }
 
-test('an event stream comes event by event: each is there before the next is sent', async () => {
+test('an event stream is forwarded event by event: each arrives before the next is sent', async () => {
   const begun = Promise.withResolvers<ServerResponse>();
-  answer = (_arrived, response) => {
+  result = (_arrived, response) => {
     response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache' }).flushHeaders();
     begun.resolve(response);
   };
-  // The head comes while there is no event yet.
+  // The head arrives before the first event.
   const head = await open('/api/v2/tool-calls/notifications');
   expect(head.headers['content-type']).toBe('text/event-stream');
   const stream = await begun.promise;
@@ -240,9 +240,9 @@ test('an event stream comes event by event: each is there before the next is sen
   expect(head.complete).toBe(true);
 });
 
-test('a client that leaves an event stream ends it at the backend', async () => {
+test('a client that disconnects from an event stream ends it at the backend', async () => {
   const closed = Promise.withResolvers<void>();
-  answer = (_arrived, response) => {
+  result = (_arrived, response) => {
     response.on('close', () => closed.resolve());
     response.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders();
   };
@@ -251,20 +251,20 @@ test('a client that leaves an event stream ends it at the backend', async () => 
   await closed.promise;
 });
 
-test('an answer that breaks off is one for the client too', async () => {
-  answer = (_arrived, response) => {
+test('an aborted response is aborted for the client too', async () => {
+  result = (_arrived, response) => {
     response.writeHead(200, { 'Content-Length': 10 }).write('half', () => response.destroy());
   };
   const withLength = await sendBytes(port, GET);
   expect(withLength.endsWith('\r\n\r\nhalf')).toBe(true);
-  answer = (_arrived, response) => {
+  result = (_arrived, response) => {
     response.writeHead(200, {}).write('half', () => response.destroy());
   };
   const inChunks = await sendBytes(port, GET);
   expect(inChunks.endsWith('\r\n4\r\nhalf\r\n')).toBe(true);
 });
 
-test('a backend that answers before it has the body is heard before the client has sent it', async () => {
+test('an early response of the backend is forwarded before the request is complete', async () => {
   const server = createServer((_incoming, response) => response.writeHead(413, { 'Content-Length': 3 }).end('no!'));
   const early = await listen(server, 0);
   const own = await startTestService({ SERVICE_CLASSIC_URL: `http://127.0.0.1:${early}` });
@@ -278,7 +278,7 @@ test('a backend that answers before it has the body is heard before the client h
   socket.write('POST /api/v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nbegun');
   const [first] = await once(socket, 'data');
   expect(first.toString()).toMatch(/^HTTP\/1\.1 413 /);
-  // The rest is read away, and the connection goes on.
+  // The rest is drained, and the connection stays open.
   const all = readAll(socket);
   socket.write(Buffer.alloc(1_000_000 - 5));
   socket.write(`GET /healthz HTTP/1.1\r\n${HEAD}\r\n`);

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { sendBytes } from './fixtures/raw-exchange.ts';
 
-// Answers that Node.js would spell anew, or not send at all, on their way through.
+// Responses that Node.js would normalize, or reject, when forwarding them.
 
 const LENGTH = 'Content-Length: 2\r\n';
 
@@ -29,8 +29,8 @@ afterAll(async () => {
   upstream.close();
 });
 
-/** What comes of a request for the path at the listener of this name. */
-function asked(listener: string, path: string): Promise<string> {
+/** Result of a request for the path at the listener of this name. */
+function request(listener: string, path: string): Promise<string> {
   const port = Number(service.addresses[listener]?.split(':').at(-1));
   return sendBytes(port, `GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
 }
@@ -43,10 +43,10 @@ it.each([
     const disposition = `Content-Disposition: attachment; filename="${name}"\r\n`;
     for (const order of [`${LENGTH}${disposition}`, `${disposition}${LENGTH}`]) {
       head = order;
-      const answer = await asked(listener, path);
-      expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
-      expect(answer).toContain(disposition);
-      expect(answer).toMatch(/\r\n\r\nhi$/);
+      const response = await request(listener, path);
+      expect(response).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+      expect(response).toContain(disposition);
+      expect(response).toMatch(/\r\n\r\nhi$/);
     }
   }
 });

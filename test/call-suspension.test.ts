@@ -32,7 +32,7 @@ it('calls that were suspended when the gateway was killed get the error not_held
   expect(run.tally.failures).toEqual([]);
 });
 
-it('suspended calls belong to their own clients, end when abandoned, and leave nothing behind', async () => {
+it('suspended calls belong to their own clients, end when abandoned, and leave no resources behind', async () => {
   await waved;
   expect(brief.tally.failures).toEqual([]);
   const { calls, completed, expired, disconnected, rejected } = brief.tally;
