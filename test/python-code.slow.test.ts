@@ -127,7 +127,7 @@ describe.runIf(python !== undefined)('a code-execution engine in Python', () => 
       await expect
         .poll(() => told(1))
         .toMatchObject([
-          { eventType: 'FAILED', errorCategory: 'UNKNOWN', errorMessage: expect.stringMatching(/cancelled|left/) },
+          { eventType: 'FAILED', errorCategory: 'UNKNOWN', errorMessage: expect.stringMatching(/canceled|left/) },
         ]);
     });
   });
