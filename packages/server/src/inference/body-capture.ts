@@ -2,9 +2,9 @@ import { isUtf8 } from 'node:buffer';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
 import { BoundedBuffer, type MemoryBudget } from './bounded-memory.ts';
 import { CompletionAssembler } from './completion-assembler.ts';
+import { CompletionFields } from './completion-fields.ts';
 import type { DecodedSink } from './decoder.ts';
 import type { StoredBody } from './interaction-store.ts';
-import { JsonScanner } from './json-scanner.ts';
 
 /** Deeper bodies are stored as text: many JSON parsers fail on them. */
 const MAX_JSON_DEPTH = 256;
@@ -22,7 +22,7 @@ interface BodyCapture extends DecodedSink {
 /** Captures a body unchanged, up to a limit, and scans it as JSON. */
 export class TextCapture implements BodyCapture {
   /** Scanner of the body. */
-  readonly json = new JsonScanner();
+  readonly json = new CompletionFields();
   readonly #buffer: BoundedBuffer;
   readonly #budget: MemoryBudget;
   readonly #onEnd: () => void;
@@ -173,7 +173,7 @@ export class EventStreamCapture implements BodyCapture, EventSink {
       this.#body = body;
       this.#isTruncated ||= isTruncated || this.completion.isTruncated;
     } else {
-      this.#body = toStoredBody(this.#text?.take(), this.#isTruncated, new JsonScanner());
+      this.#body = toStoredBody(this.#text?.take(), this.#isTruncated, new CompletionFields());
     }
   }
 }
@@ -185,7 +185,7 @@ export class EventStreamCapture implements BodyCapture, EventSink {
 export function toStoredBody(
   bytes: Buffer | undefined,
   isTruncated: boolean,
-  json: JsonScanner,
+  json: CompletionFields,
 ): StoredBody | undefined {
   if (bytes === undefined) return undefined;
   if (isTruncated) return { isJson: false, bytes: toUtf8(bytes.subarray(0, wholeCharacterBytes(bytes))) };

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { BoundedValues } from './bounded-memory.ts';
+import { MAX_NAME_CHARACTERS } from './completion-fields.ts';
 import type { StoredBody } from './interaction-store.ts';
-import { MAX_NAME_CHARACTERS } from './json-scanner.ts';
 
 /** Levels that the completion adds around a value of a chunk: the name of a called function is at depth seven. */
 const OWN_DEPTH = 7;

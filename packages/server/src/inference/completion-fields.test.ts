@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { propertyRuns } from '../../../../test/fixtures/seed.ts';
 import { deliverChunks, splitPositions } from './chunks.fixture.ts';
-import { JsonScanner } from './json-scanner.ts';
+import { CompletionFields } from './completion-fields.ts';
 
-function scan(bytes: Buffer | string, positions: readonly number[] = []): JsonScanner {
-  const json = new JsonScanner();
+function scan(bytes: Buffer | string, positions: readonly number[] = []): CompletionFields {
+  const json = new CompletionFields();
   deliverChunks(Buffer.from(bytes), positions, (chunk) => json.write(chunk));
   return json;
 }

@@ -1,0 +1,185 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { propertyRuns } from '../../../../test/fixtures/seed.ts';
+import { type JsonKind, JsonScanner, type JsonSink, MAX_KEY_BYTES, MAX_SCALAR_BYTES } from './scanner.ts';
+
+/** What a sink that enters all containers up to a depth was told, as nested values; deeper containers as their text. */
+class Tree implements JsonSink {
+  readonly scanner: JsonScanner;
+  readonly #bytes: Buffer;
+  readonly #levels: { value: unknown; isArray: boolean; key: string | undefined; start: number; entered: boolean }[] =
+    [];
+  readonly #enterDepth: number;
+  root: unknown = undefined;
+
+  constructor(bytes: Buffer, enterDepth: number, depthLimit?: number) {
+    this.#bytes = bytes;
+    this.#enterDepth = enterDepth;
+    this.scanner = new JsonScanner(this, depthLimit);
+  }
+
+  onValue(kind: JsonKind, start: number): boolean {
+    const isContainer = kind === 'object' || kind === 'array';
+    const entered = !isContainer || this.#levels.length < this.#enterDepth;
+    const value = isContainer ? (kind === 'array' ? [] : Object.create(null)) : undefined;
+    this.#levels.push({ value, isArray: kind === 'array', key: undefined, start, entered });
+    return entered;
+  }
+
+  onKey(key: string | undefined): void {
+    const level = this.#levels.at(-1);
+    if (level) level.key = key ?? 'TOO LONG';
+  }
+
+  onScalar(text: string | undefined): void {
+    const level = this.#levels.at(-1);
+    if (level) level.value = text === undefined ? 'TOO LONG' : JSON.parse(text);
+  }
+
+  onEnd(end: number): void {
+    const level = this.#levels.pop();
+    if (!level) throw new Error('ended twice');
+    const text = this.#bytes.toString('utf8', level.start, end);
+    const value = level.entered ? level.value : { text };
+    const parent = this.#levels.at(-1);
+    if (!parent) this.root = value;
+    else if (Array.isArray(parent.value)) parent.value.push(value);
+    else if (parent.key !== undefined) Object.assign(parent.value as object, { [parent.key]: value });
+  }
+}
+
+function scan(text: string | Buffer, positions: readonly number[] = [], enterDepth = 100, depthLimit?: number): Tree {
+  const bytes = Buffer.from(text);
+  const tree = new Tree(bytes, enterDepth, depthLimit);
+  let from = 0;
+  for (const position of [...new Set(positions.map((at) => at % (bytes.length + 1)))].sort((a, b) => a - b)) {
+    // A copy: a chunk may be reused after it was written.
+    const chunk = Buffer.from(bytes.subarray(from, position));
+    tree.scanner.write(chunk);
+    chunk.fill(0);
+    from = position;
+  }
+  tree.scanner.write(bytes.subarray(from));
+  return tree;
+}
+
+/** JSON, also with white space, non-ASCII keys and escapes. */
+const texts = fc
+  .tuple(fc.jsonValue({ maxDepth: 4 }), fc.constantFrom(0, 1, '\t'), fc.boolean())
+  .map(([value, indent, escaped]) => {
+    const text = JSON.stringify(value, null, indent);
+    return escaped
+      ? text.replaceAll(/[\u0080-\uffff]/g, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`)
+      : text;
+  });
+const positions = fc.array(fc.nat(), { maxLength: 12 });
+
+test('a sink that enters everything receives what JSON.parse returns', () => {
+  fc.assert(
+    fc.property(texts, positions, (text, splits) => {
+      const tree = scan(text, splits);
+      const expected: unknown = JSON.parse(text);
+      expect(tree.scanner.isComplete).toBe(true);
+      if (typeof expected === 'number') return;
+      expect(JSON.stringify(tree.root)).toBe(JSON.stringify(expected));
+    }),
+    { numRuns: propertyRuns(2_000) },
+  );
+});
+
+test('containers that are not entered are reported with their exact range', () => {
+  fc.assert(
+    fc.property(texts, positions, fc.nat({ max: 2 }), (text, splits, enterDepth) => {
+      const flatten = (value: unknown, depth: number): unknown => {
+        if (typeof value !== 'object' || value === null) return value;
+        if (depth === enterDepth) return 'container';
+        if (Array.isArray(value)) return value.map((each) => flatten(each, depth + 1));
+        return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, flatten(each, depth + 1)]));
+      };
+      const restored = (value: unknown, depth: number): unknown => {
+        if (typeof value !== 'object' || value === null) return value;
+        if (depth === enterDepth) {
+          const container: unknown = JSON.parse('text' in value ? String(value.text) : '');
+          expect(typeof container).toBe('object');
+          return 'container';
+        }
+        if (Array.isArray(value)) return value.map((each) => restored(each, depth + 1));
+        return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, restored(each, depth + 1)]));
+      };
+      const expected: unknown = JSON.parse(text);
+      if (typeof expected === 'number') return;
+      expect(restored(scan(text, splits, enterDepth).root, 0)).toEqual(flatten(expected, 0));
+    }),
+    { numRuns: propertyRuns(2_000) },
+  );
+});
+
+test('changed JSON is complete exactly if JSON.parse accepts it, whatever is entered', () => {
+  const change = fc.constantFrom(...'{}[]",:\\ 0-+.eEtfnu/\u0000\n\u001fa1', '\\u12', 'tru', '""', '01', '1.', '\\x');
+  fc.assert(
+    fc.property(
+      texts,
+      fc.nat(),
+      fc.nat({ max: 3 }),
+      change,
+      positions,
+      fc.nat({ max: 3 }),
+      (text, at, removed, inserted, splits, enterDepth) => {
+        const where = at % (text.length + 1);
+        const changed = (text.slice(0, where) + inserted + text.slice(where + removed)).toWellFormed();
+        let isJson = true;
+        try {
+          JSON.parse(changed);
+        } catch {
+          isJson = false;
+        }
+        expect(scan(changed, splits, enterDepth).scanner.isComplete, changed).toBe(isJson);
+      },
+    ),
+    { numRuns: propertyRuns(20_000) },
+  );
+});
+
+test.for([0, 1, 5])('text deeper than the limit is rejected, entered to depth %i', (enterDepth) => {
+  const nested = (depth: number) => `${'[{"a":'.repeat(depth / 2)}1${'}]'.repeat(depth / 2)}`;
+  const accepted = scan(nested(10), [], enterDepth, 10).scanner;
+  expect(accepted).toMatchObject({ isComplete: true, isTooDeep: false, maxDepth: 10 });
+  const rejected = scan(nested(12), [], enterDepth, 10).scanner;
+  expect(rejected).toMatchObject({ isInvalid: true, isTooDeep: true, isComplete: false });
+});
+
+test('keys and scalars that are too long are passed as undefined, in any chunks', () => {
+  const key = 'k'.repeat(MAX_KEY_BYTES);
+  const text = JSON.stringify({
+    [key]: 1,
+    [key.slice(2)]: 'x'.repeat(MAX_SCALAR_BYTES),
+    b: 'x'.repeat(MAX_SCALAR_BYTES - 2),
+  });
+  for (const splits of [[], [1_000, 70_000, 140_000], Array.from({ length: 500 }, (_, at) => at * 400)]) {
+    const { root } = scan(text, splits);
+    expect(Object.entries(root as object)).toEqual([
+      ['TOO LONG', 1],
+      [key.slice(2), 'TOO LONG'],
+      ['b', 'x'.repeat(MAX_SCALAR_BYTES - 2)],
+    ]);
+  }
+});
+
+test('the offset of the first invalid byte is known', () => {
+  expect(scan('{"a":1,}').scanner.offset).toBe(7);
+  expect(scan('[1, tru]', [2, 5]).scanner.offset).toBe(7);
+});
+
+test('a stopped scan reports nothing more', () => {
+  const scanner = new JsonScanner({
+    onValue: () => {
+      scanner.stop();
+      return true;
+    },
+    onKey: () => expect.unreachable(),
+    onScalar: () => expect.unreachable(),
+    onEnd: () => expect.unreachable(),
+  });
+  scanner.write(Buffer.from('{"a":1}'));
+  expect(scanner.isInvalid).toBe(true);
+});

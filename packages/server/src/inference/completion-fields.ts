@@ -1,0 +1,78 @@
+import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
+
+/** Maximum length of a recorded id or model, in characters. */
+export const MAX_NAME_CHARACTERS = 256;
+
+const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
+
+/** Finds the members `id`, `model` and `messages` of a body while it passes, and whether the body is JSON. */
+export class CompletionFields implements JsonSink {
+  /** Member `id`, if it is a string of 1 to 256 characters. */
+  id: string | undefined = undefined;
+  /** Member `model`, likewise. */
+  model: string | undefined = undefined;
+  /** Whether a member `messages` is an array. */
+  hasMessages = false;
+  /** Length of the byte order mark at the beginning. */
+  bomBytes = 0;
+  readonly #scanner = new JsonScanner(this);
+  #key: string | undefined = undefined;
+  #started = false;
+
+  /** Whether the bytes cannot be the beginning of JSON. */
+  get isInvalid(): boolean {
+    return this.#scanner.isInvalid;
+  }
+
+  /** Whether the bytes are one JSON value. */
+  get isComplete(): boolean {
+    return this.#scanner.isComplete;
+  }
+
+  /** Depth of the deepest array or object. */
+  get maxDepth(): number {
+    return this.#scanner.maxDepth;
+  }
+
+  /** Scans the next chunk. */
+  write(chunk: Buffer): void {
+    this.#scanner.write(this.#started ? chunk : this.#withoutBom(chunk));
+  }
+
+  onValue(kind: JsonKind): boolean {
+    if (this.#key === undefined) return kind === 'object';
+    if (this.#key === 'messages' && kind === 'array') this.hasMessages = true;
+    return kind === 'string' && (this.#key === 'id' || this.#key === 'model');
+  }
+
+  onKey(key = ''): void {
+    this.#key = key;
+  }
+
+  onScalar(text: string | undefined): void {
+    const value: unknown = text === undefined ? '' : JSON.parse(text);
+    const isName = typeof value === 'string' && value !== '' && value.length <= MAX_NAME_CHARACTERS;
+    const name = isName ? value : undefined;
+    if (this.#key === 'id') this.id = name;
+    else this.model = name;
+  }
+
+  onEnd(): void {}
+
+  /** A byte order mark is not JSON, but common parsers skip it. */
+  #withoutBom(chunk: Buffer): Buffer {
+    let at = 0;
+    while (
+      at < chunk.length &&
+      this.bomBytes < BYTE_ORDER_MARK.length &&
+      chunk[at] === BYTE_ORDER_MARK[this.bomBytes]
+    ) {
+      at++;
+      this.bomBytes++;
+    }
+    if (at === chunk.length) return chunk.subarray(at);
+    this.#started = true;
+    // Part of a byte order mark is invalid.
+    return this.bomBytes % BYTE_ORDER_MARK.length === 0 ? chunk.subarray(at) : BYTE_ORDER_MARK;
+  }
+}
