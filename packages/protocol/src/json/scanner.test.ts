@@ -12,10 +12,10 @@ class Tree implements JsonSink {
   readonly #enterDepth: number;
   root: unknown = undefined;
 
-  constructor(bytes: Buffer, enterDepth: number, depthLimit?: number) {
+  constructor(bytes: Buffer, enterDepth: number) {
     this.#bytes = bytes;
     this.#enterDepth = enterDepth;
-    this.scanner = new JsonScanner(this, depthLimit);
+    this.scanner = new JsonScanner(this);
   }
 
   onValue(kind: JsonKind, start: number): boolean {
@@ -48,9 +48,9 @@ class Tree implements JsonSink {
   }
 }
 
-function scan(text: string | Buffer, positions: readonly number[] = [], enterDepth = 100, depthLimit?: number): Tree {
+function scan(text: string | Buffer, positions: readonly number[] = [], enterDepth = 100): Tree {
   const bytes = Buffer.from(text);
-  const tree = new Tree(bytes, enterDepth, depthLimit);
+  const tree = new Tree(bytes, enterDepth);
   let from = 0;
   for (const position of [...new Set(positions.map((at) => at % (bytes.length + 1)))].sort((a, b) => a - b)) {
     // A copy: a chunk may be reused after it was written.
@@ -140,14 +140,6 @@ test('changed JSON is complete exactly if JSON.parse accepts it, whatever is ent
   );
 });
 
-test.for([0, 1, 5])('text deeper than the limit is rejected, entered to depth %i', (enterDepth) => {
-  const nested = (depth: number) => `${'[{"a":'.repeat(depth / 2)}1${'}]'.repeat(depth / 2)}`;
-  const accepted = scan(nested(10), [], enterDepth, 10).scanner;
-  expect(accepted).toMatchObject({ isComplete: true, isTooDeep: false, maxDepth: 10 });
-  const rejected = scan(nested(12), [], enterDepth, 10).scanner;
-  expect(rejected).toMatchObject({ isInvalid: true, isTooDeep: true, isComplete: false });
-});
-
 test('keys and scalars that are too long are passed as undefined, in any chunks', () => {
   const key = 'k'.repeat(MAX_KEY_BYTES);
   const text = JSON.stringify({
@@ -170,16 +162,21 @@ test('the offset of the first invalid byte is known', () => {
   expect(scan('[1, tru]', [2, 5]).scanner.offset).toBe(7);
 });
 
-test('a stopped scan reports nothing more', () => {
+test('the rest of a container that the sink leaves is validated only', () => {
+  const keys: (string | undefined)[] = [];
+  const ends: number[] = [];
   const scanner = new JsonScanner({
-    onValue: () => {
-      scanner.stop();
-      return true;
+    onValue: () => true,
+    onKey: (key) => {
+      keys.push(key);
+      if (key === 'last') scanner.leave();
     },
-    onKey: () => expect.unreachable(),
-    onScalar: () => expect.unreachable(),
-    onEnd: () => expect.unreachable(),
+    onScalar: () => {},
+    onEnd: (end) => ends.push(end),
   });
-  scanner.write(Buffer.from('{"a":1}'));
-  expect(scanner.isInvalid).toBe(true);
+  const text = '{"a":{"first":1,"last":2,"c":{"d":[3]}},"b":{"e":1}}';
+  scanner.write(Buffer.from(text));
+  expect(keys).toEqual(['a', 'first', 'last', 'b', 'e']);
+  expect(ends.map((end) => text.slice(0, end).length)).toContain(text.indexOf(',"b"'));
+  expect(scanner.isComplete).toBe(true);
 });

@@ -75,7 +75,6 @@ export class JsonScanner {
   /** Depth of the deepest array or object so far. */
   maxDepth = 0;
   readonly #sink: JsonSink;
-  readonly #depthLimit: number;
   #state = VALUE;
   /** 1 for each open object, 0 for each open array. */
   #open: Uint8Array = new Uint8Array(32);
@@ -88,32 +87,24 @@ export class JsonScanner {
   #hexDigits = 0;
   #literal: Buffer = NULL;
   #literalBytes = 0;
-  #stopped = false;
   /** Where the captured token begins in the current chunk; -1 without one. */
   #from = -1;
   /** Bytes of the captured token in previous chunks. */
   #before: Buffer[] = [];
   #beforeBytes = 0;
 
-  /** Texts that are nested deeper than `depthLimit` are treated as invalid. */
-  constructor(sink: JsonSink, depthLimit = Number.POSITIVE_INFINITY) {
+  constructor(sink: JsonSink) {
     this.#sink = sink;
-    this.#depthLimit = depthLimit;
   }
 
-  /** Whether the bytes cannot be the beginning of JSON within the depth limit. */
+  /** Whether the bytes cannot be the beginning of JSON. */
   get isInvalid(): boolean {
-    return this.#stopped || this.#state === INVALID;
-  }
-
-  /** Whether the text is nested deeper than the limit. */
-  get isTooDeep(): boolean {
-    return this.maxDepth > this.#depthLimit;
+    return this.#state === INVALID;
   }
 
   /** Whether the bytes are one JSON value. */
   get isComplete(): boolean {
-    return !this.#stopped && this.#depth === 0 && (this.#state === COMMA_OR_END || isNumberEnd(this.#state));
+    return this.#depth === 0 && (this.#state === COMMA_OR_END || isNumberEnd(this.#state));
   }
 
   /** Number of bytes up to the first invalid one, or all so far. */
@@ -121,9 +112,9 @@ export class JsonScanner {
     return this.#offset;
   }
 
-  /** Ends the scan, as if the text were invalid: for a sink that rejects it. */
-  stop(): void {
-    this.#stopped = true;
+  /** Leaves the innermost container that the sink has entered: the rest of it is only validated, until its `onEnd`. */
+  leave(): void {
+    this.#entered = Math.max(0, this.#entered - 1);
   }
 
   /** Scans the next chunk. */
@@ -131,7 +122,7 @@ export class JsonScanner {
     const { length } = chunk;
     let at = 0;
     if (this.#from > 0) this.#from = 0;
-    while (at < length && this.#state !== INVALID && !this.#stopped) {
+    while (at < length && this.#state !== INVALID) {
       if (this.#state <= COMMA_OR_END) at = this.#scanStructure(chunk, at);
       else if (this.#state === STRING) at = this.#scanString(chunk, at);
       else if (this.#state >= ZERO) at = this.#scanNumber(chunk, at);
@@ -145,7 +136,7 @@ export class JsonScanner {
   #scanStructure(chunk: Buffer, from: number): number {
     const { length } = chunk;
     let at = from;
-    while (at < length && !this.#stopped) {
+    while (at < length) {
       // Most tokens of a large text are in containers that the sink has not entered.
       if (this.#depth > this.#entered) {
         at = this.#skipStructure(chunk, at);
@@ -208,7 +199,7 @@ export class JsonScanner {
         depth--;
         state = COMMA_OR_END;
       } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
-        if ((state !== VALUE && state !== ELEMENT_OR_END) || depth === this.#depthLimit) break;
+        if (state !== VALUE && state !== ELEMENT_OR_END) break;
         if (depth === open.length) open = this.#grow(depth);
         open[depth++] = byte === OPEN_BRACE ? 1 : 0;
         if (depth > this.maxDepth) this.maxDepth = depth;
@@ -222,6 +213,15 @@ export class JsonScanner {
       } else if (byte === 0x3a) {
         if (state !== COLON) break;
         state = VALUE;
+      } else if (byte > 0x30 && byte <= 0x39) {
+        if (state !== VALUE && state !== ELEMENT_OR_END) break;
+        // An integer that ends in this chunk; other numbers are scanned byte by byte.
+        let end = at + 1;
+        while ((chunk[end] ?? 0) >= 0x30 && (chunk[end] ?? 0) <= 0x39) end++;
+        const next = chunk[end];
+        if (next !== COMMA && next !== CLOSE_BRACKET && next !== CLOSE_BRACE) break;
+        at = end - 1;
+        state = COMMA_OR_END;
       } else if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) break;
     }
     this.#depth = depth;
@@ -281,7 +281,7 @@ export class JsonScanner {
     if (this.#depth > this.maxDepth) this.maxDepth = this.#depth;
     if (enter) this.#entered = this.#depth;
     this.#state = kind === 'object' ? KEY_OR_END : ELEMENT_OR_END;
-    return this.#depth <= this.#depthLimit;
+    return true;
   }
 
   #afterValue(byte: number, at: number): boolean {

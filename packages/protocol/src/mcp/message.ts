@@ -1,8 +1,31 @@
 import { isUtf8 } from 'node:buffer';
 import { isJsonObject, type JsonObject, parseJson } from '../json/parse.ts';
-import { applyEdits, type Edit, elements, members, memberText } from '../json/text.ts';
+import { MAX_KEY_BYTES } from '../json/scanner.ts';
+import { applyEdits, type Edit, members, memberText } from '../json/text.ts';
 import { isLogLevel } from './capabilities.ts';
-import { type Era, INVALID_REQUEST, META_LOG_LEVEL, METHOD_NOT_FOUND, PARSE_ERROR } from './constants.ts';
+import {
+  type Era,
+  INVALID_PARAMS,
+  INVALID_REQUEST,
+  META_CLIENT_CAPABILITIES,
+  META_LOG_LEVEL,
+  METHOD_NOT_FOUND,
+  PARSE_ERROR,
+} from './constants.ts';
+import { type Envelope, type ScannedMember, scanEnvelope } from './envelope.ts';
+
+/** Bounds of a client's message, checked before a value is parsed (decisions 10.4). */
+export interface MessageLimits {
+  /** Deepest nesting of arrays and objects. */
+  readonly depth: number;
+  /** Most members of an object that the service reads: the message, its params, their `_meta` and `arguments`. */
+  readonly members: number;
+  /** Largest declaration of client capabilities, in bytes of JSON. */
+  readonly capabilitiesBytes: number;
+}
+
+/** Defaults of the settings with these bounds. */
+export const MESSAGE_LIMITS: MessageLimits = { depth: 128, members: 10_000, capabilitiesBytes: 64 * 1024 };
 
 /** A JSON-RPC batch: several messages in one body, allowed in sessions of 2025-03-26 only (mcp 6). */
 export interface Batch {
@@ -16,23 +39,19 @@ export interface Batch {
 /** All messages of a batch are in flight at the same time. */
 const MAX_MESSAGES = 100;
 
-/** Splits a batch into its messages; `value` is the parsed `text`. */
-export function parseBatch(text: string, value: readonly unknown[]): Batch | Malformed {
-  if (value.length === 0) return malformedBatch('invalid request: empty batch');
-  if (value.length > MAX_MESSAGES) {
-    return malformedBatch(`invalid request: batch of ${value.length} messages; at most ${MAX_MESSAGES} are allowed`);
+/** Splits a batch into its messages. */
+function parseBatch(text: string, elements: readonly ScannedMember[]): Batch | Malformed {
+  if (elements.length === 0) return malformed(INVALID_REQUEST, 'invalid request: empty batch');
+  if (elements.length > MAX_MESSAGES) {
+    const message = `invalid request: batch of ${elements.length} messages; at most ${MAX_MESSAGES} are allowed`;
+    return malformed(INVALID_REQUEST, message);
   }
-  const messages: string[] = [];
-  for (const { start, end } of elements(text)) messages.push(text.slice(start, end));
-  return { kind: 'batch', messages, hasRequests: value.some(isRequest) };
+  const messages = elements.map(({ start, end }) => text.slice(start, end));
+  return { kind: 'batch', messages, hasRequests: messages.some(isRequest) };
 }
 
-function isRequest(element: unknown): boolean {
-  return isJsonObject(element) && typeof element.method === 'string' && 'id' in element;
-}
-
-function malformedBatch(message: string): Malformed {
-  return { kind: 'malformed', code: INVALID_REQUEST, message, idText: 'null' };
+function isRequest(text: string): boolean {
+  return memberText(text, 'method')?.startsWith('"') === true && memberText(text, 'id') !== undefined;
 }
 
 /** Position of a value in a text; `end` is exclusive. */
@@ -52,6 +71,8 @@ export interface RequestMessage {
   readonly params: JsonObject;
   /** Undefined when the request has no params. */
   readonly paramsRange: Range | undefined;
+  /** Positions of the members of `params`, and in them of the members of `_meta` and `arguments`. No key occurs twice. */
+  readonly paramMembers: readonly ScannedMember[];
 }
 
 /** A JSON-RPC notification. */
@@ -87,78 +108,139 @@ const NO_PARAMS: JsonObject = {};
 const LARGE_CHARACTERS = 64 * 1024;
 
 /** Parses a body: a JSON-RPC message, a batch, or the error (mcp 6). */
-export function parseMessage(body: Buffer): Message | Batch | Malformed {
+export function parseMessage(body: Buffer, limits = MESSAGE_LIMITS): Message | Batch | Malformed {
   if (!isUtf8(body)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
   const text = body.toString('utf8');
-  let value: unknown;
-  try {
-    value = parseJson(text);
-  } catch (error) {
-    return malformed(PARSE_ERROR, `parse error: ${error instanceof Error ? error.message : 'not JSON'}`);
-  }
-  if (Array.isArray(value)) return parseBatch(text, value);
-  if (!isJsonObject(value)) return malformed(INVALID_REQUEST, 'invalid request: expected a JSON object');
-  return parseEnvelope(text, value);
+  const envelope = scanEnvelope(body, text, limits.members);
+  if (typeof envelope === 'number') return malformed(PARSE_ERROR, `parse error: invalid JSON at byte ${envelope}`);
+  const { root } = envelope;
+  if (root.kind === 'array') return parseBatch(text, root.members ?? []);
+  if (root.kind !== 'object') return malformed(INVALID_REQUEST, 'invalid request: expected a JSON object');
+  return parseRoot(text, root, envelope, limits);
 }
 
-function parseEnvelope(text: string, value: JsonObject): Message | Malformed {
-  let idRange: Range | undefined;
-  let paramsRange: Range | undefined;
-  let methods = 0;
-  let lookalike: string | undefined;
-  for (const { key, start, end } of members(text)) {
-    if (key === 'id') {
-      // The policy would see one of two equal members, and the upstream might use the other.
-      if (idRange) return malformed(INVALID_REQUEST, 'invalid request: duplicate member "id"');
-      idRange = { start, end };
-    } else if (key === 'params') {
-      if (paramsRange) return malformed(INVALID_REQUEST, 'invalid request: duplicate member "params"');
-      paramsRange = { start, end };
-    } else if (key === 'method' && ++methods > 1) {
-      return malformed(INVALID_REQUEST, 'invalid request: duplicate member "method"');
-    } else if (key !== 'method' && !PLAIN.test(key)) lookalike ??= lookalikeOf(key, ENVELOPE);
+function parseRoot(text: string, root: ScannedMember, envelope: Envelope, limits: MessageLimits): Message | Malformed {
+  let id: ScannedMember | undefined;
+  let method: ScannedMember | undefined;
+  let params: ScannedMember | undefined;
+  let version: ScannedMember | undefined;
+  let isResponse = false;
+  let problem: string | undefined;
+  for (const member of root.members ?? []) {
+    switch (member.key) {
+      case 'id':
+        // The policy would see one of two equal members, and the upstream might use the other.
+        if (id) return malformed(INVALID_REQUEST, 'invalid request: duplicate member "id"');
+        id = member;
+        break;
+      case 'method':
+        if (method) return malformed(INVALID_REQUEST, 'invalid request: duplicate member "method"');
+        method = member;
+        break;
+      case 'params':
+        if (params) return malformed(INVALID_REQUEST, 'invalid request: duplicate member "params"');
+        params = member;
+        break;
+      case 'jsonrpc':
+        if (version) return malformed(INVALID_REQUEST, 'invalid request: duplicate member "jsonrpc"');
+        version = member;
+        break;
+      case 'result':
+      case 'error':
+        isResponse = true;
+        break;
+      default:
+        if (!PLAIN.test(member.key)) problem ??= lookalikeOf(member.key, ENVELOPE);
+    }
   }
-  const { jsonrpc, id, method, params = NO_PARAMS } = value;
-  const idText = idRange && isId(id) ? text.slice(idRange.start, idRange.end) : 'null';
+  const hasValidId = id !== undefined && isId(text, id);
+  const idText = id && hasValidId ? text.slice(id.start, id.end) : 'null';
   const bad = (reason: string): Malformed => malformed(INVALID_REQUEST, `invalid request: ${reason}`, idText);
-  if (lookalike !== undefined) return bad(lookalike);
-  if (jsonrpc !== '2.0') return bad('member "jsonrpc" must be "2.0"');
-  if (idRange && !isId(id)) return bad('member "id" must be a string or an integer');
-  if (method === undefined) {
-    if (idRange && ('result' in value || 'error' in value)) return { kind: 'response', text, idText, idRange };
+  const exceeded = exceededLimit(envelope, limits);
+  if (exceeded !== undefined) return malformed(INVALID_PARAMS, `invalid request: ${exceeded}`, idText);
+  if (problem !== undefined) return bad(problem);
+  if (!version || stringOf(text, version) !== '2.0') return bad('member "jsonrpc" must be "2.0"');
+  if (id && !hasValidId) return bad('member "id" must be a string or an integer');
+  const idRange = id && { start: id.start, end: id.end };
+  if (!method) {
+    if (idRange && isResponse) return { kind: 'response', text, idText, idRange };
     return bad('member "method" is missing');
   }
-  if (typeof method !== 'string') return bad('member "method" must be a string');
+  const name = stringOf(text, method);
+  if (name === undefined) return bad('member "method" must be a string');
   // Parsers written in C end a string there: an upstream would see another method than the policy.
-  if (method.includes('\0')) return bad('member "method" must not contain U+0000');
-  if (!isJsonObject(params)) return bad('member "params" must be an object');
-  const retained =
-    paramsRange && paramsRange.end - paramsRange.start > LARGE_CHARACTERS
-      ? retainedParams(text, params, paramsRange.start)
-      : params;
-  if (!idRange) return { kind: 'notification', text, method, params: retained };
-  const problem = paramsRange && problemOfParams(text, paramsRange.start, CORE.test(method));
-  if (problem !== undefined) return bad(`${problem} in "params"`);
-  return { kind: 'request', text, idText, idRange, method, params: retained, paramsRange };
-}
-
-/** Params whose large values are parsed again on demand: a message is retained while it is served. */
-function retainedParams(text: string, params: JsonObject, at: number): JsonObject {
-  const retained: JsonObject = {};
-  for (const { key, start, end } of members(text, at)) {
-    const value = params[key];
-    const isTree = typeof value === 'object' && value !== null && end - start > LARGE_CHARACTERS;
-    const descriptor = isTree ? { get: reparsed(value, () => parseJson(text.slice(start, end))) } : { value };
-    Object.defineProperty(retained, key, { ...descriptor, enumerable: true, configurable: true });
+  if (name.includes('\0')) return bad('member "method" must not contain U+0000');
+  if (params && params.kind !== 'object') return bad('member "params" must be an object');
+  const paramMembers = params?.members ?? NO_MEMBERS;
+  const declared = declaredCapabilities(name, paramMembers);
+  if (declared && Buffer.byteLength(text.slice(declared.start, declared.end)) > limits.capabilitiesBytes) {
+    const limit = `${limits.capabilitiesBytes} bytes (SERVICE_MAX_CAPABILITIES_BYTES)`;
+    return malformed(INVALID_PARAMS, `invalid request: the client capabilities exceed the limit of ${limit}`, idText);
   }
-  return retained;
+  const value = params ? paramsOf(text, params) : NO_PARAMS;
+  if (!idRange) return { kind: 'notification', text, method: name, params: value };
+  problem = problemOfParams(paramMembers, CORE.test(name));
+  if (problem !== undefined) return bad(problem);
+  const paramsRange = params && { start: params.start, end: params.end };
+  return { kind: 'request', text, idText, idRange, method: name, params: value, paramsRange, paramMembers };
 }
 
-/** Returns the value, parsing it again after it was garbage-collected. */
-function reparsed(value: object, parse: () => unknown): () => unknown {
-  let known = new WeakRef(value);
+const NO_MEMBERS: readonly ScannedMember[] = [];
+
+function exceededLimit(
+  { root, depth, crowded, hasLongKey }: Envelope,
+  { depth: maxDepth, members: maxMembers }: MessageLimits,
+): string | undefined {
+  if (depth > maxDepth) return `nesting of ${depth} levels exceeds the limit of ${maxDepth} (SERVICE_MAX_JSON_DEPTH)`;
+  if (crowded !== undefined) {
+    const where = crowded === root.key ? 'the message' : JSON.stringify(crowded);
+    return `${where} exceeds the limit of ${maxMembers} members (SERVICE_MAX_JSON_MEMBERS)`;
+  }
+  return hasLongKey ? `a member name exceeds ${MAX_KEY_BYTES} bytes` : undefined;
+}
+
+/** The declaration of client capabilities in a request: in `_meta`, or in the params of `initialize`. */
+function declaredCapabilities(method: string, params: readonly ScannedMember[]): ScannedMember | undefined {
+  const [owner, key] =
+    method === 'initialize'
+      ? [params, 'capabilities']
+      : [params.find((member) => member.key === '_meta')?.members, META_CLIENT_CAPABILITIES];
+  return owner?.find((member) => member.key === key);
+}
+
+/** The value of a string; undefined for other values. */
+function stringOf(text: string, { kind, start, end }: ScannedMember): string | undefined {
+  if (kind !== 'string') return undefined;
+  const raw = text.slice(start + 1, end - 1);
+  return raw.includes('\\') ? String(JSON.parse(text.slice(start, end))) : raw;
+}
+
+/** The params, parsed at once if they are small. */
+function paramsOf(text: string, params: ScannedMember): JsonObject {
+  if (params.end - params.start > LARGE_CHARACTERS) return lazyObject(text, params.members ?? []);
+  const value = parseJson(text.slice(params.start, params.end));
+  return isJsonObject(value) ? value : NO_PARAMS;
+}
+
+/** An object whose arrays and objects are parsed on demand: a message is retained while it is served. */
+function lazyObject(text: string, scanned: readonly ScannedMember[]): JsonObject {
+  const object: JsonObject = {};
+  for (const { key, kind, start, end, members: inner } of scanned) {
+    const parse = () => parseJson(text.slice(start, end));
+    const isTree = kind === 'object' || kind === 'array';
+    const value = isTree ? undefined : parse();
+    const descriptor =
+      key === '_meta' && inner ? { value: lazyObject(text, inner) } : isTree ? { get: reparsed(parse) } : { value };
+    Object.defineProperty(object, key, { ...descriptor, enumerable: true, configurable: true });
+  }
+  return object;
+}
+
+/** Returns the parsed value, parsing it again after it was garbage-collected. */
+function reparsed(parse: () => unknown): () => unknown {
+  let known: WeakRef<object> | undefined;
   return () => {
-    const current = known.deref();
+    const current = known?.deref();
     if (current) return current;
     const parsed = parse();
     if (typeof parsed === 'object' && parsed !== null) known = new WeakRef(parsed);
@@ -166,8 +248,8 @@ function reparsed(value: object, parse: () => unknown): () => unknown {
   };
 }
 
-function isId(id: unknown): boolean {
-  return typeof id === 'string' || (typeof id === 'number' && Number.isInteger(id));
+function isId(text: string, { kind, start, end }: ScannedMember): boolean {
+  return kind === 'string' || (kind === 'number' && Number.isInteger(Number(text.slice(start, end))));
 }
 
 /** Number of keys up to which a linear search is faster than a set. */
@@ -191,18 +273,25 @@ function lookalikeOf(key: string, known: ReadonlySet<string>): string | undefine
   return known.has(folded) ? `member ${JSON.stringify(key)} must be written ${JSON.stringify(folded)}` : undefined;
 }
 
-/** Finds a duplicate key, or one that an upstream may take for another. */
-function problemOfParams(text: string, start: number, core: boolean): string | undefined {
-  const few: string[] = [];
-  let many: Set<string> | undefined;
-  for (const { key } of members(text, start)) {
-    if (many ? many.has(key) : few.includes(key)) return `duplicate member ${JSON.stringify(key)}`;
+/** Finds a duplicate key in the params or their `_meta`, or one that an upstream may take for another. */
+function problemOfParams(params: readonly ScannedMember[], core: boolean): string | undefined {
+  const duplicate = duplicateKey(params);
+  if (duplicate !== undefined) return `duplicate member ${JSON.stringify(duplicate)} in "params"`;
+  for (const { key, members: inner } of params) {
     const lookalike = core && !PLAIN.test(key) ? lookalikeOf(key, PARAMS) : undefined;
-    if (lookalike !== undefined) return lookalike;
-    if (many) many.add(key);
-    else if (few.push(key) === MAX_LINEAR) many = new Set(few);
+    if (lookalike !== undefined) return `${lookalike} in "params"`;
+    const inMeta = key === '_meta' && inner ? duplicateKey(inner) : undefined;
+    if (inMeta !== undefined) return `duplicate member ${JSON.stringify(inMeta)} in "params._meta"`;
   }
   return undefined;
+}
+
+function duplicateKey(scanned: readonly ScannedMember[]): string | undefined {
+  if (scanned.length > MAX_LINEAR) {
+    const seen = new Set<string>();
+    return scanned.find(({ key }) => seen.size === seen.add(key).size)?.key;
+  }
+  return scanned.find(({ key }, at) => scanned.findIndex((other) => other.key === key) < at)?.key;
 }
 
 function malformed(code: number, message: string, idText = 'null'): Malformed {
@@ -275,19 +364,10 @@ export function outlineOf(message: RequestMessage): RequestMessage {
     ...(token === undefined ? [] : [`"progressToken":${token}`]),
     ...(level === undefined ? [] : [`"${META_LOG_LEVEL}":"${level}"`]),
   ].join(',');
-  const opening = '{"jsonrpc":"2.0","id":';
-  const beforeParams = `${opening}${idText},"method":${JSON.stringify(method)},"params":`;
-  const text = Buffer.from(`${beforeParams}{"_meta":{${meta}}}}`).toString();
-  const idRange = { start: opening.length, end: opening.length + idText.length };
-  return {
-    kind: 'request',
-    text,
-    idText: text.slice(idRange.start, idRange.end),
-    idRange,
-    method,
-    params: JSON.parse(text).params,
-    paramsRange: { start: beforeParams.length, end: text.length - 1 },
-  };
+  const text = `{"jsonrpc":"2.0","id":${idText},"method":${JSON.stringify(method)},"params":{"_meta":{${meta}}}}`;
+  const outline = parseMessage(Buffer.from(text));
+  if (outline.kind !== 'request') throw new Error(`invalid outline: ${text}`);
+  return outline;
 }
 
 /** The least log level of a modern request; undefined when it wants no log messages (2026-07-28, "Logging"). */

@@ -1,6 +1,7 @@
 import {
   BATCH_VERSION,
   HEADER_PROTOCOL_VERSION,
+  INVALID_PARAMS,
   INVALID_REQUEST,
   MODERN_VERSIONS,
 } from '@sluice/protocol/mcp/constants';
@@ -49,7 +50,10 @@ function parsePost(context: McpRequest): McpOutcome | undefined {
   const message = parseMessage(context.body);
   if (message.kind === 'malformed') {
     const { code, message: reason, idText } = message;
-    return { kind: 'error', error: { code, message: reason }, status: 400, idText };
+    markEra(context);
+    // A message that exceeds a limit is a valid one, whose errors have HTTP status 200 in the legacy era (mcp 1).
+    const status = code === INVALID_PARAMS && context.era === 'legacy' ? 200 : 400;
+    return { kind: 'error', error: { code, message: reason }, status, idText };
   }
   if (message.kind === 'batch') {
     if (context.inBatch) return rpcError(INVALID_REQUEST, 'invalid request: a batch in a batch', 400);

@@ -48,6 +48,7 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
     method: 'tools/call',
     params: {},
     paramsRange: undefined,
+    paramMembers: [],
   };
   const owner = { namespace: 'n', user };
   const request = { message, capabilities: { roots: {} }, headers: [], streams: true, json: true };
