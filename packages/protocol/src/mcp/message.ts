@@ -119,11 +119,12 @@ function parseEnvelope(text: string, value: JsonObject): Message | Malformed {
     } else if (key !== 'method' && !PLAIN.test(key)) lookalike ??= lookalikeOf(key, ENVELOPE);
   }
   const { jsonrpc, id, method, params = NO_PARAMS } = value;
-  const idText = idRange && isId(id) ? text.slice(idRange.start, idRange.end) : 'null';
+  const isId = typeof id === 'string' || (typeof id === 'number' && Number.isInteger(id));
+  const idText = idRange && isId ? text.slice(idRange.start, idRange.end) : 'null';
   const bad = (reason: string): Malformed => malformed(INVALID_REQUEST, `invalid request: ${reason}`, idText);
   if (lookalike !== undefined) return bad(lookalike);
   if (jsonrpc !== '2.0') return bad('member "jsonrpc" must be "2.0"');
-  if (idRange && !isId(id)) return bad('member "id" must be a string or an integer');
+  if (idRange && !isId) return bad('member "id" must be a string or an integer');
   if (method === undefined) {
     if (idRange && ('result' in value || 'error' in value)) return { kind: 'response', text, idText, idRange };
     return bad('member "method" is missing');
@@ -164,10 +165,6 @@ function reparsed(value: object, parse: () => unknown): () => unknown {
     if (typeof parsed === 'object' && parsed !== null) known = new WeakRef(parsed);
     return parsed;
   };
-}
-
-function isId(id: unknown): boolean {
-  return typeof id === 'string' || (typeof id === 'number' && Number.isInteger(id));
 }
 
 /** Number of keys up to which a linear search is faster than a set. */

@@ -9,7 +9,7 @@ import { CurrentInferenceSettings } from '../inference/settings.ts';
 import { LegacyBackendProxy } from '../management/legacy-backend.ts';
 import { plainError } from '../management/responses.ts';
 import { Management, managementObserver } from '../management/server.ts';
-import { ClientProfiles, DeclaredParams } from '../mcp/client-profile.ts';
+import { ClientProfiles } from '../mcp/client-profile.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
 import { ActiveSessions } from '../mcp/sessions/active-sessions.ts';
@@ -157,7 +157,6 @@ export async function startService(
     limit: config.parkedCallsLimit,
     timeoutMs: config.parkedCallTimeoutMs,
   });
-  const declaredParams = new DeclaredParams(profiles);
   const relay = new CallRouter({
     forwards,
     suspendedCalls,
@@ -244,7 +243,6 @@ export async function startService(
     listChanges,
     longStreams,
     profiles,
-    declaredParams,
     metrics,
     clusters,
     proxyLog: logger.target('service::inference'),

@@ -19,8 +19,11 @@ export type Filter<Context extends RequestContext = RequestContext, Result exten
 /** A filter, and the requests that it is called for. */
 export interface FilterRoute<F> {
   readonly filter: F;
-  /** JSON-RPC methods that the filter answers: other requests skip it. All requests if undefined. */
-  readonly methods?: readonly string[] | undefined;
+  /**
+   * JSON-RPC methods that the filter answers: requests with another one skip it. `undefined` stands for everything that is
+   * no JSON-RPC request. All requests if there is no list.
+   */
+  readonly methods?: readonly (string | undefined)[] | undefined;
 }
 
 /** A filter under its name in the pipeline file and in the metrics (decisions 1.4). */

@@ -9,11 +9,11 @@ import type { Snapshot } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { withTimeout } from '../with-timeout.ts';
 import { CapabilityProfiles } from './capability-profiles.ts';
-import { ForwardController, type ForwardHealth } from './forward-controller.ts';
+import { ForwardController } from './forward-controller.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
 import { readServerInfo } from './server-info.ts';
 import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
-import type { Upstream } from './upstream.ts';
+import type { Upstream, UpstreamHealth } from './upstream.ts';
 
 /** State of a forward, shown by the management API beside its record (decisions 2.4). */
 export interface ForwardStatus {
@@ -131,7 +131,7 @@ export class Forwards {
 
   /** State of a forward. */
   status(name: string): ForwardStatus {
-    const health = this.#controllers.get(name)?.health ?? { kind: 'pending' };
+    const health = this.#controllers.get(name)?.upstream.health ?? { kind: 'pending' };
     const message = statusMessage(health);
     const serverInfo = readServerInfo(this.#options.registry.current.forwards.get(name)?.catalogs ?? []);
     return {
@@ -237,6 +237,6 @@ export class Forwards {
   }
 }
 
-function statusMessage(health: ForwardHealth): string | undefined {
+function statusMessage(health: UpstreamHealth): string | undefined {
   return health.kind === 'pending' ? 'discovery pending' : health.message;
 }

@@ -17,7 +17,7 @@ import {
   traceHeaders,
   traceMembers,
 } from '../../../telemetry/tracing/trace-context.ts';
-import type { ResponseRewriter, RewrittenResponse } from './call-plan.ts';
+import type { RewrittenResponse } from './call-plan.ts';
 
 /** Edits of a request's text for the upstream. */
 export interface RequestEdits {
@@ -160,25 +160,20 @@ export function modernHeaders(
   return headers;
 }
 
-/** Replaces error codes that the modern era has retired, for modern clients of upstreams of either era (mcp 1). */
-export class ModernErrors implements ResponseRewriter {
-  readonly #method: string;
-  readonly #capabilities: JsonObject;
-  readonly #newRestartState: (() => string) | undefined;
-
-  /** `newRestartState`: creates the `requestState` of a client that is to visit a URL and then to call again. */
-  constructor(method: string, capabilities: JsonObject, newRestartState?: () => string) {
-    this.#method = method;
-    this.#capabilities = capabilities;
-    this.#newRestartState = newRestartState;
-  }
-
-  onRejected(): void {}
-
-  rewrite(text: string, value: JsonObject): RewrittenResponse | undefined {
-    if (!isJsonObject(value.error)) return undefined;
-    const changed = withoutRetiredCode(text, value.error, this.#method, this.#capabilities, this.#newRestartState);
-    const parsed = changed === undefined ? undefined : tryParseJson(changed);
-    return changed !== undefined && isJsonObject(parsed) ? { text: changed, value: parsed } : undefined;
-  }
+/**
+ * Replaces an error code that the modern era has retired, for modern clients of upstreams of either era (mcp 1). Returns
+ * undefined for other responses. `newRestartState` creates the `requestState` of a client that is to visit a URL and then to
+ * call again.
+ */
+export function replaceRetiredCode(
+  text: string,
+  { error }: JsonObject,
+  method: string,
+  capabilities: JsonObject,
+  newRestartState?: () => string,
+): RewrittenResponse | undefined {
+  if (!isJsonObject(error)) return undefined;
+  const changed = withoutRetiredCode(text, error, method, capabilities, newRestartState);
+  const parsed = changed === undefined ? undefined : tryParseJson(changed);
+  return changed !== undefined && isJsonObject(parsed) ? { text: changed, value: parsed } : undefined;
 }

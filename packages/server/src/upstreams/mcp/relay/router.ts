@@ -30,7 +30,6 @@ import { RelayedCall } from './relayed-call.ts';
 import {
   calledName,
   copiedHeaders,
-  ModernErrors,
   modernHeaders,
   nextHopCount,
   requestEdits,
@@ -160,7 +159,7 @@ export class CallRouter {
       upstream,
       edits,
       progressToken,
-      rewriter: caller.era === 'modern' ? new ModernErrors(message.method, capabilities) : undefined,
+      rewriter: undefined,
       needsTranslation,
       serverRequests: undefined,
       openSession:
@@ -255,7 +254,7 @@ export class CallRouter {
   ): () => UpstreamSession | Promise<UpstreamSession> {
     const { sessions } = upstream;
     const { sessionBindings, callSessionPool, serverInfo } = this.#options;
-    if (session) return () => sessionBindings.session(upstream, session, headers);
+    if (session) return () => sessions.get(session.id) ?? sessionBindings.open(upstream, session, headers);
     const key = JSON.stringify([namespace?.name, capabilityKey(capabilities), user, headers]);
     const owner = { key, protocolVersion: LATEST_LEGACY, capabilities, clientInfo: { ...serverInfo }, headers };
     const open = supportsServerRequests(capabilities)

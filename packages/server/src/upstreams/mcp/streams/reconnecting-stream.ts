@@ -10,8 +10,9 @@ import type {
   UpstreamTransport,
 } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
+import { mediaType } from '../../../http/client/response-parser.ts';
 import { ChunkBuffer } from '../../../http/request-body.ts';
-import { contentType, isInconclusive } from '../rpc-request.ts';
+import { isInconclusive } from '../rpc-request.ts';
 
 /** How a connection ended. */
 export type ConnectionOutcome =
@@ -80,7 +81,7 @@ export class StreamConnection implements ResponseHandler, EventSink {
 
   onHead(status: number, headers: ResponseHeaders): void {
     this.#status = status;
-    if (status < 200 || status > 299 || contentType(headers) !== 'text/event-stream') {
+    if (status < 200 || status > 299 || mediaType(headers) !== 'text/event-stream') {
       this.#bodyTimer = setTimeout(() => this.#finish(this.#answer()), BODY_TIMEOUT_MS).unref();
       return;
     }
