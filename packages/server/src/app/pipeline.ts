@@ -1,7 +1,6 @@
 import type { Server } from 'node:http';
 import type { Implementation } from '@sluice/protocol/mcp/message';
-import { compile } from '../http/chain.ts';
-import { conditional } from '../http/conditions.ts';
+import { compile, conditional } from '../http/chain.ts';
 import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';

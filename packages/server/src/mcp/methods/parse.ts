@@ -7,9 +7,9 @@ import {
 import { checkModernHeaders, eraOf } from '@sluice/protocol/mcp/era';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { z } from 'zod';
-import { condition } from '../../http/conditions.ts';
-import { byteLimit } from '../../http/filters/schema.ts';
+import { condition } from '../../http/chain.ts';
 import { rpcError } from '../../http/outcome.ts';
+import { byteLimit } from '../../http/settings.ts';
 import type { EvaluatorEngine } from '../../policy/engine.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';

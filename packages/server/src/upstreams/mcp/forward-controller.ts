@@ -1,13 +1,12 @@
-import { Backoff } from '@sluice/protocol/backoff';
 import { type ClientCapabilities, NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import type { Era } from '@sluice/protocol/mcp/constants';
+import { Backoff } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { applyCatalogs, knownCatalogs } from '../../registry/catalogs.ts';
 import type { Forward } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { type Catalog, discover } from './discovery.ts';
-import { type DebounceOptions, DiscoveryDebouncer } from './discovery-debouncer.ts';
+import { type Catalog, type DebounceOptions, DiscoveryDebouncer, discover } from './discovery.ts';
 import { EraCache, type InconclusiveProbe } from './era-detection.ts';
 import { openLegacy, openModern, type RpcClient, type RpcClientOptions } from './rpc-client.ts';
 import { ListChangeWatcher, type ListChangeWatcherOptions } from './streams/list-change-watcher.ts';

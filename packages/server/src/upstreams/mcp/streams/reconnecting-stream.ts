@@ -1,7 +1,7 @@
-import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/backoff';
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { elements } from '@sluice/protocol/json/text';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
+import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/timing';
 import type {
   ResponseHandler,
   ResponseHeaders,
