@@ -18,6 +18,8 @@ export interface CallCoverage {
 const PACKAGES = fileURLToPath(new URL('../../packages/', import.meta.url));
 const COUNTED = /^(?:server|protocol)\/src\//;
 const WARM_UP_CALLS = 20;
+/** The call with the fewest functions counts: timers of the service may run during others. */
+const MEASURED_CALLS = 3;
 const TOOL = 'echo_arguments';
 const DISCOVERY_MS = 20_000;
 
@@ -34,9 +36,10 @@ export async function measureCall(era: 'legacy' | 'modern'): Promise<CallCoverag
     await discovered(client.client);
     const call = () => client.callText(TOOL, { text: 'x' });
     for (let calls = 0; calls < WARM_UP_CALLS; calls++) await call();
-    const coverage = await coverageOf(call);
+    const measured: CallCoverage[] = [];
+    for (let calls = 0; calls < MEASURED_CALLS; calls++) measured.push(await coverageOf(call));
     await client.close();
-    return coverage;
+    return measured.reduce((least, one) => (one.functions.length < least.functions.length ? one : least));
   } finally {
     await service.stop(0);
     await upstream.close();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Backoff } from './backoff.ts';
+import { Backoff } from './timing.ts';
 
 describe('Backoff', () => {
   it('stays between 0.25 and 1.5 s for ten minutes, then grows to 30 s, and resets after a success', () => {

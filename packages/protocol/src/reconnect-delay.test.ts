@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { ReconnectDelay } from './backoff.ts';
+import { ReconnectDelay } from './timing.ts';
 
 function delays(delay: ReconnectDelay, count: number): number[] {
   return Array.from({ length: count }, () => delay.next());

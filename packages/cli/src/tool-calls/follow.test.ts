@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { ToolCallEvent } from '@sluice/contract';
-import { ReconnectDelay } from '@sluice/protocol/backoff';
+import { ReconnectDelay } from '@sluice/protocol/timing';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { connect } from '../connection/connect.ts';
 import type { Context } from '../context.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { TOOL_CALL_EVENT_CAPACITY, type ToolCallErrorCategory, toolCallErrorCategory } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
-import { ReconnectDelay } from '@sluice/protocol/backoff';
+import { ReconnectDelay } from '@sluice/protocol/timing';
 import { Command, Option } from 'commander';
 import { explainError, isTransient } from '../connection/explain-error.ts';
 import type { Context } from '../context.ts';

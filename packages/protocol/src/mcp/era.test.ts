@@ -29,7 +29,7 @@ describe('the era of a message', () => {
 
   it('is modern with an envelope', () => {
     const headers = { 'mcp-protocol-version': '2026-07-28' };
-    expect(eraOf(request(META), headers)).toEqual({ kind: 'served', era: 'modern' });
+    expect(eraOf(request(META), headers)).toEqual({ kind: 'served', era: 'modern', capabilities: {} });
     expect(eraOf(notification(META), headers)).toEqual({ kind: 'served', era: 'modern' });
   });
 

@@ -31,8 +31,10 @@ export interface RejectedMessage {
   readonly data?: unknown;
 }
 
-/** The era of a message, or the error. */
-export type RequestEra = { readonly kind: 'served'; readonly era: Era } | RejectedMessage;
+/** The era of a message, and the capabilities that a modern request declares; or the error. */
+export type RequestEra =
+  | { readonly kind: 'served'; readonly era: Era; readonly capabilities?: JsonObject }
+  | RejectedMessage;
 
 const LEGACY: RequestEra = { kind: 'served', era: 'legacy' };
 const MODERN: RequestEra = { kind: 'served', era: 'modern' };
@@ -72,7 +74,7 @@ export function eraOf(message: RequestMessage | NotificationMessage, headers: In
   if (level !== undefined && !isLogLevel(level)) {
     return rejected(INVALID_PARAMS, `_meta "${META_LOG_LEVEL}" must be the name of a log level`);
   }
-  return MODERN;
+  return { kind: 'served', era: 'modern', capabilities };
 }
 
 function eraByHeader(message: RequestMessage | NotificationMessage, header: string | string[] | undefined): RequestEra {

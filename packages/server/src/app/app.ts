@@ -9,7 +9,7 @@ import { CurrentInferenceSettings } from '../inference/settings.ts';
 import { LegacyBackendProxy } from '../management/legacy-backend.ts';
 import { plainError } from '../management/responses.ts';
 import { Management, managementObserver } from '../management/server.ts';
-import { ClientProfiles, DeclaredParams } from '../mcp/client-profile.ts';
+import { ClientProfiles } from '../mcp/client-profile.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
 import { ActiveSessions } from '../mcp/sessions/active-sessions.ts';
@@ -35,8 +35,8 @@ import { RunningOperations } from '../upstreams/grpc/operation.ts';
 import { Provisioner } from '../upstreams/grpc/provisioning.ts';
 import { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
 import { Forwards } from '../upstreams/mcp/forwards.ts';
-import { labelHeaders } from '../upstreams/mcp/relay/forward-headers.ts';
 import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
+import { labelHeaders } from '../upstreams/mcp/relay/request-rewrite.ts';
 import { ResourceLinkCache } from '../upstreams/mcp/relay/resource-link-cache.ts';
 import { CallRouter } from '../upstreams/mcp/relay/router.ts';
 import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts';
@@ -157,7 +157,6 @@ export async function startService(
     limit: config.parkedCallsLimit,
     timeoutMs: config.parkedCallTimeoutMs,
   });
-  const declaredParams = new DeclaredParams(profiles);
   const relay = new CallRouter({
     forwards,
     suspendedCalls,
@@ -244,7 +243,6 @@ export async function startService(
     listChanges,
     longStreams,
     profiles,
-    declaredParams,
     metrics,
     clusters,
     proxyLog: logger.target('service::inference'),

@@ -1,14 +1,13 @@
 import type { Server } from 'node:http';
 import type { Implementation } from '@sluice/protocol/mcp/message';
-import { compile } from '../http/chain.ts';
-import { conditional } from '../http/conditions.ts';
+import { compile, conditional } from '../http/chain.ts';
 import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
 import { createHttpServer } from '../http/server.ts';
 import { type InterceptOptions, serviceIntercept } from '../inference/recorder.ts';
-import type { ClientProfiles, DeclaredParams } from '../mcp/client-profile.ts';
+import type { ClientProfiles } from '../mcp/client-profile.ts';
 import type { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { requestHandler } from '../mcp/listener.ts';
 import { serviceCompletion } from '../mcp/methods/completion.ts';
@@ -55,7 +54,6 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
   readonly relay: CallRouter;
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
-  readonly declaredParams: DeclaredParams;
   readonly serverInfo: Implementation;
   readonly log: TargetLogger;
   /** Counts the outcomes of each filter. */
@@ -72,7 +70,7 @@ export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): 
 }
 
 function makeFilter(settings: LoadedSettings, parts: ChainParts): McpMethodFilter {
-  const { registry, sessions, relay, auth } = parts;
+  const { relay, auth } = parts;
   const passes = auth && isOAuthPath;
   switch (settings.filter) {
     case 'cors':
@@ -80,13 +78,13 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts): McpMethodFilte
     case 'mcp':
       return { filter: mcp(settings, passes) };
     case 'service_namespace':
-      return { filter: serviceNamespace(registry, sessions, passes) };
+      return { filter: serviceNamespace(parts, passes) };
     case 'service_well_known':
       return serviceWellKnown(parts);
     case 'service_evaluator':
       return { filter: serviceEvaluator(parts.engine) };
     case 'service_mcp_init':
-      return { filter: serviceMcpInit(parts) };
+      return serviceMcpInit(parts);
     case 'service_tool_list':
       return serviceToolList(parts);
     case 'service_tool_call':

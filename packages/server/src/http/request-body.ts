@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { ResponseLike } from './context.ts';
 
 /**
@@ -98,11 +98,4 @@ export function limitBodyTime(request: IncomingMessage, timeoutMs: number, onTim
     if (!request.complete) onTimeout();
   }, timeoutMs);
   request.once('close', () => clearTimeout(timer));
-}
-
-const CLIENT_CLOSED_REQUEST = 499;
-
-/** Returns the status of a response; 499 if the client disconnected before it began. */
-export function loggedStatus({ headersSent, statusCode }: Pick<ServerResponse, 'headersSent' | 'statusCode'>): number {
-  return headersSent ? statusCode : CLIENT_CLOSED_REQUEST;
 }

@@ -11,7 +11,7 @@ import { Server as NetServer, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ObserveRequest, RequestObservation } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
-import { drainRequestBody, loggedStatus } from './request-body.ts';
+import { drainRequestBody } from './request-body.ts';
 import { AmbiguousRequestGuard, type HostOriginGuard, type Refusal } from './request-validation.ts';
 
 /** Options of {@link createHttpServer}. */
@@ -46,6 +46,9 @@ const MAX_REJECTED = 100;
 
 const TOO_MANY_CONNECTIONS: Refusal = { status: 503, reason: 'too many connections: try again later' };
 
+/** Logged status of a request whose client disconnected before the response began. */
+const CLIENT_CLOSED_REQUEST = 499;
+
 /** Responds to a request. With a `refusal`, the rest of the request body is already taken care of. */
 export type ServeRequest = (
   request: IncomingMessage,
@@ -77,7 +80,9 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
   server.on('request', (request, response) => {
     const { method = '', url: target = '/', headers, socket } = request;
     const observation = observe({ method, target, headers, client: socket.remoteAddress, inBatch: false });
-    response.on('close', () => observation.end(loggedStatus(response), response.writableFinished));
+    response.on('close', () => {
+      observation.end(response.headersSent ? response.statusCode : CLIENT_CLOSED_REQUEST, response.writableFinished);
+    });
     const reason = ambiguous.reasonFor(request);
     if (reason !== undefined) {
       // What follows on the connection cannot be interpreted.

@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
-import { type JsonObject, parseJson } from '@sluice/protocol/json/parse';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, members, memberText, removeEdits } from '@sluice/protocol/json/text';
 import { capabilityKey, catalogKey, chooseVariant } from '@sluice/protocol/mcp/capabilities';
 import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import type { Implementation } from '@sluice/protocol/mcp/message';
-import { MirroredParams, readParamHeaders } from '@sluice/protocol/mcp/param-headers';
-import type { CacheHint, Entry, EntryVariant, KnownCatalog } from '../registry/entries.ts';
+import type { CacheHint, KnownCatalog } from '../registry/entries.ts';
 import type { CatalogView } from '../registry/index.ts';
 import type { Registry } from '../registry/registry.ts';
 
@@ -138,96 +137,4 @@ function shortened(key: string): string {
 function chooseCatalog(known: readonly KnownCatalog[], era: Era, capabilities: JsonObject): KnownCatalog | undefined {
   const own = known.filter((catalog) => catalog.era === era);
   return chooseVariant(own.length > 0 ? own : known, capabilities);
-}
-
-/** Declarations of one variant of a tool; `params` is undefined for most tools, which have none. */
-interface Declaration {
-  readonly catalogs: EntryVariant['catalogs'];
-  readonly params: MirroredParams | undefined;
-}
-
-/**
- * Declarations of a tool: as clients see them and as the upstream lists them, which differ after an override. Those of the
- * variant for the client's capabilities apply.
- */
-export class ToolDeclarations {
-  readonly #forward: string | undefined;
-  readonly #shown: readonly Declaration[];
-  readonly #upstream: readonly Declaration[];
-  readonly #profiles: ClientProfiles;
-
-  constructor({ rendered, discovered }: Entry, profiles: ClientProfiles) {
-    this.#forward = discovered?.forward;
-    this.#shown = rendered.map(declarationOf);
-    this.#upstream = discovered ? discovered.variants.map(declarationOf) : this.#shown;
-    this.#profiles = profiles;
-  }
-
-  /** True if no variant declares anything. */
-  get isEmpty(): boolean {
-    return [...this.#shown, ...this.#upstream].every(({ params }) => params === undefined);
-  }
-
-  /** The declarations that a modern client with these capabilities sees, if any. */
-  shownTo(capabilities: JsonObject): MirroredParams | undefined {
-    const catalog = this.#catalog(capabilities);
-    if (catalog === undefined) return this.#shown[0]?.params;
-    return this.#shown.find((one) => isListed(one, catalog))?.params;
-  }
-
-  /**
-   * The declarations that the upstream expects of a modern call, if any: of its modern variant for these capabilities, else
-   * of any modern variant, else of any.
-   */
-  expectedOf(capabilities: JsonObject): MirroredParams | undefined {
-    const catalog = this.#catalog(capabilities);
-    const variant =
-      this.#upstream.find((one) => catalog !== undefined && isListed(one, catalog)) ??
-      this.#upstream.find(isModern) ??
-      this.#upstream[0];
-    return variant?.params;
-  }
-
-  /** Key of the forward's catalog for a modern client. */
-  #catalog(capabilities: JsonObject): string | undefined {
-    if (this.#forward === undefined) return undefined;
-    return this.#profiles.of('modern', capabilities).view.choose(this.#forward)?.key;
-  }
-}
-
-/** The `x-mcp-header` declarations of tools (mcp 4), read once per entry: entries are immutable. */
-export class DeclaredParams {
-  readonly #profiles: ClientProfiles;
-  readonly #declared = new WeakMap<Entry, ToolDeclarations | 'none'>();
-
-  constructor(profiles: ClientProfiles) {
-    this.#profiles = profiles;
-  }
-
-  /** The declarations of a tool; undefined for most tools, which have none. */
-  of(tool: Entry): ToolDeclarations | undefined {
-    let declared = this.#declared.get(tool);
-    if (declared === undefined) {
-      const read = new ToolDeclarations(tool, this.#profiles);
-      declared = read.isEmpty ? 'none' : read;
-      this.#declared.set(tool, declared);
-    }
-    return declared === 'none' ? undefined : declared;
-  }
-}
-
-function isListed({ catalogs }: Declaration, catalog: string): boolean {
-  return !catalogs || catalogs.includes(catalog);
-}
-
-function isModern({ catalogs }: Declaration): boolean {
-  return !catalogs || catalogs.some((key) => key.startsWith('modern:'));
-}
-
-function declarationOf({ json, catalogs }: EntryVariant): Declaration {
-  // The key may contain escapes; few tools have either.
-  if (!json.includes('x-mcp-header') && !json.includes('\\u')) return { catalogs, params: undefined };
-  const declared = readParamHeaders(parseJson(memberText(json, 'inputSchema') ?? 'null'));
-  const none = !declared.valid || declared.headers.length === 0;
-  return { catalogs, params: none ? undefined : new MirroredParams(declared.headers) };
 }

@@ -40,7 +40,7 @@ export class McpRequest extends RequestContext {
   evaluated = false;
   /** Names of the tools that `tools/list` returns; all if undefined. Set by `service_evaluator`. */
   onlyTools: ReadonlySet<string> | undefined = undefined;
-  /** Capabilities of the client; a legacy client declares them once per session. Set by `service_mcp_init`. */
+  /** Capabilities of the client: of its session, or of this request in the modern era. Set by `mcp`, `service_namespace`. */
   capabilities: JsonObject = NO_CAPABILITIES;
 
   constructor(

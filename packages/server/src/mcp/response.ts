@@ -22,9 +22,10 @@ export class ResponseWriter implements ClientResponse {
   /** Set if the event stream can be resumed. */
   #stream: ClientStream | undefined = undefined;
   #leaveListener: (() => void) | undefined = undefined;
-  /** Code of the error that was sent, or the text of the error response. */
-  #failure: number | string | undefined = undefined;
-  #errorMessage: string | undefined = undefined;
+  /** Code of the JSON-RPC error that was sent. */
+  errorCode: number | undefined = undefined;
+  /** Message of an error of our own; undefined for errors of upstreams, which may contain anything. */
+  errorMessage: string | undefined = undefined;
 
   /** `openStream` for clients that can resume streams: those with a session. */
   constructor(response: ResponseLike, headers: readonly string[], idText: string, openStream?: OpenStream) {
@@ -36,17 +37,6 @@ export class ResponseWriter implements ClientResponse {
 
   get isStreaming(): boolean {
     return this.#streaming;
-  }
-
-  /** Code of the JSON-RPC error that was sent. */
-  get errorCode(): number | undefined {
-    const failure = this.#failure;
-    return typeof failure === 'string' ? codeIn(failure) : failure;
-  }
-
-  /** Message of an error of our own; undefined for errors of upstreams, which may contain anything. */
-  get errorMessage(): string | undefined {
-    return this.#errorMessage;
   }
 
   onLeave(listener: () => void): void {
@@ -95,8 +85,8 @@ export class ResponseWriter implements ClientResponse {
 
   /** Sends a JSON-RPC error, as the last event of a stream that has begun; the status is then ignored. */
   sendError(error: RpcError, status = 200): void {
-    this.#failure = error.code;
-    this.#errorMessage = error.message;
+    this.errorCode = error.code;
+    this.errorMessage = error.message;
     const text = errorText(this.idText, error);
     if (this.#streaming) return this.sendLastEvent(text);
     this.#head(status, Buffer.byteLength(text));
@@ -105,7 +95,7 @@ export class ResponseWriter implements ClientResponse {
 
   /** A complete response is sent as JSON even if the upstream sent a stream: that costs least. */
   sendResponse(text: string, failed: boolean, status: number, json: boolean): void {
-    if (failed) this.#failure = text;
+    if (failed) this.errorCode = codeIn(text);
     if (this.#streaming) return this.sendLastEvent(text);
     if (json || failed) {
       this.#head(status, Buffer.byteLength(text));

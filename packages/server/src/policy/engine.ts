@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { INVALID_PARAMS, INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { withTimeout } from '@sluice/protocol/timing';
 import { rpcError } from '../http/outcome.ts';
 import type { CallOutcome } from '../upstreams/downstream.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
-import { withTimeout } from '../upstreams/with-timeout.ts';
 import type { NamespaceBindings } from './bindings.ts';
 import { type EvaluationInput, evaluatedRequest, UnevaluableRequestError } from './context.ts';
 import { Evaluation, type EvaluationOptions } from './evaluation.ts';

@@ -67,7 +67,8 @@ const MAX_REASON_ISSUES = 10;
  * active when that is durable.
  */
 export class Evaluators {
-  #current = new EvaluatorSet(0, []);
+  /** The active set. */
+  current = new EvaluatorSet(0, []);
   readonly #connections: ReadonlyMap<string, LlmConnection>;
   readonly #options: EvaluatorsOptions;
   readonly #loader: ActionLoader;
@@ -84,11 +85,6 @@ export class Evaluators {
     this.#connections = new Map(options.connections.map((connection) => [connection.name, connection]));
     this.#loader = new ActionLoader(options.files, options.compiler);
     this.#now = options.now ?? Date.now;
-  }
-
-  /** The active set. */
-  get current(): EvaluatorSet {
-    return this.#current;
   }
 
   /** Names of the LLM connections, sorted. */
@@ -210,7 +206,7 @@ export class Evaluators {
   }
 
   #activate(set: EvaluatorSet): void {
-    this.#current = set;
+    this.current = set;
     this.#options.onActivated?.(set);
     warnUnreachableTriggers(set.list, this.#options.namespaceExists ?? (() => true), this.#options.log);
   }

@@ -15,7 +15,7 @@ import {
 import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
-import { forwardHeaders } from '../../upstreams/mcp/relay/forward-headers.ts';
+import { forwardHeaders } from '../../upstreams/mcp/relay/request-rewrite.ts';
 
 /** Storage of the registry (decisions 1.5). With `recover`, corrupt files are renamed and ignored. */
 export type Persistence =

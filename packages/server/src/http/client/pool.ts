@@ -79,7 +79,14 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
   dispatch(request: UpstreamRequest, handler: ResponseHandler): UpstreamCall {
     const { body, method } = request;
     const streamed = typeof body === 'object' && !Buffer.isBuffer(body) ? body : undefined;
-    const call = new Http1Call(handler, this.#encode(request), streamed, method === 'HEAD');
+    let encoded: Http1Call['request'];
+    try {
+      encoded = this.#state === 'open' ? this.#encoder.encode(request) : noLongerInUse(this.address);
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      encoded = unsendable(this.address, error);
+    }
+    const call = new Http1Call(handler, encoded, streamed, method === 'HEAD');
     if (this.#waiting.push(call) === 1) setImmediate(this.#sendWaiting);
     return call;
   }
@@ -112,16 +119,6 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
   forget(connection: Connection): void {
     this.#connections.delete(connection);
     this.#endIfDone();
-  }
-
-  #encode(request: UpstreamRequest): Http1Call['request'] {
-    if (this.#state !== 'open') return noLongerInUse(this.address);
-    try {
-      return this.#encoder.encode(request);
-    } catch (error) {
-      if (error instanceof TypeError) return unsendable(this.address, error);
-      throw error;
-    }
   }
 
   readonly #sendWaiting = (): void => {

@@ -147,6 +147,14 @@ function statusCode(text: string): number {
   return status;
 }
 
+/** Returns the media type of a response without parameters, in lower case; empty if there is none. */
+export function mediaType(headers: ResponseHeaders): string {
+  const value = headers['content-type'];
+  // Nearly every response has one of these two, for which nothing is allocated.
+  if (value === 'application/json' || value === 'text/event-stream') return value;
+  return typeof value === 'string' ? (value.split(';', 1)[0] ?? '').trim().toLowerCase() : '';
+}
+
 /** Receives parsed responses. */
 export interface ResponseSink {
   /** Head of a response; interim (1xx) responses are skipped. */

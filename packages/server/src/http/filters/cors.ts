@@ -1,11 +1,10 @@
 import { z } from 'zod';
 import { parseOrigin } from '../address.ts';
 import type { Filter } from '../chain.ts';
-import { condition } from '../conditions.ts';
+import { condition } from '../chain.ts';
 import type { RequestContext } from '../context.ts';
 import type { Outcome } from '../outcome.ts';
-import { InvalidSettingError, textSchema } from '../settings.ts';
-import { headerName, method } from './schema.ts';
+import { headerName, InvalidSettingError, method, textSchema } from '../settings.ts';
 
 /** Stands for `*` while the rest of an origin is parsed; no origin has this name. */
 const ANY_SUBDOMAIN = 'any-subdomain';

@@ -2,10 +2,10 @@
 
 import { z } from 'zod';
 import type { Filter } from '../chain.ts';
-import { condition } from '../conditions.ts';
+import { condition } from '../chain.ts';
 import type { HeaderEdits, ResponseLike } from '../context.ts';
 import { httpProblem } from '../outcome.ts';
-import { editableHeader, headerField, path } from './schema.ts';
+import { editableHeader, headerField, path } from '../settings.ts';
 
 const conditions = z.array(condition).optional();
 

@@ -4,14 +4,13 @@ import { z } from 'zod';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { parseHosts } from '../address.ts';
 import type { Filter } from '../chain.ts';
+import { condition, headersMatcher } from '../chain.ts';
 import type { UpstreamError } from '../client/errors.ts';
 import { type Clusters, cluster } from '../clusters.ts';
-import { condition, headersMatcher } from '../conditions.ts';
 import type { RequestContext } from '../context.ts';
 import { httpProblem } from '../outcome.ts';
 import { Exchange, upstreamRequestHeaders } from '../proxy.ts';
-import { InvalidSettingError, textSchema } from '../settings.ts';
-import { path, requiredHeaders } from './schema.ts';
+import { InvalidSettingError, path, requiredHeaders, textSchema } from '../settings.ts';
 
 const conditions = z.array(condition).optional();
 

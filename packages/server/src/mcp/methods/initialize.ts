@@ -6,7 +6,6 @@ import {
   INVALID_PARAMS,
   INVALID_REQUEST,
   LIST_CHANGED_METHODS,
-  META_CLIENT_CAPABILITIES,
   POLLING_VERSION,
 } from '@sluice/protocol/mcp/constants';
 import type { Implementation } from '@sluice/protocol/mcp/message';
@@ -27,7 +26,7 @@ import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindi
 import type { ClientProfiles } from '../client-profile.ts';
 import { type ListChangeNotifier, SessionListChanges } from '../list-changes.ts';
 import type { OpenStreams } from '../open-streams.ts';
-import type { McpFilter, McpOutcome, McpRequest } from '../request.ts';
+import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { ResponseWriter } from '../response.ts';
 import { discoverResult, initializeResult, negotiate } from '../server-info.ts';
 import type { EventStore, Resumption } from '../sessions/resumable-streams.ts';
@@ -189,19 +188,18 @@ export interface McpInitParts extends NotificationStreamParts, ClientMessagePart
   readonly registry: Registry;
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
-  readonly forwards: Pick<Forwards, 'ensureDiscoveredFor' | 'closeSession' | 'onLegacyClient'>;
+  readonly forwards: Pick<Forwards, 'ensureDiscoveredFor' | 'closeSession'>;
   readonly sessionBindings: SessionBindings;
   readonly serverInfo: Implementation;
 }
 
 /**
  * Manages the MCP lifecycle: `initialize`, `server/discover`, `ping`, `logging/setLevel`, client notifications and
- * responses to server requests, GET and DELETE of a legacy session. Sets the client's capabilities for all later
- * filters.
+ * responses to server requests, GET and DELETE of a legacy session.
  */
-export function serviceMcpInit(parts: McpInitParts): McpFilter {
-  const { registry, profiles, serverInfo, forwards } = parts;
-  return (context) => {
+export function serviceMcpInit(parts: McpInitParts): McpMethodFilter {
+  const { registry, profiles, serverInfo } = parts;
+  const filter: McpFilter = (context) => {
     const { message, namespace } = context;
     if (!namespace) return undefined;
     if (!message) return withoutMessage(context, parts);
@@ -209,17 +207,15 @@ export function serviceMcpInit(parts: McpInitParts): McpFilter {
     if (message.kind === 'notification') return notified(context, message, parts);
 
     if (context.era === 'modern') {
-      context.capabilities = modernCapabilities(message);
       if (message.method !== 'server/discover') return undefined;
       const profile = profiles.of('modern', context.capabilities);
       return { kind: 'result', json: discoverResult(registry.current, namespace, serverInfo, profile) };
     }
-    forwards.onLegacyClient();
     if (message.method === 'initialize') return initialize(context, message, namespace, parts);
-    if (context.session) context.capabilities = context.session.profile.capabilities;
     if (message.method === 'ping') return EMPTY_RESULT;
     return message.method === 'logging/setLevel' ? setLevel(context.session, message, parts) : undefined;
   };
+  return { methods: ['initialize', 'server/discover', 'ping', 'logging/setLevel', undefined], filter };
 }
 
 const EMPTY_RESULT: McpOutcome = { kind: 'result', json: '{}', bytes: 2 };
@@ -266,12 +262,6 @@ async function initialize(
     json: initializeResult(registry.current, namespace, version, serverInfo, profile),
     headers: ['Mcp-Session-Id', token],
   };
-}
-
-function modernCapabilities(message: RequestMessage) {
-  const meta = message.params._meta;
-  const capabilities = isJsonObject(meta) ? meta[META_CLIENT_CAPABILITIES] : undefined;
-  return isJsonObject(capabilities) ? capabilities : {};
 }
 
 /** GET opens a legacy session's notification stream, DELETE ends the session. Other methods are 405 (mcp 6). */

@@ -8,11 +8,12 @@ import {
 import { checkModernHeaders, eraOf } from '@sluice/protocol/mcp/era';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { z } from 'zod';
-import { condition } from '../../http/conditions.ts';
-import { byteLimit } from '../../http/filters/schema.ts';
+import { condition } from '../../http/chain.ts';
 import { rpcError } from '../../http/outcome.ts';
+import { byteLimit } from '../../http/settings.ts';
 import type { EvaluatorEngine } from '../../policy/engine.ts';
 import type { Registry } from '../../registry/registry.ts';
+import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import type { McpFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
 
@@ -68,6 +69,7 @@ function parsePost(context: McpRequest): McpOutcome | undefined {
   if (era.kind === 'rejected') return rpcError(era.code, era.message, 400, era.data);
   context.era = era.era;
   if (era.era === 'legacy') return undefined;
+  if (era.capabilities) context.capabilities = era.capabilities;
   const mismatch = checkModernHeaders(message, context.headers);
   return mismatch && rpcError(mismatch.code, mismatch.message, 400);
 }
@@ -80,14 +82,20 @@ function markEra(context: McpRequest): undefined {
 
 const MCP_PATH = /^\/([^/]+)\/mcp\/?$/;
 
+/** Dependencies of {@link serviceNamespace}. */
+export interface NamespaceParts {
+  readonly registry: Registry;
+  readonly sessions: ClientSessions;
+  readonly forwards: Pick<Forwards, 'onLegacyClient'>;
+}
+
 /**
  * Takes the namespace from the path `/{namespace}/mcp`, sets `service.namespace` and opens the legacy session that the
  * request names; a session is valid in its own namespace only. A batch in a session that allows batches ends here as
  * the outcome, and its messages continue separately. `passes` are paths that another filter serves.
  */
 export function serviceNamespace(
-  registry: Registry,
-  sessions: ClientSessions,
+  { registry, sessions, forwards }: NamespaceParts,
   passes?: (path: string) => boolean,
 ): McpFilter {
   return (context) => {
@@ -100,19 +108,21 @@ export function serviceNamespace(
     if (!namespace) return rpcError(INVALID_REQUEST, `namespace not found: ${decoded(segment)}`, 404);
     context.namespace = namespace;
     context.metadata.set('service.namespace', namespace.name);
-    const { batch } = context;
+    const { batch, message } = context;
     if (context.era === 'modern') return batch && noBatch();
+    if (message?.kind === 'request') forwards.onLegacyClient();
 
     const token = context.headers['mcp-session-id'];
     if (typeof token !== 'string') return batch && noBatch();
     // A client that initializes again may still send its previous session id.
-    if (context.message?.kind === 'request' && context.message.method === 'initialize') {
+    if (message?.kind === 'request' && message.method === 'initialize') {
       return context.inBatch ? rpcError(INVALID_REQUEST, 'initialize must not be part of a batch') : undefined;
     }
-    context.session = sessions.open(token, namespace.name, context.user);
-    if (!context.session) return rpcError(INVALID_REQUEST, 'session not found or ended: initialize again', 404);
-    if (!batch) return undefined;
-    return context.session.protocolVersion === BATCH_VERSION ? batch : noBatch();
+    const session = sessions.open(token, namespace.name, context.user);
+    if (!session) return rpcError(INVALID_REQUEST, 'session not found or ended: initialize again', 404);
+    context.session = session;
+    context.capabilities = session.profile.capabilities;
+    return batch && (session.protocolVersion === BATCH_VERSION ? batch : noBatch());
   };
 }
 

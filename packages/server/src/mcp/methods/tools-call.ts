@@ -1,7 +1,10 @@
+import { type JsonObject, parseJson } from '@sluice/protocol/json/parse';
+import { memberText } from '@sluice/protocol/json/text';
 import { HEADER_MISMATCH, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
+import { MirroredParams, readParamHeaders } from '@sluice/protocol/mcp/param-headers';
 import { rpcError } from '../../http/outcome.ts';
-import { type Entry, FORWARD_TYPE } from '../../registry/entries.ts';
+import { type Entry, type EntryVariant, FORWARD_TYPE } from '../../registry/entries.ts';
 import { OversizedIdWarner } from '../../telemetry/caller.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { boundedSubject } from '../../telemetry/redaction.ts';
@@ -13,7 +16,7 @@ import { serviceNotFoundMessage } from '../../upstreams/grpc/channels.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
-import type { DeclaredParams } from '../client-profile.ts';
+import type { ClientProfiles } from '../client-profile.ts';
 import type { McpFilter, McpMethodFilter, McpOutcome } from '../request.ts';
 
 /** Dependencies of {@link serviceToolCall}. */
@@ -22,7 +25,7 @@ interface ToolCallParts {
   readonly bridge: Pick<GrpcBridge, 'tool'>;
   readonly forwards: Pick<Forwards, 'ensureEraKnown'>;
   readonly calls: InFlightCalls<InFlightCall>;
-  readonly declaredParams: DeclaredParams;
+  readonly profiles: ClientProfiles;
   readonly toolCalls: ToolCallSink;
   readonly log: TargetLogger;
 }
@@ -32,7 +35,8 @@ interface ToolCallParts {
  * headers (mcp 4), and dispatches the call to its executor (decisions 4.7, "Dispatch").
  */
 export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
-  const { relay, bridge, forwards, calls, declaredParams, toolCalls, log } = parts;
+  const { relay, bridge, forwards, calls, profiles, toolCalls, log } = parts;
+  const declaredParams = new DeclaredParams(profiles);
   const oversizedIds = new OversizedIdWarner(log);
   const filter: McpFilter = (context) => {
     const { message, namespace } = context;
@@ -100,4 +104,96 @@ function nowhere(caller: Caller, tool: Entry, toolCalls: ToolCallSink): McpOutco
       .failed('SERVICE_UNAVAILABLE', text);
   }
   return { kind: 'result', json: resultText(caller.era, { content: [{ type: 'text', text }], isError: true }) };
+}
+
+/** Declarations of one variant of a tool; `params` is undefined for most tools, which have none. */
+interface Declaration {
+  readonly catalogs: EntryVariant['catalogs'];
+  readonly params: MirroredParams | undefined;
+}
+
+/**
+ * Declarations of a tool: as clients see them and as the upstream lists them, which differ after an override. Those of the
+ * variant for the client's capabilities apply.
+ */
+class ToolDeclarations {
+  readonly #forward: string | undefined;
+  readonly #shown: readonly Declaration[];
+  readonly #upstream: readonly Declaration[];
+  readonly #profiles: ClientProfiles;
+
+  constructor({ rendered, discovered }: Entry, profiles: ClientProfiles) {
+    this.#forward = discovered?.forward;
+    this.#shown = rendered.map(declarationOf);
+    this.#upstream = discovered ? discovered.variants.map(declarationOf) : this.#shown;
+    this.#profiles = profiles;
+  }
+
+  /** True if no variant declares anything. */
+  get isEmpty(): boolean {
+    return [...this.#shown, ...this.#upstream].every(({ params }) => params === undefined);
+  }
+
+  /** The declarations that a modern client with these capabilities sees, if any. */
+  shownTo(capabilities: JsonObject): MirroredParams | undefined {
+    const catalog = this.#catalog(capabilities);
+    if (catalog === undefined) return this.#shown[0]?.params;
+    return this.#shown.find((one) => isListed(one, catalog))?.params;
+  }
+
+  /**
+   * The declarations that the upstream expects of a modern call, if any: of its modern variant for these capabilities, else
+   * of any modern variant, else of any.
+   */
+  expectedOf(capabilities: JsonObject): MirroredParams | undefined {
+    const catalog = this.#catalog(capabilities);
+    const variant =
+      this.#upstream.find((one) => catalog !== undefined && isListed(one, catalog)) ??
+      this.#upstream.find(isModern) ??
+      this.#upstream[0];
+    return variant?.params;
+  }
+
+  /** Key of the forward's catalog for a modern client. */
+  #catalog(capabilities: JsonObject): string | undefined {
+    if (this.#forward === undefined) return undefined;
+    return this.#profiles.of('modern', capabilities).view.choose(this.#forward)?.key;
+  }
+}
+
+/** The `x-mcp-header` declarations of tools (mcp 4), read once per entry: entries are immutable. */
+class DeclaredParams {
+  readonly #profiles: ClientProfiles;
+  readonly #declared = new WeakMap<Entry, ToolDeclarations | 'none'>();
+
+  constructor(profiles: ClientProfiles) {
+    this.#profiles = profiles;
+  }
+
+  /** The declarations of a tool; undefined for most tools, which have none. */
+  of(tool: Entry): ToolDeclarations | undefined {
+    let declared = this.#declared.get(tool);
+    if (declared === undefined) {
+      const read = new ToolDeclarations(tool, this.#profiles);
+      declared = read.isEmpty ? 'none' : read;
+      this.#declared.set(tool, declared);
+    }
+    return declared === 'none' ? undefined : declared;
+  }
+}
+
+function isListed({ catalogs }: Declaration, catalog: string): boolean {
+  return !catalogs || catalogs.includes(catalog);
+}
+
+function isModern({ catalogs }: Declaration): boolean {
+  return !catalogs || catalogs.some((key) => key.startsWith('modern:'));
+}
+
+function declarationOf({ json, catalogs }: EntryVariant): Declaration {
+  // The key may contain escapes; few tools have either.
+  if (!json.includes('x-mcp-header') && !json.includes('\\u')) return { catalogs, params: undefined };
+  const declared = readParamHeaders(parseJson(memberText(json, 'inputSchema') ?? 'null'));
+  const none = !declared.valid || declared.headers.length === 0;
+  return { catalogs, params: none ? undefined : new MirroredParams(declared.headers) };
 }

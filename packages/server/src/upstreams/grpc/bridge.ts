@@ -1,15 +1,18 @@
 import { serviceAddress } from '@sluice/contract';
+import { isJsonObject } from '@sluice/protocol/json/parse';
+import type { Era } from '@sluice/protocol/mcp/constants';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { resultText } from '@sluice/protocol/mcp/message';
 import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../../registry/entries.ts';
 import { CallObserver } from '../../telemetry/call-observer.ts';
 import { contentOfTexts, toolCallIdentity, toolSummary } from '../../telemetry/tool-calls/event.ts';
 import type { Caller, CallOutcome } from '../downstream.ts';
 import { findResourceService, findToolService } from './channels.ts';
 import { CodeTools, type CodeToolsOptions } from './code-execution.ts';
+import type { ResourceRequest } from './generated/resource/ResourceRequest.ts';
 import { callUnary } from './grpc-client.ts';
 import { describeService, type GrpcOperation, type OperationResult, type RunningOperations } from './operation.ts';
-import { resourceRequest, resourceResult } from './resource-operation.ts';
 import {
   BLOCK_BYTES,
   checkContentSize,
@@ -139,4 +142,34 @@ export class GrpcBridge {
       },
     };
   }
+}
+
+/**
+ * Builds the request to acquire a resource (specification, "Request-building rules" 3; decisions 4.10). `location` is the
+ * requested uri, which for a template differs from the registered one.
+ */
+export function resourceRequest(resource: Entry, location: string): ResourceRequest {
+  const { params } = resource.members;
+  const pairs = Array.isArray(params) ? params.filter(isJsonObject) : [];
+  return {
+    location: location.toWellFormed(),
+    type: stringMember(resource.members, 'type'),
+    name: resource.name,
+    params: Object.fromEntries(pairs.map((param) => [stringMember(param, 'name'), stringMember(param, 'value')])),
+    configurationURI: stringMember(resource.members, 'configurationURI'),
+    secretsURI: stringMember(resource.members, 'secretsURI'),
+  };
+}
+
+/** Result of reading a resource, as JSON text, with one text content per text of the reply (decisions 4.10). */
+function resourceResult(
+  era: Era,
+  uri: string,
+  { definition }: Pick<Entry, 'definition'>,
+  content: readonly string[],
+): string {
+  const mimeType = stringMember(definition, 'mimeType') || 'text/plain';
+  const contents = content.map((text) => ({ uri, mimeType, text }));
+  // The modern era requires cache hints (2026-07-28, "Caching"): what was read for one caller must not be cached.
+  return resultText(era, era === 'modern' ? { contents, ttlMs: 0, cacheScope: 'private' } : { contents });
 }

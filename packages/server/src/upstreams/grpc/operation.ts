@@ -2,12 +2,12 @@ import { getSystemErrorMap } from 'node:util';
 import { status } from '@grpc/grpc-js';
 import { serviceAddress, type ToolCallErrorCategory } from '@sluice/contract';
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
+import { withTimeout } from '@sluice/protocol/timing';
 import type { RpcError } from '../../http/outcome.ts';
 import type { ServiceEntry } from '../../registry/entries.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { type Caller, type CallResponse, type ClientResponse, makeResumable } from '../downstream.ts';
 import { CLIENT_CANCELED, CLIENT_LEFT, type InFlightCall, type InFlightCalls } from '../mcp/relay/in-flight-calls.ts';
-import { withTimeout } from '../with-timeout.ts';
 import { isStatusError, statusDetails, statusName } from './grpc-client.ts';
 
 /** Failed call of a capability service. The message goes to the client. */

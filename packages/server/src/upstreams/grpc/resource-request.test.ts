@@ -1,7 +1,7 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { expect, it } from 'vitest';
 import { DEFAULT_NAMESPACE, type Entry } from '../../registry/entries.ts';
-import { resourceRequest } from './resource-operation.ts';
+import { resourceRequest } from './bridge.ts';
 
 function resourceOf(members: JsonObject): Entry {
   return {

@@ -4,7 +4,7 @@ import {
   FULL_CAPABILITIES,
   NO_CAPABILITIES,
 } from '@sluice/protocol/mcp/capabilities';
-import { withTimeout } from '../with-timeout.ts';
+import { withTimeout } from '@sluice/protocol/timing';
 
 /** Limits on what clients may declare: their capabilities are arbitrary. */
 const MAX_PROFILES = 16;

@@ -40,7 +40,7 @@ describe('a controller', () => {
   it('retries a forward that a call marked down during a health check', async () => {
     const { upstream, controller } = await startController(50);
     await controller.discover();
-    expect(controller.health.kind).toBe('up');
+    expect(controller.upstream.health.kind).toBe('up');
     const checked = Promise.withResolvers<void>();
     const release = Promise.withResolvers<void>();
     const text =
@@ -52,9 +52,9 @@ describe('a controller', () => {
     };
     await checked.promise;
     controller.onCallFailed(new UpstreamError('dropped', upstream.url, 'closed the connection'));
-    expect(controller.health.kind).toBe('down');
+    expect(controller.upstream.health.kind).toBe('down');
     release.resolve();
-    await expect.poll(() => controller.health.kind).toBe('up');
+    await expect.poll(() => controller.upstream.health.kind).toBe('up');
   });
 
   it('starts another run for a caller at the very end of one', async () => {

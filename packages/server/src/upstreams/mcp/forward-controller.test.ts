@@ -89,9 +89,9 @@ function refuseModern(upstream: RawUpstream, status: number, error: string): voi
 describe('a controller', () => {
   it('is pending before the first run', async () => {
     const { controller } = await startController();
-    expect(controller.health).toEqual({ kind: 'pending' });
+    expect(controller.upstream.health).toEqual({ kind: 'pending' });
     await controller.discover();
-    expect(controller.health).toEqual({ kind: 'up', message: undefined });
+    expect(controller.upstream.health).toEqual({ kind: 'up', message: undefined });
   });
 
   it('keeps the last good catalog of an upstream that now supports only unknown versions', async () => {
@@ -102,7 +102,7 @@ describe('a controller', () => {
     upstream.scripts.initialize = { kind: 'error', status: 400, text: '{"code":-32022,"message":"no"}' };
     await expect(controller.discover()).rejects.toMatchObject({ kind: 'invalid' });
     expect(offered()).toEqual(ALL);
-    expect(controller.health).toEqual({
+    expect(controller.upstream.health).toEqual({
       kind: 'down',
       message: expect.stringContaining('supports only unknown versions of MCP: 2099-01-01; retrying in'),
     });
@@ -117,13 +117,15 @@ describe('a controller', () => {
     await controller.discover();
     expect(offered()).toEqual({ ...ALL, tools: { ...ALL.tools, added: 'legacy' } });
     expect([...(controller.upstream.eras ?? [])].sort()).toEqual(['legacy', 'modern']);
-    expect(controller.health).toEqual({
+    expect(controller.upstream.health).toEqual({
       kind: 'up',
       message: expect.stringMatching(/^entries of the modern era are retained .* HTTP 503: restarting$/),
     });
     await vi.waitFor(() => expect(upstream.count('server/discover')).toBeGreaterThan(before + 1), { timeout: 5_000 });
     delete upstream.scripts['server/discover'];
-    await vi.waitFor(() => expect(controller.health).toEqual({ kind: 'up', message: undefined }), { timeout: 5_000 });
+    await vi.waitFor(() => expect(controller.upstream.health).toEqual({ kind: 'up', message: undefined }), {
+      timeout: 5_000,
+    });
     expect(offered().tools).toEqual({ old: 'both', plain: 'both', added: 'both' });
   });
 
@@ -133,7 +135,7 @@ describe('a controller', () => {
     refuseModern(upstream, 503, '{"code":-32000,"message":"restarting"}');
     await controller.discover();
     await vi.waitFor(() => expect(upstream.count('ping')).toBeGreaterThan(1), { timeout: 5_000 });
-    expect(controller.health.kind).toBe('up');
+    expect(controller.upstream.health.kind).toBe('up');
   });
 
   it('drops the entries of an era that is ruled out', async () => {
@@ -142,7 +144,7 @@ describe('a controller', () => {
     refuseModern(upstream, 404, '{"code":-32601,"message":"Method not found"}');
     await controller.discover();
     expect(offered().tools).toEqual({ old: 'both', plain: 'both' });
-    expect(controller.health).toEqual({ kind: 'up', message: undefined });
+    expect(controller.upstream.health).toEqual({ kind: 'up', message: undefined });
   });
 
   it('does not wait for an upstream that is down when a profile is added', async () => {
@@ -152,7 +154,7 @@ describe('a controller', () => {
     upstream.fault = { kind: 'silence' };
     void controller.discover().catch(() => undefined);
     await expect(controller.onProfileAdded()).resolves.toBeUndefined();
-    expect(controller.health.kind).toBe('down');
+    expect(controller.upstream.health.kind).toBe('down');
   });
 });
 
@@ -173,7 +175,7 @@ describe('a controller of an upstream that announces changes', () => {
     timePassesWhileLooking();
     upstream.push(NOTICE);
     expect(await shows('added')).toBeLessThan(1_000);
-    expect(controller.health).toEqual({ kind: 'up', message: undefined });
+    expect(controller.upstream.health).toEqual({ kind: 'up', message: undefined });
     // The other era is ruled out: one request per set of client capabilities suffices.
     expect(upstream.count('server/discover') + upstream.count('initialize')).toBe(before + 2);
   });
@@ -257,11 +259,11 @@ describe('a controller of an upstream that announces changes', () => {
     upstream.fault = { kind: 'http', status: 503, type: 'text/plain', body: '' };
     upstream.push(NOTICE);
     await expect
-      .poll(() => controller.health, WAIT)
+      .poll(() => controller.upstream.health, WAIT)
       .toMatchObject({ kind: 'down', message: expect.stringMatching(/retrying in/) });
     await expect.poll(() => upstream.streams(), WAIT).toBe(0);
     upstream.fault = undefined;
-    await expect.poll(() => controller.health.kind, WAIT).toBe('up');
+    await expect.poll(() => controller.upstream.health.kind, WAIT).toBe('up');
     upstream.scripts['tools/list'] = toolList(toolText('added'));
     upstream.push(NOTICE);
     await shows('added');
@@ -273,7 +275,7 @@ describe('a controller of an upstream that announces changes', () => {
     await upstream.down();
     await expect(controller.discover()).rejects.toBeInstanceOf(UpstreamError);
     await upstream.up();
-    await expect.poll(() => controller.health.kind, WAIT).toBe('up');
+    await expect.poll(() => controller.upstream.health.kind, WAIT).toBe('up');
     expect(upstream.streams()).toBe(1);
     upstream.scripts['tools/list'] = toolList(toolText('added'));
     upstream.push(NOTICE);
@@ -292,7 +294,7 @@ describe('a controller of an upstream that announces changes', () => {
     pending.resolve(toolList(toolText('plain')));
     await run;
     await expect.poll(() => upstream.streams(), WAIT).toBe(1);
-    expect(controller.health.kind).toBe('up');
+    expect(controller.upstream.health.kind).toBe('up');
   });
 
   it.each(eras)('leaves no resources open after close (%s)', async (era) => {

@@ -1,13 +1,12 @@
-import { Backoff } from '@sluice/protocol/backoff';
 import { type ClientCapabilities, NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import type { Era } from '@sluice/protocol/mcp/constants';
+import { Backoff } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { applyCatalogs, knownCatalogs } from '../../registry/catalogs.ts';
 import type { Forward } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { type Catalog, discover } from './discovery.ts';
-import { type DebounceOptions, DiscoveryDebouncer } from './discovery-debouncer.ts';
+import { type Catalog, type DebounceOptions, DiscoveryDebouncer, discover } from './discovery.ts';
 import { EraCache, type InconclusiveProbe } from './era-detection.ts';
 import { openLegacy, openModern, type RpcClient, type RpcClientOptions } from './rpc-client.ts';
 import { ListChangeWatcher, type ListChangeWatcherOptions } from './streams/list-change-watcher.ts';
@@ -51,15 +50,6 @@ export interface ForwardControllerOptions {
 }
 
 /**
- * Health of a forward (decisions 2.4): unknown since the start, available or not. `message` tells what discovery left
- * out, if anything, or why the forward is down.
- */
-export type ForwardHealth =
-  | { readonly kind: 'pending' }
-  | { readonly kind: 'up'; readonly message: string | undefined }
-  | { readonly kind: 'down'; readonly message: string };
-
-/**
  * Control loop of one forward: discovers it, checks its health and watches it for changes while it is up, and retries
  * while it is down. Each discovery updates the registry in one commit; a failure leaves the last good catalog there
  * (decisions 4.3).
@@ -74,7 +64,6 @@ export class ForwardController implements UpstreamObserver {
   readonly #eras: EraCache;
   readonly #watcher: ListChangeWatcher;
   readonly #debouncer: DiscoveryDebouncer;
-  #health: ForwardHealth = { kind: 'pending' };
   #run: Promise<void> | undefined = undefined;
   #rerun = false;
   /** Whether the next run probes the eras, and whether the current one does. */
@@ -100,10 +89,6 @@ export class ForwardController implements UpstreamObserver {
     this.#watcher = new ListChangeWatcher({ upstream: this.upstream, clientInfo, log, ...options.watch });
     this.#debouncer = new DiscoveryDebouncer(() => this.#rediscover(), options.debounce);
     if (forward.catalogs.length > 0) this.upstream.setEras(new Set(forward.catalogs.map(({ era }) => era)));
-  }
-
-  get health(): ForwardHealth {
-    return this.#health;
   }
 
   /**
@@ -132,7 +117,7 @@ export class ForwardController implements UpstreamObserver {
    * upstream that is down: the next run uses all sets. Never rejects.
    */
   async onProfileAdded(): Promise<void> {
-    if (this.#health.kind === 'down') this.#rerun ||= this.#run !== undefined;
+    if (this.upstream.health.kind === 'down') this.#rerun ||= this.#run !== undefined;
     else await this.discover(true).catch(() => undefined);
   }
 
@@ -148,12 +133,13 @@ export class ForwardController implements UpstreamObserver {
 
   /** Marks an unreachable upstream as down: its entries stay, and it is retried soon. */
   onCallFailed(error: UpstreamError): void {
-    if (this.#health.kind === 'up' && (error.kind === 'refused' || error.kind === 'dropped')) this.#markDown(error);
+    if (this.upstream.health.kind === 'up' && (error.kind === 'refused' || error.kind === 'dropped'))
+      this.#markDown(error);
   }
 
   /** Discovers an upstream that is down, since it has answered. */
   onCallSucceeded(): void {
-    if (this.#health.kind !== 'up' && !this.#closing.signal.aborted) this.#discoverInBackground();
+    if (!this.#closing.signal.aborted) this.#discoverInBackground();
   }
 
   /** Stops the controller; in-flight calls finish. */
@@ -234,8 +220,8 @@ export class ForwardController implements UpstreamObserver {
   }
 
   #markUp(notes: readonly string[]): void {
-    if (this.#health.kind !== 'up') this.#options.log.info('forward available', { forward: this.forward.name });
-    this.#health = { kind: 'up', message: notes.length > 0 ? notes.join('; ') : undefined };
+    if (this.upstream.health.kind !== 'up') this.#options.log.info('forward available', { forward: this.forward.name });
+    this.upstream.health = { kind: 'up', message: notes.length > 0 ? notes.join('; ') : undefined };
     this.#backoff.reset();
     this.#scheduleNextCheck();
     // It was paused by a call that failed during the run.
@@ -246,11 +232,11 @@ export class ForwardController implements UpstreamObserver {
     if (this.#closing.signal.aborted) return;
     const reason = error instanceof Error ? error.message : String(error);
     const delay = this.#backoff.next();
-    if (this.#health.kind !== 'down') {
+    if (this.upstream.health.kind !== 'down') {
       this.#options.log.warn('forward unavailable', { forward: this.forward.name, reason });
     }
     this.#watcher.pause();
-    this.#health = { kind: 'down', message: `${reason}; retrying in ${(delay / 1000).toFixed(1)} s` };
+    this.upstream.health = { kind: 'down', message: `${reason}; retrying in ${(delay / 1000).toFixed(1)} s` };
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#discoverInBackground(), delay);
   }
@@ -272,7 +258,7 @@ export class ForwardController implements UpstreamObserver {
     try {
       await checkHealth({ ...this.#client, capabilities: NO_CAPABILITIES }, this.#healthCheckEra);
       // A call may have marked it down meanwhile, which has scheduled a retry.
-      if (this.#health.kind === 'up') this.#scheduleNextCheck();
+      if (this.upstream.health.kind === 'up') this.#scheduleNextCheck();
     } catch (error) {
       this.#markDown(error);
     }

@@ -1,19 +1,19 @@
 import type { ServerInfo } from '@sluice/contract';
+import { members, memberText } from '@sluice/protocol/json/text';
 import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
-import type { Era } from '@sluice/protocol/mcp/constants';
-import type { Forward } from '../../registry/entries.ts';
+import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
+import { withTimeout } from '@sluice/protocol/timing';
+import type { Forward, KnownCatalog } from '../../registry/entries.ts';
 import { RegistryError } from '../../registry/operations.ts';
 import { addForward, type ForwardInput, removeForward } from '../../registry/operations-topology.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { withTimeout } from '../with-timeout.ts';
 import { CapabilityProfiles } from './capability-profiles.ts';
-import { ForwardController, type ForwardHealth } from './forward-controller.ts';
+import { ForwardController } from './forward-controller.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
-import { readServerInfo } from './server-info.ts';
 import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
-import type { Upstream } from './upstream.ts';
+import type { Upstream, UpstreamHealth } from './upstream.ts';
 
 /** State of a forward, shown by the management API beside its record (decisions 2.4). */
 export interface ForwardStatus {
@@ -131,7 +131,7 @@ export class Forwards {
 
   /** State of a forward. */
   status(name: string): ForwardStatus {
-    const health = this.#controllers.get(name)?.health ?? { kind: 'pending' };
+    const health = this.#controllers.get(name)?.upstream.health ?? { kind: 'pending' };
     const message = statusMessage(health);
     const serverInfo = readServerInfo(this.#options.registry.current.forwards.get(name)?.catalogs ?? []);
     return {
@@ -237,6 +237,52 @@ export class Forwards {
   }
 }
 
-function statusMessage(health: ForwardHealth): string | undefined {
+function statusMessage(health: UpstreamHealth): string | undefined {
   return health.kind === 'pending' ? 'discovery pending' : health.message;
+}
+
+/**
+ * Returns the description of an upstream server for its forward (decisions 2.4), of several eras the first; undefined
+ * before the first discovery.
+ */
+export function readServerInfo(catalogs: readonly KnownCatalog[]): ServerInfo | undefined {
+  const [first] = catalogs;
+  if (!first?.identity.startsWith('{')) return undefined;
+  const { identity } = first;
+  // The text is not parsed as a whole: it may be of any size and depth.
+  const server =
+    objectMember(identity, 'serverInfo') ?? objectMember(memberText(identity, '_meta') ?? '{}', META_SERVER_INFO);
+  const capabilities = memberNames(memberText(identity, 'capabilities') ?? '{}');
+  const extensions = memberNames(memberText(memberText(identity, 'capabilities') ?? '{}', 'extensions') ?? '{}');
+  return {
+    serverName: stringMember(server, 'name') ?? '',
+    version: stringMember(server, 'version') ?? '',
+    ...optional('description', stringMember(server, 'description')),
+    ...optional('websiteUrl', stringMember(server, 'websiteUrl')),
+    capabilities: capabilities.filter((name) => name !== 'extensions' && name !== 'experimental'),
+    extensions,
+    ...optional('instructions', stringMember(identity, 'instructions')),
+  };
+}
+
+/** Text of a member with an object value. */
+function objectMember(json: string, key: string): string | undefined {
+  const text = memberText(json, key);
+  return text?.startsWith('{') ? text : undefined;
+}
+
+/** Value of a member with a string value. */
+function stringMember(json: string | undefined, key: string): string | undefined {
+  const text = json === undefined ? undefined : memberText(json, key);
+  return text?.startsWith('"') ? String(JSON.parse(text)) : undefined;
+}
+
+function memberNames(json: string): string[] {
+  return [...members(json)].map(({ key }) => key);
+}
+
+function optional<Key extends string>(key: Key, value: string | undefined): { [K in Key]?: string } {
+  const members: { [K in Key]?: string } = {};
+  if (value !== undefined) members[key] = value;
+  return members;
 }

@@ -11,6 +11,7 @@ import { rejectServerRequest } from '@sluice/protocol/mcp/message';
 import type { ResponseHeaders, UpstreamTransport } from '../../http/client/client.ts';
 import { collectResponse } from '../../http/client/collect-response.ts';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
+import { mediaType } from '../../http/client/response-parser.ts';
 
 /** Headers of every POST of a message to an upstream (mcp 1): names and values, alternating. */
 export const MESSAGE_HEADERS: readonly string[] = [
@@ -19,14 +20,6 @@ export const MESSAGE_HEADERS: readonly string[] = [
   'Accept',
   'application/json, text/event-stream',
 ];
-
-/** Media type of a response without parameters, in lower case; empty if there is none. */
-export function contentType(headers: ResponseHeaders): string {
-  const value = headers['content-type'];
-  // Nearly every response has one of these two, for which nothing is allocated.
-  if (value === 'application/json' || value === 'text/event-stream') return value;
-  return typeof value === 'string' ? (value.split(';', 1)[0] ?? '').trim().toLowerCase() : '';
-}
 
 /**
  * True for statuses that reveal nothing about the protocol of a server: 401, 403, 429 and 5xx (mcp 4). Proxies in front
@@ -102,7 +95,7 @@ export async function sendMessage(
     timeoutMs,
     signal,
     onHead(status, responseHeaders) {
-      if (id === undefined || status >= 300 || contentType(responseHeaders) !== 'text/event-stream') return undefined;
+      if (id === undefined || status >= 300 || mediaType(responseHeaders) !== 'text/event-stream') return undefined;
       const reader = new ResponseEvents(address, id, maxBytes);
       events = reader;
       return (chunk) => reader.read(chunk);
@@ -124,7 +117,7 @@ export async function sendMessage(
     throw new UpstreamError('http', address, `answered with HTTP ${status}${detail}`, { status });
   }
   if (outcome !== undefined) return { status, sessionId, text, outcome };
-  const what = describeUnexpectedBody(status, contentType(response.headers), text, value);
+  const what = describeUnexpectedBody(status, mediaType(response.headers), text, value);
   throw new UpstreamError('invalid', address, what, { status });
 }
 

@@ -1,5 +1,5 @@
 import type { Era } from '@sluice/protocol/mcp/constants';
-import { withTimeout } from '../with-timeout.ts';
+import { withTimeout } from '@sluice/protocol/timing';
 import { EraCache } from './era-detection.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
 import { Upstream } from './upstream.ts';

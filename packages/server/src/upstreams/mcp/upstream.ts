@@ -226,17 +226,26 @@ async function closeWhenIdle(session: UpstreamSession): Promise<void> {
   await session.client?.close();
 }
 
+/**
+ * Health of an upstream (decisions 2.4): unknown since the start, available or not. `message` tells what discovery left out,
+ * if anything, or why the upstream is down.
+ */
+export type UpstreamHealth =
+  | { readonly kind: 'pending' }
+  | { readonly kind: 'up'; readonly message: string | undefined }
+  | { readonly kind: 'down'; readonly message: string };
+
 /** Observes the outcome of calls to an upstream. */
 export interface UpstreamObserver {
   /** The upstream may be down. */
   onCallFailed(error: UpstreamError): void;
-  /** A call was answered. On the hot path: must be free. */
+  /** A call was answered although the upstream was not known to be up. */
   onCallSucceeded(): void;
   /** The upstream announced changed lists. */
   onListsChanged(): void;
 }
 
-/** One upstream MCP server: its connections, sessions and eras. */
+/** One upstream MCP server: its connections, sessions, eras and health. */
 export class Upstream {
   readonly transport: UpstreamTransport;
   /** Scheme, host and port of its address. */
@@ -247,6 +256,8 @@ export class Upstream {
   readonly forward: string | undefined;
   readonly sessions: UpstreamSessionPool;
   #eras: ReadonlySet<Era> | undefined = undefined;
+  /** Set by the controller of its forward. */
+  health: UpstreamHealth = { kind: 'pending' };
   /** Receives the outcome of every call. */
   readonly observer: UpstreamObserver;
   readonly #closing = new AbortController();

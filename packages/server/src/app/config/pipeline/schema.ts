@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { addressSchema } from '../../../http/address.ts';
+import { condition } from '../../../http/chain.ts';
 import { cluster } from '../../../http/clusters.ts';
-import { condition } from '../../../http/conditions.ts';
 import { corsSettings } from '../../../http/filters/cors.ts';
 import { headersSettings, pathRewriteSettings, staticResponseSettings } from '../../../http/filters/rewrite.ts';
 import { loadBalancerSettings, routerSettings } from '../../../http/filters/route.ts';
-import { byteLimit } from '../../../http/filters/schema.ts';
+import { byteLimit } from '../../../http/settings.ts';
 import { mcpSettings } from '../../../mcp/methods/parse.ts';
 
 /** Filters without settings. */

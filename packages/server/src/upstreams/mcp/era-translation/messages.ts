@@ -13,7 +13,7 @@ import {
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { TRACE_MEMBERS, type TraceContext, traceMembers } from '../../../telemetry/tracing/trace-context.ts';
 import type { ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
-import { ModernErrors, metaEdits, replaceMembers } from '../relay/request-rewrite.ts';
+import { metaEdits, replaceMembers, replaceRetiredCode } from '../relay/request-rewrite.ts';
 
 /** Members of `_meta` that every modern request has. */
 export const MODERN_META: readonly string[] = [
@@ -139,10 +139,9 @@ export class ModernResponseRewriter implements ResponseRewriter {
   readonly #method: string;
   readonly #capabilities: JsonObject;
   readonly #newRestartState: (() => string) | undefined;
-  readonly #errors: ModernErrors;
   readonly #required: RequiredCapabilities;
 
-  /** `newRestartState` is that of {@link ModernErrors}, `required` that of the requests before a retry. */
+  /** `newRestartState` is that of {@link replaceRetiredCode}, `required` that of the requests before a retry. */
   constructor(
     method: string,
     capabilities: JsonObject,
@@ -152,7 +151,6 @@ export class ModernResponseRewriter implements ResponseRewriter {
     this.#method = method;
     this.#capabilities = capabilities;
     this.#newRestartState = newRestartState;
-    this.#errors = new ModernErrors(method, capabilities, newRestartState);
     this.#required = required;
   }
 
@@ -173,7 +171,9 @@ export class ModernResponseRewriter implements ResponseRewriter {
       const missing = this.#required.values().find((required) => !declares(this.#capabilities, required));
       if (missing) return missingCapability(text, missing);
     }
-    if (error !== undefined) return this.#errors.rewrite(text, value);
+    if (error !== undefined) {
+      return replaceRetiredCode(text, value, this.#method, this.#capabilities, this.#newRestartState);
+    }
     return isJsonObject(result) ? { text: this.#withModernMembers(text, result), value } : undefined;
   }
 

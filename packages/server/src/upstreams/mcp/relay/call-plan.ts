@@ -61,7 +61,7 @@ export interface CallPlan extends CallRequest {
   readonly trace: TraceContext | undefined;
   /** Edits of the message besides id and progress token, such as the upstream's own name of a tool. */
   readonly edits: readonly Edit[];
-  /** Undefined where responses are returned as they are. */
+  /** Translates the response; undefined within one era. */
   readonly rewriter: ResponseRewriter | undefined;
   /** True if client and upstream are of different eras. */
   readonly needsTranslation: boolean;

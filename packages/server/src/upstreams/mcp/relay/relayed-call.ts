@@ -13,14 +13,15 @@ import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluic
 import { type NotificationMessage, requestedLevel, withId, withParam } from '@sluice/protocol/mcp/message';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
+import { mediaType } from '../../../http/client/response-parser.ts';
 import { ChunkBuffer } from '../../../http/request-body.ts';
 import { detached } from '../../../registry/stored.ts';
 import { type CallResponse, makeResumable } from '../../downstream.ts';
-import { contentType, isInconclusive, isSessionNotFound, postMessage } from '../rpc-request.ts';
+import { isInconclusive, isSessionNotFound, postMessage } from '../rpc-request.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { CallContext, CallPlan, CallRequest, ResponseRewriter } from './call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_LEFT, dispatchProgress, type InFlightCall } from './in-flight-calls.ts';
-import { progressTokenOf } from './request-rewrite.ts';
+import { progressTokenOf, replaceRetiredCode } from './request-rewrite.ts';
 import { ResumePoint } from './resume-point.ts';
 import {
   CallServerRequests,
@@ -124,7 +125,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     if (this.#resuming) return this.#onResumed(headers);
     this.activeAt = performance.now();
     if (status === 404 && this.#session?.sessionId !== undefined) return this.#resend();
-    const type = contentType(headers);
+    const type = mediaType(headers);
     if (type === 'text/event-stream' && status < 300) {
       this.#mode = 'stream';
       this.#decoder = new EventStreamDecoder(this, this.#context.maxResponseBytes);
@@ -214,16 +215,19 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   /** Returns the response in the form that the client gets. */
   #succeed(text: string, value: JsonObject): void {
-    const { upstream, forward, namespace, observer, rewriter, json } = this.#plan;
+    const { upstream, forward, namespace, observer, rewriter, json, era, message, capabilities } = this.#plan;
     this.#settle(true);
-    upstream.observer.onCallSucceeded();
+    if (upstream.health.kind !== 'up') upstream.observer.onCallSucceeded();
     if (forward !== undefined && namespace !== undefined) {
       this.#context.resourceLinks.record(namespace, forward, value);
     }
     observer.responded(value);
     if (this.#clientGone) return;
     const own = withId(text, this.#response.idText);
-    const rewritten = rewriter?.rewrite(own, value);
+    let rewritten = rewriter?.rewrite(own, value);
+    if (!rewriter && era === 'modern' && 'error' in value) {
+      rewritten = replaceRetiredCode(own, value, message.method, capabilities);
+    }
     const sent = rewritten?.value ?? value;
     const failed = !('result' in sent);
     this.#response.sendResponse(rewritten?.text ?? own, failed, 'error' in sent ? this.#errorStatus(sent) : 200, json);
@@ -486,7 +490,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   #onResumed(headers: ResponseHeaders): void {
     this.#resuming = false;
-    if (this.#status === 200 && contentType(headers) === 'text/event-stream') {
+    if (this.#status === 200 && mediaType(headers) === 'text/event-stream') {
       this.#decoder = new EventStreamDecoder(this, this.#context.maxResponseBytes);
       return;
     }

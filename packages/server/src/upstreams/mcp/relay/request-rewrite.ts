@@ -11,13 +11,14 @@ import {
 import { withoutRetiredCode } from '@sluice/protocol/mcp/era';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { encodeHeaderValue, type MirroredParams } from '@sluice/protocol/mcp/param-headers';
+import { commaList, InvalidSettingError, quote, textSchema } from '../../../http/settings.ts';
 import {
   TRACE_MEMBERS,
   type TraceContext,
   traceHeaders,
   traceMembers,
 } from '../../../telemetry/tracing/trace-context.ts';
-import type { ResponseRewriter, RewrittenResponse } from './call-plan.ts';
+import type { RewrittenResponse } from './call-plan.ts';
 
 /** Edits of a request's text for the upstream. */
 export interface RequestEdits {
@@ -160,25 +161,80 @@ export function modernHeaders(
   return headers;
 }
 
-/** Replaces error codes that the modern era has retired, for modern clients of upstreams of either era (mcp 1). */
-export class ModernErrors implements ResponseRewriter {
-  readonly #method: string;
-  readonly #capabilities: JsonObject;
-  readonly #newRestartState: (() => string) | undefined;
+/**
+ * Replaces an error code that the modern era has retired, for modern clients of upstreams of either era (mcp 1). Returns
+ * undefined for other responses. `newRestartState` creates the `requestState` of a client that is to visit a URL and then to
+ * call again.
+ */
+export function replaceRetiredCode(
+  text: string,
+  { error }: JsonObject,
+  method: string,
+  capabilities: JsonObject,
+  newRestartState?: () => string,
+): RewrittenResponse | undefined {
+  if (!isJsonObject(error)) return undefined;
+  const changed = withoutRetiredCode(text, error, method, capabilities, newRestartState);
+  const parsed = changed === undefined ? undefined : tryParseJson(changed);
+  return changed !== undefined && isJsonObject(parsed) ? { text: changed, value: parsed } : undefined;
+}
 
-  /** `newRestartState`: creates the `requestState` of a client that is to visit a URL and then to call again. */
-  constructor(method: string, capabilities: JsonObject, newRestartState?: () => string) {
-    this.#method = method;
-    this.#capabilities = capabilities;
-    this.#newRestartState = newRestartState;
-  }
+/** Names of request headers that are copied upstream (lower case, unique), and a warning for each name that is not allowed. */
+interface ForwardHeaders {
+  readonly names: readonly string[];
+  readonly warnings: readonly string[];
+}
 
-  onRejected(): void {}
+const NEVER_COPIED: ReadonlySet<string> = new Set([
+  'accept',
+  'last-event-id',
+  'host',
+  'content-type',
+  'content-length',
+  'x-service-hops',
+  // Hop-by-hop headers belong to the connection with the client.
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
 
-  rewrite(text: string, value: JsonObject): RewrittenResponse | undefined {
-    if (!isJsonObject(value.error)) return undefined;
-    const changed = withoutRetiredCode(text, value.error, this.#method, this.#capabilities, this.#newRestartState);
-    const parsed = changed === undefined ? undefined : tryParseJson(changed);
-    return changed !== undefined && isJsonObject(parsed) ? { text: changed, value: parsed } : undefined;
-  }
+/**
+ * Returns whether a header (lower case) is never copied, whatever the allowlist (decisions 4.7). This includes all `mcp-*`
+ * headers: the relay sets them, and passes unrecognized `Mcp-Param-*` headers on regardless of the list (mcp.md 4).
+ */
+function isNeverCopied(name: string): boolean {
+  return name.startsWith('mcp-') || NEVER_COPIED.has(name);
+}
+
+const FIELD_NAME = /^[!#$%&'+.^_`|~0-9a-z-]+$/;
+
+/** Comma-separated list of SERVICE_FORWARD_HEADERS (decisions 4.7). */
+export const forwardHeaders = textSchema(
+  'a comma-separated list of header names, without wildcards',
+  (text): ForwardHeaders => {
+    const listed = new Set(commaList(text).map((name) => name.toLowerCase()));
+    const invalid = [...listed].find((name) => !FIELD_NAME.test(name));
+    if (invalid !== undefined) throw new InvalidSettingError(`contains the invalid header name ${quote(invalid)}`);
+    return {
+      names: [...listed].filter((name) => !isNeverCopied(name)),
+      warnings: [...listed]
+        .filter(isNeverCopied)
+        .map((name) => `header ${quote(name)} is never forwarded to upstreams and is ignored`),
+    };
+  },
+);
+
+/**
+ * Returns the header names in the label `service.forward_headers` of an entry, in lower case. A label is free text: invalid
+ * names and headers that are never copied are skipped.
+ */
+export function labelHeaders(text: string): readonly string[] {
+  const names = commaList(text).map((name) => name.toLowerCase());
+  return names.filter((name) => FIELD_NAME.test(name) && !isNeverCopied(name));
 }

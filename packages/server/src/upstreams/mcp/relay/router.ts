@@ -11,6 +11,7 @@ import { HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY, NAME_PARAM } from '@sluice/
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
 import { type RequestMessage, requestedLevel } from '@sluice/protocol/mcp/message';
 import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';
+import { withTimeout } from '@sluice/protocol/timing';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
 import { type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
 import type { NamespaceState } from '../../../registry/snapshot.ts';
@@ -18,7 +19,6 @@ import { CallObserver } from '../../../telemetry/call-observer.ts';
 import { toolCallIdentity, toolSummary } from '../../../telemetry/tool-calls/event.ts';
 import type { ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
 import type { Caller, CallOutcome } from '../../downstream.ts';
-import { withTimeout } from '../../with-timeout.ts';
 import { EraTranslator, type EraTranslatorOptions } from '../era-translation/era-translator.ts';
 import { removeRetryParams } from '../era-translation/messages.ts';
 import type { Resumption } from '../era-translation/suspended-calls.ts';
@@ -30,7 +30,6 @@ import { RelayedCall } from './relayed-call.ts';
 import {
   calledName,
   copiedHeaders,
-  ModernErrors,
   modernHeaders,
   nextHopCount,
   requestEdits,
@@ -160,7 +159,7 @@ export class CallRouter {
       upstream,
       edits,
       progressToken,
-      rewriter: caller.era === 'modern' ? new ModernErrors(message.method, capabilities) : undefined,
+      rewriter: undefined,
       needsTranslation,
       serverRequests: undefined,
       openSession:
@@ -255,7 +254,7 @@ export class CallRouter {
   ): () => UpstreamSession | Promise<UpstreamSession> {
     const { sessions } = upstream;
     const { sessionBindings, callSessionPool, serverInfo } = this.#options;
-    if (session) return () => sessionBindings.session(upstream, session, headers);
+    if (session) return () => sessions.get(session.id) ?? sessionBindings.open(upstream, session, headers);
     const key = JSON.stringify([namespace?.name, capabilityKey(capabilities), user, headers]);
     const owner = { key, protocolVersion: LATEST_LEGACY, capabilities, clientInfo: { ...serverInfo }, headers };
     const open = supportsServerRequests(capabilities)

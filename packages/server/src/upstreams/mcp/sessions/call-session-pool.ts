@@ -1,6 +1,6 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
-import { withTimeout } from '../../with-timeout.ts';
+import { withTimeout } from '@sluice/protocol/timing';
 import { dispatchProgress, type InFlightCall, type InFlightCalls } from '../relay/in-flight-calls.ts';
 import type { LegacyClient } from '../rpc-client.ts';
 import { NotificationStream, type NotificationStreamHandler } from '../streams/notification-stream.ts';

@@ -1,9 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Backoff } from '@sluice/protocol/backoff';
+import { Backoff, withTimeout } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { DownstreamSession } from '../../downstream.ts';
-import { withTimeout } from '../../with-timeout.ts';
 import type { InFlightCall, InFlightCalls } from '../relay/in-flight-calls.ts';
 import type { LegacyClient, RpcReply } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
@@ -42,15 +41,6 @@ export class SessionBindings {
     this.#options = options;
   }
 
-  /** Returns the upstream session that is bound to a session; opens it if there is none. Rejects with {@link UpstreamError}. */
-  session(
-    upstream: Upstream,
-    session: DownstreamSession,
-    headers: readonly string[],
-  ): UpstreamSession | Promise<UpstreamSession> {
-    return upstream.sessions.get(session.id) ?? this.#open(upstream, session, headers, newBackoff());
-  }
-
   /** Sets the log level of the session at all its upstreams, for at most 5 s. Never rejects. */
   async updateLogLevel(session: DownstreamSession): Promise<void> {
     const bound = [...this.#options.upstreams()].map(async ({ sessions }) => {
@@ -81,13 +71,14 @@ export class SessionBindings {
     session: DownstreamSession,
     headers: readonly string[],
   ): Promise<RpcReply> {
-    const bound = await this.session(upstream, session, headers);
+    const find = () => upstream.sessions.get(session.id) ?? this.open(upstream, session, headers);
+    const bound = await find();
     try {
       return await request(bound, method, uri, upstream);
     } catch (error) {
       if (!(error instanceof UpstreamError) || error.kind !== 'session-lost') throw error;
       upstream.sessions.discard(bound);
-      return await request(await this.session(upstream, session, headers), method, uri, upstream);
+      return await request(await find(), method, uri, upstream);
     }
   }
 
@@ -109,12 +100,15 @@ export class SessionBindings {
     }
   }
 
-  /** `backoff` continues over the sessions that the upstream loses, until one has a stream. */
-  #open(
+  /**
+   * Opens the upstream session of a session that has none. `backoff` continues over the sessions that the upstream loses,
+   * until one has a stream. Rejects with {@link UpstreamError}.
+   */
+  open(
     upstream: Upstream,
     session: DownstreamSession,
     headers: readonly string[],
-    backoff: Backoff,
+    backoff: Backoff = newBackoff(),
   ): Promise<UpstreamSession> {
     // A call that outlives its client's session must not open a session upstream: it would never be closed.
     if (session.hasEnded) {
@@ -207,7 +201,7 @@ export class SessionBindings {
       }
       try {
         // If a call is opening the session and fails, there would be no further attempt.
-        await (bound ?? this.#open(upstream, session, headers, backoff));
+        await (bound ?? this.open(upstream, session, headers, backoff));
         return;
       } catch {
         // Tried again after the next delay.

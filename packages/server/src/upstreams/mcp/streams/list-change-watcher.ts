@@ -1,11 +1,11 @@
-import type { ReconnectDelayOptions } from '@sluice/protocol/backoff';
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import { HEADER_HOPS } from '@sluice/protocol/mcp/constants';
 import type { ListenFilter } from '@sluice/protocol/mcp/subscriptions';
+import type { ReconnectDelayOptions } from '@sluice/protocol/timing';
+import { withTimeout } from '@sluice/protocol/timing';
 import type { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
-import { withTimeout } from '../../with-timeout.ts';
 import type { RpcClient, RpcClientOptions } from '../rpc-client.ts';
 import type { Upstream } from '../upstream.ts';
 import { type Grant, Subscription, type SubscriptionHandler } from './subscription.ts';

@@ -1,6 +1,6 @@
-import type { ReconnectDelayOptions } from '@sluice/protocol/backoff';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { sendableId } from '@sluice/protocol/mcp/event-stream';
+import type { ReconnectDelayOptions } from '@sluice/protocol/timing';
 import type { UpstreamTransport } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { LegacyClient } from '../rpc-client.ts';

@@ -1,7 +1,7 @@
-import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/backoff';
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { elements } from '@sluice/protocol/json/text';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
+import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/timing';
 import type {
   ResponseHandler,
   ResponseHeaders,
@@ -10,8 +10,9 @@ import type {
   UpstreamTransport,
 } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
+import { mediaType } from '../../../http/client/response-parser.ts';
 import { ChunkBuffer } from '../../../http/request-body.ts';
-import { contentType, isInconclusive } from '../rpc-request.ts';
+import { isInconclusive } from '../rpc-request.ts';
 
 /** How a connection ended. */
 export type ConnectionOutcome =
@@ -80,7 +81,7 @@ export class StreamConnection implements ResponseHandler, EventSink {
 
   onHead(status: number, headers: ResponseHeaders): void {
     this.#status = status;
-    if (status < 200 || status > 299 || contentType(headers) !== 'text/event-stream') {
+    if (status < 200 || status > 299 || mediaType(headers) !== 'text/event-stream') {
       this.#bodyTimer = setTimeout(() => this.#finish(this.#answer()), BODY_TIMEOUT_MS).unref();
       return;
     }

@@ -1,11 +1,11 @@
-import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/backoff';
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { withoutSubscriptionId } from '@sluice/protocol/mcp/subscriptions';
+import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { DownstreamSession, StreamListener } from '../../downstream.ts';
+import { ResourceUpdates } from '../sessions/notification-bridge.ts';
 import type { Upstream } from '../upstream.ts';
-import { ResourceUpdates } from './resource-updates.ts';
 import { Subscription } from './subscription.ts';
 
 interface SessionSubscriptionOptions {

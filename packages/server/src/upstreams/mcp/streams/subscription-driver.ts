@@ -1,7 +1,7 @@
-import type { ReconnectDelayOptions } from '@sluice/protocol/backoff';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
 import type { ListenFilter } from '@sluice/protocol/mcp/subscriptions';
+import type { ReconnectDelayOptions } from '@sluice/protocol/timing';
 import type { UpstreamError } from '../../../http/client/errors.ts';
 import type { Upstream } from '../upstream.ts';
 
