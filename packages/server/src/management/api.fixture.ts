@@ -12,7 +12,7 @@ import { ActionFiles } from '../policy/action-loader.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
 import { Evaluators } from '../policy/evaluators.ts';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
-import type { LlmConnection } from '../policy/llm/connection.ts';
+import type { LlmConnection } from '../policy/llm/client.ts';
 import { ResultSchemas } from '../policy/llm/result-schema.ts';
 import { memoryRevisionStore, type RevisionStore } from '../policy/revision-store.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';

@@ -1,8 +1,15 @@
 import type { CompileWarning, Evaluator, ValidationIssue } from '@sluice/contract';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { type ActionFiles, ActionLoader } from './action-loader.ts';
-import { EvaluatorSet, type LoadedEvaluator } from './evaluator-set.ts';
-import type { LlmConnection } from './llm/connection.ts';
+import {
+  EvaluatorSet,
+  type LoadedEvaluator,
+  type ValidationResult,
+  type ValidEvaluator,
+  validateEvaluators,
+  warnUnreachableTriggers,
+} from './evaluator-set.ts';
+import type { LlmConnection } from './llm/client.ts';
 import type { ResultSchemas } from './llm/result-schema.ts';
 import type { RevisionStore } from './revision-store.ts';
 import {
@@ -22,12 +29,6 @@ import {
   serializeEvaluators,
 } from './revisions.ts';
 import type { ComponentCompiler } from './sandbox/action.ts';
-import {
-  type ValidationResult,
-  type ValidEvaluator,
-  validateEvaluators,
-  warnUnreachableTriggers,
-} from './validation.ts';
 
 /** Options of {@link Evaluators}. */
 export interface EvaluatorsOptions {
