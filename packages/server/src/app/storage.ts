@@ -11,7 +11,7 @@ import { FileRevisionStore, memoryRevisionStore } from '../policy/revision-store
 import { bootstrapForward } from '../registry/operations-topology.ts';
 import { Registry, snapshotEntries } from '../registry/registry.ts';
 import { FileStore } from '../registry/store/file-store.ts';
-import { diskFiles } from '../registry/store/files.ts';
+import { diskFiles, errorReason } from '../registry/store/files.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import type { Logger } from '../telemetry/log.ts';
 import type { Config } from './config/config.ts';
@@ -118,7 +118,6 @@ async function bindAs(at: string, server: Server, address: ListenAddress): Promi
   try {
     return await listen(server, address);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new ConfigError(`${at}: cannot listen on ${formatAddress(address)}: ${reason}`);
+    throw new ConfigError(`${at}: cannot listen on ${formatAddress(address)}: ${errorReason(error)}`);
   }
 }

@@ -199,9 +199,9 @@ export function copyTools(draft: Draft, copies: readonly ToolCopy[]): CopyOutcom
 }
 
 /** Size of a tool in bytes of JSON; the store needs two to three times as much per copy. */
-export function definitionBytes({ discovered, rendered: served, members, labels }: Entry): number {
+export function definitionBytes({ discovered, rendered, members, labels }: Entry): number {
   const own = JSON.stringify([members, labels, discovered?.overrides]);
-  const definitions = (discovered?.variants ?? served).map(({ json }) => json);
+  const definitions = (discovered?.variants ?? rendered).map(({ json }) => json);
   return [own, ...definitions].reduce((bytes, text) => bytes + Buffer.byteLength(text), 0);
 }
 

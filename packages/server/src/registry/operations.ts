@@ -301,7 +301,7 @@ function changeDiscovered(entry: Entry, discovered: Discovered, submitted: Submi
     throw immutableMemberError(entry, discovered, 'location');
   }
   // Discovered prompts are always fetched from their upstream: own messages would never be served.
-  const { messages, ...kept } = members;
+  const { messages, ...others } = members;
   if (messages !== undefined && !equal(messages, [])) throw immutableMemberError(entry, discovered, 'messages');
   const overrides = overridesOf(kind, discovered, definition);
   return render({
@@ -310,7 +310,7 @@ function changeDiscovered(entry: Entry, discovered: Discovered, submitted: Submi
     namespace,
     key: kind === 'resource' ? entry.key : name,
     labels: discoveredLabels(entry.labels, submitted.labels),
-    members: kept,
+    members: others,
     discovered: { ...discovered, overrides: kind === 'resource' ? withName(discovered, name, overrides) : overrides },
   });
 }
@@ -353,8 +353,8 @@ function rejectMisspelledMembers(kind: Kind, definition: JsonObject, existing: r
 }
 
 /** Members of an entry that MCP clients see, in any variant. */
-function membersOf({ rendered: served }: Entry): string[] {
-  return served.flatMap(({ json }) => [...members(json)].map(({ key }) => key));
+function membersOf({ rendered }: Entry): string[] {
+  return rendered.flatMap(({ json }) => [...members(json)].map(({ key }) => key));
 }
 
 function rejectTakenKey(existing: Entry | undefined): void {
