@@ -5,7 +5,7 @@ import { Clusters } from '../http/clusters.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InteractionRecorder } from '../inference/recorder.ts';
-import { CurrentInferenceSettings } from '../inference/settings.ts';
+import { InferenceSettings } from '../inference/settings.ts';
 import { LegacyBackendProxy } from '../management/legacy-backend.ts';
 import { plainError } from '../management/responses.ts';
 import { Management, managementObserver } from '../management/server.ts';
@@ -225,8 +225,9 @@ export async function startService(
   const requests = { metrics: requestMetrics, logger, tracing };
   const clusters = new Clusters(pipeline);
   open.defer(() => clusters.close());
-  const inference = new CurrentInferenceSettings(pipeline.inferenceUpstream, interactions);
-  inference.onUpstream((upstream) => clusters.replace(INFERENCE_CLUSTER, upstream));
+  const inference = new InferenceSettings(pipeline.inferenceUpstream, interactions, (upstream) =>
+    clusters.replace(INFERENCE_CLUSTER, upstream),
+  );
   const recorder = new InteractionRecorder({ store: interactions, log: logger.target('service::inference') });
   const parts: ChainParts = {
     registry,

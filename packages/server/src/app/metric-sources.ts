@@ -1,7 +1,6 @@
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { Evaluators } from '../policy/evaluators.ts';
-import type { Kind } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { ServiceState } from '../telemetry/metrics/metric-source.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
@@ -29,8 +28,6 @@ export interface ServiceStateParts {
 export function serviceState(parts: ServiceStateParts): ServiceState {
   const { registry, forwards, serviceHealth, evaluators, metrics, interactions, toolCalls } = parts;
   const { calls, longStreams, droppedLines } = parts;
-  const served = (kind: Kind): number =>
-    registry.current.namespaces.values().reduce((sum, { indexes: shelves }) => sum + shelves[kind].entries.length, 0);
   return {
     filters: () => metrics.snapshot().filters,
     evaluators: () =>
@@ -43,7 +40,11 @@ export function serviceState(parts: ServiceStateParts): ServiceState {
       ...evaluators.current.list.map(({ definition }) => ({ name: definition.name, loaded: true })),
       ...evaluators.current.skipped.map((name) => ({ name, loaded: false })),
     ],
-    entries: () => ({ tool: served('tool'), resource: served('resource'), prompt: served('prompt') }),
+    entries: () => ({
+      tool: registry.current.servedCount('tool'),
+      resource: registry.current.servedCount('resource'),
+      prompt: registry.current.servedCount('prompt'),
+    }),
     namespaces: () => registry.current.namespaces.size,
     forwards: () =>
       Array.from(registry.current.forwards.keys(), (name) => ({ name, available: forwards.status(name).available })),

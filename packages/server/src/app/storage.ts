@@ -7,11 +7,11 @@ import { FileSessionStore, memorySessionStore, type SessionStore } from '../mcp/
 import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { Evaluators, type EvaluatorsOptions } from '../policy/evaluators.ts';
-import { fileRevisionStore, memoryRevisionStore } from '../policy/revision-store.ts';
+import { FileRevisionStore, memoryRevisionStore } from '../policy/revision-store.ts';
 import { bootstrapForward } from '../registry/operations-topology.ts';
 import { Registry, snapshotEntries } from '../registry/registry.ts';
-import { fileStore } from '../registry/store/file-store.ts';
-import { diskFiles } from '../registry/store/files.ts';
+import { FileStore } from '../registry/store/file-store.ts';
+import { diskFiles, errorReason } from '../registry/store/files.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import type { Logger } from '../telemetry/log.ts';
 import type { Config } from './config/config.ts';
@@ -24,7 +24,7 @@ export async function openRegistry(config: Config, logger: Logger): Promise<Regi
   const registry: Registry = new Registry(
     persist.backend === 'none'
       ? memoryStore()
-      : fileStore({
+      : new FileStore({
           folder: persist.path,
           recover: persist.recover,
           snapshot: () => snapshotEntries(registry.current),
@@ -63,7 +63,13 @@ export async function openEvaluators(
     store:
       persist.backend === 'none'
         ? memoryRevisionStore()
-        : fileRevisionStore({ folder: persist.path, recover: persist.recover, files: diskFiles(), log, now: Date.now }),
+        : new FileRevisionStore({
+            folder: persist.path,
+            recover: persist.recover,
+            files: diskFiles(),
+            log,
+            now: Date.now,
+          }),
     log,
   });
   await evaluators.start(bootstrap.evaluators, bootstrap.invalidEvaluators);
@@ -112,7 +118,6 @@ async function bindAs(at: string, server: Server, address: ListenAddress): Promi
   try {
     return await listen(server, address);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new ConfigError(`${at}: cannot listen on ${formatAddress(address)}: ${reason}`);
+    throw new ConfigError(`${at}: cannot listen on ${formatAddress(address)}: ${errorReason(error)}`);
   }
 }

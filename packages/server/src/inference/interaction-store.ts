@@ -82,17 +82,18 @@ export class InteractionStore {
   add(interaction: Interaction): void {
     if (this.#capacity === 0) return;
     while (this.#all.length >= this.#capacity) this.#evict();
-    const stored = new StoredInteraction(interaction);
+    const stored: StoredInteraction = { ...interaction };
+    const bytes = bodyBytesOf(stored);
     this.#all.push(stored);
-    if (stored.bodyBytes > 0) this.#withBodies.push(stored);
-    this.#bodyBytes += stored.bodyBytes;
+    if (bytes > 0) this.#withBodies.push(stored);
+    this.#bodyBytes += bytes;
     const { conversationId, completionId } = stored;
     if (conversationId !== undefined) this.#conversation(conversationId).push(stored);
     if (completionId !== undefined) this.#completions.set(completionId, stored);
     while (this.#bodyBytes > this.#maxBodyBytes) {
       const oldest = this.#withBodies.shift();
       if (oldest === undefined) return;
-      this.#bodyBytes -= oldest.dropBodies();
+      this.#bodyBytes -= dropBodies(oldest);
     }
   }
 
@@ -143,9 +144,9 @@ export class InteractionStore {
   #evict(): void {
     const oldest = this.#all.shift();
     if (oldest === undefined) return;
-    if (oldest.bodyBytes > 0) {
+    if (bodyBytesOf(oldest) > 0) {
       this.#withBodies.shift();
-      this.#bodyBytes -= oldest.dropBodies();
+      this.#bodyBytes -= dropBodies(oldest);
     }
     const { conversationId, completionId } = oldest;
     if (conversationId !== undefined) {
@@ -166,49 +167,22 @@ function sortByArrival(found: StoredInteraction[]): StoredInteraction[] {
 }
 
 /** Interaction whose bodies can be dropped. */
-class StoredInteraction implements Interaction {
-  readonly epochMs: number;
-  readonly path: string;
-  readonly conversationId: string | undefined;
-  readonly completionId: string | undefined;
-  readonly model: string | undefined;
-  readonly statusCode: number;
-  readonly durationMs: number;
-  #request: RecordedBody;
-  #response: RecordedBody;
+interface StoredInteraction extends Interaction {
+  request: RecordedBody;
+  response: RecordedBody;
+}
 
-  constructor(interaction: Interaction) {
-    this.epochMs = interaction.epochMs;
-    this.path = interaction.path;
-    this.conversationId = interaction.conversationId;
-    this.completionId = interaction.completionId;
-    this.model = interaction.model;
-    this.statusCode = interaction.statusCode;
-    this.durationMs = interaction.durationMs;
-    this.#request = interaction.request;
-    this.#response = interaction.response;
-  }
+/** Bytes of both bodies. */
+function bodyBytesOf({ request, response }: Interaction): number {
+  return bytesOf(request) + bytesOf(response);
+}
 
-  get request(): RecordedBody {
-    return this.#request;
-  }
-
-  get response(): RecordedBody {
-    return this.#response;
-  }
-
-  /** Bytes of both bodies. */
-  get bodyBytes(): number {
-    return bytesOf(this.#request) + bytesOf(this.#response);
-  }
-
-  /** Drops both bodies and marks them as truncated; returns the number of bytes. */
-  dropBodies(): number {
-    const bytes = this.bodyBytes;
-    this.#request = withoutBody(this.#request);
-    this.#response = withoutBody(this.#response);
-    return bytes;
-  }
+/** Drops both bodies and marks them as truncated; returns the number of bytes. */
+function dropBodies(interaction: StoredInteraction): number {
+  const bytes = bodyBytesOf(interaction);
+  interaction.request = withoutBody(interaction.request);
+  interaction.response = withoutBody(interaction.response);
+  return bytes;
 }
 
 function bytesOf({ body }: RecordedBody): number {

@@ -1,11 +1,13 @@
 import { expect, test } from 'vitest';
-import { httpUpstream } from '../http/address.ts';
+import { type HttpUpstream, httpUpstream } from '../http/address.ts';
 import { InteractionStore } from './interaction-store.ts';
-import { CurrentInferenceSettings } from './settings.ts';
+import { InferenceSettings } from './settings.ts';
 
 function settings(upstream = '127.0.0.1:11434') {
   const store = new InteractionStore(1_000);
-  return { store, settings: new CurrentInferenceSettings(httpUpstream.parse(upstream), store) };
+  const upstreams: HttpUpstream[] = [];
+  const onUpstream = (set: HttpUpstream) => upstreams.push(set);
+  return { store, upstreams, settings: new InferenceSettings(httpUpstream.parse(upstream), store, onUpstream) };
 }
 
 test.for([
@@ -14,30 +16,23 @@ test.for([
   ['http://models/v1/', 'http://models:80/v1'],
   ['https://models', 'https://models:443'],
 ] as const)('the upstream %s is formatted as %s, which parses to the same', ([given, wanted]) => {
-  const { upstreamText, upstream } = settings(given).settings;
+  const { upstreamText } = settings(given).settings;
   expect(upstreamText).toBe(wanted);
-  expect(httpUpstream.parse(upstreamText)).toEqual(upstream);
+  expect(httpUpstream.parse(upstreamText)).toEqual(httpUpstream.parse(given));
 });
 
-test('a change applies at once, notifies listeners and leaves other settings unchanged', () => {
-  const { store, settings: current } = settings();
-  const notified: string[] = [];
-  const unsubscribe = current.onUpstream(({ host }) => notified.push(host));
+test('a change applies at once, reports the upstream and leaves other settings unchanged', () => {
+  const { store, upstreams, settings: current } = settings();
   current.set({ upstream: 'https://models.example/v1' });
-  expect(current).toMatchObject({
-    upstream: { scheme: 'https', host: 'models.example', port: 443, path: '/v1' },
-    upstreamText: 'https://models.example/v1',
-    capacity: 1_000,
-  });
+  expect(current).toMatchObject({ upstreamText: 'https://models.example/v1', capacity: 1_000 });
   current.set({ capacity: 5 });
   expect([current.capacity, store.capacity, current.upstreamText]).toEqual([5, 5, 'https://models.example/v1']);
-  unsubscribe();
-  current.set({ upstream: 'other:80', capacity: 6 });
-  expect(notified).toEqual(['models.example']);
+  expect(upstreams).toEqual([{ scheme: 'https', host: 'models.example', port: 443, path: '/v1' }]);
 });
 
 test('an invalid upstream changes nothing', () => {
-  const { settings: current } = settings();
+  const { upstreams, settings: current } = settings();
   expect(() => current.set({ upstream: 'models.example', capacity: 5 })).toThrow('has no port');
   expect(current).toMatchObject({ upstreamText: '127.0.0.1:11434', capacity: 1_000 });
+  expect(upstreams).toEqual([]);
 });

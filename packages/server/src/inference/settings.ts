@@ -1,17 +1,6 @@
 import { formatAddress, type HttpUpstream, httpUpstream } from '../http/address.ts';
 
-/** Settings of the inference listener that can be changed at run time (decisions 4.4). */
-export interface InferenceSettings {
-  /** Upstream of new requests. */
-  readonly upstream: HttpUpstream;
-  /** The upstream as it was submitted. */
-  readonly upstreamText: string;
-  /** Maximum number of stored interactions. */
-  readonly capacity: number;
-  /** Changes the given settings from the next request on. Throws `ZodError` for an invalid upstream and changes nothing. */
-  set(change: InferenceChange): void;
-}
-
+/** A change of {@link InferenceSettings}. */
 export interface InferenceChange {
   /** In the format of SERVICE_INFERENCE_UPSTREAM (decisions 1.2). */
   readonly upstream?: string | undefined;
@@ -19,45 +8,39 @@ export interface InferenceChange {
   readonly capacity?: number | undefined;
 }
 
-/** Settings of this process; changes are not persisted (decisions 1.5). */
-export class CurrentInferenceSettings implements InferenceSettings {
+/**
+ * Settings of the inference listener that can be changed at run time (decisions 4.4); changes are not persisted (decisions
+ * 1.5).
+ */
+export class InferenceSettings {
   readonly #store: { capacity: number };
-  readonly #listeners = new Set<(upstream: HttpUpstream) => void>();
-  #upstream: HttpUpstream;
-  #text: string;
+  readonly #onUpstream: (upstream: HttpUpstream) => void;
+  #upstreamText: string;
 
-  /** The capacity is that of the store. */
-  constructor(upstream: HttpUpstream, store: { capacity: number }) {
-    this.#upstream = upstream;
-    this.#text = formatUpstream(upstream);
+  /** The capacity is that of the store. `onUpstream` is called whenever the upstream is set. */
+  constructor(upstream: HttpUpstream, store: { capacity: number }, onUpstream: (upstream: HttpUpstream) => void) {
+    this.#upstreamText = formatUpstream(upstream);
     this.#store = store;
+    this.#onUpstream = onUpstream;
   }
 
-  get upstream(): HttpUpstream {
-    return this.#upstream;
-  }
-
+  /** The upstream of new requests, as it was submitted. */
   get upstreamText(): string {
-    return this.#text;
+    return this.#upstreamText;
   }
 
+  /** Maximum number of stored interactions. */
   get capacity(): number {
     return this.#store.capacity;
   }
 
+  /** Changes the given settings from the next request on. Throws `ZodError` for an invalid upstream and changes nothing. */
   set({ upstream: text, capacity }: InferenceChange): void {
     const upstream = text === undefined ? undefined : httpUpstream.parse(text);
     if (capacity !== undefined) this.#store.capacity = capacity;
     if (text === undefined || upstream === undefined) return;
-    this.#text = text;
-    this.#upstream = upstream;
-    for (const listener of this.#listeners) listener(upstream);
-  }
-
-  /** Calls the listener whenever the upstream is set; returns a function that unsubscribes it. */
-  onUpstream(listener: (upstream: HttpUpstream) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    this.#upstreamText = text;
+    this.#onUpstream(upstream);
   }
 }
 

@@ -6,13 +6,13 @@ import { serviceState } from '../app/metric-sources.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { listen } from '../http/server.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
-import { CurrentInferenceSettings } from '../inference/settings.ts';
+import { InferenceSettings } from '../inference/settings.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
 import { Evaluators } from '../policy/evaluators.ts';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
-import type { LlmConnection } from '../policy/llm/connection.ts';
+import type { LlmConnection } from '../policy/llm/client.ts';
 import { ResultSchemas } from '../policy/llm/result-schema.ts';
 import { memoryRevisionStore, type RevisionStore } from '../policy/revision-store.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
@@ -52,7 +52,7 @@ export interface Api {
   readonly toolCalls: ToolCallEvents;
   readonly longStreams: OpenStreams;
   readonly interactions: InteractionStore;
-  readonly inference: CurrentInferenceSettings;
+  readonly inference: InferenceSettings;
   readonly evaluators: Evaluators;
   readonly bindings: NamespaceBindings;
   /** All routes, as a tree: each path continues what it stands under. */
@@ -122,9 +122,10 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const longStreams = new OpenStreams(settings.keepAliveMs);
   const log = logger.target('service::mgmt');
   const interactions = new InteractionStore(1_000);
-  const inference = new CurrentInferenceSettings(
+  const inference = new InferenceSettings(
     { scheme: 'http', host: '127.0.0.1', port: 11_434, path: '' },
     interactions,
+    () => undefined,
   );
   const guard = createHostOriginGuard({ allowedHosts, corsOrigin });
   const { bodyTimeoutMs, classicUrl, firstByteTimeoutMs = 30_000 } = settings;

@@ -12,7 +12,6 @@ import {
   updateEntry,
 } from '../registry/operations.ts';
 import { entryJson } from '../registry/serialize.ts';
-import type { Snapshot } from '../registry/snapshot.ts';
 import type { ManagementContext } from './context.ts';
 import { dataResponse, listResponse } from './responses.ts';
 import type { ApiRequest, Router } from './router.ts';
@@ -47,7 +46,7 @@ function addKind(
     const snapshot = registry.current;
     const entries = snapshot.entries(kind, { shadowed, ...(namespace !== undefined && { namespace }) });
     return listResponse(entries, (entry) =>
-      entryJson(entry, { shadowed: shadowed && isShadowed(snapshot, entry), upstream }),
+      entryJson(entry, { shadowed: shadowed && !snapshot.isServed(entry), upstream }),
     );
   });
 
@@ -82,10 +81,6 @@ function addKind(
 function included(include = ''): { readonly shadowed: boolean; readonly upstream: boolean } {
   const words = include.split(',');
   return { shadowed: words.includes('shadowed'), upstream: words.includes('upstream') };
-}
-
-function isShadowed(snapshot: Snapshot, entry: Entry): boolean {
-  return snapshot.namespaces.get(entry.namespace)?.indexes[entry.kind].get(entry.key) !== entry;
 }
 
 /** The URL of a new entry, with its uri where resources share a name. */

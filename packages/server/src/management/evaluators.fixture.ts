@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { Evaluator } from '@sluice/contract';
 import type { TestContext } from 'vitest';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
-import type { LlmConnection } from '../policy/llm/connection.ts';
-import { fileRevisionStore } from '../policy/revision-store.ts';
+import type { LlmConnection } from '../policy/llm/client.ts';
+import { FileRevisionStore } from '../policy/revision-store.ts';
 import { diskFiles } from '../registry/store/files.ts';
 import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
 import { type Answered, type Api, type EvaluatorSettings, startSharedApi } from './api.fixture.ts';
@@ -47,7 +47,7 @@ export async function startEvaluatorApi(
   await writeFile(join(folder, 'broken.wasm'), 'broken');
   const compiler = new PrefixCompiler();
   const start = (more: EvaluatorSettings) => {
-    const revisions = fileRevisionStore({
+    const revisions = new FileRevisionStore({
       folder,
       recover: false,
       files: diskFiles(),

@@ -8,8 +8,9 @@ import {
   serializeMetadata,
   serializeRevision,
 } from '../policy/revisions.ts';
+import { OperationError } from '../registry/operations.ts';
 import type { ManagementContext } from './context.ts';
-import { type ApiResponse, dataResponse, listResponse, RequestError } from './responses.ts';
+import { type ApiResponse, dataResponse, listResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** `/api/v1/evaluators` without bindings (specification, "Evaluator management endpoints"; decisions 2.10, 4.5). */
@@ -38,7 +39,7 @@ export function evaluatorRoutes(router: Router, { evaluators: active }: Manageme
   router.addWithBody(activate, async ({ http, name, body: { expected_revision } }) => {
     const id = idOf(name);
     const options = optionsOf(http.headers, expected_revision);
-    if (Number.isNaN(id)) throw new RequestError('NOT_FOUND', notFound(name));
+    if (Number.isNaN(id)) throw new OperationError('NOT_FOUND', notFound(name));
     return updateResponse(await active.activate(id, options));
   });
 }
@@ -52,7 +53,7 @@ function updateResponse({ set, warnings }: UpdateResult): ApiResponse {
 }
 
 function revisionResponse(revision: Revision | undefined, notFoundMessage: string): ApiResponse {
-  if (!revision) throw new RequestError('NOT_FOUND', notFoundMessage);
+  if (!revision) throw new OperationError('NOT_FOUND', notFoundMessage);
   return dataResponse(serializeRevision(revision));
 }
 
@@ -73,7 +74,7 @@ function notFound(name: string): string {
 const MAX_ACTOR_CHARACTERS = 256;
 
 /**
- * The expected active revision and the actor, as named by an authenticating proxy (decisions 2.10). RequestError
+ * The expected active revision and the actor, as named by an authenticating proxy (decisions 2.10). OperationError
  * BAD_REQUEST for an invalid `If-Match`.
  */
 function optionsOf(headers: IncomingHttpHeaders, expectedRevision: number | undefined): UpdateOptions {
@@ -89,5 +90,5 @@ function ifMatchOf(header: string | undefined): ExpectedRevision['ifMatch'] {
   if (header === undefined) return undefined;
   const ifMatch = parseIfMatch(header);
   if (ifMatch !== undefined) return ifMatch;
-  throw new RequestError('BAD_REQUEST', 'invalid If-Match header: expected the ETag value or *');
+  throw new OperationError('BAD_REQUEST', 'invalid If-Match header: expected the ETag value or *');
 }

@@ -1,10 +1,10 @@
 import { type Forward as ForwardBody, operations, type RefreshResult } from '@sluice/contract';
 import { DEFAULT_NAMESPACE, type Entry, type Forward } from '../registry/entries.ts';
-import { namespaceOf } from '../registry/operations.ts';
+import { namespaceOf, OperationError } from '../registry/operations.ts';
 import { Snapshot } from '../registry/snapshot.ts';
 import type { ForwardStatus } from '../upstreams/mcp/forwards.ts';
 import type { ManagementContext } from './context.ts';
-import { dataResponse, listResponse, RequestError } from './responses.ts';
+import { dataResponse, listResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** Status of a forward that was removed before the response. */
@@ -38,7 +38,7 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
 
   router.add(get, ({ name }) => {
     const forward = registry.current.forwards.get(name);
-    if (!forward) throw new RequestError('NOT_FOUND', `forward not found: ${name}`);
+    if (!forward) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
     return dataResponse(show(forward));
   });
 

@@ -4,8 +4,9 @@ import { z } from 'zod';
 import { quote } from '../http/settings.ts';
 import type { Interaction, RecordedBody } from '../inference/interaction-store.ts';
 import type { InferenceChange, InferenceSettings } from '../inference/settings.ts';
+import { OperationError } from '../registry/operations.ts';
 import type { ManagementContext } from './context.ts';
-import { dataResponse, RequestError, streamResponse } from './responses.ts';
+import { dataResponse, streamResponse } from './responses.ts';
 import { parseLimit, type Router } from './router.ts';
 
 /** Consecutive pieces of JSON text. */
@@ -124,8 +125,10 @@ function set(inference: InferenceSettings, change: InferenceChange): void {
   } catch (error) {
     if (!(error instanceof z.ZodError)) throw error;
     const message = `${quote(change.upstream ?? '')} ${error.issues[0]?.message}`;
-    throw new RequestError('BAD_REQUEST', `invalid ${operations.inference.configure.body.kind}: upstream ${message}`, [
-      { path: 'upstream', message },
-    ]);
+    throw new OperationError(
+      'BAD_REQUEST',
+      `invalid ${operations.inference.configure.body.kind}: upstream ${message}`,
+      [{ path: 'upstream', message }],
+    );
   }
 }

@@ -1,10 +1,11 @@
 import { namespaceName, operations } from '@sluice/contract';
 import type { Labels } from '../registry/entries.ts';
+import { OperationError } from '../registry/operations.ts';
 import { createNamespace, labelNamespace, removeNamespace } from '../registry/operations-topology.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { ManagementContext } from './context.ts';
-import { dataResponse, listResponse, RequestError } from './responses.ts';
+import { dataResponse, listResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** `/api/v1/namespaces` (specification, "Endpoints"; decisions 2.3, 4.2). */
@@ -22,7 +23,7 @@ export function namespaceRoutes(router: Router, { registry, forwards }: Manageme
 
   router.add(get, ({ name }) => {
     const namespace = registry.current.namespace(name);
-    if (!namespace) throw new RequestError('NOT_FOUND', `namespace not found: ${name}`);
+    if (!namespace) throw new OperationError('NOT_FOUND', `namespace not found: ${name}`);
     return dataResponse(namespaceJson(namespace));
   });
 
@@ -84,7 +85,7 @@ function validNamespace(name: string): string {
   const problem =
     name.trim() === name ? namespaceName.safeParse(name).error?.issues[0]?.message : 'must not have blanks';
   if (problem === undefined) return name;
-  throw new RequestError('BAD_REQUEST', `invalid binding: namespace ${problem}`, [
+  throw new OperationError('BAD_REQUEST', `invalid binding: namespace ${problem}`, [
     { path: 'namespace', message: problem },
   ]);
 }

@@ -1,6 +1,4 @@
 import { operations, type Statistics } from '@sluice/contract';
-import type { Kind } from '../registry/entries.ts';
-import type { Snapshot } from '../registry/snapshot.ts';
 import type { PrometheusText } from '../telemetry/metrics/prometheus.ts';
 import type { ManagementContext } from './context.ts';
 import { dataResponse, errorResponse, streamResponse } from './responses.ts';
@@ -24,20 +22,14 @@ export function statisticsRoutes(router: Router, { registry }: ManagementContext
   router.add(operations.observability.statistics, () => {
     const snapshot = registry.current;
     const statistics: Statistics = {
-      toolsCount: count(snapshot, 'tool'),
-      resourcesCount: count(snapshot, 'resource'),
-      promptsCount: count(snapshot, 'prompt'),
+      toolsCount: snapshot.servedCount('tool'),
+      resourcesCount: snapshot.servedCount('resource'),
+      promptsCount: snapshot.servedCount('prompt'),
       forwardsCount: snapshot.forwards.size,
       dataStoresCount: 0,
     };
     return dataResponse(JSON.stringify(statistics));
   });
-}
-
-function count(snapshot: Snapshot, kind: Kind): number {
-  let served = 0;
-  for (const { indexes } of snapshot.namespaces.values()) served += indexes[kind].entries.length;
-  return served;
 }
 
 /** `/api/v1/metrics`: counters since the start of the process (decisions 4.4). */

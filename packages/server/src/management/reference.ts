@@ -59,33 +59,34 @@ window.onload = () => SwaggerUIBundle({
 });
 `;
 
-/** The serialized document, the same for every service of a process: generating it takes a good part of the start. */
-let serialized: string | undefined;
-
 /**
  * `/openapi.json`, the OpenAPI document of this API (specification, "Endpoints"; decisions 4.4), and `/api/docs`, a page
  * that shows it and lets operators try each operation (Swagger UI).
  */
 export function referenceRoutes(router: Router): void {
-  serialized ??= JSON.stringify(openApiDocument(VERSION));
-  const document = serialized;
+  // Created with the first request: generating the document would take a good part of the start.
+  let json: string | undefined;
+  const document = (): string => {
+    json ??= JSON.stringify(openApiDocument(VERSION));
+    return json;
+  };
   const files = fileURLToPath(new URL('.', import.meta.resolve('@fastify/swagger-ui/static/index.css')));
 
   router.add(operations.observability.document, () => ({
     status: 200,
     headers: { 'content-type': 'application/json' },
-    body: document,
+    body: document(),
   }));
   const addText = (path: string, type: string, text: (target: string) => string): void =>
     router.addPath(PATH + path, ({ http: { url = '' } }) =>
       page({ status: 200, headers: { 'content-type': type }, body: text(url) }),
     );
   addText('', 'text/html; charset=utf-8', (target) => pageHtml(target.endsWith('/') ? './static' : './docs/static'));
-  addText('/json', 'application/json; charset=utf-8', () => document);
+  addText('/json', 'application/json; charset=utf-8', document);
   // Serializing the document blocks the event loop for some time.
   let yaml: string | undefined;
   addText('/yaml', 'application/x-yaml', () => {
-    yaml ??= stringify(JSON.parse(document), { strict: false });
+    yaml ??= stringify(JSON.parse(document()), { strict: false });
     return yaml;
   });
   addText('/static/swagger-initializer.js', 'application/javascript; charset=utf-8', () => INITIALIZER);

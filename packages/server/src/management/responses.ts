@@ -10,19 +10,6 @@ export interface ApiResponse {
   readonly body: string | Buffer | Readable;
 }
 
-/** A request rejected by the API. The message is returned to the client. */
-export class RequestError extends Error {
-  override readonly name = 'RequestError';
-  readonly code: ErrorCode;
-  readonly details: unknown;
-
-  constructor(code: ErrorCode, message: string, details?: unknown) {
-    super(message);
-    this.code = code;
-    this.details = details;
-  }
-}
-
 /** Optional parts of a response with a payload. */
 export interface DataOptions {
   /** 200 by default. */

@@ -3,7 +3,8 @@ import { type Operation, type RequestBody, validate } from '@sluice/contract';
 import { isJsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import findMyWay from 'find-my-way';
 import type { z } from 'zod';
-import { type ApiResponse, RequestError } from './responses.ts';
+import { OperationError } from '../registry/operations.ts';
+import type { ApiResponse } from './responses.ts';
 
 /** A request of an operation. */
 export interface ApiRequest<Parameter extends string> {
@@ -95,7 +96,7 @@ export class Router {
 const MAX_DEPTH = 256;
 
 /**
- * Parses a request body with a schema. `kind` names the described thing in messages. RequestError BAD_REQUEST when the
+ * Parses a request body with a schema. `kind` names the described thing in messages. OperationError BAD_REQUEST when the
  * body is missing (unless `optional`: then it is `{}`), is not a JSON object in UTF-8, or does not match the schema; the
  * message has the first issue and `details` all of them (decisions 2.1, 4.1).
  */
@@ -106,11 +107,11 @@ function parseBody<T extends z.ZodType>(
 ): z.output<T> {
   const text = decode(body, kind);
   const missing = text.trim() === '';
-  if (missing && !optional) throw new RequestError('BAD_REQUEST', 'request body required');
+  if (missing && !optional) throw new OperationError('BAD_REQUEST', 'request body required');
   const result = validate(schema, missing ? {} : parseObject(text, kind));
   if ('value' in result) return result.value;
   const [first] = result.issues;
-  throw new RequestError('BAD_REQUEST', `invalid ${kind}: ${first?.path} ${first?.message}`, result.issues);
+  throw new OperationError('BAD_REQUEST', `invalid ${kind}: ${first?.path} ${first?.message}`, result.issues);
 }
 
 function decode(body: Buffer, kind: string): string {
@@ -134,8 +135,8 @@ function parseObject(text: string, kind: string): JsonValue {
   return value;
 }
 
-function malformed(kind: string, reason: string): RequestError {
-  return new RequestError('BAD_REQUEST', `invalid ${kind} JSON: ${reason}`);
+function malformed(kind: string, reason: string): OperationError {
+  return new OperationError('BAD_REQUEST', `invalid ${kind} JSON: ${reason}`);
 }
 
 function isDeeperThan(value: JsonValue, levels: number): boolean {

@@ -4,8 +4,7 @@ import { UpstreamError } from '../http/client/errors.ts';
 import { collectBody, drainRequestBody, hasBody, limitBodyTime } from '../http/request-body.ts';
 import type { HostOriginGuard, Refusal } from '../http/request-validation.ts';
 import { createHttpServer, rejectMalformed } from '../http/server.ts';
-import { EvaluatorsError } from '../policy/revisions.ts';
-import { RegistryError } from '../registry/operations.ts';
+import { OperationError } from '../registry/operations.ts';
 import {
   type ObserveRequest,
   type RequestObservation,
@@ -22,7 +21,7 @@ import { isLegacyPath, type LegacyBackendProxy } from './legacy-backend.ts';
 import { bindingRoutes, namespaceRoutes, warnOfPublicNamespace } from './namespaces.ts';
 import { healthRoutes, metricsRoutes, prometheusRoutes, statisticsRoutes } from './observability.ts';
 import { referenceRoutes } from './reference.ts';
-import { type ApiResponse, errorResponse, RequestError } from './responses.ts';
+import { type ApiResponse, errorResponse } from './responses.ts';
 import { Router } from './router.ts';
 import { serviceRoutes } from './services.ts';
 import { toolCallRoutes } from './tool-calls.ts';
@@ -196,7 +195,7 @@ export class Management {
 
   #errorResponse(error: unknown, method: string, path: string): ApiResponse {
     const { log } = this.#options;
-    if (error instanceof RegistryError || error instanceof EvaluatorsError || error instanceof RequestError) {
+    if (error instanceof OperationError) {
       return errorResponse(error.code, error.message, error.details);
     }
     if (error instanceof UpstreamError || error instanceof ProvisioningError) {

@@ -1,10 +1,11 @@
 import { Readable } from 'node:stream';
 import { MAX_TOOL_CALL_STREAMS, operations, TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract';
 import type { OpenStream } from '../mcp/open-streams.ts';
+import { OperationError } from '../registry/operations.ts';
 import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import type { EventCursor, ToolCallEvents, ToolCallListener } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';
-import { listResponse, RequestError } from './responses.ts';
+import { listResponse } from './responses.ts';
 import { parseLimit, type Router } from './router.ts';
 
 /**
@@ -103,7 +104,7 @@ export function toolCallRoutes(router: Router, { toolCalls, longStreams, log }: 
 
   router.add(notifications, ({ http }) => {
     if (openStreams >= MAX_TOOL_CALL_STREAMS) {
-      throw new RequestError(
+      throw new OperationError(
         'UNAVAILABLE',
         `too many event streams: at most ${MAX_TOOL_CALL_STREAMS} can be open; try again later`,
       );

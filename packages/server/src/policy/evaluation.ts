@@ -2,7 +2,6 @@ import { truncateBytes } from '@sluice/protocol/text';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { Draft } from '../registry/draft.ts';
 import type { Registry } from '../registry/registry.ts';
-import type { Snapshot } from '../registry/snapshot.ts';
 import { type TargetLogger, withFields } from '../telemetry/log.ts';
 import { roundMs } from '../telemetry/metrics/instruments.ts';
 import type { EvaluatorCounters, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
@@ -12,6 +11,7 @@ import { type LlmClient, LlmError } from './llm/client.ts';
 import { completeWithSchema, LlmCallStats } from './llm/completion.ts';
 import { type ConversationCache, historyReader } from './llm/history.ts';
 import { buildUserPrompt, type PromptToolCache } from './llm/prompt.ts';
+import type { CompiledSchema } from './llm/result-schema.ts';
 import { RegistryView, type ToolListCache } from './registry-view.ts';
 import {
   ActionFailure,
@@ -20,7 +20,6 @@ import {
   type ActionRun,
   type ActionRunner,
   type HostFunctions,
-  type ToolEntry,
 } from './sandbox/action.ts';
 import { applyResponse, failureOutcome, type Verdict } from './verdict.ts';
 
@@ -184,64 +183,29 @@ export class Evaluation {
   }
 }
 
-/** Host functions of one run. What they need is created on first use: many actions only read their arguments. */
-class EvaluationHost implements HostFunctions {
-  readonly #options: EvaluationOptions;
-  readonly #evaluator: LoadedEvaluator;
-  readonly #namespace: string;
+/** Host functions of one run. */
+class EvaluationHost extends RegistryView implements HostFunctions {
+  readonly history: HostFunctions['history'];
+  readonly #schema: CompiledSchema | undefined;
   readonly #log: TargetLogger;
-  /** Registry at the start of the run. */
-  readonly #snapshot: Snapshot;
-  #view: RegistryView | undefined = undefined;
-  #readHistory: HostFunctions['history'] | undefined = undefined;
 
-  constructor(options: EvaluationOptions, evaluator: LoadedEvaluator, namespace: string, log: TargetLogger) {
-    this.#options = options;
-    this.#evaluator = evaluator;
-    this.#namespace = namespace;
+  constructor(
+    { registry, toolLists, interactions }: EvaluationOptions,
+    { schema }: LoadedEvaluator,
+    namespace: string,
+    log: TargetLogger,
+  ) {
+    super({ registry, toolLists, log, namespace });
+    this.history = historyReader(interactions);
+    this.#schema = schema;
     this.#log = log;
-    this.#snapshot = options.registry.current;
-  }
-
-  tools(namespace?: string): string {
-    return this.#registryView.tools(namespace);
-  }
-
-  tool(name: string): ToolEntry | undefined {
-    return this.#registryView.tool(name);
-  }
-
-  copyTool(name: string, namespace: string): boolean {
-    return this.#registryView.copyTool(name, namespace);
-  }
-
-  history(conversationId: string, signal: AbortSignal): string | Promise<string> {
-    this.#readHistory ??= historyReader(this.#options.interactions);
-    return this.#readHistory(conversationId, signal);
   }
 
   async verify(raw: string, signal: AbortSignal): Promise<string | undefined> {
-    return this.#evaluator.schema?.validate(raw, signal);
+    return this.#schema?.validate(raw, signal);
   }
 
   log(level: ActionLogLevel, message: string): void {
     this.#log[level](truncateBytes(message, MAX_LOG_BYTES), { from: 'action' });
-  }
-
-  /** Commits the copies of the run; see {@link RegistryView.commit}. */
-  async commit(isWanted: (draft: Draft) => boolean): Promise<void> {
-    await this.#view?.commit(isWanted);
-  }
-
-  get #registryView(): RegistryView {
-    const { registry, toolLists } = this.#options;
-    this.#view ??= new RegistryView({
-      registry,
-      snapshot: this.#snapshot,
-      toolLists,
-      log: this.#log,
-      namespace: this.#namespace,
-    });
-    return this.#view;
   }
 }

@@ -1,16 +1,22 @@
 import { createHash } from 'node:crypto';
-import type { Evaluator } from '@sluice/contract';
-import type { LlmConnection } from './llm/connection.ts';
-import type { CompiledSchema } from './llm/result-schema.ts';
+import { type Evaluator, namespaceName, type ValidationIssue } from '@sluice/contract';
+import type { TargetLogger } from '../telemetry/log.ts';
+import { MCP_METHODS } from '../telemetry/metrics/request-metrics.ts';
+import type { LlmConnection } from './llm/client.ts';
+import { type CompiledSchema, ResultSchemaError, type ResultSchemas } from './llm/result-schema.ts';
 import type { Action } from './sandbox/action.ts';
 
-/** An evaluator and what its evaluations need. */
-export interface LoadedEvaluator {
+/** A valid evaluator, whose action is not loaded yet. */
+export interface ValidEvaluator {
   readonly definition: Evaluator;
   readonly connection: LlmConnection;
-  readonly action: Action;
   /** Compiled `llm.result_schema`, if there is one. */
   readonly schema: CompiledSchema | undefined;
+}
+
+/** An evaluator that can run. */
+export interface LoadedEvaluator extends ValidEvaluator {
+  readonly action: Action;
 }
 
 /** Immutable set of active evaluators. A request uses the set that is active when it arrives. */
@@ -58,4 +64,94 @@ export class EvaluatorSet {
 
 function fingerprint({ definition, action }: LoadedEvaluator): string {
   return createHash('sha256').update(JSON.stringify(definition)).update(action.checksum).digest('base64');
+}
+
+/** What evaluators are validated against. */
+export interface ValidationContext {
+  /** By name. */
+  readonly connections: ReadonlyMap<string, LlmConnection>;
+  readonly schemas: Pick<ResultSchemas, 'compile'>;
+}
+
+/** A valid evaluator, or the issues of an invalid one, with paths that start at the evaluator. */
+export type ValidationResult =
+  | ValidEvaluator
+  | { readonly definition: Evaluator; readonly issues: readonly ValidationIssue[] };
+
+/**
+ * Validates the semantic rules of evaluators (decisions 4.5: violations are 422); the contract has validated their shape.
+ * Returns the results in the same order. Actions are not validated.
+ */
+export async function validateEvaluators(
+  evaluators: readonly Evaluator[],
+  { connections, schemas }: ValidationContext,
+): Promise<ValidationResult[]> {
+  const names = new Set<string>();
+  const results: ValidationResult[] = [];
+  for (const definition of evaluators) {
+    const issues: ValidationIssue[] = [];
+    const addIssue = (path: string, message: string) => issues.push({ path, message });
+    const { name, trigger, llm, processor } = definition;
+    if (name === '') addIssue('name', 'must not be empty');
+    else if (names.has(name)) addIssue('name', 'is the name of an earlier evaluator');
+    names.add(name);
+    if (trigger.method === '') addIssue('trigger.method', 'must not be empty');
+    const namespaceError = trigger.namespace === null ? undefined : namespaceName.safeParse(trigger.namespace).error;
+    if (namespaceError) addIssue('trigger.namespace', namespaceError.issues[0]?.message ?? 'is not a namespace name');
+    const connection = connections.get(llm.connection);
+    if (!connection) addIssue('llm.connection', unknownConnection(llm.connection, [...connections.keys()]));
+    if (processor.path === '') addIssue('processor.path', 'must not be empty');
+    const schema = await compileSchema(definition, schemas);
+    if ('problem' in schema) addIssue('llm.result_schema', schema.problem);
+    else if (connection && issues.length === 0) {
+      results.push({ definition, connection, schema: schema.compiled });
+      continue;
+    }
+    results.push({ definition, issues });
+  }
+  return results;
+}
+
+function unknownConnection(name: string, known: readonly string[]): string {
+  const hint = known.length === 0 ? 'none is configured' : `known connections: ${known.toSorted().join(', ')}`;
+  return `is an unknown connection ${JSON.stringify(name)}; ${hint} in llm_connections of the bootstrap file`;
+}
+
+type SchemaResult = { readonly compiled: CompiledSchema | undefined } | { readonly problem: string };
+
+async function compileSchema({ llm }: Evaluator, schemas: ValidationContext['schemas']): Promise<SchemaResult> {
+  if (llm.result_schema === null) return { compiled: undefined };
+  try {
+    return { compiled: await schemas.compile(llm.result_schema) };
+  } catch (error) {
+    if (!(error instanceof ResultSchemaError)) throw error;
+    return { problem: error.problem };
+  }
+}
+
+/**
+ * Warns of evaluators that currently match no request, most likely because of a typo in the trigger. They are loaded all
+ * the same: an upstream may define the method, and the namespace may be created later.
+ */
+export function warnUnreachableTriggers(
+  loaded: readonly { readonly definition: Evaluator }[],
+  namespaceExists: (name: string) => boolean,
+  log: Pick<TargetLogger, 'warn'>,
+): void {
+  for (const { definition } of loaded) {
+    const { name: evaluator, trigger } = definition;
+    const reasons = unreachableReasons(trigger, namespaceExists);
+    if (reasons.length === 0) continue;
+    log.warn(`evaluator ${JSON.stringify(evaluator)} may never match: ${reasons.join('; ')}`, { evaluator });
+  }
+}
+
+function unreachableReasons(
+  { method, namespace }: Evaluator['trigger'],
+  namespaceExists: (name: string) => boolean,
+): string[] {
+  const reasons: string[] = [];
+  if (!MCP_METHODS.has(method)) reasons.push(`${JSON.stringify(method)} is not an MCP method`);
+  if (namespace !== null && !namespaceExists(namespace)) reasons.push(`namespace "${namespace}" does not exist`);
+  return reasons;
 }

@@ -1,8 +1,16 @@
-import type { CompileWarning, Evaluator, ValidationIssue } from '@sluice/contract';
+import type { CompileWarning, ErrorCode, Evaluator, ValidationIssue } from '@sluice/contract';
+import { OperationError } from '../registry/operations.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { type ActionFiles, ActionLoader } from './action-loader.ts';
-import { EvaluatorSet, type LoadedEvaluator } from './evaluator-set.ts';
-import type { LlmConnection } from './llm/connection.ts';
+import {
+  EvaluatorSet,
+  type LoadedEvaluator,
+  type ValidationResult,
+  type ValidEvaluator,
+  validateEvaluators,
+  warnUnreachableTriggers,
+} from './evaluator-set.ts';
+import type { LlmConnection } from './llm/client.ts';
 import type { ResultSchemas } from './llm/result-schema.ts';
 import type { RevisionStore } from './revision-store.ts';
 import {
@@ -10,8 +18,6 @@ import {
   addActive,
   addRejected,
   checkExpected,
-  EvaluatorsError,
-  type EvaluatorsErrorCode,
   type ExpectedRevision,
   latestStartupRevision,
   NO_REVISIONS,
@@ -22,12 +28,6 @@ import {
   serializeEvaluators,
 } from './revisions.ts';
 import type { ComponentCompiler } from './sandbox/action.ts';
-import {
-  type ValidationResult,
-  type ValidEvaluator,
-  validateEvaluators,
-  warnUnreachableTriggers,
-} from './validation.ts';
 
 /** Options of {@link Evaluators}. */
 export interface EvaluatorsOptions {
@@ -136,7 +136,7 @@ export class Evaluators {
   }
 
   /**
-   * Replaces all active evaluators. Throws {@link EvaluatorsError}, checked in this order (decisions 4.5): BAD_REQUEST for
+   * Replaces all active evaluators. Throws {@link OperationError}, checked in this order (decisions 4.5): BAD_REQUEST for
    * an action outside SERVICE_ACTIONS_PATH, CONFLICT if another revision is active than expected, UNPROCESSABLE for
    * invalid evaluators, which are stored as a rejected revision.
    */
@@ -154,13 +154,13 @@ export class Evaluators {
   }
 
   /**
-   * Submits the evaluators of a revision again. Throws {@link EvaluatorsError}: NOT_FOUND for an unknown revision, else
+   * Submits the evaluators of a revision again. Throws {@link OperationError}: NOT_FOUND for an unknown revision, else
    * as {@link replace}, but UNPROCESSABLE for an action that is now outside SERVICE_ACTIONS_PATH.
    */
   activate(id: number, options: UpdateOptions): Promise<UpdateResult> {
     return this.#enqueue(async () => {
       const revision = this.revision(id);
-      if (!revision) throw new EvaluatorsError('NOT_FOUND', `revision not found: ${id}`);
+      if (!revision) throw new OperationError('NOT_FOUND', `revision not found: ${id}`);
       checkExpected(options, this.#revisions.activeId ?? 0);
       const evaluators = parseEvaluators(revision);
       const outside = await this.#actionsOutside(evaluators);
@@ -297,7 +297,7 @@ function formatIssues(issues: readonly ValidationIssue[]): string {
   return `${formatted.join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
 }
 
-function toError(code: EvaluatorsErrorCode, prefix: string, issues: readonly ValidationIssue[]): EvaluatorsError {
+function toError(code: ErrorCode, prefix: string, issues: readonly ValidationIssue[]): OperationError {
   const [first] = issues;
-  return new EvaluatorsError(code, `${prefix}: ${first?.path} ${first?.message}`, issues);
+  return new OperationError(code, `${prefix}: ${first?.path} ${first?.message}`, issues);
 }

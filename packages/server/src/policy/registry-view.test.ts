@@ -32,8 +32,7 @@ async function setUp() {
   const lines: string[] = [];
   const log = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::evaluator');
   const toolLists = new ToolListCache();
-  const view = (namespace = 'default') =>
-    new RegistryView({ registry, snapshot: registry.current, toolLists, log, namespace });
+  const view = (namespace = 'default') => new RegistryView({ registry, toolLists, log, namespace });
   store.journal.length = 0;
   return { store, registry, add, view, lines };
 }

@@ -21,8 +21,6 @@ const MAX_LOGGED_NAMESPACES = 20;
 /** Options of {@link RegistryView}. */
 export interface RegistryViewOptions {
   readonly registry: Registry;
-  /** Registry at the start of the run. */
-  readonly snapshot: Snapshot;
   /** Shared by all runs of a registry. */
   readonly toolLists: ToolListCache;
   /** Logger of the run. */
@@ -43,6 +41,7 @@ interface FoundTool {
  */
 export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'copyTool'> {
   readonly #options: RegistryViewOptions;
+  /** Registry at the start of the run. */
   readonly #snapshot: Snapshot;
   /** All requested copies by target namespace and name; each is also in one of the following lists. */
   readonly #requested = new Map<string, Map<string, ToolCopy>>();
@@ -54,7 +53,7 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
 
   constructor(options: RegistryViewOptions) {
     this.#options = options;
-    this.#snapshot = options.snapshot;
+    this.#snapshot = options.registry.current;
   }
 
   /** Returns the served tools of a namespace, or of all, in order of registration: JSON of `ToolEntry[]`. */

@@ -9,7 +9,7 @@ import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
 import { CRASHES, type Fault, VolatileFiles } from '../registry/store/fixtures/volatile-files.ts';
 import { StoreError } from '../registry/store/store.ts';
 import { evaluatorDefinition } from './fixtures/evaluator-definition.ts';
-import { fileRevisionStore, parseRevisions, type RevisionStore } from './revision-store.ts';
+import { FileRevisionStore, parseRevisions, type RevisionStore } from './revision-store.ts';
 import {
   addActive,
   addRejected,
@@ -25,7 +25,7 @@ const NAME = 'evaluator-revisions.json';
 const NOW = 1_767_323_045_678;
 
 function store(files: VolatileFiles, log = new RecordedLog(), recover = false): RevisionStore {
-  return fileRevisionStore({ folder: '/registry', files, recover, log, now: () => NOW });
+  return new FileRevisionStore({ folder: '/registry', files, recover, log, now: () => NOW });
 }
 
 function submission(name: string): RevisionInput {

@@ -109,7 +109,7 @@ export function memoryRevisionStore(): RevisionStore {
   return { load: async () => NO_REVISIONS, save: async () => {} };
 }
 
-/** Options of {@link fileRevisionStore}. */
+/** Options of {@link FileRevisionStore}. */
 export interface FileRevisionStoreOptions {
   /** SERVICE_PERSIST_PATH; must exist and be locked by this process. */
   readonly folder: string;
@@ -121,12 +121,8 @@ export interface FileRevisionStoreOptions {
   readonly now: () => number;
 }
 
-/** Returns a store in `evaluator-revisions.json` (decisions 1.5, 4.5). */
-export function fileRevisionStore(options: FileRevisionStoreOptions): RevisionStore {
-  return new FileRevisionStore(options);
-}
-
-class FileRevisionStore implements RevisionStore {
+/** Stores revisions in `evaluator-revisions.json` (decisions 1.5, 4.5). */
+export class FileRevisionStore implements RevisionStore {
   readonly #options: FileRevisionStoreOptions;
   readonly #path: string;
   #saved = NO_REVISIONS;

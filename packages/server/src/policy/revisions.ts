@@ -1,11 +1,7 @@
 import { createHash } from 'node:crypto';
-import {
-  type Evaluator,
-  type EvaluatorRevisionContent,
-  evaluatorRevisionContent,
-  type ValidationIssue,
-} from '@sluice/contract';
+import { type Evaluator, type EvaluatorRevisionContent, evaluatorRevisionContent } from '@sluice/contract';
 import { isJsonObject, parseLossless } from '@sluice/protocol/json/parse';
+import { OperationError } from '../registry/operations.ts';
 
 /**
  * A submitted set of evaluators (decisions 2.10). The evaluators are JSON text: as objects they may take twenty times the
@@ -157,25 +153,6 @@ export function enforceLimits(revisions: Revisions): Revisions {
   return { ...revisions, list };
 }
 
-/** Code of the management API (decisions 4.5 and 7). */
-export type EvaluatorsErrorCode = 'BAD_REQUEST' | 'NOT_FOUND' | 'CONFLICT' | 'UNPROCESSABLE';
-
-/** Invalid members, or the revisions that differ. */
-export type EvaluatorsErrorDetails = readonly ValidationIssue[] | Readonly<Record<string, number>>;
-
-/** A rejected update, which has changed nothing. The message may be returned to clients. */
-export class EvaluatorsError extends Error {
-  override readonly name = 'EvaluatorsError';
-  readonly code: EvaluatorsErrorCode;
-  readonly details: EvaluatorsErrorDetails | undefined;
-
-  constructor(code: EvaluatorsErrorCode, message: string, details?: EvaluatorsErrorDetails) {
-    super(message);
-    this.code = code;
-    this.details = details;
-  }
-}
-
 /** Value of `If-Match`: any active revision, or one of these; 0 stands for none. */
 export type IfMatch = '*' | readonly number[];
 
@@ -202,20 +179,20 @@ export function parseIfMatch(header: string): IfMatch | undefined {
   return tags.filter((tag) => /^"(?:0|[1-9]\d{0,14})"$/.test(tag)).map((tag) => Number(tag.slice(1, -1)));
 }
 
-/** Throws {@link EvaluatorsError} CONFLICT if another revision is active than expected; `active` is 0 if none is. */
+/** Throws {@link OperationError} CONFLICT if another revision is active than expected; `active` is 0 if none is. */
 export function checkExpected({ expectedRevision, ifMatch }: ExpectedRevision, active: number): void {
   if (expectedRevision !== undefined && expectedRevision !== active) throw conflict([expectedRevision], active);
   if (ifMatch === undefined || (ifMatch === '*' ? active !== 0 : ifMatch.includes(active))) return;
   throw conflict(ifMatch === '*' ? [] : ifMatch, active);
 }
 
-function conflict(expected: readonly number[], active: number): EvaluatorsError {
+function conflict(expected: readonly number[], active: number): OperationError {
   const actual = active === 0 ? 'no revision is active' : `revision ${active} is active`;
   const [only, ...others] = expected;
   if (only === undefined || others.length > 0) {
-    return new EvaluatorsError('CONFLICT', `If-Match does not match: ${actual}`, { active_revision: active });
+    return new OperationError('CONFLICT', `If-Match does not match: ${actual}`, { active_revision: active });
   }
-  return new EvaluatorsError('CONFLICT', `expected revision ${only}, but ${actual}`, {
+  return new OperationError('CONFLICT', `expected revision ${only}, but ${actual}`, {
     expected_revision: only,
     active_revision: active,
   });

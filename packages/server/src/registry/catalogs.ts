@@ -55,8 +55,8 @@ export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly
   };
   for (const { list, kind, template } of LISTS) {
     let position = 0;
-    for (const [key, offers] of merge(catalogs, list)) {
-      const found = { kind, template, key, offers, position: position++ };
+    for (const [key, variants] of merge(catalogs, list)) {
+      const found = { kind, template, key, variants, position: position++ };
       // A uri that is listed as a template too: the resource is served.
       if (listed[kind].has(key)) continue;
       listed[kind].set(key, found);
@@ -124,15 +124,15 @@ function merge(
   const merged = new Map<string, { json: string; catalogs: string[] | undefined }[]>();
   for (const catalog of [...catalogs].sort((a, b) => b[list].length - a[list].length)) {
     for (const { key, json } of catalog[list]) {
-      const offers = merged.get(key);
-      const offer = offers?.find((other) => other.json === json);
-      if (offer) offer.catalogs?.push(catalog.key);
-      else if (offers) offers.push({ json, catalogs: [catalog.key] });
+      const variants = merged.get(key);
+      const variant = variants?.find((other) => other.json === json);
+      if (variant) variant.catalogs?.push(catalog.key);
+      else if (variants) variants.push({ json, catalogs: [catalog.key] });
       else merged.set(key, [{ json, catalogs: [catalog.key] }]);
     }
   }
-  for (const offers of merged.values()) {
-    for (const offer of offers) if (offer.catalogs?.length === catalogs.length) offer.catalogs = undefined;
+  for (const variants of merged.values()) {
+    for (const variant of variants) if (variant.catalogs?.length === catalogs.length) variant.catalogs = undefined;
   }
   return merged;
 }
@@ -142,7 +142,7 @@ interface DiscoveredItem {
   readonly kind: Kind;
   readonly template: boolean;
   readonly key: string;
-  readonly offers: readonly EntryVariant[];
+  readonly variants: readonly EntryVariant[];
   readonly position: number;
 }
 
@@ -165,7 +165,7 @@ function discoveredEntry(draft: Draft, forward: Forward, item: DiscoveredItem, k
     discovered: {
       forward: forward.name,
       upstreamKey: item.key,
-      variants: withStoredTexts(item.offers, known?.discovered?.variants ?? []),
+      variants: withStoredTexts(item.variants, known?.discovered?.variants ?? []),
       overrides: known?.discovered?.overrides ?? {},
       ...(copy && { copied: true }),
     },
@@ -182,9 +182,9 @@ function discoveredLabels(forward: Forward, { kind, template }: DiscoveredItem, 
 }
 
 /** Reuses the stored string of an unchanged text, and copies a new one, which would retain its whole list response. */
-function withStoredTexts(offers: readonly EntryVariant[], known: readonly EntryVariant[]): EntryVariant[] {
-  return offers.map(({ json, catalogs }) => {
-    const text = known.find((offer) => offer.json === json)?.json ?? detached(json);
+function withStoredTexts(variants: readonly EntryVariant[], known: readonly EntryVariant[]): EntryVariant[] {
+  return variants.map(({ json, catalogs }) => {
+    const text = known.find((variant) => variant.json === json)?.json ?? detached(json);
     return { json: text, catalogs };
   });
 }
@@ -192,12 +192,12 @@ function withStoredTexts(offers: readonly EntryVariant[], known: readonly EntryV
 /** The operator's name of a resource, else the upstream's. */
 function entryName(item: DiscoveredItem, known: Entry | undefined): string {
   const renamed = known?.discovered?.overrides.name;
-  return typeof renamed === 'string' ? renamed : resourceName(item.key, item.offers);
+  return typeof renamed === 'string' ? renamed : resourceName(item.key, item.variants);
 }
 
 /** The upstream's name of a resource; its location when there is none. */
-export function resourceName(location: string, offers: readonly EntryVariant[]): string {
-  const name: unknown = JSON.parse(memberText(offers[0]?.json ?? '{}', 'name') ?? 'null');
+export function resourceName(location: string, variants: readonly EntryVariant[]): string {
+  const name: unknown = JSON.parse(memberText(variants[0]?.json ?? '{}', 'name') ?? 'null');
   return typeof name === 'string' && name !== '' ? name : location;
 }
 
@@ -215,11 +215,11 @@ function hasOverrides(forward: Forward, entry: Entry): boolean {
 }
 
 /** True when discovery would not change the entry, as for most entries of a refresh. */
-function isCurrent(forward: Forward, { kind, template, offers, position }: DiscoveredItem, known: Entry): boolean {
+function isCurrent(forward: Forward, { kind, template, variants, position }: DiscoveredItem, known: Entry): boolean {
   const { labels, members, discovered } = known;
   const isInPlace = known.position === position && known.registrationId === forward.registrationId;
   if (!isInPlace && !discovered?.copied) return false;
-  if (!sameVariants(offers, discovered?.variants ?? [])) return false;
+  if (!sameVariants(variants, discovered?.variants ?? [])) return false;
   if (kind === 'resource' && (labels[ADDRESS_LABEL] !== forward.address || isTemplate(known) !== template))
     return false;
   return Object.entries(discoveredMembers(kind, forward.address)).every(([member, value]) => members[member] === value);

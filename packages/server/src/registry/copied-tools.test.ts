@@ -9,7 +9,7 @@ import { startTestService } from '../../testing/service.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from './entries.ts';
 import { copyTools } from './operations-topology.ts';
 import { Registry, snapshotEntries } from './registry.ts';
-import { fileStore } from './store/file-store.ts';
+import { FileStore } from './store/file-store.ts';
 
 const { upstreamWith, onEnd } = relayTests();
 
@@ -17,7 +17,7 @@ const { upstreamWith, onEnd } = relayTests();
 async function copyInFolder(folder: string, names: readonly string[], target: string): Promise<void> {
   const log = { info: () => undefined, warn: () => undefined, error: () => undefined };
   const registry: Registry = new Registry(
-    fileStore({ folder, recover: false, snapshot: () => snapshotEntries(registry.current), log }),
+    new FileStore({ folder, recover: false, snapshot: () => snapshotEntries(registry.current), log }),
   );
   await registry.load();
   const targetNamespace = parseNamespace(target) ?? DEFAULT_NAMESPACE;

@@ -81,8 +81,8 @@ export class Draft {
   }
 
   /** Makes later ids greater than one that was read from disk. */
-  reserveRegistrationId(source: number): void {
-    this.#next = Math.max(this.#next, source + 1);
+  reserveRegistrationId(id: number): void {
+    this.#next = Math.max(this.#next, id + 1);
   }
 
   /** Creates the namespace, or replaces the labels of an existing one. */

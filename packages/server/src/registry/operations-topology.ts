@@ -11,22 +11,15 @@ import {
   type ServiceEntry,
   sameRecord,
 } from './entries.ts';
-import { namespaceOf, RegistryError } from './operations.ts';
+import { namespaceOf, OperationError } from './operations.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /** Configuration of a forward. */
-export interface ForwardInput {
-  readonly name: string;
-  readonly address: string;
-  readonly namespace: Namespace;
-  readonly labels: Labels;
-  /** Empty for none. */
-  readonly prefix: string;
-}
+export type ForwardInput = Pick<Forward, 'name' | 'address' | 'namespace' | 'labels' | 'prefix'>;
 
-/** Registers a forward. RegistryError CONFLICT when the name exists. */
+/** Registers a forward. OperationError CONFLICT when the name exists. */
 export function addForward(draft: Draft, input: ForwardInput): Forward {
-  if (draft.forwards.has(input.name)) throw new RegistryError('CONFLICT', `forward already exists: ${input.name}`);
+  if (draft.forwards.has(input.name)) throw new OperationError('CONFLICT', `forward already exists: ${input.name}`);
   const forward: Forward = { ...input, registrationId: draft.nextRegistrationId(), catalogs: [] };
   draft.putForward(forward);
   return forward;
@@ -43,9 +36,9 @@ export function bootstrapForward(draft: Draft, input: ForwardInput): void {
   addForward(draft, input);
 }
 
-/** Removes a forward and its discovered entries (decisions 4.3). RegistryError NOT_FOUND. */
+/** Removes a forward and its discovered entries (decisions 4.3). OperationError NOT_FOUND. */
 export function removeForward(draft: Draft, name: string): void {
-  if (!draft.forwards.has(name)) throw new RegistryError('NOT_FOUND', `forward not found: ${name}`);
+  if (!draft.forwards.has(name)) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
   draft.removeForward(name);
 }
 
@@ -62,7 +55,7 @@ export interface LabeledNamespace {
 }
 
 /**
- * Creates a namespace, unless it exists (decisions 4.1). `created`: whether it did not exist. RegistryError for an invalid
+ * Creates a namespace, unless it exists (decisions 4.1). `created`: whether it did not exist. OperationError for an invalid
  * name.
  */
 export function createNamespace(
@@ -77,7 +70,7 @@ export function createNamespace(
   return { namespace: { name: namespace, labels }, created: true };
 }
 
-/** Replaces a namespace's labels (decisions 2.3). RegistryError NOT_FOUND. */
+/** Replaces a namespace's labels (decisions 2.3). OperationError NOT_FOUND. */
 export function labelNamespace(draft: Draft, name: string, labels: Labels): LabeledNamespace {
   const namespace = existing(draft, name);
   draft.putNamespace(namespace, labels);
@@ -85,14 +78,14 @@ export function labelNamespace(draft: Draft, name: string, labels: Labels): Labe
 }
 
 /**
- * Removes a namespace and returns the names of the forwards removed with it. RegistryError NOT_FOUND; CONFLICT for
+ * Removes a namespace and returns the names of the forwards removed with it. OperationError NOT_FOUND; CONFLICT for
  * `default`, and, with the counts of its contents, for a namespace that is not empty, unless `cascade` (decisions 4.2).
  * Cascading deletes its forwards, with their discovered entries in all namespaces.
  */
 export function removeNamespace(draft: Draft, name: string, cascade: boolean): string[] {
   const namespace = existing(draft, name);
   if (namespace === DEFAULT_NAMESPACE) {
-    throw new RegistryError('CONFLICT', 'the namespace default cannot be deleted');
+    throw new OperationError('CONFLICT', 'the namespace default cannot be deleted');
   }
   const forwards = [...draft.forwards.values()].filter((forward) => forward.namespace === namespace);
   const counts = {
@@ -102,7 +95,7 @@ export function removeNamespace(draft: Draft, name: string, cascade: boolean): s
     forwards: forwards.length,
   };
   if (!cascade && Object.values(counts).some((pending) => pending > 0)) {
-    throw new RegistryError('CONFLICT', `namespace ${name} is not empty; ?cascade=true deletes its contents`, counts);
+    throw new OperationError('CONFLICT', `namespace ${name} is not empty; ?cascade=true deletes its contents`, counts);
   }
   for (const forward of forwards) draft.removeForward(forward.name);
   draft.removeNamespace(namespace);
@@ -117,7 +110,7 @@ function count(draft: Draft, kind: Kind, namespace: Namespace): number {
 function existing(draft: Draft, name: string): Namespace {
   const namespace = parseNamespace(name);
   if (!namespace || !draft.namespaces.has(namespace)) {
-    throw new RegistryError('NOT_FOUND', `namespace not found: ${name}`);
+    throw new OperationError('NOT_FOUND', `namespace not found: ${name}`);
   }
   return namespace;
 }
@@ -146,7 +139,7 @@ export function registerService(draft: Draft, input: ServiceInput): { entry: Ser
 }
 
 /**
- * Removes the services of a name, or those of one type, and returns their number (decisions 4.2). RegistryError NOT_FOUND
+ * Removes the services of a name, or those of one type, and returns their number (decisions 4.2). OperationError NOT_FOUND
  * when there are none.
  */
 export function removeServices(draft: Draft, name: string, serviceType?: string): number {
@@ -157,7 +150,7 @@ export function removeServices(draft: Draft, name: string, serviceType?: string)
 
 /**
  * The services of a name, or those of one type, in order of registration: the first one is used (decisions 4.2, 4.10).
- * RegistryError NOT_FOUND when there are none.
+ * OperationError NOT_FOUND when there are none.
  */
 export function findServices(snapshot: Snapshot, name: string, serviceType?: string): Found {
   return foundOf(name, snapshot.services.named(name), serviceType);
@@ -169,7 +162,7 @@ type Found = readonly [ServiceEntry, ...ServiceEntry[]];
 function foundOf(name: string, named: readonly ServiceEntry[], serviceType: string | undefined): Found {
   const [first, ...others] =
     serviceType === undefined ? named : named.filter((entry) => entry.serviceType === serviceType);
-  if (!first) throw new RegistryError('NOT_FOUND', `service not found: ${name}`);
+  if (!first) throw new OperationError('NOT_FOUND', `service not found: ${name}`);
   return [first, ...others];
 }
 
@@ -199,9 +192,9 @@ export function copyTools(draft: Draft, copies: readonly ToolCopy[]): CopyOutcom
 }
 
 /** Size of a tool in bytes of JSON; the store needs two to three times as much per copy. */
-export function definitionBytes({ discovered, rendered: served, members, labels }: Entry): number {
+export function definitionBytes({ discovered, rendered, members, labels }: Entry): number {
   const own = JSON.stringify([members, labels, discovered?.overrides]);
-  const definitions = (discovered?.variants ?? served).map(({ json }) => json);
+  const definitions = (discovered?.variants ?? rendered).map(({ json }) => json);
   return [own, ...definitions].reduce((bytes, text) => bytes + Buffer.byteLength(text), 0);
 }
 

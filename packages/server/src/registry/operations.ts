@@ -1,4 +1,4 @@
-import { suggestUriMember } from '@sluice/contract';
+import { type ErrorCode, suggestUriMember } from '@sluice/contract';
 import { equal } from '@sluice/protocol/json/equal';
 import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { members } from '@sluice/protocol/json/text';
@@ -17,19 +17,15 @@ import {
 import { mcpName, registryMembers, render, restName, UPSTREAM } from './serialize.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** Error codes of operations, which the management API uses too (decisions 2.1, 7). */
-export type RegistryErrorCode = 'BAD_REQUEST' | 'NOT_FOUND' | 'CONFLICT';
+/** A rejected operation of the management API, which changed nothing. The message is returned to clients. */
+export class OperationError extends Error {
+  override readonly name = 'OperationError';
+  /** Code of the response (decisions 2.1, 7). */
+  readonly code: ErrorCode;
+  /** JSON value with counts, candidates or invalid members; undefined for none. */
+  readonly details: unknown;
 
-/** Details of an error: counts, or the candidates of an ambiguous name. */
-export type RegistryErrorDetails = Readonly<Record<string, number | string | readonly string[]>>;
-
-/** A rejected operation, which changed nothing. The message may be returned to clients. */
-export class RegistryError extends Error {
-  override readonly name = 'RegistryError';
-  readonly code: RegistryErrorCode;
-  readonly details: RegistryErrorDetails | undefined;
-
-  constructor(code: RegistryErrorCode, message: string, details?: RegistryErrorDetails) {
+  constructor(code: ErrorCode, message: string, details?: unknown) {
     super(message);
     this.code = code;
     this.details = details;
@@ -62,7 +58,7 @@ export function findInSnapshot(snapshot: Snapshot, kind: Kind, selector: Selecto
 
 /**
  * The selected entry (decisions 2.2): in the given namespace; without one in `default`, else in the only namespace that
- * has it. RegistryError NOT_FOUND; CONFLICT with `namespaces` or `uris` when the selection is ambiguous.
+ * has it. OperationError NOT_FOUND; CONFLICT with `namespaces` or `uris` when the selection is ambiguous.
  */
 function findInDraft(draft: Draft, kind: Kind, selector: Selector): Entry {
   return find(kind, selector, servedIn(draft));
@@ -97,7 +93,7 @@ function find(kind: Kind, selector: Selector, entries: ServedEntries): Entry {
     .map((namespace) => ({ namespace, found: named(kind, selector, namespace, entries) }))
     .filter(({ found }) => found.length > 0);
   if (candidates.length > 1) {
-    throw new RegistryError('CONFLICT', `${kind} ${name} is in several namespaces; choose one with ?namespace=`, {
+    throw new OperationError('CONFLICT', `${kind} ${name} is in several namespaces; choose one with ?namespace=`, {
       namespaces: candidates.map(({ namespace }) => namespace),
     });
   }
@@ -114,9 +110,9 @@ function named(kind: Kind, { name, uri }: Selector, namespace: Namespace, entrie
 
 function only(kind: Kind, name: string, found: readonly Entry[]): Entry {
   const [entry] = found;
-  if (!entry) throw new RegistryError('NOT_FOUND', `${kind} not found: ${name}`);
+  if (!entry) throw new OperationError('NOT_FOUND', `${kind} not found: ${name}`);
   if (found.length > 1) {
-    throw new RegistryError(
+    throw new OperationError(
       'CONFLICT',
       `several resources of namespace ${entry.namespace} are named ${name}; choose one with ?uri=`,
       {
@@ -196,7 +192,7 @@ const SEPARATE = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'sha
 const SEPARATE_IN_RESOURCES = [...SEPARATE, 'location', 'uri', 'uriTemplate'];
 
 /**
- * Parses a submission. Read-only members are ignored (decisions 2.5). Throws RegistryError for an invalid namespace
+ * Parses a submission. Read-only members are ignored (decisions 2.5). Throws OperationError for an invalid namespace
  * name.
  */
 function parseEntryInput(kind: Kind, submission: EntryInput): Submitted {
@@ -219,10 +215,10 @@ function parseEntryInput(kind: Kind, submission: EntryInput): Submitted {
   };
 }
 
-/** The text as a namespace; RegistryError BAD_REQUEST when it cannot be one. */
+/** The text as a namespace; OperationError BAD_REQUEST when it cannot be one. */
 export function namespaceOf(name: string): Namespace {
   const namespace = parseNamespace(name);
-  if (!namespace) throw new RegistryError('BAD_REQUEST', `invalid namespace name: ${name}`);
+  if (!namespace) throw new OperationError('BAD_REQUEST', `invalid namespace name: ${name}`);
   return namespace;
 }
 
@@ -235,13 +231,13 @@ const SET_BY_DISCOVERY: Readonly<Record<Kind, readonly string[]>> = {
 
 /**
  * Registers a hand-made tool, resource or prompt, in `default` unless it names a namespace; a missing one is created
- * (decisions 2.2). RegistryError CONFLICT when its key is held.
+ * (decisions 2.2). OperationError CONFLICT when its key is held.
  */
 export function createEntry(draft: Draft, kind: Kind, submission: EntryInput): Entry {
   const { name, location, namespace = DEFAULT_NAMESPACE, ...rest } = parseEntryInput(kind, submission);
   const key = kind === 'resource' ? location : name;
   if (name === undefined || key === undefined) {
-    throw new RegistryError('BAD_REQUEST', `a ${kind} needs a ${name === undefined ? 'name' : 'location'}`);
+    throw new OperationError('BAD_REQUEST', `a ${kind} needs a ${name === undefined ? 'name' : 'location'}`);
   }
   rejectMisspelledMembers(kind, rest.definition, []);
   rejectTakenKey(draft.get(kind, namespace, key));
@@ -254,7 +250,7 @@ export function createEntry(draft: Draft, kind: Kind, submission: EntryInput): E
 /**
  * Replaces the editable members of the selected entry: another name renames it, another namespace moves it, and members
  * of a discovered entry that differ from the upstream's become overrides (decisions 2.5). Without `namespace` it is not
- * moved. RegistryError as {@link findInDraft}; CONFLICT also when the new key exists, or when a member set by discovery
+ * moved. OperationError as {@link findInDraft}; CONFLICT also when the new key exists, or when a member set by discovery
  * would change.
  */
 export function updateEntry(draft: Draft, kind: Kind, selector: Selector, submission: EntryInput): Entry {
@@ -273,7 +269,7 @@ export function updateEntry(draft: Draft, kind: Kind, selector: Selector, submis
   return next;
 }
 
-/** Removes and returns the selected entry. RegistryError as {@link findInDraft}. */
+/** Removes and returns the selected entry. OperationError as {@link findInDraft}. */
 export function removeEntry(draft: Draft, kind: Kind, selector: Selector): Entry {
   const entry = findInDraft(draft, kind, selector);
   draft.remove(entry);
@@ -301,7 +297,7 @@ function changeDiscovered(entry: Entry, discovered: Discovered, submitted: Submi
     throw immutableMemberError(entry, discovered, 'location');
   }
   // Discovered prompts are always fetched from their upstream: own messages would never be served.
-  const { messages, ...kept } = members;
+  const { messages, ...others } = members;
   if (messages !== undefined && !equal(messages, [])) throw immutableMemberError(entry, discovered, 'messages');
   const overrides = overridesOf(kind, discovered, definition);
   return render({
@@ -310,7 +306,7 @@ function changeDiscovered(entry: Entry, discovered: Discovered, submitted: Submi
     namespace,
     key: kind === 'resource' ? entry.key : name,
     labels: discoveredLabels(entry.labels, submitted.labels),
-    members: kept,
+    members: others,
     discovered: { ...discovered, overrides: kind === 'resource' ? withName(discovered, name, overrides) : overrides },
   });
 }
@@ -332,8 +328,8 @@ function discoveredLabels(current: Labels, wanted: Labels): Labels {
   ]);
 }
 
-function immutableMemberError({ kind, name }: Entry, { forward }: Discovered, member: string): RegistryError {
-  return new RegistryError(
+function immutableMemberError({ kind, name }: Entry, { forward }: Discovered, member: string): OperationError {
+  return new OperationError(
     'CONFLICT',
     `${member} of ${kind} ${name} is set by forward ${forward} and cannot be changed`,
   );
@@ -348,20 +344,20 @@ function rejectMisspelledMembers(kind: Kind, definition: JsonObject, existing: r
   for (const member of Object.keys(definition)) {
     const meant = existing.includes(member) ? undefined : suggestUriMember(member);
     if (meant === undefined) continue;
-    throw new RegistryError('BAD_REQUEST', `invalid ${kind}: unknown field "${member}"; did you mean "${meant}"?`);
+    throw new OperationError('BAD_REQUEST', `invalid ${kind}: unknown field "${member}"; did you mean "${meant}"?`);
   }
 }
 
 /** Members of an entry that MCP clients see, in any variant. */
-function membersOf({ rendered: served }: Entry): string[] {
-  return served.flatMap(({ json }) => [...members(json)].map(({ key }) => key));
+function membersOf({ rendered }: Entry): string[] {
+  return rendered.flatMap(({ json }) => [...members(json)].map(({ key }) => key));
 }
 
 function rejectTakenKey(existing: Entry | undefined): void {
   if (!existing) return;
   const { kind, key, namespace, discovered } = existing;
   const owner = discovered ? ` (from forward ${discovered.forward})` : '';
-  throw new RegistryError('CONFLICT', `${kind} already exists in namespace ${namespace}: ${key}${owner}`, {
+  throw new OperationError('CONFLICT', `${kind} already exists in namespace ${namespace}: ${key}${owner}`, {
     namespaces: [namespace],
   });
 }

@@ -14,15 +14,7 @@ import {
   storedService,
 } from './stored.ts';
 
-/**
- * Restores the stored state (decisions 1.5): the entries of `registry.json`, then the commits of the journal. `problems`
- * has a text for each record that cannot be used. Such records are written back unchanged, except entries whose forward
- * no longer exists.
- */
-function restore(loaded: Loaded): { snapshot: Snapshot; problems: string[] } {
-  return new Restoration(loaded).run();
-}
-
+/** Restores the stored state (decisions 1.5): the entries of `registry.json`, then the commits of the journal. */
 class Restoration {
   readonly #loaded: Loaded;
   readonly #draft = new Draft(Snapshot.empty(), false);
@@ -35,6 +27,10 @@ class Restoration {
     this.#loaded = loaded;
   }
 
+  /**
+   * Returns the state, and a text for each record that cannot be used. Such records are written back unchanged, except
+   * entries whose forward no longer exists.
+   */
   run(): { snapshot: Snapshot; problems: string[] } {
     const { entries, journal } = this.#loaded;
     for (const section of SECTIONS) for (const json of entries[section]) this.#put(section, json);
@@ -67,32 +63,26 @@ class Restoration {
 
   #putForward(json: string): void {
     const forward = readForward(json, () => this.#number());
-    if (typeof forward === 'string') {
-      this.#preserve('forwards', json, forward);
-      return;
-    }
+    if (typeof forward === 'string') return this.#preserve('forwards', json, forward);
     this.#draft.reserveRegistrationId(forward.registrationId);
     this.#draft.putForward(forward);
   }
 
   #putService(json: string): void {
     const service = readService(json, () => this.#number());
-    if (typeof service === 'string') {
-      this.#preserve('services', json, service);
-      return;
-    }
+    if (typeof service === 'string') return this.#preserve('services', json, service);
     this.#draft.reserveRegistrationId(service.registrationId);
     this.#draft.putService(service);
   }
 
   #putEntry(section: Section, kind: Kind, json: string): void {
     let orphaned = false;
-    const sourceOf = (forward: string): number | undefined => {
-      const source = this.#draft.forwards.get(forward)?.registrationId;
-      orphaned = source === undefined;
-      return source;
+    const idOf = (forward: string): number | undefined => {
+      const registrationId = this.#draft.forwards.get(forward)?.registrationId;
+      orphaned = registrationId === undefined;
+      return registrationId;
     };
-    const read = readEntry(kind, json, sourceOf, () => this.#number());
+    const read = readEntry(kind, json, idOf, () => this.#number());
     if (typeof read !== 'string') {
       this.#draft.reserveRegistrationId(read.entry.registrationId);
       if (read.shadowed) this.#shadowed.push(read.entry);
@@ -110,10 +100,7 @@ class Restoration {
       if (name && name !== DEFAULT_NAMESPACE) this.#draft.removeNamespace(name);
       return;
     }
-    if (section === 'forwards') {
-      this.#draft.removeForward(id);
-      return;
-    }
+    if (section === 'forwards') return this.#draft.removeForward(id);
     if (section === 'services') {
       const service = this.#draft.serviceById(id);
       if (service) this.#draft.removeServices(service.name, [service]);
@@ -181,7 +168,7 @@ export class Registry {
   async load(): Promise<string[]> {
     let problems: string[] = [];
     await this.#store.load((loaded) => {
-      const restored = restore(loaded);
+      const restored = new Restoration(loaded).run();
       this.current = restored.snapshot;
       problems = restored.problems;
     });
@@ -268,36 +255,26 @@ export class Registry {
 
 /** The texts of `registry.json`, each created when it is read. */
 export function snapshotEntries(snapshot: Snapshot): Record<Section, Iterable<string>> {
-  const isServed = (entry: Entry) =>
-    snapshot.namespaces.get(entry.namespace)?.indexes[entry.kind].get(entry.key) === entry;
-  function* texts<T>(section: Section, values: () => Iterable<T>, text: (value: T) => string): Generator<string> {
-    for (const value of values()) yield text(value);
-    yield* snapshot.unusable.get(section) ?? [];
+  function* entries(kind: Kind): Generator<string> {
+    for (const entry of snapshot.entries(kind, { shadowed: true }))
+      yield snapshotEntry(entry, !snapshot.isServed(entry));
+    yield* unusable(SECTION[kind]);
   }
-  const entries = (section: Section, kind: Kind) =>
-    texts(
-      section,
-      () => snapshot.entries(kind, { shadowed: true }),
-      (entry) => snapshotEntry(entry, !isServed(entry)),
-    );
+  function* texts<T>(
+    section: Section,
+    values: Iterable<T>,
+    text: (value: T, lines: true) => string,
+  ): Generator<string> {
+    for (const value of values) yield text(value, true);
+    yield* unusable(section);
+  }
+  const unusable = (section: Section) => snapshot.unusable.get(section) ?? [];
   return {
-    namespaces: texts(
-      'namespaces',
-      () => snapshot.namespaces.values(),
-      (namespace) => storedNamespace(namespace, true),
-    ),
-    forwards: texts(
-      'forwards',
-      () => snapshot.forwards.values(),
-      (forward) => storedForward(forward, true),
-    ),
-    tools: entries('tools', 'tool'),
-    resources: entries('resources', 'resource'),
-    prompts: entries('prompts', 'prompt'),
-    services: texts(
-      'services',
-      () => snapshot.services.all,
-      (service) => storedService(service, true),
-    ),
+    namespaces: texts('namespaces', snapshot.namespaces.values(), storedNamespace),
+    forwards: texts('forwards', snapshot.forwards.values(), storedForward),
+    tools: entries('tool'),
+    resources: entries('resource'),
+    prompts: entries('prompt'),
+    services: texts('services', snapshot.services.all, storedService),
   };
 }

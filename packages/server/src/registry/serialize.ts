@@ -121,8 +121,8 @@ export function restMembers(entry: Entry): Map<string, string> {
 }
 
 /** Adds the members of the served MCP object as text, including empty members of a hand-made entry. */
-function addDefinition(texts: Map<string, string>, { kind, discovered, rendered: served, definition }: Entry): void {
-  if (discovered) return addObject(texts, kind, served[0]?.json ?? '{}');
+function addDefinition(texts: Map<string, string>, { kind, discovered, rendered, definition }: Entry): void {
+  if (discovered) return addObject(texts, kind, rendered[0]?.json ?? '{}');
   for (const [key, value] of Object.entries(definition)) {
     const name = restName(kind, key);
     if (!REGISTRY_OWNED[kind].has(name)) texts.set(name, JSON.stringify(value));
@@ -149,16 +149,16 @@ export function discoveredMembers(kind: Kind, address: string): JsonObject {
  * a hand-made one is rendered from its definition (decisions 2.5 to 2.7).
  */
 export function render(entry: Omit<Entry, 'rendered'>): Entry {
-  const served = entry.discovered
-    ? entry.discovered.variants.map((offer) => renderOffer(entry, offer, entry.discovered?.overrides ?? {}))
+  const rendered = entry.discovered
+    ? entry.discovered.variants.map((variant) => renderVariant(entry, variant, entry.discovered?.overrides ?? {}))
     : [{ json: JSON.stringify(handMade(entry)), catalogs: undefined }];
-  return { ...entry, rendered: served };
+  return { ...entry, rendered };
 }
 
-function renderOffer(entry: Omit<Entry, 'rendered'>, offer: EntryVariant, overrides: JsonObject): EntryVariant {
+function renderVariant(entry: Omit<Entry, 'rendered'>, variant: EntryVariant, overrides: JsonObject): EntryVariant {
   const renamed = entry.kind !== 'resource' && entry.key !== entry.discovered?.upstreamKey;
   const changes: JsonObject = renamed ? { ...overrides, name: entry.key } : overrides;
-  return Object.keys(changes).length === 0 ? offer : { ...offer, json: withMembers(offer.json, changes) };
+  return Object.keys(changes).length === 0 ? variant : { ...variant, json: withMembers(variant.json, changes) };
 }
 
 /** The object's text with these members set or, where null, removed; all others keep their text and position. */

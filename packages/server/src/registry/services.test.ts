@@ -12,7 +12,7 @@ import {
 } from './operations-topology.ts';
 import { Registry, snapshotEntries } from './registry.ts';
 import { serviceBody } from './serialize.ts';
-import { fileStore } from './store/file-store.ts';
+import { FileStore } from './store/file-store.ts';
 import { RecordedLog } from './store/fixtures/recorded-log.ts';
 import { memoryStore } from './store/store.ts';
 
@@ -135,7 +135,7 @@ describe('on disk', () => {
   async function start(): Promise<{ registry: Registry; problems: string[] }> {
     const log = new RecordedLog();
     const registry: Registry = new Registry(
-      fileStore({ folder, recover: false, snapshot: () => snapshotEntries(registry.current), log }),
+      new FileStore({ folder, recover: false, snapshot: () => snapshotEntries(registry.current), log }),
     );
     return { registry, problems: await registry.load() };
   }

@@ -125,13 +125,13 @@ export class Snapshot {
     namespaces: ReadonlyMap<Namespace, NamespaceState>,
     forwards: ReadonlyMap<string, Forward>,
     next: number,
-    foreign: ReadonlyMap<Section, readonly string[]> = new Map(),
+    unusable: ReadonlyMap<Section, readonly string[]> = new Map(),
     services = new Services(),
   ) {
     this.namespaces = namespaces;
     this.forwards = forwards;
     this.next = next;
-    this.unusable = foreign;
+    this.unusable = unusable;
     this.services = services;
   }
 
@@ -150,18 +150,25 @@ export class Snapshot {
       (state) => options.namespace === undefined || state.name === options.namespace,
     );
     return states
-      .flatMap(({ indexes: shelves }) => [
-        ...shelves[kind].entries,
-        ...(options.shadowed ? shelves[kind].shadowed : []),
-      ])
+      .flatMap(({ indexes }) => [...indexes[kind].entries, ...(options.shadowed ? indexes[kind].shadowed : [])])
       .sort(byOrder);
+  }
+
+  /** Whether an entry is served under its key, not shadowed by another one. */
+  isServed(entry: Entry): boolean {
+    return this.namespaces.get(entry.namespace)?.indexes[entry.kind].get(entry.key) === entry;
+  }
+
+  /** Number of served entries of one kind in all namespaces. */
+  servedCount(kind: Kind): number {
+    return this.namespaces.values().reduce((sum, { indexes }) => sum + indexes[kind].entries.length, 0);
   }
 
   /** Number of a forward's discovered entries (decisions 2.4, `tools_discovered` and so on). */
   counts(forward: string): Counts {
     const counts = { tool: 0, resource: 0, prompt: 0 };
-    for (const { indexes: shelves } of this.namespaces.values()) {
-      for (const kind of KINDS) counts[kind] += shelves[kind].counts.get(forward) ?? 0;
+    for (const { indexes } of this.namespaces.values()) {
+      for (const kind of KINDS) counts[kind] += indexes[kind].counts.get(forward) ?? 0;
     }
     return counts;
   }
@@ -174,8 +181,8 @@ export class Snapshot {
 
   #findShadowed(): Map<string, Entry[]> {
     const found = new Map<string, Entry[]>();
-    for (const { indexes: shelves } of this.namespaces.values()) {
-      for (const index of Object.values(shelves)) {
+    for (const { indexes } of this.namespaces.values()) {
+      for (const index of Object.values(indexes)) {
         for (const entry of index.shadowed) {
           const forward = entry.discovered?.forward;
           if (forward === undefined) continue;

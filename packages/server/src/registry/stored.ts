@@ -66,8 +66,10 @@ function storedMembers(entry: Entry): Map<string, string> {
     stored.delete('offers');
     if (first?.catalogs) stored.set('catalogues', JSON.stringify(first.catalogs));
     if (others.length > 0) {
-      const offers = others.map((o) => `{"catalogues":${JSON.stringify(o.catalogs ?? null)},"upstream":${o.json}}`);
-      stored.set('offers', `[${offers.join(',')}]`);
+      const further = others.map(
+        ({ catalogs, json }) => `{"catalogues":${JSON.stringify(catalogs ?? null)},"upstream":${json}}`,
+      );
+      stored.set('offers', `[${further.join(',')}]`);
     }
     stored.set('position', String(entry.position));
     if (entry.discovered.copied) stored.set('copied', 'true');
@@ -156,10 +158,8 @@ function copyRegistrationId(found: ReadonlyMap<string, string>, forwardId: numbe
 
 /** The registration id of a stored record. */
 function readRegistrationId(found: ReadonlyMap<string, string>): number | undefined {
-  const source: unknown = JSON.parse(found.get('source') ?? 'null');
-  return typeof source === 'number' && Number.isInteger(source) && source > 0 && source < MAX_REGISTRATION_ID
-    ? source
-    : undefined;
+  const id: unknown = JSON.parse(found.get('source') ?? 'null');
+  return typeof id === 'number' && Number.isInteger(id) && id > 0 && id < MAX_REGISTRATION_ID ? id : undefined;
 }
 
 /** Labels of a stored record, without values that are not strings. */
@@ -209,15 +209,15 @@ function readDefinition(kind: Kind, found: ReadonlyMap<string, string>): JsonObj
 }
 
 function readVariants(upstream: string, catalogs: string | undefined, others: string | undefined): EntryVariant[] {
-  const offers: EntryVariant[] = [{ json: detached(upstream), catalogs: readVariantCatalogs(catalogs) }];
-  if (others === undefined) return offers;
+  const variants: EntryVariant[] = [{ json: detached(upstream), catalogs: readVariantCatalogs(catalogs) }];
+  if (others === undefined) return variants;
   for (const { start, end } of elements(others)) {
     const found = textOfMembers(others.slice(start, end));
     const json = found.get('upstream');
     if (json !== undefined)
-      offers.push({ json: detached(json), catalogs: readVariantCatalogs(found.get('catalogues')) });
+      variants.push({ json: detached(json), catalogs: readVariantCatalogs(found.get('catalogues')) });
   }
-  return offers;
+  return variants;
 }
 
 function readVariantCatalogs(text: string | undefined): readonly string[] | undefined {
@@ -317,16 +317,16 @@ export function readForward(json: string, next: () => number): Forward | string 
   if (!HTTP.has(url.protocol)) return `invalid address ${JSON.stringify(address)}: only http and https are supported`;
   const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
   if (!namespace) return `invalid namespace ${found.get('namespace')}`;
-  const source = readRegistrationId(found) ?? next();
+  const registrationId = readRegistrationId(found) ?? next();
   return {
     name,
     address,
     namespace,
     labels: readLabels(found.get('labels')),
     prefix: textIn(found, 'prefix') ?? '',
-    registrationId: source,
+    registrationId,
     catalogs: readKnownCatalogs(found.get('upstream')),
-    orphanedOverrides: readOrphans(found.get('absent'), source),
+    orphanedOverrides: readOrphans(found.get('absent'), registrationId),
     unknown: unknownIn(found, FORWARD_MEMBERS),
   };
 }
@@ -358,32 +358,28 @@ export function readService(json: string, next: () => number): ServiceEntry | st
   };
 }
 
-function storedOrphans(absent: readonly Entry[]): string {
+function storedOrphans(orphans: readonly Entry[]): string {
   const sections = new Map<string, string>();
   for (const kind of KINDS) {
-    const entries = absent.filter((entry) => entry.kind === kind).map((entry) => storedEntry(entry));
+    const entries = orphans.filter((entry) => entry.kind === kind).map((entry) => storedEntry(entry));
     if (entries.length > 0) sections.set(SECTION[kind], `[${entries.join(',')}]`);
   }
   return joined(sections);
 }
 
-function readOrphans(text: string | undefined, source: number): readonly Entry[] | undefined {
+function readOrphans(text: string | undefined, registrationId: number): readonly Entry[] | undefined {
   if (text === undefined) return undefined;
   const sections = textOfMembers(text);
-  const absent: Entry[] = [];
+  const orphans: Entry[] = [];
   for (const kind of KINDS) {
     const list = sections.get(SECTION[kind]) ?? '[]';
     for (const { start, end } of elements(list)) {
-      const read = readEntry(
-        kind,
-        list.slice(start, end),
-        () => source,
-        () => source,
-      );
-      if (typeof read !== 'string' && read.entry.discovered) absent.push(read.entry);
+      const idOf = () => registrationId;
+      const read = readEntry(kind, list.slice(start, end), idOf, idOf);
+      if (typeof read !== 'string' && read.entry.discovered) orphans.push(read.entry);
     }
   }
-  return absent;
+  return orphans;
 }
 
 function unknownIn(found: ReadonlyMap<string, string>, known: readonly string[]): UnknownMembers | undefined {

@@ -55,28 +55,16 @@ const noop: LogMethod = () => {};
 
 /** Creates the log. `write` receives lines with their line break and must not throw; `now` returns epoch milliseconds. */
 export function createLogger(filter: LogFilter, write: (line: string) => void, now: () => number = Date.now): Logger {
-  const create = (target: LogTarget): TargetLogger => {
-    const threshold = SEVERITY[filter[target]];
-    const enabled = (level: LogLevel): boolean => SEVERITY[level] <= threshold;
-    const withStacks = enabled('debug');
-    const at = (level: LogLevel): LogMethod =>
-      enabled(level) ? (msg, fields) => write(logLine(now(), level, target, msg, fields, withStacks)) : noop;
-    return targetLogger(at, enabled);
+  return {
+    target(target) {
+      const threshold = SEVERITY[filter[target]];
+      const enabled = (level: LogLevel): boolean => SEVERITY[level] <= threshold;
+      const withStacks = enabled('debug');
+      const at = (level: LogLevel): LogMethod =>
+        enabled(level) ? (msg, fields) => write(logLine(now(), level, target, msg, fields, withStacks)) : noop;
+      return targetLogger(at, enabled);
+    },
   };
-  const loggers: Readonly<Record<LogTarget, TargetLogger>> = {
-    service: create('service'),
-    'service::mcp': create('service::mcp'),
-    'service::mcp::access': create('service::mcp::access'),
-    'service::mgmt': create('service::mgmt'),
-    'service::mgmt::access': create('service::mgmt::access'),
-    'service::inference': create('service::inference'),
-    'service::inference::access': create('service::inference::access'),
-    'service::evaluator': create('service::evaluator'),
-    'service::bridge': create('service::bridge'),
-    'service::registry': create('service::registry'),
-    'service::forward': create('service::forward'),
-  };
-  return { target: (target) => loggers[target] };
 }
 
 /** Returns a logger that adds fields to every line; fields of the line take precedence. */

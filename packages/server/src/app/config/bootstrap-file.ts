@@ -12,7 +12,7 @@ import {
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
 import { ConfigError, quote } from '../../http/settings.ts';
-import { type LlmConnection, llmConnectionEntry } from '../../policy/llm/connection.ts';
+import { type LlmConnection, llmConnectionEntry } from '../../policy/llm/client.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from '../../registry/entries.ts';
 import { type BridgeGrpcSettings, bridgeEntry, bridgeGrpcEntry, toBridgeGrpcSettings } from './environment.ts';
 import { type KeyPath, parseYamlFile, readTextFile, type YamlFile } from './yaml-document.ts';

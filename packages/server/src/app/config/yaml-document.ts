@@ -13,6 +13,7 @@ import {
   type YAMLMap,
 } from 'yaml';
 import { ConfigError, quote } from '../../http/settings.ts';
+import { errorCode } from '../../registry/store/files.ts';
 
 /** Position in a file; line and column start at 1. */
 export interface Position {
@@ -79,7 +80,7 @@ export async function readTextFile(file: string, name: string): Promise<string |
   try {
     bytes = await readFile(file);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    const code = errorCode(error);
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
     const reason = code === 'EISDIR' ? 'is a folder' : `cannot be read (${String(code)})`;
     throw new ConfigError(`${name} ${reason}; expected a YAML file`, { cause: error });

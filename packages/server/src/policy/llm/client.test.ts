@@ -10,8 +10,7 @@ import {
 } from '../../../testing/chat-completions.ts';
 import { localhostCertificate } from '../../http/client/certificate.fixture.ts';
 import { listen } from '../../http/client/listening.fixture.ts';
-import { LlmClient, LlmError, type LlmLimits, type LlmMessage } from './client.ts';
-import type { LlmConnection } from './connection.ts';
+import { LlmClient, type LlmConnection, LlmError, type LlmLimits, type LlmMessage } from './client.ts';
 
 const KEY = 'sk-very-secret';
 const MODEL = 'model-of-ours';

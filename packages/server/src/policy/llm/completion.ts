@@ -1,5 +1,4 @@
-import { type LlmClient, LlmError, type LlmMessage } from './client.ts';
-import type { LlmConnection } from './connection.ts';
+import { type LlmClient, type LlmConnection, LlmError, type LlmMessage } from './client.ts';
 import { sanitizeText } from './prompt.ts';
 import type { CompiledSchema } from './result-schema.ts';
 

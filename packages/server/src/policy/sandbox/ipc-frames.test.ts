@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { encodeFrame, FrameReader } from './ipc.ts';
+import { encodeFrame } from './host/parent-pipe.ts';
+import { FrameReader } from './ipc.ts';
 
 const MAX_BYTES = 300;
 

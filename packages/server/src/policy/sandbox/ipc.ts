@@ -1,4 +1,6 @@
+import { z } from 'zod';
 import type { ActionFault, ActionLogLevel, ActionResponse } from './action.ts';
+import { HEADER_BYTES } from './host/parent-pipe.ts';
 
 /** Core module of an action. */
 export interface ModuleInfo {
@@ -32,16 +34,6 @@ export type HostMessage =
   | { readonly kind: 'log'; readonly level: ActionLogLevel; readonly message: string }
   | { readonly kind: 'done'; readonly response?: ActionResponse; readonly ignored: number }
   | { readonly kind: 'failed'; readonly fault: ActionFault; readonly message: string };
-
-const HEADER_BYTES = 4;
-
-/** Encodes a frame: the length of the payload (32 bits, little endian), then the payload. */
-export function encodeFrame(payload: Uint8Array): Buffer {
-  const frame = Buffer.allocUnsafe(HEADER_BYTES + payload.length);
-  frame.writeUInt32LE(payload.length);
-  frame.set(payload, HEADER_BYTES);
-  return frame;
-}
 
 /** Limits of received frames, in bytes. */
 export interface FrameLimits {
@@ -119,17 +111,59 @@ const COLON = 0x3a;
 const LEFT_BRACKET = 0x5b;
 const LEFT_BRACE = 0x7b;
 
+const text = z.string();
+const call = z.literal('call');
+
+/** Lists are validated up to the first invalid item; everything else is small. */
+const hostMessage: z.ZodType<HostMessage> = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal(['ready', 'loaded']) }),
+  z.discriminatedUnion('function', [
+    z.object({ kind: call, function: z.literal('tools'), namespace: text.optional() }),
+    z.object({ kind: call, function: z.literal('tool'), name: text }),
+    z.object({ kind: call, function: z.literal('copy'), name: text, namespace: text }),
+    z.object({ kind: call, function: z.literal('history'), conversation: text }),
+    z.object({ kind: call, function: z.literal('verify'), raw: text }),
+  ]),
+  z.object({
+    kind: z.literal('log'),
+    level: z.enum(['debug', 'info', 'warn', 'error']),
+    message: text.max(MAX_LOG_LINE_LENGTH),
+  }),
+  z.object({
+    kind: z.literal('done'),
+    response: z
+      .discriminatedUnion('kind', [
+        z.object({ kind: z.literal('pass') }),
+        z.object({ kind: z.literal(['block', 'reject_malformed']), reason: text }),
+        z.object({ kind: z.literal('warn'), message: text }),
+        z.object({ kind: z.literal('filter_tools'), tools: z.custom<string[]>(isTexts) }),
+        z.object({ kind: z.literal('set_metadata'), key: text, value: text }),
+      ])
+      .optional(),
+    ignored: z.int().min(0),
+  }),
+  z.object({
+    kind: z.literal('failed'),
+    // The service itself detects the other faults.
+    fault: z.enum(['trap', 'memory', 'limit']),
+    message: text.max(MAX_FAILURE_MESSAGE_LENGTH),
+  }),
+]);
+
+function isTexts(value: unknown): boolean {
+  return Array.isArray(value) && value.every((item) => typeof item === 'string');
+}
+
 /**
  * Parses a frame from a host process; undefined if it is not a valid message. A compromised host must not control the
- * cost of rejecting its messages, so parsing stops at the first violation, and JSON with more structure than any valid
- * message is not parsed at all.
+ * cost of rejecting its messages, so JSON with more structure than any valid message is not parsed at all.
  */
 export function parseHostMessage(bytes: Buffer): HostMessage | undefined {
   if (bytes.length > MAX_HOST_FRAME_BYTES || !hasMessageStructure(bytes)) return undefined;
   try {
-    const message = objectOf(JSON.parse(bytes.toString()));
-    const isTooLong = bytes.length > MAX_SHORT_MESSAGE_BYTES && message.kind !== 'done' && message.kind !== 'call';
-    return isTooLong ? undefined : messageOf(message);
+    const message = hostMessage.safeParse(JSON.parse(bytes.toString())).data;
+    const isTooLong = bytes.length > MAX_SHORT_MESSAGE_BYTES && message?.kind !== 'done' && message?.kind !== 'call';
+    return isTooLong ? undefined : message;
   } catch {
     return undefined;
   }
@@ -154,108 +188,4 @@ function hasMessageStructure(json: Buffer): boolean {
     }
   }
   return true;
-}
-
-/** Violation of the message format. Never leaves `parseHostMessage`. */
-class ProtocolError extends Error {}
-
-function messageOf(message: JsonObject): HostMessage {
-  switch (message.kind) {
-    case 'ready':
-    case 'loaded':
-      return { kind: message.kind };
-    case 'log':
-      return { kind: 'log', level: logLevel(message.level), message: text(message.message, MAX_LOG_LINE_LENGTH) };
-    case 'done':
-      return {
-        kind: 'done',
-        ...(message.response === undefined ? undefined : { response: responseOf(objectOf(message.response)) }),
-        ignored: count(message.ignored),
-      };
-    case 'failed':
-      return {
-        kind: 'failed',
-        fault: reportableFault(message.fault),
-        message: text(message.message, MAX_FAILURE_MESSAGE_LENGTH),
-      };
-    case 'call':
-      return { kind: 'call', ...callOf(message) };
-    default:
-      throw new ProtocolError();
-  }
-}
-
-function responseOf(response: JsonObject): ActionResponse {
-  const { kind } = response;
-  switch (kind) {
-    case 'pass':
-      return { kind };
-    case 'block':
-    case 'reject_malformed':
-      return { kind, reason: text(response.reason) };
-    case 'warn':
-      return { kind, message: text(response.message) };
-    case 'filter_tools':
-      return { kind, tools: texts(response.tools) };
-    case 'set_metadata':
-      return { kind, key: text(response.key), value: text(response.value) };
-    default:
-      throw new ProtocolError();
-  }
-}
-
-function callOf(call: JsonObject): HostCall {
-  const { function: name } = call;
-  switch (name) {
-    case 'tools':
-      return call.namespace === undefined ? { function: name } : { function: name, namespace: text(call.namespace) };
-    case 'tool':
-      return { function: name, name: text(call.name) };
-    case 'copy':
-      return { function: name, name: text(call.name), namespace: text(call.namespace) };
-    case 'history':
-      return { function: name, conversation: text(call.conversation) };
-    case 'verify':
-      return { function: name, raw: text(call.raw) };
-    default:
-      throw new ProtocolError();
-  }
-}
-
-function logLevel(level: unknown): ActionLogLevel {
-  if (level === 'debug' || level === 'info' || level === 'warn' || level === 'error') return level;
-  throw new ProtocolError();
-}
-
-/** The faults that a host process may report; the others are detected by the service. */
-function reportableFault(fault: unknown): ActionFault {
-  if (fault === 'trap' || fault === 'memory' || fault === 'limit') return fault;
-  throw new ProtocolError();
-}
-
-function count(value: unknown): number {
-  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
-  throw new ProtocolError();
-}
-
-function text(value: unknown, maxLength = MAX_HOST_FRAME_BYTES): string {
-  if (typeof value === 'string' && value.length <= maxLength) return value;
-  throw new ProtocolError();
-}
-
-function texts(value: unknown): string[] {
-  if (!Array.isArray(value)) throw new ProtocolError();
-  const items: readonly unknown[] = value;
-  return items.map((item) => text(item));
-}
-
-type JsonObject = Readonly<Record<string, unknown>>;
-
-function objectOf(value: unknown): JsonObject {
-  if (isObject(value)) return value;
-  throw new ProtocolError();
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

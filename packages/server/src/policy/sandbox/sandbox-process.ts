@@ -5,7 +5,8 @@ import { endianness } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import type { Scripts } from './host/loader.ts';
-import { encodeFrame, type FrameLimits, FrameReader } from './ipc.ts';
+import { encodeFrame } from './host/parent-pipe.ts';
+import { type FrameLimits, FrameReader } from './ipc.ts';
 
 /**
  * Flags of every sandbox: no files except `readable`, no network, processes, threads or add-ons (`--permission`), no

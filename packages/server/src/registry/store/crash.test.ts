@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { fileStore } from './file-store.ts';
+import { FileStore } from './file-store.ts';
 import { Ledger, tool, withoutTool } from './fixtures/ledger.ts';
 import { ManualClock } from './fixtures/manual-clock.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
@@ -23,7 +23,7 @@ async function start(files: VolatileFiles): Promise<Running> {
   const clock = new ManualClock();
   const log = new RecordedLog();
   const { snapshot } = ledger;
-  const store = fileStore({ folder: FOLDER, recover: false, snapshot, log, files, clock, processes });
+  const store = new FileStore({ folder: FOLDER, recover: false, snapshot, log, files, clock, processes });
   await store.load(ledger.restore);
   return { ledger, store, clock };
 }

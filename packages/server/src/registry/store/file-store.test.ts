@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { fileStore } from './file-store.ts';
+import { FileStore } from './file-store.ts';
 import type { Files } from './files.ts';
 import { Ledger, tool, withoutTool } from './fixtures/ledger.ts';
 import { ManualClock } from './fixtures/manual-clock.ts';
@@ -40,7 +40,7 @@ const processes: Processes = { host: 'here', pid: 1, startOf: async () => undefi
 async function start(options: { recover?: boolean; files?: Files } = {}): Promise<Running> {
   const [ledger, clock, log] = [new Ledger(), new ManualClock(), new RecordedLog()];
   const { snapshot, restore } = ledger;
-  const store = fileStore({ folder, recover: false, snapshot, log, clock, processes, files: disk, ...options });
+  const store = new FileStore({ folder, recover: false, snapshot, log, clock, processes, files: disk, ...options });
   await store.load(restore);
   return { ledger, store, clock, log };
 }
@@ -307,7 +307,7 @@ describe('damage', () => {
       throw new Error('no');
     };
     const log = new RecordedLog();
-    const store = fileStore({ folder, recover: true, snapshot: noEntries, log, processes, files: disk });
+    const store = new FileStore({ folder, recover: true, snapshot: noEntries, log, processes, files: disk });
     await expect(store.load(restore)).rejects.toThrow('registry.json cannot be used: no');
   });
 

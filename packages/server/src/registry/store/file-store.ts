@@ -17,7 +17,7 @@ const COMPACT_AFTER_MS = 500;
 /** A failed compaction is retried after the first delay, then after twice the previous one up to the second. */
 const RETRY_MS = { first: 1_000, longest: 30_000 };
 
-/** Options of {@link fileStore}. */
+/** Options of {@link FileStore}. */
 export interface FileStoreOptions {
   /** SERVICE_PERSIST_PATH. Created when missing. */
   folder: string;
@@ -33,14 +33,6 @@ export interface FileStoreOptions {
   processes?: Processes;
 }
 
-/**
- * The store of `SERVICE_PERSIST_BACKEND=file`: `registry.json`, rewritten within a second of a change, and a journal in
- * which each commit is durable at once (decisions 1.5).
- */
-export function fileStore(options: FileStoreOptions): Store {
-  return new FileStore(options);
-}
-
 interface PendingCommit {
   changes: readonly Change[];
   publish: () => void;
@@ -50,7 +42,11 @@ interface PendingCommit {
 
 type Phase = 'new' | 'open' | 'closed';
 
-class FileStore implements Store {
+/**
+ * The store of `SERVICE_PERSIST_BACKEND=file`: `registry.json`, rewritten within a second of a change, and a journal in
+ * which each commit is durable at once (decisions 1.5).
+ */
+export class FileStore implements Store {
   readonly #folder: string;
   readonly #recover: boolean;
   readonly #snapshot: SnapshotSource;

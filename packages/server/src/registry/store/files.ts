@@ -89,9 +89,7 @@ export function diskFiles(): Files {
     rename: (from, to) => rename(from, to),
     remove: (path) => rm(path, { force: true }),
     list: (folder) => readdir(folder),
-    async makeFolder(folder) {
-      await makeFolder(folder);
-    },
+    makeFolder: (folder) => makeFolder(folder),
     async sync(path) {
       const handle = await open(path, 'r+');
       try {

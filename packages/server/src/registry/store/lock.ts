@@ -302,6 +302,6 @@ function runs(pid: number): boolean {
     return true;
   } catch (error) {
     // EPERM: it runs, as another user.
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+    return errorCode(error) === 'EPERM';
   }
 }

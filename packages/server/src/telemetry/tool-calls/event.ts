@@ -53,15 +53,14 @@ export type EventDetails =
 
 /** Returns the event in the form of the management API (decisions 6). Members without a value are omitted. */
 export function eventOf({ eventId, at, identity, details }: ToolCallRecord): ToolCallEvent {
-  const timestamp = new Date(at).toISOString();
+  const common = { timestamp: new Date(at).toISOString(), ...identityMembers(identity) };
   switch (details.type) {
     case 'STARTED': {
       const { argumentNames, argumentCount, headerNames, code } = details.summary;
       return {
         eventId,
         eventType: 'STARTED',
-        timestamp,
-        ...identityMembers(identity),
+        ...common,
         ...(argumentNames && { argumentNames: [...argumentNames] }),
         argumentCount,
         headers: Object.fromEntries(headerNames.map((name) => [name, '[REDACTED]' as const])),
@@ -73,8 +72,7 @@ export function eventOf({ eventId, at, identity, details }: ToolCallRecord): Too
       return {
         eventId,
         eventType: 'COMPLETED',
-        timestamp,
-        ...identityMembers(identity),
+        ...common,
         isError,
         content: [...content.texts],
         ...(content.truncated && { contentTruncated: true as const }),
@@ -86,8 +84,7 @@ export function eventOf({ eventId, at, identity, details }: ToolCallRecord): Too
       return {
         eventId,
         eventType: 'FAILED',
-        timestamp,
-        ...identityMembers(identity),
+        ...common,
         duration: roundMs(durationMs),
         errorCategory: category,
         errorMessage: message,

@@ -4,7 +4,7 @@ import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
 import type { Forward, KnownCatalog } from '../../registry/entries.ts';
-import { RegistryError } from '../../registry/operations.ts';
+import { OperationError } from '../../registry/operations.ts';
 import { addForward, type ForwardInput, removeForward } from '../../registry/operations-topology.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
@@ -84,7 +84,7 @@ export class Forwards {
   /**
    * Stores a forward, then waits up to 30 seconds for its discovery. A forward whose upstream fails or is slow stays
    * registered. Returns the forward as discovered, or as stored if it was removed meanwhile. Throws
-   * {@link RegistryError} if the name is taken.
+   * {@link OperationError} if the name is taken.
    */
   async add(input: ForwardInput): Promise<Forward> {
     const stored = await this.#options.registry.commit((draft) => addForward(draft, input));
@@ -100,19 +100,19 @@ export class Forwards {
   }
 
   /**
-   * Discovers a forward again. Throws {@link RegistryError} for an unknown name and for a forward removed meanwhile,
+   * Discovers a forward again. Throws {@link OperationError} for an unknown name and for a forward removed meanwhile,
    * `UpstreamError` if discovery fails; the last good catalog stays.
    */
   async refresh(name: string): Promise<void> {
     const controller = this.#controllers.get(name);
     const [discovery] = await Promise.allSettled([controller?.discover()]);
     if (!controller || this.#controllers.get(name) !== controller) {
-      throw new RegistryError('NOT_FOUND', `forward not found: ${name}`);
+      throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
     }
     if (discovery.status === 'rejected') throw discovery.reason;
   }
 
-  /** Removes a forward and its entries; in-flight calls finish. Throws {@link RegistryError} for an unknown name. */
+  /** Removes a forward and its entries; in-flight calls finish. Throws {@link OperationError} for an unknown name. */
   async remove(name: string): Promise<void> {
     await this.#options.registry.commit((draft) => removeForward(draft, name));
     this.onRemoved([name]);

@@ -2,6 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 import { quote } from '../../../http/settings.ts';
+import { errorCode, errorReason } from '../../../registry/store/files.ts';
 import type { Position, Problem } from '../yaml-document.ts';
 import type { KeyPair, Pipeline, TlsFiles } from './pipeline.ts';
 
@@ -61,7 +62,7 @@ async function readPem<T>(path: string, at: Position, expected: string, parse: (
   try {
     pem = await readFile(path, 'utf8');
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+    const code = errorCode(error) ?? 'unknown error';
     if (code === 'ENOENT' || code === 'ENOTDIR') return problem(`does not exist; expected ${expected}`);
     return problem(`${code === 'EISDIR' ? 'is a folder' : `cannot be read (${code})`}; expected ${expected}`);
   }
@@ -83,8 +84,4 @@ function validityWarnings({ validFromDate, validToDate }: X509Certificate, now: 
   if (validToDate < now) return [`expired on ${validToDate.toISOString()}`];
   if (validFromDate > now) return [`is not valid before ${validFromDate.toISOString()}`];
   return [];
-}
-
-function errorReason(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ');
 }

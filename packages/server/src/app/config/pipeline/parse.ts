@@ -13,7 +13,6 @@ import {
   toConfigError,
   type YamlFile,
 } from '../yaml-document.ts';
-import { toOutline } from './outline.ts';
 import { type FilterChain, type Pipeline, type PipelineListener, resolveFilters, type TlsFiles } from './pipeline.ts';
 import { type PipelineFile, pipelineFile } from './schema.ts';
 import { findAddressConflicts, validateReferences } from './validate.ts';
@@ -58,7 +57,7 @@ export function checkPipeline(text: string, name: string, folder = '.'): Checked
   const yaml = parseYaml(text, name);
   if ('problems' in yaml) return { problems: sortProblems(yaml.problems) };
   const { file } = yaml;
-  const { problems, warnings } = validateReferences(toOutline(file.content), file);
+  const { problems, warnings } = validateReferences(file);
   const parsed = pipelineFile.safeParse(file.content, { error: schemaMessage });
   if (!parsed.success) return { problems: sortProblems([...schemaProblems(parsed.error, file), ...problems]) };
   const chains = toChains(parsed.data, file);

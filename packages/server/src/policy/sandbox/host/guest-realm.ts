@@ -83,64 +83,25 @@ export function createGuestBindings(
   class MemoryError extends Error {}
 
   /** Replaces a stack overflow error of the host realm, which must not be visible here. */
-  const unavailable = (): Error => new RealmError('host function unavailable');
+  const guarded =
+    <Args extends unknown[], Result>(hostFunction: (...args: Args) => Result) =>
+    (...args: Args): Result => {
+      try {
+        return hostFunction(...args);
+      } catch {
+        throw new RealmError('host function unavailable');
+      }
+    };
   const bridge: RealmBridge = {
-    decode(bytes) {
-      try {
-        return hostBridge.decode(bytes);
-      } catch {
-        throw unavailable();
-      }
-    },
-    encodeInto(value, into) {
-      try {
-        return hostBridge.encodeInto(value, into);
-      } catch {
-        throw unavailable();
-      }
-    },
-    utf8Length(value) {
-      try {
-        return hostBridge.utf8Length(value);
-      } catch {
-        throw unavailable();
-      }
-    },
-    call(name, first, second) {
-      try {
-        return hostBridge.call(name, first, second);
-      } catch {
-        throw unavailable();
-      }
-    },
-    log(level, message) {
-      try {
-        hostBridge.log(level, message);
-      } catch {
-        throw unavailable();
-      }
-    },
-    randomFill(bytes) {
-      try {
-        hostBridge.randomFill(bytes);
-      } catch {
-        throw unavailable();
-      }
-    },
-    monotonicNanoseconds() {
-      try {
-        return hostBridge.monotonicNanoseconds();
-      } catch {
-        throw unavailable();
-      }
-    },
-    wallMilliseconds() {
-      try {
-        return hostBridge.wallMilliseconds();
-      } catch {
-        throw unavailable();
-      }
-    },
+    decode: guarded(hostBridge.decode),
+    decodeLossy: guarded(hostBridge.decodeLossy),
+    encodeInto: guarded(hostBridge.encodeInto),
+    utf8Length: guarded(hostBridge.utf8Length),
+    call: guarded(hostBridge.call),
+    log: guarded(hostBridge.log),
+    randomFill: guarded(hostBridge.randomFill),
+    monotonicNanoseconds: guarded(hostBridge.monotonicNanoseconds),
+    wallMilliseconds: guarded(hostBridge.wallMilliseconds),
   };
 
   // The realm's own generator continues from run to run: its state could reveal something of an earlier run.

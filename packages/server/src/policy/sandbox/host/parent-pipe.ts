@@ -2,12 +2,20 @@ import { readSync, writeSync } from 'node:fs';
 
 const STDIN = 0;
 const STDOUT = 1;
-const HEADER_BYTES = 4;
+/** Length of the header of a frame. */
+export const HEADER_BYTES = 4;
+
+/** Encodes a frame: the length of the payload (32 bits, little endian), then the payload. */
+export function encodeFrame(payload: Uint8Array): Buffer {
+  const frame = Buffer.allocUnsafe(HEADER_BYTES + payload.length);
+  frame.writeUInt32LE(payload.length);
+  frame.set(payload, HEADER_BYTES);
+  return frame;
+}
 
 /**
  * Synchronous end of the pipes to the service, in a child process: it does one thing at a time, and no callback can run
- * in between. A frame is the length of its payload (32 bits, little endian) and the payload. `Incoming` and `Outgoing` are
- * the message types of the two directions.
+ * in between. `Incoming` and `Outgoing` are the message types of the two directions.
  */
 export class ParentPipe<Incoming, Outgoing extends object> {
   readonly #header = Buffer.alloc(HEADER_BYTES);
@@ -30,9 +38,7 @@ export class ParentPipe<Incoming, Outgoing extends object> {
   }
 
   sendBytes(payload: Uint8Array): void {
-    const frame = Buffer.allocUnsafe(HEADER_BYTES + payload.length);
-    frame.writeUInt32LE(payload.length);
-    frame.set(payload, HEADER_BYTES);
+    const frame = encodeFrame(payload);
     for (let offset = 0; offset < frame.length; ) offset += writeSync(STDOUT, frame, offset);
   }
 }

@@ -10,6 +10,8 @@ import type { HostCall } from '../ipc.ts';
 export interface RealmBridge {
   /** Decodes UTF-8; undefined if invalid. */
   decode(bytes: unknown): string | undefined;
+  /** Decodes UTF-8, with U+FFFD for invalid bytes. */
+  decodeLossy(bytes: unknown): string;
   /** Writes UTF-8 and returns the number of bytes written. */
   encodeInto(text: unknown, into: unknown): number;
   utf8Length(text: unknown): number;
@@ -30,12 +32,14 @@ export interface HostBindings {
 /** Creates the bridge. Everything it uses is captured here, before anything of a component is read. */
 export function createRealmBridge({ call, log }: HostBindings): RealmBridge {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  const lossyDecoder = new TextDecoder('utf-8', { ignoreBOM: true });
   const encoder = new TextEncoder();
   const { isUint8Array } = types;
   const { byteLength } = Buffer;
   const { hrtime } = process;
   const bridge: RealmBridge = {
     decode: (bytes) => attempt(() => (isUint8Array(bytes) ? decoder.decode(bytes) : undefined), undefined),
+    decodeLossy: (bytes) => attempt(() => (isUint8Array(bytes) ? lossyDecoder.decode(bytes) : ''), ''),
     encodeInto: (text, into) =>
       attempt(() => (typeof text === 'string' && isUint8Array(into) ? encoder.encodeInto(text, into).written : 0), 0),
     utf8Length: (text) => (typeof text === 'string' ? byteLength(text) : 0),

@@ -22,6 +22,7 @@ export function createWasiStubs(
 ): WasiStubs {
   const MAX_RANDOM_BYTES = 65_536;
   const MAX_WRITE_BYTES = 65_536;
+  const LINE_FEED = 0x0a;
 
   const deny = (what: string): never => {
     throw new Error(`${what} is denied to actions`);
@@ -48,64 +49,39 @@ export function createWasiStubs(
     });
   };
 
-  /**
-   * Decodes UTF-8, with U+FFFD for invalid bytes. `consumed` excludes an incomplete character at the end.
-   */
-  const decodeLossy = (bytes: Uint8Array): { text: string; consumed: number } => {
-    const valid = bridge.decode(bytes);
-    if (valid !== undefined) return { text: valid, consumed: bytes.length };
-    // Lowest code point by number of bytes; lower ones are overlong encodings.
-    const lowest = [0, 0, 0x80, 0x800, 0x10000];
-    let text = '';
-    let start = 0;
-    while (start < bytes.length) {
-      const first = bytes[start] ?? 0;
-      // Leading ones: 0 for ASCII, 1 for a continuation byte, otherwise the length of the character.
-      const ones = Math.clz32(~(first << 24));
-      const isLead = ones !== 1 && ones <= 4;
-      const end = start + (isLead ? Math.max(ones, 1) : 1);
-      let point = first & (0x7f >> ones);
-      let next = start + 1;
-      for (; next < end; next++) {
-        const byte = bytes[next] ?? 0;
-        if (byte >> 6 !== 0b10) break;
-        point = (point << 6) | (byte & 0x3f);
-      }
-      if (isLead && next < end && next === bytes.length) break;
-      const isSurrogate = point >= 0xd800 && point <= 0xdfff;
-      const isValid = isLead && next === end && point >= (lowest[ones] ?? 0) && point <= 0x10ffff && !isSurrogate;
-      text += isValid ? String.fromCodePoint(point) : '\ufffd';
-      start = next;
-    }
-    return { text, consumed: start };
-  };
-
   /** Splits the bytes written to an output stream into log lines. */
   class LineWriter {
-    #line = '';
-    /** Incomplete character at the end of the last write. */
-    #incomplete = new Uint8Array(0);
+    /** Bytes of the line that has not ended, followed by free space. */
+    #line = new Uint8Array(256);
+    #length = 0;
 
     write(view: unknown): void {
       const bytes = countedBytes(view);
-      for (let offset = 0; offset < bytes.length; offset += MAX_WRITE_BYTES) {
-        this.#writePart(bytes.subarray(offset, offset + MAX_WRITE_BYTES));
+      let start = 0;
+      for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, start)) {
+        this.#add(bytes.subarray(start, end));
+        this.#logLine();
+        start = end + 1;
       }
-    }
-    #writePart(part: Uint8Array): void {
-      const bytes = new Uint8Array(this.#incomplete.length + part.length);
-      bytes.set(this.#incomplete);
-      bytes.set(part, this.#incomplete.length);
-      const { text, consumed } = decodeLossy(bytes);
-      this.#incomplete = bytes.slice(consumed);
-      const lines = text.split('\n');
-      lines[0] = this.#line + (lines[0] ?? '');
-      this.#line = lines.pop() ?? '';
-      for (const line of lines) log(line);
+      this.#add(bytes.subarray(start));
     }
     end(): void {
-      if (this.#incomplete.length > 0) this.#line += '\ufffd';
-      if (this.#line !== '') log(this.#line);
+      if (this.#length > 0) this.#logLine();
+    }
+    #add(bytes: Uint8Array): void {
+      const length = this.#length + bytes.length;
+      if (length > this.#line.length) {
+        const grown = new Uint8Array(2 * length);
+        grown.set(this.#line);
+        this.#line = grown;
+      }
+      this.#line.set(bytes, this.#length);
+      this.#length = length;
+    }
+    #logLine(): void {
+      const line = this.#line.subarray(0, this.#length);
+      this.#length = 0;
+      log(bridge.decodeLossy(line));
     }
   }
   const stdout = new LineWriter();
