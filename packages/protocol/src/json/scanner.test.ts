@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { propertyRuns } from '../../../../test/fixtures/seed.ts';
-import { type JsonKind, JsonScanner, type JsonSink, MAX_KEY_BYTES, MAX_SCALAR_BYTES } from './scanner.ts';
+import { type JsonKind, JsonScanner, type JsonSink, MAX_TOKEN_BYTES } from './scanner.ts';
 
 /** What a sink that enters all containers up to a depth was told, as nested values; deeper containers as their text. */
 class Tree implements JsonSink {
@@ -26,14 +26,17 @@ class Tree implements JsonSink {
     return entered;
   }
 
-  onKey(key: string | undefined): void {
+  onKey(start: number, end: number): void {
     const level = this.#levels.at(-1);
-    if (level) level.key = key ?? 'TOO LONG';
+    const { token } = this.scanner;
+    if (token !== undefined) expect(this.#bytes.toString('utf8', start, end)).toBe(token);
+    if (level) level.key = token === undefined ? 'TOO LONG' : JSON.parse(token);
   }
 
-  onScalar(text: string | undefined): void {
+  onScalar(): void {
     const level = this.#levels.at(-1);
-    if (level) level.value = text === undefined ? 'TOO LONG' : JSON.parse(text);
+    const { token } = this.scanner;
+    if (level) level.value = token === undefined ? 'TOO LONG' : JSON.parse(token);
   }
 
   onEnd(end: number): void {
@@ -141,18 +144,18 @@ test('changed JSON is complete exactly if JSON.parse accepts it, whatever is ent
 });
 
 test('keys and scalars that are too long are passed as undefined, in any chunks', () => {
-  const key = 'k'.repeat(MAX_KEY_BYTES);
+  const key = 'k'.repeat(MAX_TOKEN_BYTES);
   const text = JSON.stringify({
     [key]: 1,
-    [key.slice(2)]: 'x'.repeat(MAX_SCALAR_BYTES),
-    b: 'x'.repeat(MAX_SCALAR_BYTES - 2),
+    [key.slice(2)]: 'x'.repeat(MAX_TOKEN_BYTES),
+    b: 'x'.repeat(MAX_TOKEN_BYTES - 2),
   });
   for (const splits of [[], [1_000, 70_000, 140_000], Array.from({ length: 500 }, (_, at) => at * 400)]) {
     const { root } = scan(text, splits);
     expect(Object.entries(root as object)).toEqual([
       ['TOO LONG', 1],
       [key.slice(2), 'TOO LONG'],
-      ['b', 'x'.repeat(MAX_SCALAR_BYTES - 2)],
+      ['b', 'x'.repeat(MAX_TOKEN_BYTES - 2)],
     ]);
   }
 });
@@ -167,16 +170,16 @@ test('the rest of a container that the sink leaves is validated only', () => {
   const ends: number[] = [];
   const scanner = new JsonScanner({
     onValue: () => true,
-    onKey: (key) => {
-      keys.push(key);
-      if (key === 'last') scanner.leave();
+    onKey: () => {
+      keys.push(scanner.token);
+      if (scanner.token === '"last"') scanner.leave();
     },
     onScalar: () => {},
     onEnd: (end) => ends.push(end),
   });
   const text = '{"a":{"first":1,"last":2,"c":{"d":[3]}},"b":{"e":1}}';
   scanner.write(Buffer.from(text));
-  expect(keys).toEqual(['a', 'first', 'last', 'b', 'e']);
+  expect(keys).toEqual(['"a"', '"first"', '"last"', '"b"', '"e"']);
   expect(ends.map((end) => text.slice(0, end).length)).toContain(text.indexOf(',"b"'));
   expect(scanner.isComplete).toBe(true);
 });

@@ -30,8 +30,7 @@ export function* members(text: string, start = 0): Generator<Member> {
   at = skipSpace(text, at + 1);
   while (text.charCodeAt(at) === QUOTE) {
     const keyEnd = skipString(text, at);
-    const raw = text.slice(at + 1, keyEnd - 1);
-    const key = raw.includes('\\') ? String(JSON.parse(`"${raw}"`)) : raw;
+    const key = stringValue(text.slice(at, keyEnd));
     const valueStart = skipSpace(text, skipSpace(text, keyEnd) + 1);
     const valueEnd = skipValue(text, valueStart);
     yield { key, start: valueStart, end: valueEnd };
@@ -60,6 +59,11 @@ export function memberText(text: string, key: string, start = 0): string | undef
   let found: Member | undefined;
   for (const member of members(text, start)) if (member.key === key) found = member;
   return found && text.slice(found.start, found.end);
+}
+
+/** The value of a JSON string. */
+export function stringValue(json: string): string {
+  return json.includes('\\') ? String(JSON.parse(json)) : json.slice(1, -1);
 }
 
 /** The position after white space. */

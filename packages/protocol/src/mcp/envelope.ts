@@ -1,5 +1,5 @@
-import { type JsonKind, JsonScanner, type JsonSink, type MAX_KEY_BYTES } from '../json/scanner.ts';
-import type { Member } from '../json/text.ts';
+import { type JsonKind, JsonScanner, type JsonSink, MAX_TOKEN_BYTES } from '../json/scanner.ts';
+import { type Member, stringValue } from '../json/text.ts';
 
 /** A value in the text of a message: a member with its key, or an element of a batch with an empty key. */
 export interface ScannedMember extends Member {
@@ -16,7 +16,7 @@ export interface Envelope {
   readonly depth: number;
   /** Key of an object, or the empty key of a batch, that has more members than allowed; only the first ones were scanned. */
   readonly crowded: string | undefined;
-  /** Whether the key of a member exceeds {@link MAX_KEY_BYTES}. */
+  /** Whether the key of a member exceeds {@link MAX_TOKEN_BYTES}. */
   readonly hasLongKey: boolean;
 }
 
@@ -24,42 +24,45 @@ export interface Envelope {
 const ENTERED: readonly (readonly string[])[] = [[''], ['params'], ['_meta', 'arguments']];
 
 class EnvelopeSink implements JsonSink {
-  root: ScannedMember = newMember('');
+  root: ScannedMember = { key: '', start: 0, end: 0, kind: 'null', members: undefined };
   crowded: string | undefined = undefined;
   hasLongKey = false;
   readonly scanner = new JsonScanner(this);
+  /** The text, if its positions are the offsets of the body. */
+  readonly #ascii: string | undefined;
   readonly #maxMembers: number;
+  /** The containers that are open, from the outermost. */
   readonly #open: ScannedMember[] = [];
   #next = this.root;
   /** The value that has begun last, unless it was entered. */
   #skipped: ScannedMember | undefined = undefined;
 
-  constructor(maxMembers: number) {
+  constructor(ascii: string | undefined, maxMembers: number) {
+    this.#ascii = ascii;
     this.#maxMembers = maxMembers;
   }
 
   onValue(kind: JsonKind, start: number): boolean {
     const depth = this.#open.length;
-    const parent = this.#open[depth - 1];
-    if (parent?.kind === 'array') this.#addMember(parent, '');
+    const inBatch = this.#open[depth - 1]?.kind === 'array';
+    if (inBatch) this.#add('');
     const value = this.#next;
     value.kind = kind;
     value.start = start;
-    const isBatch = kind === 'array' && depth === 0;
-    if (isBatch || (kind === 'object' && parent?.kind !== 'array' && ENTERED[depth]?.includes(value.key))) {
-      value.members = [];
-      this.#open.push(value);
-      return true;
+    const isEntered = depth === 0 ? kind === 'array' || kind === 'object' : kind === 'object' && !inBatch;
+    if (!isEntered || !ENTERED[depth]?.includes(value.key)) {
+      this.#skipped = value;
+      return false;
     }
-    this.#skipped = value;
-    return false;
+    value.members = [];
+    this.#open.push(value);
+    return true;
   }
 
-  onKey(key: string | undefined): void {
-    if (key === undefined) this.hasLongKey = true;
-    const parent = this.#open[this.#open.length - 1];
-    if (parent) this.#addMember(parent, key ?? '');
-    this.#limitMembers(parent);
+  onKey(start: number, end: number): void {
+    if (end - start > MAX_TOKEN_BYTES) this.hasLongKey = true;
+    const raw = this.#ascii === undefined ? this.scanner.token : this.#ascii.slice(start, end);
+    if (this.#add(stringValue(raw ?? '""'))) this.scanner.leave();
   }
 
   onScalar(): void {}
@@ -68,24 +71,19 @@ class EnvelopeSink implements JsonSink {
     const ended = this.#skipped ?? this.#open.pop();
     this.#skipped = undefined;
     if (ended) ended.end = end;
+    // The elements of a crowded batch are left between two of them.
+    if (this.crowded === '' && this.#open.length === 1) this.scanner.leave();
+  }
+
+  /** Adds a member to the innermost container. Returns whether that has too many. */
+  #add(key: string): boolean {
     const parent = this.#open[this.#open.length - 1];
-    if (parent?.kind === 'array') this.#limitMembers(parent);
+    this.#next = { key, start: 0, end: 0, kind: 'null', members: undefined };
+    parent?.members?.push(this.#next);
+    const isCrowded = (parent?.members?.length ?? 0) > this.#maxMembers;
+    if (isCrowded) this.crowded = parent?.key;
+    return isCrowded;
   }
-
-  #addMember(parent: ScannedMember, key: string): void {
-    this.#next = newMember(key);
-    parent.members?.push(this.#next);
-  }
-
-  #limitMembers(parent: ScannedMember | undefined): void {
-    if (!parent?.members || parent.members.length <= this.#maxMembers) return;
-    this.crowded = parent.key;
-    this.scanner.leave();
-  }
-}
-
-function newMember(key: string): ScannedMember {
-  return { key, start: 0, end: 0, kind: 'null', members: undefined };
 }
 
 /**
@@ -94,11 +92,12 @@ function newMember(key: string): ScannedMember {
  * not JSON for an invalid body. `text`: the body as text, in which the returned ranges are positions.
  */
 export function scanEnvelope(body: Buffer, text: string, maxMembers: number): Envelope | number {
-  const sink = new EnvelopeSink(maxMembers);
+  const isAscii = text.length === body.length;
+  const sink = new EnvelopeSink(isAscii ? text : undefined, maxMembers);
   sink.scanner.write(body);
   if (!sink.scanner.isComplete) return sink.scanner.offset;
   const { root, crowded, hasLongKey } = sink;
-  if (text.length !== body.length) toTextPositions(root, body);
+  if (!isAscii) toTextPositions(root, body);
   return { root, depth: sink.scanner.maxDepth, crowded, hasLongKey };
 }
 

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { isJsonObject, type JsonObject, parseJson } from '../json/parse.ts';
-import { MAX_KEY_BYTES } from '../json/scanner.ts';
-import { applyEdits, type Edit, members, memberText } from '../json/text.ts';
+import { MAX_TOKEN_BYTES } from '../json/scanner.ts';
+import { applyEdits, type Edit, members, memberText, stringValue } from '../json/text.ts';
 import { isLogLevel } from './capabilities.ts';
 import {
   type Era,
@@ -159,14 +159,14 @@ function parseRoot(text: string, root: ScannedMember, envelope: Envelope, limits
   const exceeded = exceededLimit(envelope, limits);
   if (exceeded !== undefined) return malformed(INVALID_PARAMS, `invalid request: ${exceeded}`, idText);
   if (problem !== undefined) return bad(problem);
-  if (!version || stringOf(text, version) !== '2.0') return bad('member "jsonrpc" must be "2.0"');
+  if (!version || valueOfString(text, version) !== '2.0') return bad('member "jsonrpc" must be "2.0"');
   if (id && !hasValidId) return bad('member "id" must be a string or an integer');
   const idRange = id && { start: id.start, end: id.end };
   if (!method) {
     if (idRange && isResponse) return { kind: 'response', text, idText, idRange };
     return bad('member "method" is missing');
   }
-  const name = stringOf(text, method);
+  const name = valueOfString(text, method);
   if (name === undefined) return bad('member "method" must be a string');
   // Parsers written in C end a string there: an upstream would see another method than the policy.
   if (name.includes('\0')) return bad('member "method" must not contain U+0000');
@@ -196,7 +196,7 @@ function exceededLimit(
     const where = crowded === root.key ? 'the message' : JSON.stringify(crowded);
     return `${where} exceeds the limit of ${maxMembers} members (SERVICE_MAX_JSON_MEMBERS)`;
   }
-  return hasLongKey ? `a member name exceeds ${MAX_KEY_BYTES} bytes` : undefined;
+  return hasLongKey ? `a member name exceeds ${MAX_TOKEN_BYTES} bytes` : undefined;
 }
 
 /** The declaration of client capabilities in a request: in `_meta`, or in the params of `initialize`. */
@@ -208,11 +208,8 @@ function declaredCapabilities(method: string, params: readonly ScannedMember[]):
   return owner?.find((member) => member.key === key);
 }
 
-/** The value of a string; undefined for other values. */
-function stringOf(text: string, { kind, start, end }: ScannedMember): string | undefined {
-  if (kind !== 'string') return undefined;
-  const raw = text.slice(start + 1, end - 1);
-  return raw.includes('\\') ? String(JSON.parse(text.slice(start, end))) : raw;
+function valueOfString(text: string, { kind, start, end }: ScannedMember): string | undefined {
+  return kind === 'string' ? stringValue(text.slice(start, end)) : undefined;
 }
 
 /** The params, parsed at once if they are small. */

@@ -1,4 +1,5 @@
 import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
+import { stringValue } from '@sluice/protocol/json/text';
 
 /** Maximum length of a recorded id or model, in characters. */
 export const MAX_NAME_CHARACTERS = 256;
@@ -45,14 +46,13 @@ export class CompletionFields implements JsonSink {
     return kind === 'string' && (this.#key === 'id' || this.#key === 'model');
   }
 
-  onKey(key = ''): void {
-    this.#key = key;
+  onKey(): void {
+    this.#key = stringValue(this.#scanner.token ?? '""');
   }
 
-  onScalar(text: string | undefined): void {
-    const value: unknown = text === undefined ? '' : JSON.parse(text);
-    const isName = typeof value === 'string' && value !== '' && value.length <= MAX_NAME_CHARACTERS;
-    const name = isName ? value : undefined;
+  onScalar(): void {
+    const value = stringValue(this.#scanner.token ?? '""');
+    const name = value !== '' && value.length <= MAX_NAME_CHARACTERS ? value : undefined;
     if (this.#key === 'id') this.id = name;
     else this.model = name;
   }
