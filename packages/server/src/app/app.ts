@@ -230,6 +230,7 @@ export async function startService(
   );
   const recorder = new InteractionRecorder({ store: interactions, log: logger.target('service::inference') });
   const parts: ChainParts = {
+    messageLimits: config.messageLimits,
     registry,
     engine,
     bridge,

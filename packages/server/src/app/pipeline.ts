@@ -1,5 +1,5 @@
 import type { Server } from 'node:http';
-import type { Implementation } from '@sluice/protocol/mcp/message';
+import type { Implementation, MessageLimits } from '@sluice/protocol/mcp/message';
 import { compile, conditional } from '../http/chain.ts';
 import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
@@ -42,6 +42,7 @@ import type { LoadedFilter, LoadedListener, LoadedSettings } from './config/pipe
 export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKnownParts {
   readonly bridge: GrpcBridge;
   readonly engine: EvaluatorEngine;
+  readonly messageLimits: MessageLimits;
   readonly toolCalls: ToolCallSink;
   readonly calls: InFlightCalls<InFlightCall>;
   readonly events: EventStore;
@@ -76,7 +77,7 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts): McpMethodFilte
     case 'cors':
       return { filter: cors(settings) };
     case 'mcp':
-      return { filter: mcp(settings, passes) };
+      return { filter: mcp(settings, parts.messageLimits, passes) };
     case 'service_namespace':
       return { filter: serviceNamespace(parts, passes) };
     case 'service_well_known':

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { MESSAGE_LIMITS } from '@sluice/protocol/mcp/message';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { afterEach, describe, expect, it } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
@@ -404,7 +405,7 @@ describe('every message of a batch', () => {
     const options = {
       chain: compile(
         [
-          { name: 'mcp', filter: mcp({ on_invalid: 'continue', max_body_bytes: 4096 }, () => false) },
+          { name: 'mcp', filter: mcp({ on_invalid: 'continue', max_body_bytes: 4096 }, MESSAGE_LIMITS, () => false) },
           { name: 'batches', filter: (context) => context.batch },
           { name: 'last', filter: last },
         ],

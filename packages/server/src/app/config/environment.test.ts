@@ -256,6 +256,27 @@ const ROWS: readonly Row[] = [
     rejected: rejectedIntegers([['0', 'is below 1']], TIMER_OVERRUN),
   },
   {
+    variable: 'SERVICE_MAX_JSON_DEPTH',
+    read: (env) => env.messageLimits.depth,
+    unset: 128,
+    accepted: [['2000', 2000]],
+    rejected: rejectedIntegers([['7', 'is below 8']], ['2001', 'is above 2000']),
+  },
+  {
+    variable: 'SERVICE_MAX_JSON_MEMBERS',
+    read: (env) => env.messageLimits.members,
+    unset: 10_000,
+    accepted: [['16', 16]],
+    rejected: rejectedIntegers([['15', 'is below 16']], ['1000001', 'is above 1000000']),
+  },
+  {
+    variable: 'SERVICE_MAX_CAPABILITIES_BYTES',
+    read: (env) => env.messageLimits.capabilitiesBytes,
+    unset: 65_536,
+    accepted: [['4194304', 4_194_304]],
+    rejected: rejectedIntegers([['63', 'is below 64']], ['4194305', 'is above 4194304']),
+  },
+  {
     variable: 'SERVICE_PARKED_CALLS_LIMIT',
     read: (env) => env.parkedCallsLimit,
     unset: 1000,

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { MESSAGE_LIMITS, type MessageLimits } from '@sluice/protocol/mcp/message';
 import { z } from 'zod';
 import { baseUrl, corsOrigin, hostList, httpUpstream, listenAddress } from '../../http/address.ts';
 import {
@@ -52,6 +53,9 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_FORWARD_HEALTHCHECK_INTERVAL: integer(0, MAX_TIMER_SECONDS).default(30),
     SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: milliseconds.default(300_000),
     SERVICE_UPSTREAM_MAX_TIMEOUT_MS: milliseconds.default(3_600_000),
+    SERVICE_MAX_JSON_DEPTH: integer(8, 2_000).default(MESSAGE_LIMITS.depth),
+    SERVICE_MAX_JSON_MEMBERS: integer(16, 1_000_000).default(MESSAGE_LIMITS.members),
+    SERVICE_MAX_CAPABILITIES_BYTES: integer(64, 4 * 1024 * 1024).default(MESSAGE_LIMITS.capabilitiesBytes),
     SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
     SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
     SERVICE_SESSION_KEY: key.optional(),
@@ -74,6 +78,11 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     backend === 'none' ? { backend } : { backend, path: folder, recover: recover === 'rename' };
   const auth: AuthIssuer | undefined =
     issuer === undefined ? issuer : { issuer, upstreamIssuer: upstreamIssuer ?? issuer };
+  const messageLimits: MessageLimits = {
+    depth: variables.SERVICE_MAX_JSON_DEPTH,
+    members: variables.SERVICE_MAX_JSON_MEMBERS,
+    capabilitiesBytes: variables.SERVICE_MAX_CAPABILITIES_BYTES,
+  };
   const bridgeGrpc: BridgeGrpcSettings = {
     timeoutMs: variables.SERVICE_BRIDGE_GRPC_TIMEOUT_MS,
     maxRetries: variables.SERVICE_BRIDGE_GRPC_MAX_RETRIES,
@@ -107,6 +116,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     healthCheckIntervalMs: variables.SERVICE_FORWARD_HEALTHCHECK_INTERVAL * 1000,
     upstreamIdleTimeoutMs: variables.SERVICE_UPSTREAM_IDLE_TIMEOUT_MS,
     upstreamMaxTimeoutMs: variables.SERVICE_UPSTREAM_MAX_TIMEOUT_MS,
+    messageLimits,
     /** Limits of calls that wait for input of their clients. */
     parkedCallsLimit: variables.SERVICE_PARKED_CALLS_LIMIT,
     parkedCallTimeoutMs: variables.SERVICE_PARKED_CALL_TIMEOUT_MS,

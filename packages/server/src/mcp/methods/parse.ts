@@ -6,7 +6,7 @@ import {
   MODERN_VERSIONS,
 } from '@sluice/protocol/mcp/constants';
 import { checkModernHeaders, eraOf } from '@sluice/protocol/mcp/era';
-import { parseMessage } from '@sluice/protocol/mcp/message';
+import { type MessageLimits, parseMessage } from '@sluice/protocol/mcp/message';
 import { z } from 'zod';
 import { condition } from '../../http/chain.ts';
 import { rpcError } from '../../http/outcome.ts';
@@ -35,20 +35,24 @@ export type McpSettings = Pick<z.output<typeof mcpSettings>, 'on_invalid'> & { r
  * all malformed messages get HTTP 400, else the protocol's own statuses (mcp 1). `passes` are paths that do not serve
  * MCP.
  */
-export function mcp({ on_invalid, max_body_bytes }: McpSettings, passes?: (path: string) => boolean): McpFilter {
+export function mcp(
+  { on_invalid, max_body_bytes }: McpSettings,
+  limits: MessageLimits,
+  passes?: (path: string) => boolean,
+): McpFilter {
   return (context) => {
     if (context.method !== 'POST') return markEra(context);
     // The listener enforces the largest limit of its chain's filters.
     if (context.body.length > max_body_bytes) return rpcError(INVALID_REQUEST, 'request body too large', 413);
     if (passes?.(context.path)) return undefined;
-    const outcome = parsePost(context);
+    const outcome = parsePost(context, limits);
     if (on_invalid === 'reject' && outcome?.kind === 'error') return { ...outcome, status: 400 };
     return outcome;
   };
 }
 
-function parsePost(context: McpRequest): McpOutcome | undefined {
-  const message = parseMessage(context.body);
+function parsePost(context: McpRequest, limits: MessageLimits): McpOutcome | undefined {
+  const message = parseMessage(context.body, limits);
   if (message.kind === 'malformed') {
     const { code, message: reason, idText } = message;
     markEra(context);
