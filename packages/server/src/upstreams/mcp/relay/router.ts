@@ -277,8 +277,8 @@ async function withLogLevel(session: UpstreamSession, level: string): Promise<Up
 }
 
 /**
- * Returns the capabilities of a modern client that a legacy upstream is told: server requests only for calls that can be
- * suspended, so that sessions without them can be shared.
+ * Returns the capabilities of a modern client that are declared to a legacy upstream: server requests only for calls that
+ * can be suspended, so that sessions without them can be shared.
  */
 function advertisedCapabilities({ capabilities }: Caller, { method }: RequestMessage): JsonObject {
   return NAME_PARAM.has(method) ? legacyCapabilities(capabilities) : {};
