@@ -8,11 +8,11 @@ export interface ServerSentEvent {
   /** The exact text of the event's data lines, joined by LF; also empty for a block with only an id or a retry. */
   readonly data: string;
   /** The event's type, if given; the default is `message`. */
-  readonly event?: string;
+  readonly event?: string | undefined;
   /** The event's id, if given. */
-  readonly id?: string;
+  readonly id?: string | undefined;
   /** Milliseconds to wait before reconnecting, when the event carried it. */
-  readonly retry?: number;
+  readonly retry?: number | undefined;
 }
 
 /** Error passed once to an {@link EventSink} when an event exceeds the decoder's limit. */
@@ -195,7 +195,8 @@ export class EventStreamDecoder {
 
   #dispatch(): void {
     const first = this.#data;
-    const event = this.#event;
+    // An empty type is the default one.
+    const event = this.#event === '' ? undefined : this.#event;
     const id = this.#id;
     const retry = this.#retry;
     this.#event = undefined;
@@ -203,7 +204,7 @@ export class EventStreamDecoder {
     this.#retry = undefined;
     if (first === undefined) {
       // No event, but where to resume and when to reconnect count all the same.
-      if (id !== undefined || retry !== undefined) this.#sink.onEvent(withFields('', undefined, id, retry));
+      if (id !== undefined || retry !== undefined) this.#sink.onEvent({ data: '', event: undefined, id, retry });
       return;
     }
     const more = this.#moreData;
@@ -211,29 +212,13 @@ export class EventStreamDecoder {
     this.#moreData = undefined;
     this.#dataBytes = 0;
     const data = more === undefined ? first : `${first}\n${more.join('\n')}`;
-    this.#sink.onEvent(
-      event === undefined && id === undefined && retry === undefined ? { data } : withFields(data, event, id, retry),
-    );
+    this.#sink.onEvent({ data, event, id, retry });
   }
 
   #tooLarge(): void {
     this.stop();
     this.#sink.onEventError(new EventTooLargeError(this.#maxEventBytes));
   }
-}
-
-function withFields(
-  data: string,
-  event: string | undefined,
-  id: string | undefined,
-  retry: number | undefined,
-): ServerSentEvent {
-  return {
-    data,
-    ...(event === undefined || event === '' ? undefined : { event }),
-    ...(id === undefined ? undefined : { id }),
-    ...(retry === undefined ? undefined : { retry }),
-  };
 }
 
 /** Where a field's value starts: after the colon and one space. */

@@ -8,7 +8,7 @@ import type { McpFilter, McpMethodFilter } from '../request.ts';
 import { declarationsTo } from '../server-info.ts';
 import type { RelayParts } from './passthrough.ts';
 
-/** Result for a hand-made prompt or template. */
+/** Result for a manually registered prompt or template. */
 const NO_SUGGESTIONS = { completion: { values: [], total: 0, hasMore: false } };
 
 /**

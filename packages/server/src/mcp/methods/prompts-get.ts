@@ -8,8 +8,8 @@ import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { McpFilter, McpMethodFilter } from '../request.ts';
 
 /**
- * The result of `prompts/get` for a hand-made prompt, or the required argument that is missing (decisions 2.7). `{key}`
- * is replaced in one pass, so that argument values are never expanded again.
+ * The result of `prompts/get` for a manually registered prompt, or the required argument that is missing (decisions 2.7).
+ * `{key}` is replaced in one pass, so that argument values are never expanded again.
  */
 export function expandPrompt(
   prompt: Entry,
@@ -47,7 +47,7 @@ function asList(value: JsonValue | undefined): JsonValue[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** `prompts/get`: relayed to the forward of the prompt, or rendered from a hand-made one (decisions 2.7). */
+/** `prompts/get`: relayed to the forward of the prompt, or rendered from a manually registered one (decisions 2.7). */
 export function servicePromptGet(relay: CallRouter): McpMethodFilter {
   const filter: McpFilter = (context) => {
     const { message, namespace } = context;

@@ -62,13 +62,13 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
     const bridged = bridge.tool(context, message, tool);
     if (bridged) return bridged;
     const address = upstreamAddress(tool);
-    if (address === undefined) return nowhere(context, tool, toolCalls);
+    if (address === undefined) return failUnexecutable(context, tool, toolCalls);
     const call = (): McpOutcome => relay.call(context, message, { address, entry: tool, mirrored });
-    const asking = forwards.ensureEraKnown(address);
-    if (!asking) return call();
+    const probe = forwards.ensureEraKnown(address);
+    if (!probe) return call();
     // Until then the client can cancel it like a call.
     const waiting = new CancelableRequest(context, calls);
-    return waiting.outcome(asking.then(() => (waiting.signal.aborted ? undefined : call())));
+    return waiting.outcome(probe.then(() => (waiting.signal.aborted ? undefined : call())));
   };
   return { methods: ['tools/call'], filter };
 }
@@ -78,7 +78,7 @@ function quoted(name: string): string {
   return JSON.stringify(name.slice(0, 100));
 }
 
-/** The upstream MCP server of a hand-made tool; undefined without a callable one. */
+/** The upstream MCP server of a manually registered tool; undefined without a callable one. */
 function upstreamAddress(tool: Entry): string | undefined {
   const uri = httpUri(tool);
   return uri !== undefined && URL.canParse(uri) ? uri : undefined;
@@ -89,7 +89,7 @@ function httpUri({ members: { uri } }: Entry): string | undefined {
 }
 
 /** Response to, and record of, a call without an executor (decisions 4.7 "Dispatch" 5, 6). */
-function nowhere(caller: Caller, tool: Entry, toolCalls: ToolCallSink): McpOutcome {
+function failUnexecutable(caller: Caller, tool: Entry, toolCalls: ToolCallSink): McpOutcome {
   const { toolType } = tool.members;
   let text: string;
   if (toolType === FORWARD_TYPE || httpUri(tool) !== undefined) {

@@ -34,8 +34,13 @@ function stateOf(store: SessionStore, count: number): string {
   const ids = new Set(Array.from({ length: count }, (_, index) => idOf(index)));
   return JSON.stringify(
     [...ids].map((id) => {
-      const { logLevel, subscriptions = [] } = store.state(id) ?? {};
-      return [id, store.ended(id), logLevel, subscriptions.map(({ uri, forward }) => `${uri} ${forward}`).sort()];
+      const { logLevel, subscriptions = [] } = store.sessions.state(id) ?? {};
+      return [
+        id,
+        store.sessions.ended(id),
+        logLevel,
+        subscriptions.map(({ uri, forward }) => `${uri} ${forward}`).sort(),
+      ];
     }),
   );
 }
@@ -161,7 +166,7 @@ describe('a failing disk', () => {
     await store.change('last', FOREVER, (before) => ({ ...before, logLevel: 'info' }));
     for (const crash of CRASHES) {
       const again = await start(files.after(crash));
-      expect(again.state('last')?.logLevel).toBe('info');
+      expect(again.sessions.state('last')?.logLevel).toBe('info');
       expect({ at, crash, state: stateOf(again, count) }).toEqual({ at, crash, state: stateOf(reference, count) });
     }
     await store.close();

@@ -106,7 +106,7 @@ describe('the cost of a change', () => {
     }
     const { 'sessions.json': snapshot = '' } = files.dump();
     expect(journalBytes(files)).toBeLessThan(2 * snapshot.length);
-    expect((await open(files.after('lost'))).state('s0')?.logLevel).toBe('299 99');
+    expect((await open(files.after('lost'))).sessions.state('s0')?.logLevel).toBe('299 99');
   });
 });
 
@@ -115,7 +115,11 @@ describe('folder contents', () => {
     const store = await open(
       await folderWith({ 'sessions.json': '{\n  "version": 1,\n  "ended": {"a": 8000000000000000}\n}\n' }),
     );
-    expect([store.ended('a'), store.ended('b'), store.state('a')]).toEqual([true, false, undefined]);
+    expect([store.sessions.ended('a'), store.sessions.ended('b'), store.sessions.state('a')]).toEqual([
+      true,
+      false,
+      undefined,
+    ]);
   });
 
   it('drops an incomplete last line of the journal, which was never acknowledged', async () => {
@@ -130,7 +134,7 @@ describe('folder contents', () => {
       const left = await folderWith({ 'sessions.journal.1': bytes.subarray(0, length) });
       const again = await open(left, log);
       const finished = length === bytes.length;
-      expect([again.ended('a'), again.state('a')?.subscriptions.length]).toEqual(
+      expect([again.sessions.ended('a'), again.sessions.state('a')?.subscriptions.length]).toEqual(
         finished ? [true, undefined] : [false, 1],
       );
       const torn = 'warn dropped an incomplete write at the end of sessions.journal.1';
@@ -174,7 +178,7 @@ describe('folder contents', () => {
     await first.end('a', FOREVER);
     const { 'sessions.journal.1': journal = '' } = files.dump();
     const again = await open(await folderWith({ 'sessions.journal.7': journal }));
-    expect(again.ended('a')).toBe(true);
+    expect(again.sessions.ended('a')).toBe(true);
     await again.end('b', FOREVER);
     await again.close();
   });
@@ -199,12 +203,15 @@ describe('a failing disk', () => {
         message: expect.stringMatching(/^\/kept\/sessions\.journal\.1 could not be written: ENOSPC/),
       });
     }
-    expect([store.state('a'), store.ended('b')]).toEqual([{ logLevel: 'info', subscriptions: [] }, false]);
+    expect([store.sessions.state('a'), store.sessions.ended('b')]).toEqual([
+      { logLevel: 'info', subscriptions: [] },
+      false,
+    ]);
     full = false;
     await store.change('a', FOREVER, subscribe('v'));
     const again = await open(files.after('lost'));
-    expect(again.state('a')).toEqual({ logLevel: 'info', subscriptions: [{ uri: 'v', forward: 'f' }] });
-    expect(again.ended('b')).toBe(false);
+    expect(again.sessions.state('a')).toEqual({ logLevel: 'info', subscriptions: [{ uri: 'v', forward: 'f' }] });
+    expect(again.sessions.ended('b')).toBe(false);
   });
 
   it('still ends sessions while only the compaction fails, and loses nothing', async () => {
@@ -221,7 +228,7 @@ describe('a failing disk', () => {
     await expect(second.close()).rejects.toThrow('/kept/sessions.json could not be written: ENOSPC');
     full = false;
     const third = await open(files);
-    expect([third.ended('a'), third.ended('b')]).toEqual([true, true]);
+    expect([third.sessions.ended('a'), third.sessions.ended('b')]).toEqual([true, true]);
     expect(Object.keys(files.dump())).toEqual(['sessions.json']);
   });
 
@@ -237,7 +244,7 @@ describe('a failing disk', () => {
     broken = false;
     await store.close();
     expect(JSON.stringify(files.dump())).not.toContain('refused');
-    expect((await open(files)).ended('refused')).toBe(false);
+    expect((await open(files)).sessions.ended('refused')).toBe(false);
   });
 
   it('does not compact a journal that contains a rejected change', async () => {
@@ -265,7 +272,11 @@ describe('a failing disk', () => {
     broken = false;
     await store.end('b', FOREVER);
     const again = await open(files.after('killed'));
-    expect([again.ended('refused'), again.ended('b'), again.state('a')?.logLevel]).toEqual([false, true, 'level 19']);
+    expect([again.sessions.ended('refused'), again.sessions.ended('b'), again.sessions.state('a')?.logLevel]).toEqual([
+      false,
+      true,
+      'level 19',
+    ]);
   });
 
   it('exposes only durable records, also when it cannot compact at start', async () => {
@@ -277,8 +288,8 @@ describe('a failing disk', () => {
     await (await open(files)).end('a', FOREVER);
     if (!written) throw new Error('nothing was written');
     // Killed between write and sync: the end may or may not have happened, but once exposed it has.
-    expect((await open(written.after('lost'))).ended('a')).toBe(false);
-    expect((await open(written)).ended('a')).toBe(true);
-    expect((await open(written.after('lost'))).ended('a')).toBe(true);
+    expect((await open(written.after('lost'))).sessions.ended('a')).toBe(false);
+    expect((await open(written)).sessions.ended('a')).toBe(true);
+    expect((await open(written.after('lost'))).sessions.ended('a')).toBe(true);
   });
 });

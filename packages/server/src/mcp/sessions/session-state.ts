@@ -210,10 +210,12 @@ export class SessionTable {
     return this.#sessions.get(id);
   }
 
+  /** True for a session that has ended. */
   ended(id: string): boolean {
     return this.#sessions.get(id)?.kind === 'ended';
   }
 
+  /** The session's state; undefined when nothing was changed. */
   state(id: string): SessionState | undefined {
     const stored = this.#sessions.get(id);
     return stored?.kind === 'changed' ? stored.state : undefined;

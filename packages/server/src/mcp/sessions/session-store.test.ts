@@ -36,7 +36,7 @@ function inFolder(now?: () => number): Promise<SessionStore> {
 }
 
 function uris(store: SessionStore, id: string): string[] | undefined {
-  return store
+  return store.sessions
     .state(id)
     ?.subscriptions.map(({ uri }) => uri)
     .sort();
@@ -48,14 +48,14 @@ describe.each([
 ])('sessions stored %s', (_where, make) => {
   it('are not changed or ended before the change is applied', async () => {
     const store = await make();
-    expect([store.ended('a'), store.state('a')]).toEqual([false, undefined]);
+    expect([store.sessions.ended('a'), store.sessions.state('a')]).toEqual([false, undefined]);
     await store.change('a', FOREVER, level('debug'));
     await store.change('a', FOREVER, subscribe('file:///one', 'files'));
-    expect(store.state('a')).toEqual({
+    expect(store.sessions.state('a')).toEqual({
       logLevel: 'debug',
       subscriptions: [{ uri: 'file:///one', forward: 'files' }],
     });
-    expect([store.ended('a'), store.state('b')]).toEqual([false, undefined]);
+    expect([store.sessions.ended('a'), store.sessions.state('b')]).toEqual([false, undefined]);
     await store.close();
   });
 
@@ -71,7 +71,7 @@ describe.each([
       ),
     );
     expect(seen).toEqual([undefined, ...Array.from({ length: 19 }, (_, i) => `l${i}`)]);
-    expect(store.state('a')?.logLevel).toBe('l19');
+    expect(store.sessions.state('a')?.logLevel).toBe('l19');
     await store.close();
   });
 
@@ -79,7 +79,7 @@ describe.each([
     const store = await make();
     await store.change('a', FOREVER, subscribe('u', 'one'));
     await store.change('a', FOREVER, subscribe('u', 'two'));
-    expect(store.state('a')?.subscriptions).toEqual([{ uri: 'u', forward: 'two' }]);
+    expect(store.sessions.state('a')?.subscriptions).toEqual([{ uri: 'u', forward: 'two' }]);
     await store.close();
   });
 
@@ -88,7 +88,7 @@ describe.each([
     await store.change('a', FOREVER, subscribe('u'));
     await store.change('a', FOREVER, level('info'));
     await store.change('a', FOREVER, () => ({ subscriptions: [] }));
-    expect(store.state('a')).toBeUndefined();
+    expect(store.sessions.state('a')).toBeUndefined();
     await store.close();
   });
 
@@ -102,7 +102,7 @@ describe.each([
     expect(ended.status).toBe('fulfilled');
     expect(late).toMatchObject({ reason: { name: 'SessionStateError', reason: 'ended' } });
     await store.end('a', FOREVER);
-    expect([store.ended('a'), store.state('a')]).toEqual([true, undefined]);
+    expect([store.sessions.ended('a'), store.sessions.state('a')]).toEqual([true, undefined]);
     await store.close();
   });
 
@@ -115,7 +115,7 @@ describe.each([
       reason: 'too_many_subscriptions',
     });
     await store.change('a', FOREVER, subscribe('u0', 'another'));
-    expect(store.state('a')?.subscriptions).toHaveLength(STATE_LIMITS.subscriptions);
+    expect(store.sessions.state('a')?.subscriptions).toHaveLength(STATE_LIMITS.subscriptions);
     await store.close();
   });
 
@@ -126,7 +126,7 @@ describe.each([
     for (const change of [subscribe(huge), subscribe('v', huge), level(huge)]) {
       await expect(store.change('a', FOREVER, change)).rejects.toMatchObject({ reason: 'too_large' });
     }
-    expect(store.state('a')).toEqual({ subscriptions: [{ uri: 'u', forward: 'f' }] });
+    expect(store.sessions.state('a')).toEqual({ subscriptions: [{ uri: 'u', forward: 'f' }] });
     await store.close();
   });
 
@@ -154,8 +154,8 @@ describe('sessions stored in a folder', () => {
     // Not closed: killed.
     for (let restart = 0; restart < 3; restart++) {
       const again = await inFolder();
-      expect(again.ended('gone')).toBe(true);
-      expect(again.state('a')?.logLevel).toBe('warning');
+      expect(again.sessions.ended('gone')).toBe(true);
+      expect(again.sessions.state('a')?.logLevel).toBe('warning');
       expect([uris(again, 'a'), uris(again, 'b')]).toEqual([['v', '☕\n"\ud800'], ['w']]);
       if (restart > 0) await again.close();
     }
@@ -163,8 +163,8 @@ describe('sessions stored in a folder', () => {
     await third.change('a', FOREVER, (before) => ({ subscriptions: before.subscriptions.slice(0, 1) }));
     await third.end('b', FOREVER);
     const fourth = await inFolder();
-    expect(fourth.state('a')).toEqual(third.state('a'));
-    expect(fourth.ended('b')).toBe(true);
+    expect(fourth.sessions.state('a')).toEqual(third.sessions.state('a'));
+    expect(fourth.sessions.ended('b')).toBe(true);
     await fourth.close();
   });
 
@@ -190,7 +190,7 @@ describe('sessions stored in a folder', () => {
     await store.close();
     await Promise.all(ends);
     const again = await inFolder();
-    for (let i = 0; i < 30; i++) expect(again.ended(`s${i}`)).toBe(true);
+    for (let i = 0; i < 30; i++) expect(again.sessions.ended(`s${i}`)).toBe(true);
     await again.close();
   });
 });
@@ -206,8 +206,8 @@ describe('a session that has expired', () => {
     await first.close();
     now = 2_000;
     const second = await inFolder(() => now);
-    expect([second.ended('old end'), second.state('old change')]).toEqual([false, undefined]);
-    expect([second.ended('new end'), second.state('new change')?.logLevel]).toEqual([true, 'info']);
+    expect([second.sessions.ended('old end'), second.sessions.state('old change')]).toEqual([false, undefined]);
+    expect([second.sessions.ended('new end'), second.sessions.state('new change')?.logLevel]).toEqual([true, 'info']);
     await second.end('another', 9_000);
     await second.close();
     expect(await readFile(join(folder, 'sessions.json'), 'utf8')).not.toContain('old');
@@ -220,6 +220,10 @@ describe('a session that has expired', () => {
     await store.change('old change', 2_000, level('info'));
     now = 3_000;
     for (let i = 0; i < 3; i++) await store.end(`new ${i}`, 9_000);
-    expect([store.ended('old'), store.state('old change'), store.ended('new 0')]).toEqual([false, undefined, true]);
+    expect([store.sessions.ended('old'), store.sessions.state('old change'), store.sessions.ended('new 0')]).toEqual([
+      false,
+      undefined,
+      true,
+    ]);
   });
 });

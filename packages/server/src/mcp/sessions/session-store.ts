@@ -20,8 +20,8 @@ import {
  * Stored until the session expires; `expires` is that time in epoch milliseconds, the same in every call for a session.
  */
 export interface SessionStore {
-  /** True for a session that has ended. */
-  ended(id: string): boolean;
+  /** The stored sessions, as of the latest durable change. */
+  readonly sessions: Pick<SessionTable, 'ended' | 'state'>;
 
   /**
    * Ends a session and drops its state; resolves once that is durable. Rejects with `StoreError` when it could not be
@@ -29,11 +29,8 @@ export interface SessionStore {
    */
   end(id: string, expires: number): Promise<void>;
 
-  /** The session's state; undefined when nothing was changed. */
-  state(id: string): SessionState | undefined;
-
   /**
-   * Replaces the state by the result of `change`; resolves once that is durable and visible in {@link SessionStore.state}.
+   * Replaces the state by the result of `change`; resolves once that is durable and visible in {@link SessionStore.sessions}.
    * Changes of one session are applied in the order of the calls, each to the result of the previous one: `change` is
    * called once, asynchronously.
    *
@@ -48,25 +45,24 @@ export interface SessionStore {
 
 /** A session store without persistence. */
 export function memorySessionStore(now: () => number = Date.now): SessionStore {
-  const table = new SessionTable();
+  const sessions = new SessionTable();
   /** Writes until expired sessions are removed again: the scan then costs no more than the writes before it. */
   let writesUntilScan = 0;
   const set = (id: string, stored: StoredSession | undefined): void => {
-    table.set(id, stored);
+    sessions.set(id, stored);
     if (--writesUntilScan > 0) return;
-    table.removeExpired(now());
-    writesUntilScan = table.size;
+    sessions.removeExpired(now());
+    writesUntilScan = sessions.size;
   };
   return {
-    ended: (id) => table.ended(id),
-    state: (id) => table.state(id),
+    sessions,
     async end(id, expires) {
-      set(id, applyChange(table.get(id), expires, 'end'));
+      set(id, applyChange(sessions.get(id), expires, 'end'));
     },
     async change(id, expires, change) {
-      const before = table.get(id);
+      const before = sessions.get(id);
       const after = applyChange(before, expires, change);
-      table.checkRoom(before, after);
+      sessions.checkRoom(before, after);
       set(id, after);
     },
     async close() {},
@@ -109,7 +105,7 @@ export class FileSessionStore implements SessionStore {
   readonly #now: () => number;
   readonly #compactFromBytes: number;
   readonly #file: JournaledFile;
-  #table = new SessionTable();
+  sessions = new SessionTable();
   /** Bytes of `sessions.json`. */
   #snapshotBytes = 0;
   #isOpen = true;
@@ -141,14 +137,6 @@ export class FileSessionStore implements SessionStore {
       allowGaps: true,
       log,
     });
-  }
-
-  ended(id: string): boolean {
-    return this.#table.ended(id);
-  }
-
-  state(id: string): SessionState | undefined {
-    return this.#table.state(id);
   }
 
   end(id: string, expires: number): Promise<void> {
@@ -183,8 +171,8 @@ export class FileSessionStore implements SessionStore {
       this.#needsCompaction = await this.#file.replay(snapshot.generation, (...line) => {
         for (const record of parseRecords(...line)) replay.apply(record);
       });
-      this.#table = new SessionTable(replay.finish());
-      this.#table.removeExpired(this.#now());
+      this.sessions = new SessionTable(replay.finish());
+      this.sessions.removeExpired(this.#now());
       this.#snapshotBytes = bytes?.length ?? 0;
     } catch (error) {
       if (error instanceof StoreError) throw error;
@@ -237,7 +225,7 @@ export class FileSessionStore implements SessionStore {
       for (const { reject } of pending) reject(failure);
       return;
     }
-    for (const [id, stored] of after) this.#table.set(id, stored);
+    for (const [id, stored] of after) this.sessions.set(id, stored);
     for (const { resolve } of pending) resolve();
   }
 
@@ -248,10 +236,10 @@ export class FileSessionStore implements SessionStore {
     const pending: PendingChange[] = [];
     for (const queued of this.#queue.splice(0)) {
       const { id, expires, change } = queued;
-      const before = after.has(id) ? after.get(id) : this.#table.get(id);
+      const before = after.has(id) ? after.get(id) : this.sessions.get(id);
       try {
         const stored = applyChange(before, expires, change);
-        this.#table.checkRoom(before, stored);
+        this.sessions.checkRoom(before, stored);
         const record = recordOf(id, expires, before, stored);
         if (record) {
           records.push(record);
@@ -283,13 +271,13 @@ export class FileSessionStore implements SessionStore {
 
   /** Called only while nothing is being written and the journal has no torn tail. */
   async #compact(): Promise<void> {
-    this.#table.removeExpired(this.#now());
+    this.sessions.removeExpired(this.#now());
     const checkpoint: Checkpoint = this.#file.rotateJournal();
-    const sessions = this.#table.entries();
+    const entries = this.sessions.entries();
     this.#needsCompaction = false;
     let written = 0;
     const counted = function* (): Generator<string> {
-      for (const slice of snapshotSlices(sessions, checkpoint.generation)) {
+      for (const slice of snapshotSlices(entries, checkpoint.generation)) {
         written += slice.length;
         yield slice;
       }

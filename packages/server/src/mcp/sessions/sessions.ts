@@ -45,15 +45,15 @@ export class ClientSession implements DownstreamSession {
   }
 
   get hasEnded(): boolean {
-    return this.#store.ended(this.id);
+    return this.#store.sessions.ended(this.id);
   }
 
   get logLevel(): string | undefined {
-    return this.#store.state(this.id)?.logLevel;
+    return this.#store.sessions.state(this.id)?.logLevel;
   }
 
   get subscriptions(): readonly ResourceSubscription[] {
-    return this.#store.state(this.id)?.subscriptions ?? [];
+    return this.#store.sessions.state(this.id)?.subscriptions ?? [];
   }
 
   get isListening(): boolean {

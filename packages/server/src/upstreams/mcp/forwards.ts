@@ -146,14 +146,14 @@ export class Forwards {
     return this.#controllers.get(forward)?.upstream;
   }
 
-  /** Upstream at the address of a hand-made tool: that of a forward with the address, if there is one. */
+  /** Upstream at the address of a manually registered tool: that of a forward with the address, if there is one. */
   upstreamAt(address: string): Upstream {
     return this.#byAddress.get(address)?.upstream ?? this.#unregistered.get(address);
   }
 
   /**
-   * Makes sure that the eras of the upstream at a hand-made tool's address are known. Undefined if they are, which is
-   * nearly always, and for a forward's, which discovery probes; else a promise that never rejects.
+   * Makes sure that the eras of the upstream at the address of a manually registered tool are known. Undefined if they
+   * are, which is nearly always, and for a forward's, which discovery probes; else a promise that never rejects.
    */
   ensureEraKnown(address: string): Promise<void> | undefined {
     return this.#byAddress.has(address) ? undefined : this.#unregistered.ensureEraKnown(address);
@@ -188,7 +188,7 @@ export class Forwards {
     for (const { sessions } of this.upstreams()) sessions.close(session).catch(() => undefined);
   }
 
-  /** All upstreams: those of the forwards, and those of hand-made tools. */
+  /** All upstreams: those of the forwards, and those of manually registered tools. */
   *upstreams(): Generator<Upstream> {
     for (const { upstream } of this.#controllers.values()) yield upstream;
     yield* this.#unregistered;

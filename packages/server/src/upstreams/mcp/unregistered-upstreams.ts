@@ -22,7 +22,7 @@ interface UnregisteredUpstream {
   retryAt: number;
 }
 
-/** Upstreams at addresses of hand-made tools for which there is no forward. */
+/** Upstreams at addresses of manually registered tools for which there is no forward. */
 export class UnregisteredUpstreams {
   readonly #upstreams = new Map<string, UnregisteredUpstream>();
   readonly #clientInfo: RpcClientOptions['clientInfo'];

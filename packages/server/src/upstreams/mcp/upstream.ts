@@ -15,7 +15,7 @@ export interface UpstreamSession {
   readonly headers: readonly string[];
   /** Undefined in the modern era, and for legacy upstreams without sessions. */
   readonly sessionId: string | undefined;
-  /** Key of its {@session SessionOwner}. */
+  /** Key of its {@link SessionOwner}. */
   readonly owner: string;
   /** Undefined in the modern era. */
   readonly client: LegacyClient | undefined;
@@ -76,22 +76,7 @@ export class UpstreamSessionPool {
 
   constructor(transport: UpstreamTransport) {
     this.#transport = transport;
-    const identity = [HEADER_PROTOCOL_VERSION, LATEST_MODERN];
-    this.modern = {
-      era: 'modern',
-      identityHeaders: identity,
-      headers: [...MESSAGE_HEADERS, ...identity],
-      sessionId: undefined,
-      owner: '',
-      client: undefined,
-      inFlight: 0,
-      pendingNotifications: 0,
-      lastUsedAt: 0,
-      onIdle: undefined,
-      bridge: undefined,
-      leased: false,
-      logLevel: undefined,
-    };
+    this.modern = createSession('modern', [HEADER_PROTOCOL_VERSION, LATEST_MODERN], '', undefined);
   }
 
   /** Returns an id not used before in a request to this upstream. */
@@ -104,7 +89,7 @@ export class UpstreamSessionPool {
     return this.#sessions.get(key);
   }
 
-  /** Opens a session for an owner without one. Rejects with {@session UpstreamError}. */
+  /** Opens a session for an owner without one. Rejects with {@link UpstreamError}. */
   open(owner: SessionOwner): Promise<UpstreamSession> {
     const opening = this.#initialize(owner);
     this.#sessions.set(owner.key, opening);
@@ -195,25 +180,33 @@ export class UpstreamSessionPool {
       // Calls use the same session, in which ids must be unique.
       nextId: () => this.nextId(),
     });
-    const identityHeaders = client.sessionHeaders;
-    const session: UpstreamSession = {
-      era: 'legacy',
-      identityHeaders,
-      headers: [...MESSAGE_HEADERS, ...identityHeaders],
-      sessionId: client.sessionId,
-      owner: owner.key,
-      client,
-      inFlight: 0,
-      pendingNotifications: 0,
-      lastUsedAt: performance.now(),
-      onIdle: undefined,
-      bridge: undefined,
-      leased: false,
-      logLevel: undefined,
-    };
+    const session = createSession('legacy', client.sessionHeaders, owner.key, client);
     await owner.onOpened?.(session, client);
     return session;
   }
+}
+
+function createSession(
+  era: Era,
+  identityHeaders: readonly string[],
+  owner: string,
+  client: LegacyClient | undefined,
+): UpstreamSession {
+  return {
+    era,
+    identityHeaders,
+    headers: [...MESSAGE_HEADERS, ...identityHeaders],
+    sessionId: client?.sessionId,
+    owner,
+    client,
+    inFlight: 0,
+    pendingNotifications: 0,
+    lastUsedAt: performance.now(),
+    onIdle: undefined,
+    bridge: undefined,
+    leased: false,
+    logLevel: undefined,
+  };
 }
 
 /** Closes a session upstream once its in-flight requests have ended. */
@@ -252,7 +245,7 @@ export class Upstream {
   readonly origin: string;
   /** `host:port`. */
   readonly server: string;
-  /** Name of its forward; undefined for an upstream of hand-made tools only. */
+  /** Name of its forward; undefined for an upstream of manually registered tools only. */
   readonly forward: string | undefined;
   readonly sessions: UpstreamSessionPool;
   #eras: ReadonlySet<Era> | undefined = undefined;

@@ -30,7 +30,7 @@ export class EraTranslator {
   }
 
   /**
-   * Returns the rejection of a retry that resumes none of our calls. `isRestart`: the client was told to call again,
+   * Returns the rejection of a retry that resumes none of our calls. `isRestart`: the client was instructed to call again,
    * and the parameters of the retry are removed.
    */
   rejection(era: Era, { params }: RequestMessage, isRestart: boolean): CallOutcome | undefined {

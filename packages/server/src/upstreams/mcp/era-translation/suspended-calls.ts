@@ -176,7 +176,7 @@ function invalid(message: string): Resumption {
   return { kind: 'handled', outcome: rpcError(INVALID_PARAMS, message) };
 }
 
-/** True if the client accepted all that it was asked for. */
+/** True if the client accepted all requests. */
 function areAllAccepted(inputResponses: JsonObject | undefined): boolean {
   const responses = Object.values(inputResponses ?? {});
   return responses.length > 0 && responses.every((response) => isJsonObject(response) && response.action === 'accept');

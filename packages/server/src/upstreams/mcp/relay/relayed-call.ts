@@ -9,7 +9,12 @@ import {
   MODERN_ERROR_CODES,
   POLLING_VERSION,
 } from '@sluice/protocol/mcp/constants';
-import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
+import {
+  type EventSink,
+  EventStreamDecoder,
+  type ServerSentEvent,
+  sendableId,
+} from '@sluice/protocol/mcp/event-stream';
 import { type NotificationMessage, requestedLevel, withId, withParam } from '@sluice/protocol/mcp/message';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
@@ -22,7 +27,7 @@ import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { CallContext, CallPlan, CallRequest, ResponseRewriter } from './call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_LEFT, dispatchProgress, type InFlightCall } from './in-flight-calls.ts';
 import { progressTokenOf, replaceRetiredCode } from './request-rewrite.ts';
-import { ResumePoint } from './resume-point.ts';
+import { ResumeSchedule } from './resume-schedule.ts';
 import {
   CallServerRequests,
   RelayedServerRequests,
@@ -68,8 +73,11 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #linger: NodeJS.Timeout | undefined = undefined;
   /** Set once the upstream sent a request on this call. */
   #serverRequests: CallServerRequests | undefined = undefined;
-  /** Set once the upstream made its stream resumable. */
-  #resumePoint: ResumePoint | undefined = undefined;
+  /** Last event id and `retry` of the stream: where and when it can be resumed. */
+  #eventId: string | undefined = undefined;
+  #retry: number | undefined = undefined;
+  /** Set once the stream was interrupted. */
+  #resumeSchedule: ResumeSchedule | undefined = undefined;
   /** A request to resume the stream was sent and not answered yet. */
   #resuming = false;
 
@@ -249,14 +257,12 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   }
 
   onEvent({ data, id, retry }: ServerSentEvent): void {
-    if (id !== undefined || retry !== undefined) {
-      this.#resumePoint ??= new ResumePoint();
-      this.#resumePoint.update(id, retry);
-    }
+    if (id !== undefined) this.#eventId = id;
+    if (retry !== undefined) this.#retry = retry;
     // A stream may begin with an event that only carries an id to resume from.
     if (data === '') return;
     this.activeAt = performance.now();
-    this.#resumePoint?.onMessage();
+    this.#resumeSchedule?.onMessage();
     const value = tryParseJson(data);
     if (!Array.isArray(value)) return this.#onMessage(data, value);
     // Version 2025-03-26 allows arrays of messages.
@@ -424,7 +430,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   /** True while a slow client blocks the upstream or owes it a response, or the upstream announced a pause. */
   #isSilenceExpected(): boolean {
-    return this.#blocked || Boolean(this.#serverRequests?.pending) || Boolean(this.#resumePoint?.isWaiting);
+    return this.#blocked || Boolean(this.#serverRequests?.pending) || Boolean(this.#resumeSchedule?.isWaiting);
   }
 
   #onClientLeft(): void {
@@ -463,10 +469,10 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   /** The upstream ended its stream to be polled for the rest; so does the client, which need not hold a connection. */
   #onStreamEnded(): void {
     const { session, streams } = this.#plan;
-    this.#resumePoint?.onEnd();
+    this.#resumeSchedule?.onEnd();
     this.#onStreamFailed(this.#error('dropped', 'ended the event stream before the response'));
     if (this.#mode === 'done' || this.#clientGone || !streams || this.#serverRequests?.pending) return;
-    const pollMs = Math.min(this.#resumePoint?.retryMs ?? 0, MAX_POLL_MS);
+    const pollMs = Math.min(this.#resumeSchedule?.retryMs ?? 0, MAX_POLL_MS);
     if (session && session.protocolVersion >= POLLING_VERSION) this.#response.disconnect(pollMs);
   }
 
@@ -474,8 +480,11 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #onStreamFailed(error: UpstreamError): void {
     const session = this.#session;
     if (session?.era !== 'legacy') return this.#fail(error);
-    if (!this.#resumePoint?.schedule(error, (eventId) => this.#resume(session, eventId))) return this.#fail(error);
-    this.#decoder?.stop();
+    const eventId = this.#eventId === undefined ? undefined : sendableId(this.#eventId);
+    if (eventId === undefined) return this.#fail(error);
+    this.#resumeSchedule ??= new ResumeSchedule();
+    if (this.#resumeSchedule.schedule(error, this.#retry, () => this.#resume(session, eventId))) this.#decoder?.stop();
+    else this.#fail(error);
   }
 
   #resume(session: UpstreamSession, eventId: string): void {
@@ -522,7 +531,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #settle(succeeded = false): void {
     this.#serverRequests?.cancelAll();
     this.#mode = 'done';
-    this.#resumePoint?.cancel();
+    this.#resumeSchedule?.cancel();
     this.#release(succeeded);
   }
 

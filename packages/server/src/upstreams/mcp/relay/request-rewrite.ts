@@ -1,13 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { type Edit, insertEdit, members, removeEdits } from '@sluice/protocol/json/text';
-import {
-  HEADER_HOPS,
-  HEADER_METHOD,
-  HEADER_NAME,
-  HEADER_PARAM_PREFIX,
-  NAME_PARAM,
-} from '@sluice/protocol/mcp/constants';
+import { HEADER_METHOD, HEADER_NAME, HEADER_PARAM_PREFIX, NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import { withoutRetiredCode } from '@sluice/protocol/mcp/era';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { encodeHeaderValue, type MirroredParams } from '@sluice/protocol/mcp/param-headers';
@@ -114,26 +108,6 @@ export function traceEdits(message: RequestMessage, trace: TraceContext): Edit[]
 export function withTrace(headers: readonly string[], trace: TraceContext): string[] {
   const others = headers.filter((_, at) => !TRACE_MEMBERS.includes(headers[at - (at % 2)] ?? ''));
   return [...others, ...traceHeaders(trace)];
-}
-
-/** A request that passed through this many gateways is in a forwarding loop (decisions 4.3). */
-const MAX_HOPS = 8;
-
-/** Returns the hop count to send upstream; undefined in a forwarding loop. */
-export function nextHopCount(headers: IncomingHttpHeaders): number | undefined {
-  const value = headers[HEADER_HOPS];
-  const hops = typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : 0;
-  return hops >= MAX_HOPS ? undefined : hops + 1;
-}
-
-/** Returns the client's headers with these names (lower case), unchanged: names and values, alternating. */
-export function copiedHeaders(headers: IncomingHttpHeaders, names: Iterable<string>): string[] {
-  const copied: string[] = [];
-  for (const name of names) {
-    const value = headers[name];
-    for (const line of Array.isArray(value) ? value : [value]) if (line !== undefined) copied.push(name, line);
-  }
-  return copied;
 }
 
 /**

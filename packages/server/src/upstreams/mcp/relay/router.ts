@@ -27,15 +27,7 @@ import type { SessionBindings } from '../sessions/session-bindings.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { CallPlan } from './call-plan.ts';
 import { RelayedCall } from './relayed-call.ts';
-import {
-  calledName,
-  copiedHeaders,
-  modernHeaders,
-  nextHopCount,
-  requestEdits,
-  traceEdits,
-  withTrace,
-} from './request-rewrite.ts';
+import { calledName, modernHeaders, requestEdits, traceEdits, withTrace } from './request-rewrite.ts';
 
 /** Target of a call. */
 export type CallTarget = CalledEntry &
@@ -82,6 +74,9 @@ const FAILURES: ReadonlyMap<string, string> = new Map([
   ['completion/complete', 'forwarded completion failed'],
 ]);
 
+/** A request that passed through this many gateways is in a forwarding loop (decisions 4.3). */
+const MAX_HOPS = 8;
+
 /** Outcome of a request that passed through too many gateways (decisions 4.3). */
 export const FORWARDING_LOOP: ErrorOutcome = rpcError(INTERNAL_ERROR, 'forwarding loop');
 
@@ -104,10 +99,10 @@ export class CallRouter {
     const { entry, forward, mirrored } = target;
     const failure = FAILURES.get(message.method) ?? 'forwarded request failed';
     const tool = message.method === 'tools/call' ? entry : undefined;
-    const hops = nextHopCount(caller.headers);
-    if (hops === undefined) return this.#reject(caller, tool, 'UNKNOWN', FORWARDING_LOOP);
-    const copied = this.#copiedHeaders(caller.headers, entry?.labels[FORWARD_HEADERS_LABEL]);
-    const headers = [HEADER_HOPS, String(hops), ...copied];
+    const headers = this.upstreamHeaders(caller.headers, entry?.labels[FORWARD_HEADERS_LABEL]);
+    if (!headers) return this.#reject(caller, tool, 'UNKNOWN', FORWARDING_LOOP);
+    // Without the hop count.
+    const copied = headers.slice(2);
     const { accept } = caller.headers;
     const streams = acceptsEventStream(accept);
     const json = acceptsJson(accept);
@@ -179,12 +174,22 @@ export class CallRouter {
   }
 
   /**
-   * Returns the headers that accompany a client's request upstream: the hop count, and those that the operator forwards.
-   * Undefined in a forwarding loop: see {@link FORWARDING_LOOP}.
+   * Returns the headers that accompany a client's request upstream, names and values alternating: the hop count, and those
+   * of the client that the operator forwards, by the setting or the `label` of the called entry. Undefined in a forwarding
+   * loop: see {@link FORWARDING_LOOP}.
    */
-  upstreamHeaders(headers: IncomingHttpHeaders): string[] | undefined {
-    const hops = nextHopCount(headers);
-    return hops === undefined ? undefined : [HEADER_HOPS, String(hops), ...this.#copiedHeaders(headers, undefined)];
+  upstreamHeaders(received: IncomingHttpHeaders, label?: string): string[] | undefined {
+    const { forwardHeaders, parseHeaderNames } = this.#options;
+    const hops = received[HEADER_HOPS];
+    const count = typeof hops === 'string' && /^\d+$/.test(hops) ? Number(hops) : 0;
+    if (count >= MAX_HOPS) return undefined;
+    const headers = [HEADER_HOPS, String(count + 1)];
+    const names = label === undefined ? forwardHeaders : new Set([...forwardHeaders, ...parseHeaderNames(label)]);
+    for (const name of names) {
+      const value = received[name];
+      for (const line of Array.isArray(value) ? value : [value]) if (line !== undefined) headers.push(name, line);
+    }
+    return headers;
   }
 
   /**
@@ -233,13 +238,6 @@ export class CallRouter {
     return this.#options.toolCalls.of(toolCallIdentity(caller, tool, target), caller.observation);
   }
 
-  #copiedHeaders(headers: IncomingHttpHeaders, label: string | undefined): string[] {
-    const { forwardHeaders, parseHeaderNames } = this.#options;
-    if (label === undefined && forwardHeaders.length === 0) return [];
-    const names = label === undefined ? forwardHeaders : new Set([...forwardHeaders, ...parseHeaderNames(label)]);
-    return copiedHeaders(headers, names);
-  }
-
   /**
    * Selects the session of a call to a legacy upstream, which is opened when the call is sent (mcp 4): the upstream session
    * that is bound to a legacy client's session; an exclusive one for a modern client that supports server requests; one
@@ -279,8 +277,8 @@ async function withLogLevel(session: UpstreamSession, level: string): Promise<Up
 }
 
 /**
- * Returns the capabilities of a modern client that a legacy upstream is told: server requests only for calls that can be
- * suspended, so that sessions without them can be shared.
+ * Returns the capabilities of a modern client that are declared to a legacy upstream: server requests only for calls that
+ * can be suspended, so that sessions without them can be shared.
  */
 function advertisedCapabilities({ capabilities }: Caller, { method }: RequestMessage): JsonObject {
   return NAME_PARAM.has(method) ? legacyCapabilities(capabilities) : {};

@@ -83,7 +83,8 @@ export class SessionBindings {
   }
 
   /**
-   * The client opened a notification stream: its subscriptions are kept up at the upstreams until it closes its last one.
+   * The client opened a notification stream: its subscriptions are maintained at the upstreams until it closes its last
+   * one.
    * `gap`: it may have missed notifications.
    */
   onListening(session: DownstreamSession, headers: readonly string[], gap: boolean): void {
