@@ -1,7 +1,7 @@
 import { type Forward as ForwardBody, operations, type RefreshResult } from '@sluice/contract';
 import { DEFAULT_NAMESPACE, type Entry, type Forward } from '../registry/entries.ts';
 import { namespaceOf, OperationError } from '../registry/operations.ts';
-import { Snapshot } from '../registry/snapshot.ts';
+import { byRegistration, Snapshot } from '../registry/snapshot.ts';
 import type { ForwardStatus } from '../upstreams/mcp/forwards.ts';
 import type { ManagementContext } from './context.ts';
 import { dataResponse, listResponse } from './responses.ts';
@@ -24,7 +24,7 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
   router.add(list, ({ query }) => {
     const namespace = query('namespace');
     const snapshot = registry.current;
-    const all = [...snapshot.forwards.values()].sort((a, b) => a.registrationId - b.registrationId);
+    const all = [...snapshot.forwards.values()].sort(byRegistration);
     const wanted = namespace === undefined ? all : all.filter((forward) => forward.namespace === namespace);
     return listResponse(wanted, (forward) => show(forward, snapshot));
   });

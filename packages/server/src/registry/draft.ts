@@ -13,8 +13,8 @@ import {
   type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
-import type { DraftIndex, EntryIndex } from './index.ts';
-import { type DraftServices, emptyNamespace, type NamespaceState, type Services, Snapshot } from './snapshot.ts';
+import type { DraftIndex, DraftMap, EntryIndex } from './index.ts';
+import { byRegistration, emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
 import type { Change, Section } from './store/store.ts';
 import { storedEntry, storedForward, storedNamespace, storedService } from './stored.ts';
 
@@ -31,7 +31,7 @@ export class Draft {
   readonly #unusable: Map<Section, readonly string[]>;
   readonly #indexes = new Map<Namespace, Partial<Record<Kind, DraftIndex>>>();
   readonly #services: Services;
-  #draftServices: DraftServices | undefined;
+  #draftServices: DraftMap<readonly ServiceEntry[]> | undefined;
   #next: number;
   readonly #recording: boolean;
   /** Undo steps of the current operation. */
@@ -139,7 +139,7 @@ export class Draft {
 
   /** The services of this name, in order of registration. */
   servicesNamed(name: string): readonly ServiceEntry[] {
-    return (this.#draftServices ?? this.#services).named(name);
+    return this.#draftServices ? (this.#draftServices.get(name) ?? []) : this.#services.named(name);
   }
 
   /** The service with the id of a removal in the journal. */
@@ -151,14 +151,21 @@ export class Draft {
 
   /** Adds a service, or replaces the one of the same key. */
   putService(entry: ServiceEntry): void {
-    this.#changeableServices(entry.name).put(entry);
+    const known = this.servicesNamed(entry.name);
+    const id = serviceKey(entry);
+    const at = known.findIndex((other) => serviceKey(other) === id);
+    this.#setServices(entry.name, (at === -1 ? [...known, entry] : known.with(at, entry)).toSorted(byRegistration));
     this.#record('services', () => storedService(entry));
   }
 
   /** Removes all services of this name in one pass: there may be thousands of them. */
-  removeServices(name: string, gone: readonly ServiceEntry[]): void {
-    this.#changeableServices(name).remove(name, new Set(gone));
-    for (const entry of gone) this.#recordRemoval('services', serviceKey(entry));
+  removeServices(name: string, entries: readonly ServiceEntry[]): void {
+    const removed = new Set(entries);
+    this.#setServices(
+      name,
+      this.servicesNamed(name).filter((entry) => !removed.has(entry)),
+    );
+    for (const entry of removed) this.#recordRemoval('services', serviceKey(entry));
   }
 
   /** Retains a stored record that this version cannot use. */
@@ -228,7 +235,7 @@ export class Draft {
       }
       this.#namespaces.set(namespace, { ...state, indexes });
     }
-    const services = this.#draftServices?.publish() ?? this.#services;
+    const services = this.#draftServices ? new Services(this.#draftServices.publish()) : this.#services;
     return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#unusable, services), touched };
   }
 
@@ -275,12 +282,12 @@ export class Draft {
     return index;
   }
 
-  #changeableServices(name: string): DraftServices {
+  #setServices(name: string, entries: readonly ServiceEntry[]): void {
     this.#draftServices ??= this.#services.copy();
     const services = this.#draftServices;
-    const before = services.named(name);
+    const before = services.get(name);
     this.#undo?.push(() => services.set(name, before));
-    return services;
+    services.set(name, entries.length === 0 ? undefined : entries);
   }
 
   #write(namespace: Namespace, kind: Kind): DraftIndex {

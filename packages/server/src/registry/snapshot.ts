@@ -1,4 +1,3 @@
-import { serviceKey } from '@sluice/contract';
 import { matchTemplate } from '@sluice/protocol/mcp/uri-template';
 import {
   byOrder,
@@ -12,18 +11,19 @@ import {
   type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
-import { EntryIndex } from './index.ts';
+import { type DraftMap, EntryIndex, LayeredMap } from './index.ts';
 import type { Section } from './store/store.ts';
 
 /**
  * The registered capability services (decisions 2.8). Found by name, under which there may be several: one per type,
- * engine and language. Immutable once its snapshot is published.
+ * engine and language. Immutable.
  */
 export class Services {
-  readonly #named: ReadonlyMap<string, readonly ServiceEntry[]>;
+  readonly #named: LayeredMap<readonly ServiceEntry[]>;
   #ordered: readonly ServiceEntry[] | undefined;
 
-  constructor(named: ReadonlyMap<string, readonly ServiceEntry[]> = new Map()) {
+  /** `named`: the services by name, in order of registration. */
+  constructor(named = new LayeredMap<readonly ServiceEntry[]>()) {
     this.#named = named;
   }
 
@@ -38,52 +38,17 @@ export class Services {
     return this.#ordered;
   }
 
-  /** Creates a draft. */
-  copy(): DraftServices {
-    return new DraftServices(new Map(this.#named));
+  /** Creates a draft of the services by name. */
+  copy(): DraftMap<readonly ServiceEntry[]> {
+    return this.#named.copy();
   }
 }
 
-/** A mutable copy of {@link Services}, until {@link DraftServices.publish}. */
-export class DraftServices {
-  readonly #named: Map<string, readonly ServiceEntry[]>;
-
-  constructor(named: Map<string, readonly ServiceEntry[]>) {
-    this.#named = named;
-  }
-
-  named(name: string): readonly ServiceEntry[] {
-    return this.#named.get(name) ?? [];
-  }
-
-  /** Adds an entry, or replaces the one of the same key. */
-  put(entry: ServiceEntry): void {
-    const known = this.named(entry.name);
-    const id = serviceKey(entry);
-    const at = known.findIndex((other) => serviceKey(other) === id);
-    this.set(entry.name, (at === -1 ? [...known, entry] : known.with(at, entry)).toSorted(byRegistration));
-  }
-
-  /** Removes these entries, all of this name. */
-  remove(name: string, removed: ReadonlySet<ServiceEntry>): void {
-    this.set(
-      name,
-      this.named(name).filter((entry) => !removed.has(entry)),
-    );
-  }
-
-  /** Sets the services of a name; for undo. */
-  set(name: string, entries: readonly ServiceEntry[]): void {
-    if (entries.length === 0) this.#named.delete(name);
-    else this.#named.set(name, entries);
-  }
-
-  publish(): Services {
-    return new Services(this.#named);
-  }
-}
-
-function byRegistration(a: ServiceEntry, b: ServiceEntry): number {
+/** Order of services and forwards. */
+export function byRegistration(
+  a: Pick<ServiceEntry, 'registrationId'>,
+  b: Pick<ServiceEntry, 'registrationId'>,
+): number {
   return a.registrationId - b.registrationId;
 }
 

@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import { z } from 'zod';
 import { type Clock, errorCode, errorReason, type Files, type StoreFile } from './files.ts';
 import { StoreError, type StoreLog } from './store.ts';
 
@@ -140,28 +142,22 @@ async function readHolder(files: Files, path: string): Promise<{ holder: Holder;
   }
 }
 
-function parseHolder(text: string, renewed: number): Holder {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    value = undefined;
-  }
-  const member = (key: string): string => {
-    if (typeof value !== 'object' || value === null) return '';
-    const found: unknown = Reflect.get(value, key);
-    return typeof found === 'string' || typeof found === 'number' ? String(found) : '';
-  };
-  // An unreadable lock is identified by its time; the id becomes part of a file name.
-  const id = member('id').replaceAll(/[^\w-]/g, '') || `unknown-${Math.round(renewed)}`;
-  const pid = Number(member('pid'));
-  return {
-    id,
-    host: member('host'),
-    pid: Number.isSafeInteger(pid) && pid > 0 ? pid : 0,
-    started: member('started'),
-    process: member('process'),
-  };
+/** Accepts whatever a lock file contains: another release may have written it. */
+const text = z.union([z.string(), z.number()]).transform(String).catch('');
+const storedHolder = z.object({
+  // Becomes part of a file name.
+  id: text.transform((id) => id.replaceAll(/[^\w-]/g, '')),
+  host: text,
+  pid: text.transform(Number).pipe(z.int().positive()).catch(0),
+  started: text,
+  process: text,
+});
+
+function parseHolder(json: string, renewed: number): Holder {
+  const value = tryParseJson(json);
+  const { id, ...others } = storedHolder.parse(isJsonObject(value) ? value : {});
+  // An unreadable lock is identified by its time.
+  return { id: id || `unknown-${Math.round(renewed)}`, ...others };
 }
 
 /** Describes the holder of a lock for an error; undefined when the lock is stale. `age`: milliseconds since its renewal. */

@@ -1,5 +1,7 @@
 import { isUtf8 } from 'node:buffer';
+import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { elements, members } from '@sluice/protocol/json/text';
+import { z } from 'zod';
 import { errorReason } from './files.ts';
 import { CorruptFileError, jsonArray } from './journaled-file.ts';
 import { type Change, noEntries, SECTIONS, type Section, type SnapshotSource, StoreError } from './store.ts';
@@ -54,16 +56,14 @@ export function readSnapshot(bytes: Buffer): Snapshot {
     }
   }
   skeleton.push(text.slice(copied));
-  const outline = parseSnapshot(skeleton.join(''));
-  if (typeof outline !== 'object' || outline === null || Array.isArray(outline)) {
-    throw new CorruptFileError(SNAPSHOT_NAME, 'is not a JSON object');
-  }
-  checkVersion(Reflect.get(outline, 'version'));
+  const outline = parse(skeleton.join(''));
+  if (!isJsonObject(outline)) throw new CorruptFileError(SNAPSHOT_NAME, 'is not a JSON object');
+  checkVersion(outline.version);
   const entries = noEntries();
   for (const section of SECTIONS) {
     const ranges = found.get(section)?.elements;
     if (!ranges) continue;
-    if (!Array.isArray(Reflect.get(outline, section))) {
+    if (!Array.isArray(outline[section])) {
       throw new CorruptFileError(SNAPSHOT_NAME, `has no array in member "${section}"`);
     }
     for (const { start, end } of ranges) {
@@ -72,7 +72,7 @@ export function readSnapshot(bytes: Buffer): Snapshot {
   }
   const known = new Set<string>(['version', JOURNAL_MEMBER, ...SECTIONS]);
   const extras = [...found].filter(([key]) => !known.has(key)).map(([, { member }]) => member);
-  return { entries, extras, generation: readGeneration(Reflect.get(outline, JOURNAL_MEMBER)) };
+  return { entries, extras, generation: readGeneration(outline[JOURNAL_MEMBER]) };
 }
 
 /**
@@ -112,24 +112,17 @@ function isSection(key: string): boolean {
   return SECTIONS.some((section) => section === key);
 }
 
-function parseSnapshot(text: string): unknown {
+/** Parses the file, or its part with this name, which ends with a space. */
+function parse(text: string, part = ''): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new CorruptFileError(SNAPSHOT_NAME, `is not valid JSON: ${errorReason(error)}`, { cause: error });
+    throw new CorruptFileError(SNAPSHOT_NAME, `${part}is not valid JSON: ${errorReason(error)}`, { cause: error });
   }
 }
 
 function readEntry(text: string, section: Section, index: number): string {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    throw new CorruptFileError(SNAPSHOT_NAME, `${section}[${index}] is not valid JSON: ${errorReason(error)}`, {
-      cause: error,
-    });
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isJsonObject(parse(text, `${section}[${index}] `))) {
     throw new CorruptFileError(SNAPSHOT_NAME, `${section}[${index}] is not an object`);
   }
   // Reverses the indentation of snapshotSlices, so that rewriting a file does not indent it further.
@@ -167,25 +160,19 @@ function* textsOf(changes: readonly Change[]): Generator<string> {
   for (const change of changes) yield JSON.stringify(change);
 }
 
+const knownSection = z.enum(SECTIONS);
+const commits = z.array(
+  z.array(
+    z.discriminatedUnion('op', [
+      z.object({ op: z.literal('put'), section: knownSection, json: z.string() }),
+      z.object({ op: z.literal('remove'), section: knownSection, id: z.string() }),
+    ]),
+  ),
+);
+
 /** Reads a journal record. Throws {@link CorruptFileError} when it contains anything but known changes. */
 export function parseCommitRecord(text: string, file: string, offset: number): Change[][] {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    value = undefined;
-  }
-  if (Array.isArray(value) && value.every(isCommit)) return value;
+  const { data } = commits.safeParse(tryParseJson(text));
+  if (data) return data;
   throw new CorruptFileError(file, `has an unknown change at byte ${offset}`);
-}
-
-function isCommit(value: unknown): value is Change[] {
-  return Array.isArray(value) && value.every(isChange);
-}
-
-function isChange(value: unknown): value is Change {
-  if (typeof value !== 'object' || value === null) return false;
-  const { op, section, json, id }: { op?: unknown; section?: unknown; json?: unknown; id?: unknown } = value;
-  if (!SECTIONS.some((known) => known === section)) return false;
-  return op === 'put' ? typeof json === 'string' : op === 'remove' && typeof id === 'string';
 }

@@ -1,16 +1,17 @@
 import { describe, expect, it } from 'vitest';
+import { Draft } from '../../registry/draft.ts';
 import type { ServiceEntry } from '../../registry/entries.ts';
-import { Services } from '../../registry/snapshot.ts';
+import { type Services, Snapshot } from '../../registry/snapshot.ts';
 import { findCodeService, findResourceService, findToolService } from './channels.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
 /** Registered services with these names and types, in this order, with distinct ports. */
 function registered(...entries: readonly [string, ServiceEntry['serviceType'], Partial<ServiceEntry>?][]): Services {
-  const draft = new Services().copy();
+  const draft = new Draft(Snapshot.empty());
   entries.forEach(([name, serviceType, more], index) => {
-    draft.put(entryAt(index + 1, { name, serviceType, registrationId: index, ...more }));
+    draft.putService(entryAt(index + 1, { name, serviceType, registrationId: index, ...more }));
   });
-  return draft.publish();
+  return draft.finish().snapshot.services;
 }
 
 describe('the service of a tool', () => {
