@@ -88,7 +88,9 @@ export class InteractionStore {
     if (bytes > 0) this.#withBodies.push(stored);
     this.#bodyBytes += bytes;
     const { conversationId, completionId } = stored;
-    if (conversationId !== undefined) this.#conversation(conversationId).push(stored);
+    if (conversationId !== undefined) {
+      this.#conversations.getOrInsertComputed(conversationId, () => new RecordQueue()).push(stored);
+    }
     if (completionId !== undefined) this.#completions.set(completionId, stored);
     while (this.#bodyBytes > this.#maxBodyBytes) {
       const oldest = this.#withBodies.shift();
@@ -130,15 +132,6 @@ export class InteractionStore {
   /** Returns the interaction with this completion id; of several, the one recorded last. */
   completion(id: string): Interaction | undefined {
     return this.#completions.get(id);
-  }
-
-  #conversation(id: string): RecordQueue<StoredInteraction> {
-    let queue = this.#conversations.get(id);
-    if (queue === undefined) {
-      queue = new RecordQueue();
-      this.#conversations.set(id, queue);
-    }
-    return queue;
   }
 
   #evict(): void {

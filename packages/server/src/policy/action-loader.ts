@@ -52,9 +52,9 @@ export class ActionLoader {
     try {
       const bytes = await this.#files.read(path);
       const checksum = await componentChecksum(bytes);
-      const compiling = compiled.get(checksum) ?? this.#compiler.compile(bytes, checksum);
-      compiled.set(checksum, compiling);
-      return { action: await compiling };
+      return {
+        action: await compiled.getOrInsertComputed(checksum, () => this.#compiler.compile(bytes, checksum)),
+      };
     } catch (error) {
       if (error instanceof ActionFileError || error instanceof ActionCompileError) return { problem: error.message };
       throw error;

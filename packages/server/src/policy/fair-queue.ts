@@ -16,9 +16,7 @@ export class FairQueue<Job> {
   }
 
   add(key: string, job: Job): void {
-    const jobs = this.#pending.get(key);
-    if (jobs) jobs.push(job);
-    else this.#pending.set(key, [job]);
+    this.#pending.getOrInsertComputed(key, () => []).push(job);
     this.#size++;
   }
 

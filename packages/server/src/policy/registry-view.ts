@@ -186,12 +186,12 @@ export class ToolListCache {
   forNamespace(snapshot: Snapshot, namespace: string): string {
     const index = snapshot.namespace(namespace)?.indexes.tool;
     if (!index) return '[]';
-    return getOrCreate(this.#namespaces, index, () => arrayJson(this.#runsOf(index).map(({ json }) => json)));
+    return this.#namespaces.getOrInsertComputed(index, () => arrayJson(this.#runsOf(index).map(({ json }) => json)));
   }
 
   /** Returns the tools of all namespaces in order of registration. */
   forAll(snapshot: Snapshot): string {
-    return getOrCreate(this.#snapshots, snapshot, () => {
+    return this.#snapshots.getOrInsertComputed(snapshot, () => {
       const runs = [...snapshot.namespaces.values()].flatMap(({ indexes }) => this.#runsOf(indexes.tool));
       const byRegistration = [...Map.groupBy(runs, ({ registrationId }) => registrationId)].sort(([a], [b]) => a - b);
       return arrayJson(byRegistration.map(([, group]) => this.#mergeRuns(group)));
@@ -199,7 +199,7 @@ export class ToolListCache {
   }
 
   #runsOf(index: EntryIndex): readonly ToolRun[] {
-    return getOrCreate(this.#runs, index, () => {
+    return this.#runs.getOrInsertComputed(index, () => {
       const byRegistration = [...Map.groupBy(index.entries, (tool) => tool.registrationId)];
       return byRegistration.map(([registrationId, tools]) => ({ registrationId, tools, json: this.#join(tools) }));
     });
@@ -213,16 +213,8 @@ export class ToolListCache {
   }
 
   #join(tools: readonly Entry[]): string {
-    return tools.map((tool) => getOrCreate(this.#tools, tool, () => toolJson(tool))).join(',');
+    return tools.map((tool) => this.#tools.getOrInsertComputed(tool, () => toolJson(tool))).join(',');
   }
-}
-
-function getOrCreate<K extends WeakKey, V>(values: WeakMap<K, V>, key: K, create: () => V): V {
-  const known = values.get(key);
-  if (known !== undefined) return known;
-  const created = create();
-  values.set(key, created);
-  return created;
 }
 
 /** Returns a tool as exposed to actions; members that are missing, as in a file written by hand, are empty. */

@@ -291,8 +291,7 @@ export class Draft {
   }
 
   #write(namespace: Namespace, kind: Kind): DraftIndex {
-    const drafts = this.#indexes.get(namespace) ?? {};
-    this.#indexes.set(namespace, drafts);
+    const drafts = this.#indexes.getOrInsertComputed(namespace, () => ({}));
     drafts[kind] ??= this.#index(namespace, kind).copy();
     return drafts[kind];
   }

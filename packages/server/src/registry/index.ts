@@ -250,8 +250,7 @@ function buildList(entries: readonly Entry[], view: CatalogView, method: string,
     let hint = UNCACHED;
     let variant = entry.rendered[0];
     if (forward !== undefined) {
-      if (!chosen.has(forward)) chosen.set(forward, view.choose(forward));
-      const catalog = chosen.get(forward);
+      const catalog = chosen.getOrInsertComputed(forward, (name) => view.choose(name));
       if (catalog) {
         variant = entry.rendered.find(({ catalogs }) => !catalogs || catalogs.includes(catalog.key));
         hint = catalog.cache[method] ?? UNCACHED;

@@ -151,9 +151,7 @@ export class Snapshot {
         for (const entry of index.shadowed) {
           const forward = entry.discovered?.forward;
           if (forward === undefined) continue;
-          const entries = found.get(forward) ?? [];
-          found.set(forward, entries);
-          entries.push(entry);
+          found.getOrInsertComputed(forward, () => []).push(entry);
         }
       }
     }
@@ -194,8 +192,7 @@ export class ResourceFinder {
       if (!sameTemplates(templates, this.#templates)) this.#matched.clear();
       this.#templates = templates;
     }
-    if (!this.#matched.has(uri)) this.#matched.set(uri, templateFor(templates, uri));
-    return this.#matched.get(uri);
+    return this.#matched.getOrInsertComputed(uri, () => templateFor(templates, uri));
   }
 }
 

@@ -142,16 +142,12 @@ export class LlmClient {
 
   /** Returns undefined for an invalid URL. */
   #transport(url: string): UpstreamTransport | undefined {
-    let transport = this.#transports.get(url);
-    if (transport === undefined) {
-      try {
-        transport = createTransport(url, { connectTimeoutMs: this.#timeoutMs, redirects: 'pass' });
-      } catch {
-        return undefined;
-      }
-      this.#transports.set(url, transport);
+    const create = () => createTransport(url, { connectTimeoutMs: this.#timeoutMs, redirects: 'pass' });
+    try {
+      return this.#transports.getOrInsertComputed(url, create);
+    } catch {
+      return undefined;
     }
-    return transport;
   }
 
   /** Replaces the message of the HTTP client, which contains the URL. */

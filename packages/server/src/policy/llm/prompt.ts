@@ -62,11 +62,9 @@ export class PromptToolCache {
   readonly #tools = new WeakMap<EntryIndex, readonly PromptTool[]>();
 
   get(index: EntryIndex): readonly PromptTool[] {
-    const known = this.#tools.get(index);
-    if (known) return known;
-    const tools = index.entries.map(toToolEntry).map(({ name, description }) => ({ name, description }));
-    this.#tools.set(index, tools);
-    return tools;
+    return this.#tools.getOrInsertComputed(index, ({ entries }) =>
+      entries.map(toToolEntry).map(({ name, description }) => ({ name, description })),
+    );
   }
 }
 

@@ -156,11 +156,7 @@ class SchemaCompiler {
   }
 
   #checkSchema(schema: JsonObject, dialect: string, create: CreateValidator): void {
-    let validator = this.#metaValidators.get(dialect);
-    if (validator === undefined) {
-      validator = create(OPTIONS);
-      this.#metaValidators.set(dialect, validator);
-    }
+    const validator = this.#metaValidators.getOrInsertComputed(dialect, () => create(OPTIONS));
     if (validator.validateSchema({ ...schema, $schema: dialect }) === true) return;
     throw new UnusableSchemaError(`is not a valid JSON Schema (${dialect}): ${formatErrors(validator.errors ?? [])}`);
   }

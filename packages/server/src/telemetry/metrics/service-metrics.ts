@@ -34,11 +34,7 @@ export class ServiceMetrics {
 
   /** Returns the counters of a filter, shared by all chains that use it. Called when a chain is compiled. */
   filter(name: string): FilterCounters {
-    const known = this.#filters.get(name);
-    if (known) return known;
-    const counters = new FilterCounters();
-    this.#filters.set(name, counters);
-    return counters;
+    return this.#filters.getOrInsertComputed(name, () => new FilterCounters());
   }
 
   /** Returns the counters of an evaluator name, which its replacement continues. */

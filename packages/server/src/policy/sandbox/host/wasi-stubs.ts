@@ -185,17 +185,12 @@ export function createWasiStubs(
   return {
     instance(name) {
       const own = instances[name] ?? {};
-      const denied = new Map<string, unknown>();
+      const denied = new Map<string, object>();
       return new Proxy(own, {
         get(_, key) {
           if (typeof key !== 'string') return undefined;
           const member: unknown = Reflect.get(own, key);
-          if (member !== undefined) return member;
-          const known = denied.get(key);
-          if (known !== undefined) return known;
-          const created = deniedClass(`${name} ${key}`);
-          denied.set(key, created);
-          return created;
+          return member ?? denied.getOrInsertComputed(key, () => deniedClass(`${name} ${key}`));
         },
       });
     },
