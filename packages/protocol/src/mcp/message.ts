@@ -202,10 +202,8 @@ function exceededLimit(
 /** The declaration of client capabilities in a request: in `_meta`, or in the params of `initialize`. */
 function declaredCapabilities(method: string, params: readonly ScannedMember[]): ScannedMember | undefined {
   const [owner, key] =
-    method === 'initialize'
-      ? [params, 'capabilities']
-      : [params.find((member) => member.key === '_meta')?.members, META_CLIENT_CAPABILITIES];
-  return owner?.find((member) => member.key === key);
+    method === 'initialize' ? [params, 'capabilities'] : [membersOf(params, '_meta'), META_CLIENT_CAPABILITIES];
+  return owner.find((member) => member.key === key);
 }
 
 function valueOfString(text: string, { kind, start, end }: ScannedMember): string | undefined {
@@ -325,6 +323,11 @@ export function withId(text: string, idText: string): string {
     if (key === 'id') return applyEdits(text, [{ start, end, text: idText }]);
   // An error without an id.
   return text.replace('{', () => `{"id":${idText},`);
+}
+
+/** Positions of the members of the object with this key; empty if there is none. */
+export function membersOf(scanned: readonly ScannedMember[], key: string): readonly ScannedMember[] {
+  return scanned.find((member) => member.key === key)?.members ?? NO_MEMBERS;
 }
 
 /** JSON text of a member of `params`. */

@@ -5,8 +5,8 @@
 
 import type { IncomingHttpHeaders } from 'node:http';
 import { isJsonObject } from '../json/parse.ts';
-import { members } from '../json/text.ts';
-import type { RequestMessage } from './message.ts';
+import { type Member, members } from '../json/text.ts';
+import { membersOf, type RequestMessage } from './message.ts';
 
 /** A declared header: its name, and the path of its value in the arguments. */
 export interface ParamHeader {
@@ -240,26 +240,23 @@ export class MirroredParams {
   }
 
   /** JSON text of the present values other than null, by header name. */
-  #valuesIn({ text, paramsRange }: RequestMessage): ReadonlyMap<string, string> {
+  #valuesIn({ text, paramMembers }: RequestMessage): ReadonlyMap<string, string> {
     const values = new Map<string, string>();
-    if (!paramsRange) return values;
-    for (const { key, start } of members(text, paramsRange.start)) {
-      if (key === 'arguments') collect(this.#root, text, start, values);
-    }
+    collect(this.#root, text, membersOf(paramMembers, 'arguments'), values);
     return values;
   }
 }
 
-function collect(branch: Branch, text: string, at: number, values: Map<string, string>): void {
+function collect(branch: Branch, text: string, object: Iterable<Member>, values: Map<string, string>): void {
   // The last one of duplicate members counts, as for JSON.parse.
   const found = new Map<Branch, { readonly start: number; readonly end: number }>();
-  for (const { key, start, end } of members(text, at)) {
+  for (const { key, start, end } of object) {
     const child = branch.children.get(key);
     if (child) found.set(child, { start, end });
   }
   for (const [child, { start, end }] of found) {
     if (child.header !== undefined && !text.startsWith('null', start)) values.set(child.header, text.slice(start, end));
-    if (child.children.size > 0) collect(child, text, start, values);
+    if (child.children.size > 0) collect(child, text, members(text, start), values);
   }
 }
 

@@ -29,7 +29,7 @@ describe('the kept events', () => {
 
   test('are answered newest first, as the document says', async () => {
     const document = await ServedDocument.of(api);
-    const report = begun(api.toolCalls, identity(), toolSummary({ a: 1, service_auth_b: 2 }, ['b']));
+    const report = begun(api.toolCalls, identity(), toolSummary(['a', 'service_auth_b'], ['b']));
     report.completed(false, contentOfTexts(['x'.repeat(20_000)]));
     begun(api.toolCalls, identity({ toolName: 'code-execution/e/l', transport: 'code' }), codeSummary(2));
     api.toolCalls.of(identity({ toolName: 'none' })).failed('TOOL_DEFINITION_ERROR', 'why');
@@ -99,7 +99,7 @@ describe('the stream of events', () => {
     });
     const blocks = blocksOf(response);
     expect((await blocks.next()).value).toEqual([':']);
-    const report = begun(api.toolCalls, identity(), toolSummary({ a: 1 }, ['h']));
+    const report = begun(api.toolCalls, identity(), toolSummary(['a'], ['h']));
     report.completed(false, contentOfTexts(['line 1\nline 2\r\n\r\nline 3']));
     const kept = await api.call('GET', PATH);
     const [completed, started] = toolCallEvent.array().parse(kept.data);

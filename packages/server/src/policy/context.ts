@@ -1,4 +1,4 @@
-import { members } from '@sluice/protocol/json/text';
+import { type Member, stringValue } from '@sluice/protocol/json/text';
 import type { Message, RequestMessage } from '@sluice/protocol/mcp/message';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { Correlation } from '../telemetry/caller.ts';
@@ -39,7 +39,7 @@ export class UnevaluableRequestError extends Error {}
  * which of the two they use. Names are compared up to U+0000, where readers written in C end them.
  */
 export function evaluatedRequest(
-  { text, method, params, paramsRange }: RequestMessage,
+  { text, method, params, paramsRange, paramMembers }: RequestMessage,
   namespace: string,
   conversationId: string | undefined,
 ): EvaluatedRequest {
@@ -51,22 +51,18 @@ export function evaluatedRequest(
     ...(conversationId !== undefined && { conversationId: conversationId.toWellFormed() }),
   };
   if (paramsRange === undefined) return { ...request, arguments: [] };
-  if (!isCall) return { ...request, arguments: toPairs(text, paramsRange.start, '_meta') };
-  // Requests with duplicate members of params have been rejected.
-  for (const { key, start, end } of members(text, paramsRange.start)) {
-    if (key !== 'arguments') continue;
-    if (text[start] === '{') return { ...request, arguments: toPairs(text, start) };
-    if (text[start] === 'n') break;
-    // Not valid for a tool, but an upstream may still read it.
-    return { ...request, arguments: [[key, valueText(text.slice(start, end))]] };
-  }
-  return { ...request, arguments: [] };
+  if (!isCall) return { ...request, arguments: toPairs(text, paramMembers, '_meta') };
+  const args = paramMembers.find(({ key }) => key === 'arguments');
+  if (!args || args.kind === 'null') return { ...request, arguments: [] };
+  if (args.members) return { ...request, arguments: toPairs(text, args.members) };
+  // Not valid for a tool, but an upstream may still read it.
+  return { ...request, arguments: [[args.key, valueText(text.slice(args.start, args.end))]] };
 }
 
-function toPairs(text: string, start: number, excluded?: string): [name: string, value: string][] {
+function toPairs(text: string, members: Iterable<Member>, excluded?: string): [name: string, value: string][] {
   const pairs: [string, string][] = [];
   const names = new Set<string>();
-  for (const { key, start: from, end } of members(text, start)) {
+  for (const { key, start, end } of members) {
     if (key === excluded) continue;
     if (pairs.length === MAX_ARGUMENTS) {
       throw new UnevaluableRequestError(`too many arguments: evaluated requests may have at most ${MAX_ARGUMENTS}`);
@@ -77,15 +73,14 @@ function toPairs(text: string, start: number, excluded?: string): [name: string,
       throw new UnevaluableRequestError(`duplicate argument ${JSON.stringify(comparedName)}`);
     }
     names.add(comparedName);
-    pairs.push([name, valueText(text.slice(from, end))]);
+    pairs.push([name, valueText(text.slice(start, end))]);
   }
   return pairs;
 }
 
 function valueText(json: string): string {
   if (!json.startsWith('"')) return compactJson(json);
-  const text: unknown = JSON.parse(json);
-  return String(text).toWellFormed();
+  return stringValue(json).toWellFormed();
 }
 
 const QUOTE = 0x22;

@@ -166,12 +166,12 @@ export const AUTH_PREFIX = 'service_auth_';
 const MAX_NAMES = 100;
 const MAX_NAME_LENGTH = 256;
 
-/** Returns the summary of a tool request; `headers` are header names. */
-export function toolSummary(args: object, headers: readonly string[]): RequestSummary {
-  const names = Object.keys(args);
+/** Returns the summary of a tool request with these names of arguments and headers. */
+export function toolSummary(args: readonly string[], headers: readonly string[]): RequestSummary {
+  const names = new Set(args);
   return {
     argumentNames: boundedNames(names, AUTH_PREFIX),
-    argumentCount: names.length,
+    argumentCount: names.size,
     headerNames: headers.length === 0 ? headers : boundedNames(headers),
     code: false,
   };
@@ -182,7 +182,7 @@ export function codeSummary(argumentCount: number): RequestSummary {
   return { argumentNames: undefined, argumentCount, headerNames: [], code: true };
 }
 
-function boundedNames(names: readonly string[], excludedPrefix?: string): string[] {
+function boundedNames(names: Iterable<string>, excludedPrefix?: string): string[] {
   const bounded: string[] = [];
   for (const name of names) {
     if (bounded.length === MAX_NAMES) break;

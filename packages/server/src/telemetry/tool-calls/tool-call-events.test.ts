@@ -58,7 +58,7 @@ describe('a call that is executed', () => {
   test('has a STARTED event with names only', () => {
     const { events, recorded } = start();
     const args = { text: 'S3CRET', service_auth_key: 'S3CRET', service_meta_a: 'S3CRET', n: 1 };
-    begun(events, identity(), toolSummary(args, ['a', 'key']));
+    begun(events, identity(), toolSummary(Object.keys(args), ['a', 'key']));
     const [event] = recorded();
     expect(event).toEqual({
       eventId: expect.stringMatching(UUID),
@@ -80,7 +80,7 @@ describe('a call that is executed', () => {
 
   test('has a COMPLETED event of the same id with content and duration', () => {
     const { events, recorded, pass } = start();
-    const report = begun(events, identity(), toolSummary({}, []));
+    const report = begun(events, identity(), toolSummary([], []));
     pass(12.3456);
     report.completed(false, contentOfTexts(['a', 'b']));
     const [started, completed] = recorded();
@@ -98,13 +98,13 @@ describe('a call that is executed', () => {
 
   test('with an error result is COMPLETED with isError', () => {
     const { events, recorded } = start();
-    begun(events, identity({ transport: 'mcp' }), toolSummary({}, [])).completed(true, NOTHING);
+    begun(events, identity({ transport: 'mcp' }), toolSummary([], [])).completed(true, NOTHING);
     expect(recorded()[1]).toMatchObject({ eventType: 'COMPLETED', isError: true, content: [] });
   });
 
   test('marks truncated content', () => {
     const { events, recorded } = start();
-    begun(events, identity(), toolSummary({}, [])).completed(false, contentOfTexts(['x'.repeat(20_000)]));
+    begun(events, identity(), toolSummary([], [])).completed(false, contentOfTexts(['x'.repeat(20_000)]));
     expect(recorded()[1]).toMatchObject({ content: ['x'.repeat(16 * 1024)], contentTruncated: true });
   });
 });
@@ -137,7 +137,7 @@ test('omits members without a value', () => {
 describe('a call that fails', () => {
   test.for(toolCallErrorCategory.options)('has a FAILED event of the category %s', (category) => {
     const { events, recorded, pass } = start();
-    const report = begun(events, identity(), toolSummary({}, []));
+    const report = begun(events, identity(), toolSummary([], []));
     pass(7);
     report.failed(category, 'why');
     expect(recorded()[1]).toEqual({
@@ -210,11 +210,7 @@ describe('the log', () => {
     ['code', 'service::bridge'],
   ] as const)('has a line per event of %s with target %s, without the result', ([transport, target]) => {
     const { events, lines, pass } = start('debug');
-    const report = begun(
-      events,
-      identity({ transport, serviceRequestId: 'req-2' }),
-      toolSummary({ named: 'S3CRET' }, ['h']),
-    );
+    const report = begun(events, identity({ transport, serviceRequestId: 'req-2' }), toolSummary(['named'], ['h']));
     pass(5);
     report.completed(true, contentOfTexts(['S3CRET']));
     events.of(identity({ transport, serviceRequestId: 'req-2' })).failed('INVALID_ARGUMENTS', 'S3CRET');

@@ -89,7 +89,7 @@ export class GrpcBridge {
       async execute({ signal }) {
         const args = parseArguments(message);
         const request = toolRequest(tool, args);
-        observer.begin(toolSummary(args, Object.keys(request.headers)));
+        observer.begin(toolSummary(Object.keys(args), Object.keys(request.headers)));
         const trace = observer.send(describeUpstreamRequest(InvokeTool, tool, address));
         const call = { requestId, trace, signal };
         const reply = await callUnary(channels.get(address), InvokeTool, request, call, settings);

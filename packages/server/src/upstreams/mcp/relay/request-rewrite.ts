@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/js
 import { type Edit, insertEdit, members, removeEdits } from '@sluice/protocol/json/text';
 import { HEADER_METHOD, HEADER_NAME, HEADER_PARAM_PREFIX, NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import { withoutRetiredCode } from '@sluice/protocol/mcp/era';
-import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { membersOf, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { encodeHeaderValue, type MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { commaList, InvalidSettingError, quote, textSchema } from '../../../http/settings.ts';
 import {
@@ -22,21 +22,13 @@ export interface RequestEdits {
 }
 
 /** Returns the edits that insert the upstream's own name of the target, if it has one, and the progress token's position. */
-export function requestEdits({ text, params, paramsRange, method }: RequestMessage, name?: string): RequestEdits {
-  const meta = params._meta;
-  const wantsProgress = isJsonObject(meta) && meta.progressToken !== undefined;
-  const edits: Edit[] = [];
-  let progressToken: Edit | undefined;
-  if (!paramsRange || (name === undefined && !wantsProgress)) return { edits, progressToken };
+export function requestEdits({ text, paramMembers, method }: RequestMessage, name?: string): RequestEdits {
+  const token = membersOf(paramMembers, '_meta').find(({ key }) => key === 'progressToken');
+  const progressToken = token && { start: token.start, end: token.end, text: '' };
   const member = method === 'completion/complete' ? 'ref' : NAME_PARAM.get(method);
-  for (const { key, start, end } of members(text, paramsRange.start)) {
-    if (name !== undefined && key === member) edits.push(...renameEdits(method, text, start, end, name));
-    if (!wantsProgress || key !== '_meta') continue;
-    for (const found of members(text, start)) {
-      if (found.key === 'progressToken') progressToken = { start: found.start, end: found.end, text: '' };
-    }
-  }
-  return { edits, progressToken };
+  const target = name === undefined ? undefined : paramMembers.find(({ key }) => key === member);
+  if (!target || name === undefined) return { edits: [], progressToken };
+  return { edits: renameEdits(method, text, target.start, target.end, name), progressToken };
 }
 
 /** Returns the position of a request's progress token; undefined if its client wants no progress. */
@@ -61,7 +53,7 @@ function renameEdits(method: string, text: string, start: number, end: number, n
 
 /** Returns the edits that insert members, as JSON text, into a request's `_meta` and remove those with these names. */
 export function metaEdits(
-  { text, params, paramsRange }: RequestMessage,
+  { text, params, paramsRange, paramMembers }: RequestMessage,
   inserted: string,
   names: readonly string[],
 ): Edit[] {
@@ -74,11 +66,8 @@ export function metaEdits(
   if (!isJsonObject(meta)) {
     return inserted === '' ? [] : replaceMembers(text, paramsRange.start, params, `"_meta":{${inserted}}`, ['_meta']);
   }
-  const edits: Edit[] = [];
-  for (const { key, start } of members(text, paramsRange.start)) {
-    if (key === '_meta') edits.push(...replaceMembers(text, start, meta, inserted, names));
-  }
-  return edits;
+  const member = paramMembers.find(({ key }) => key === '_meta');
+  return member ? replaceMembers(text, member.start, meta, inserted, names) : [];
 }
 
 /**

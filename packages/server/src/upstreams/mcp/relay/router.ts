@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ToolCallErrorCategory } from '@sluice/contract';
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import {
   capabilityKey,
   legacyCapabilities,
@@ -9,7 +9,7 @@ import {
 } from '@sluice/protocol/mcp/capabilities';
 import { HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY, NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
-import { type RequestMessage, requestedLevel } from '@sluice/protocol/mcp/message';
+import { membersOf, type RequestMessage, requestedLevel } from '@sluice/protocol/mcp/message';
 import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { withTimeout } from '@sluice/protocol/timing';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
@@ -141,7 +141,7 @@ export class CallRouter {
       // The state is ours: an upstream that now speaks the client's era does not know it.
       if (isRestart) edits.push(...removeRetryParams(message));
     }
-    const args = message.params.arguments;
+    const argumentNames = membersOf(message.paramMembers, 'arguments').map(({ key }) => key);
     const copiedNames = copied.filter((_, at) => at % 2 === 0);
     // Written out: spreading one object into another costs more than the rest of this function.
     const plan: CallPlan = {
@@ -162,7 +162,7 @@ export class CallRouter {
           ? () => upstream.sessions.modern
           : this.#legacySession(upstream, caller, capabilities, message, headers),
       observer,
-      summary: tool && toolSummary(isJsonObject(args) ? args : {}, copiedNames),
+      summary: tool && toolSummary(argumentNames, copiedNames),
       failure,
       forward,
       namespace: caller.namespace?.name,

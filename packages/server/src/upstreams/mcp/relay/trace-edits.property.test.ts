@@ -31,7 +31,13 @@ const key = fc.oneof(
   { weight: 1, arbitrary: fc.string().map((text) => JSON.stringify(text)) },
 );
 const meta = fc.oneof(
-  { weight: 4, arbitrary: objectOf(fc.array(fc.tuple(key, value), { maxLength: 6 })) },
+  // Duplicate members are rejected.
+  {
+    weight: 4,
+    arbitrary: objectOf(
+      fc.uniqueArray(fc.tuple(key, value), { maxLength: 6, selector: ([name]): unknown => JSON.parse(name) }),
+    ),
+  },
   { weight: 1, arbitrary: fc.constantFrom('null', '5', '[]', '"{}"') },
 );
 /** Params of a call in any order, with other members. */
