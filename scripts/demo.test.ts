@@ -72,7 +72,7 @@ test('walks an agent through the service, on other ports when the default ones a
     expect.stringMatching(/^✓ connect {3}MCP session with sluice \d+\.\d+\.\d+, protocol 2025-11-25$/),
     expect.stringMatching(/^✓ list {6}tools\/list, answered from the registry: 1\d tools, including echo$/),
     '✓ call      tools/call echo, answered by the upstream: "Echo: hello through Sluice"',
-    '✓ refuse    tools/call not-registered: error -32602, tool not found: not-registered',
+    '✓ reject    tools/call not-registered: error -32602, tool not found: not-registered',
     '✓ progress  tools/call trigger-long-running-operation: 1/4 2/4 3/4 4/4, then the result',
     '✓ grpc      tools/call echo in namespace sample, answered by the capability service: {"message":"hello over gRPC"}',
     '✓ code      tools/call run-javascript: RUNNING, code, runs, elsewhere, then the result',

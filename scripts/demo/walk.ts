@@ -97,7 +97,7 @@ export async function walk(places: Endpoints, report: Report): Promise<boolean> 
     ['connect', () => connect(client, places)],
     ['list', () => list(client)],
     ['call', () => call(client)],
-    ['refuse', () => callUnknownTool(client)],
+    ['reject', () => callUnknownTool(client)],
     ['progress', () => callWithProgress(client)],
     ['grpc', () => callSample(sampleClient, places)],
     ['code', () => runCode(sampleClient)],
