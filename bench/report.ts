@@ -258,21 +258,21 @@ function pairingSummary(pairs: readonly PairingFigures[]): string {
     : `The most expensive pairing across eras costs ${hundredths(most)} times the pairing in the client’s era (limit ${pairingLimit}).`;
 }
 
-function sizeTable({ full, alone }: SizeFigures, missed: string[]): string {
+function sizeTable({ full, small }: SizeFigures, missed: string[]): string {
   const growth = (what: string, pick: (figures: RegistryFigures) => Spread | undefined) => {
-    const ratio = (pick(full)?.median ?? Number.NaN) / (pick(alone)?.median ?? Number.NaN);
+    const ratio = (pick(full)?.median ?? Number.NaN) / (pick(small)?.median ?? Number.NaN);
     if (ratio > growthLimit) missed.push(`${what}: costs ${hundredths(ratio)} times as much with other namespaces`);
     const cell = (figures: RegistryFigures) => formatRange(pick(figures), (value) => value.toFixed(3));
     const comparison = Number.isNaN(ratio) ? '' : `${hundredths(ratio)} (aim ${growthAim}, limit ${growthLimit})`;
-    return [what, cell(full), cell(alone), comparison];
+    return [what, cell(full), cell(small), comparison];
   };
   const label = ({ tools, namespaces }: RegistryFigures) => `${tools} tools in ${namespaces} namespaces`;
   return table(
-    ['registry', label(full), label(alone), 'ratio'],
+    ['registry', label(full), label(small), 'ratio'],
     [
-      ['start to ready, ms', formatRange(full.readyMs, whole), formatRange(alone.readyMs, whole), ''],
-      ['RSS when ready, MiB', formatRange(full.readyMiB, whole), formatRange(alone.readyMiB, whole), ''],
-      ['RSS after discovery and lists, MiB', whole(full.settledMiB), whole(alone.settledMiB), ''],
+      ['start to ready, ms', formatRange(full.readyMs, whole), formatRange(small.readyMs, whole), ''],
+      ['RSS when ready, MiB', formatRange(full.readyMiB, whole), formatRange(small.readyMiB, whole), ''],
+      ['RSS after discovery and lists, MiB', whole(full.settledMiB), whole(small.settledMiB), ''],
       growth('tools/list of 2,000 tools, CPU ms', ({ largeListMs }) => largeListMs),
       growth('tools/list of 20 tools, CPU ms', ({ smallListMs }) => smallListMs),
     ],

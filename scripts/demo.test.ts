@@ -51,7 +51,7 @@ function processOf(line: string): number {
   return Number(/\(process (\d+)\)/.exec(line)?.[1]);
 }
 
-function lives(pid: number): boolean {
+function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch {
@@ -100,7 +100,7 @@ test('serves until it is stopped, and stops its processes', { tags: ['slow'] }, 
   expect(await served).toBe(200);
   const pids = lines.map(processOf).filter((pid) => !Number.isNaN(pid));
   expect(pids).toHaveLength(3);
-  expect(pids.filter(lives)).toEqual([]);
+  expect(pids.filter(isRunning)).toEqual([]);
 });
 
 test('reports the failed step and its reason, and exits with code 1', { tags: ['slow'] }, async () => {
