@@ -111,8 +111,8 @@ export async function measureBridge(
       // The first calls use idle connections.
       for (let call = -10; call < plan.singleCalls; call++) {
         for (const lane of rotate(lanes, round)) {
-          const took = await lane.single();
-          if (call >= 0) lane.times.push(took);
+          const elapsed = await lane.single();
+          if (call >= 0) lane.times.push(elapsed);
         }
       }
     }
@@ -176,10 +176,10 @@ async function openLanes(
         return result;
       },
       single: async () => {
-        const began = performance.now();
+        const startedAt = performance.now();
         const { status } = await caller.post(url, message);
         if (status !== 200) throw new Error(`single caller at ${url}: status ${status}`);
-        return performance.now() - began;
+        return performance.now() - startedAt;
       },
       ...empty(),
     },

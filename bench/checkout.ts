@@ -22,7 +22,7 @@ const NODE_FLAGS = 'packages/server/src/app/node-flags.ts';
  * @param root folder of the workspace
  * @throws Error if git does not know the commit, or if it has no gateway
  */
-export async function checkOut(
+export async function extractCommit(
   commit: string,
   root: string,
   folder: string,

@@ -69,7 +69,7 @@ interface Context {
   readonly plan: Plan;
   readonly folder: string;
   /** Stops the servers of the case. */
-  readonly owned: AsyncDisposableStack;
+  readonly resources: AsyncDisposableStack;
 }
 
 const compared: readonly ComparedCase[] = [
@@ -101,11 +101,13 @@ export async function compare(
   const nodeFlags = options.customNodeFlags ? options.nodeFlags : (other.nodeFlags ?? options.nodeFlags);
   const comparisons: Comparison[] = [];
   for (const { name, prepare } of compared.filter(({ part }) => options.parts.has(part))) {
-    await using owned = new AsyncDisposableStack();
-    const setup = await prepare({ upstreams, plan: options.plan, folder, owned });
+    await using resources = new AsyncDisposableStack();
+    const setup = await prepare({ upstreams, plan: options.plan, folder, resources });
     const run = async (side: string, gatewayStart: GatewayStart): Promise<Workload> => {
       const [registryFolder, outputFile] = [`${folder}/compare-${name}-${side}`, `${folder}/compare-${side}.log`];
-      return setup.connect(owned.use(await startGateway(setup.start({ ...gatewayStart, registryFolder, outputFile }))));
+      return setup.connect(
+        resources.use(await startGateway(setup.start({ ...gatewayStart, registryFolder, outputFile }))),
+      );
     };
     const workloads = [
       await run('this', start),
@@ -176,9 +178,9 @@ function requestCase(measured: Exchange | BridgeCase, part: Part): ComparedCase 
   return {
     name: measured.name,
     part,
-    async prepare({ upstreams, plan, folder, owned }) {
-      const service = measured.method === 'bridge' ? owned.use(await startGrpcService(folder)) : undefined;
-      const caller = owned.use(makeCaller());
+    async prepare({ upstreams, plan, folder, resources }) {
+      const service = measured.method === 'bridge' ? resources.use(await startGrpcService(folder)) : undefined;
+      const caller = resources.use(makeCaller());
       return {
         start: (side) => side,
         async connect(gateway) {
@@ -218,8 +220,8 @@ function streamCase(measured: StreamCase): ComparedCase {
   return {
     name: measured.name,
     part: 'streams',
-    async prepare({ upstreams, plan, folder, owned }) {
-      const caller = owned.use(makeCaller());
+    async prepare({ upstreams, plan, folder, resources }) {
+      const caller = resources.use(makeCaller());
       return {
         start: (side) => side,
         async connect(gateway) {
@@ -255,7 +257,7 @@ function completionCase(
     name,
     part: 'inference',
     async prepare(context) {
-      const server = context.owned.use(await startCompletions(context.folder));
+      const server = context.resources.use(await startCompletions(context.folder));
       return { start: (side) => inferenceStart(side, server), connect: (gateway) => connect(gateway, context) };
     },
   };
@@ -265,9 +267,9 @@ async function busyCompletionStreams(gateway: Gateway, { plan, folder }: Context
   return streams(gateway, busyCompletions(gateway.completions, folder, gateway.child.pid), plan);
 }
 
-async function completionRequests(gateway: Gateway, { plan, folder, owned }: Context): Promise<Workload> {
+async function completionRequests(gateway: Gateway, { plan, folder, resources }: Context): Promise<Workload> {
   const messages = answerMessages();
-  const caller = owned.use(makeCaller());
+  const caller = resources.use(makeCaller());
   let answerBytes = 0;
   for (const message of messages.slice(0, 1)) {
     const { status, body } = await caller.post(gateway.completions, message);

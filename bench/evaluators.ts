@@ -85,9 +85,9 @@ const responses: HostFunctions = {
 export const hostCount = 2;
 
 /** Deadline of endless runs, instead of a second. */
-const KILL_AFTER_MS = 100;
+const DEADLINE_MS = 100;
 /** Time for a pool to replace a host. */
-const REST_MS = 1_000;
+const PAUSE_MS = 1_000;
 const WARM_UP_CALLS = 300;
 
 /**
@@ -114,9 +114,9 @@ export async function measureEvaluators(plan: Plan, log: (line: string) => void)
   for (let round = 0; round < plan.evaluatorRounds; round++) {
     for (const lane of rotate(lanes, round)) {
       await oneAtATime(lane, plan.evaluatorSeconds);
-      await manyAtOnce(lane, plan.evaluatorSeconds);
-      const shown = `${lane.p50Ms.at(-1)?.toFixed(3)} ms, ${Math.round(lane.perSecond.at(-1) ?? 0)} per second`;
-      log(`evaluators, ${lane.toolchain}, round ${round + 1} of ${plan.evaluatorRounds}: ${shown}`);
+      await runConcurrently(lane, plan.evaluatorSeconds);
+      const summary = `${lane.p50Ms.at(-1)?.toFixed(3)} ms, ${Math.round(lane.perSecond.at(-1) ?? 0)} per second`;
+      log(`evaluators, ${lane.toolchain}, round ${round + 1} of ${plan.evaluatorRounds}: ${summary}`);
     }
   }
   log('evaluators: killing and starting hosts');
@@ -145,9 +145,9 @@ async function openLane(
   starts: number,
 ): Promise<Lane> {
   const component = await toolchains[toolchain]();
-  const began = performance.now();
+  const startedAt = performance.now();
   const action = await compiler.compile(component);
-  const compileMs = performance.now() - began;
+  const compileMs = performance.now() - startedAt;
   const loadMs = spread(await times(starts, async () => (await startHost(endless, action))[1]));
   const hosts = new HostPool({ size: hostCount });
   hosts.setActions([action]);
@@ -157,59 +157,59 @@ async function openLane(
 
 /** Returns the milliseconds of an evaluation. */
 async function evaluate({ toolchain, action, hosts }: Lane): Promise<number> {
-  const began = performance.now();
+  const startedAt = performance.now();
   const { response } = await hosts.run(action, context, responses);
-  const took = performance.now() - began;
+  const elapsed = performance.now() - startedAt;
   if (response?.kind !== 'block' || response.reason !== reason) {
     throw new Error(`${toolchain}: unexpected response ${JSON.stringify(response)}`);
   }
-  return took;
+  return elapsed;
 }
 
 async function oneAtATime(lane: Lane, seconds: number): Promise<void> {
-  const took: number[] = [];
+  const elapsed: number[] = [];
   const end = performance.now() + seconds * 1_000;
-  while (performance.now() < end) took.push(await evaluate(lane));
-  lane.p50Ms.push(percentile(took, 0.5));
-  lane.p99Ms.push(percentile(took, 0.99));
+  while (performance.now() < end) elapsed.push(await evaluate(lane));
+  lane.p50Ms.push(percentile(elapsed, 0.5));
+  lane.p99Ms.push(percentile(elapsed, 0.99));
 }
 
-async function manyAtOnce(lane: Lane, seconds: number): Promise<void> {
+async function runConcurrently(lane: Lane, seconds: number): Promise<void> {
   let count = 0;
   const before = usage(lane);
-  const began = performance.now();
+  const startedAt = performance.now();
   const worker = async () => {
-    for (; performance.now() < began + seconds * 1_000; count++) await evaluate(lane);
+    for (; performance.now() < startedAt + seconds * 1_000; count++) await evaluate(lane);
   };
   await Promise.all(Array.from({ length: hostCount }, worker));
-  const ms = performance.now() - began;
+  const ms = performance.now() - startedAt;
   const after = usage(lane);
   lane.perSecond.push((count * 1_000) / ms);
-  lane.ownUs.push(((after.own - before.own) * 1e6) / count);
+  lane.ownUs.push(((after.serviceSeconds - before.serviceSeconds) * 1e6) / count);
   // Hosts replaced in the meantime are not counted.
   const hosts = [...after.hosts].map(([pid, used]) => used - (before.hosts.get(pid) ?? 0));
   lane.hostUs.push((hosts.reduce((sum, used) => sum + used, 0) * 1e6) / count);
 }
 
 /** Returns the CPU seconds of this process and of each host. */
-function usage({ hosts }: Lane): { readonly own: number; readonly hosts: ReadonlyMap<number, number> } {
-  return { own: cpuSeconds(process.pid), hosts: new Map(hosts.pids.map((pid) => [pid, cpuSeconds(pid)])) };
+function usage({ hosts }: Lane): { readonly serviceSeconds: number; readonly hosts: ReadonlyMap<number, number> } {
+  return { serviceSeconds: cpuSeconds(process.pid), hosts: new Map(hosts.pids.map((pid) => [pid, cpuSeconds(pid)])) };
 }
 
 /** Measures the failover to the spare host after the deadline of an endless run, while another run waits. */
 async function measureFailover(endless: Action, small: Action, kills: number): Promise<number[]> {
-  const hosts = new HostPool({ size: 1, limits: { ...HOST_LIMITS, runMs: KILL_AFTER_MS } });
+  const hosts = new HostPool({ size: 1, limits: { ...HOST_LIMITS, runMs: DEADLINE_MS } });
   try {
     hosts.setActions([endless, small]);
     return await times(kills, async () => {
-      await wait(REST_MS);
-      const began = performance.now();
+      await wait(PAUSE_MS);
+      const startedAt = performance.now();
       const killed = hosts.run(endless, context, responses).then(
         () => Promise.reject(new Error('an endless run has ended')),
         () => undefined,
       );
       await Promise.all([killed, hosts.run(small, context, responses)]);
-      return performance.now() - began - KILL_AFTER_MS;
+      return performance.now() - startedAt - DEADLINE_MS;
     });
   } finally {
     await hosts.close();
@@ -218,13 +218,13 @@ async function measureFailover(endless: Action, small: Action, kills: number): P
 
 /** Returns the milliseconds to start a host process with a small action, and to load another one. */
 async function startHost(small: Action, other: Action): Promise<readonly [startMs: number, loadMs: number]> {
-  const began = performance.now();
+  const startedAt = performance.now();
   const host = new HostProcess(readSandboxScripts(['host']), HOST_LIMITS, () => undefined);
   try {
     await host.load(small);
     const started = performance.now();
     await host.load(other);
-    return [started - began, performance.now() - started];
+    return [started - startedAt, performance.now() - started];
   } finally {
     host.kill();
     await host.exited;

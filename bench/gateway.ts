@@ -55,7 +55,7 @@ export async function startGateway(start: GatewayStart): Promise<Gateway> {
     RUST_LOG: start.log,
     ...start.variables,
   };
-  const began = performance.now();
+  const startedAt = performance.now();
   const child = startChild('gateway', start.outputFile, process.execPath, [...start.nodeFlags, start.entry], env);
   const caller = makeCaller();
   const stop = async () => {
@@ -65,7 +65,7 @@ export async function startGateway(start: GatewayStart): Promise<Gateway> {
   try {
     const management = (path: string) => new URL(`http://${managementAddress}${path}`);
     await child.waitFor('/readyz responded with 200', 60_000, () => succeeds(caller, management('/readyz')));
-    const readyMs = performance.now() - began;
+    const readyMs = performance.now() - startedAt;
     const forward = (name: string) =>
       caller.get(management(`/api/v1/forwards/${name}`)).then(({ body }) => at(parseJson(body), 'data'));
     const create = async (kind: string, entry: object) => {

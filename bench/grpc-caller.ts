@@ -17,7 +17,7 @@ const { path, requestSerialize, responseDeserialize } = loadProtocols().toolInvo
 /** Makes the calls with a fixed number in flight and returns the milliseconds. */
 function run({ era, calls, atOnce }: CallBatch): Promise<number> {
   const request = invokeRequest(era);
-  const began = performance.now();
+  const startedAt = performance.now();
   return new Promise((resolve, reject) => {
     let begun = 0;
     let done = 0;
@@ -36,7 +36,7 @@ function run({ era, calls, atOnce }: CallBatch): Promise<number> {
         (error, reply) => {
           if (error) return reject(error);
           if (reply?.isError !== false || reply.content[0] !== replyText) return reject(new Error('unexpected reply'));
-          if (++done === calls) resolve(performance.now() - began);
+          if (++done === calls) resolve(performance.now() - startedAt);
           else next();
         },
       );

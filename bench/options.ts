@@ -213,9 +213,9 @@ export function parseOptions(argv: readonly string[], root: string): Options | u
 }
 
 function parseList<T extends string>(option: string, text: string, allowed: readonly T[]): T[] {
-  return text.split(',').map((word) => {
-    const found = allowed.find((name) => name === word.trim());
-    if (found === undefined) throw new Error(`${option} ${word}: expected one of ${allowed.join(', ')}`);
+  return text.split(',').map((item) => {
+    const found = allowed.find((name) => name === item.trim());
+    if (found === undefined) throw new Error(`${option} ${item}: expected one of ${allowed.join(', ')}`);
     return found;
   });
 }

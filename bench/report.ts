@@ -258,21 +258,21 @@ function pairingSummary(pairs: readonly PairingFigures[]): string {
     : `The most expensive pairing across eras costs ${hundredths(most)} times the pairing in the client’s era (limit ${pairingLimit}).`;
 }
 
-function sizeTable({ full, alone }: SizeFigures, missed: string[]): string {
+function sizeTable({ full, small }: SizeFigures, missed: string[]): string {
   const growth = (what: string, pick: (figures: RegistryFigures) => Spread | undefined) => {
-    const ratio = (pick(full)?.median ?? Number.NaN) / (pick(alone)?.median ?? Number.NaN);
+    const ratio = (pick(full)?.median ?? Number.NaN) / (pick(small)?.median ?? Number.NaN);
     if (ratio > growthLimit) missed.push(`${what}: costs ${hundredths(ratio)} times as much with other namespaces`);
     const cell = (figures: RegistryFigures) => formatRange(pick(figures), (value) => value.toFixed(3));
-    const verdict = Number.isNaN(ratio) ? '' : `${hundredths(ratio)} (aim ${growthAim}, limit ${growthLimit})`;
-    return [what, cell(full), cell(alone), verdict];
+    const comparison = Number.isNaN(ratio) ? '' : `${hundredths(ratio)} (aim ${growthAim}, limit ${growthLimit})`;
+    return [what, cell(full), cell(small), comparison];
   };
-  const holds = ({ tools, namespaces }: RegistryFigures) => `${tools} tools in ${namespaces} namespaces`;
+  const label = ({ tools, namespaces }: RegistryFigures) => `${tools} tools in ${namespaces} namespaces`;
   return table(
-    ['registry', holds(full), holds(alone), 'ratio'],
+    ['registry', label(full), label(small), 'ratio'],
     [
-      ['start to ready, ms', formatRange(full.readyMs, whole), formatRange(alone.readyMs, whole), ''],
-      ['RSS when ready, MiB', formatRange(full.readyMiB, whole), formatRange(alone.readyMiB, whole), ''],
-      ['RSS after discovery and lists, MiB', whole(full.settledMiB), whole(alone.settledMiB), ''],
+      ['start to ready, ms', formatRange(full.readyMs, whole), formatRange(small.readyMs, whole), ''],
+      ['RSS when ready, MiB', formatRange(full.readyMiB, whole), formatRange(small.readyMiB, whole), ''],
+      ['RSS after discovery and lists, MiB', whole(full.settledMiB), whole(small.settledMiB), ''],
       growth('tools/list of 2,000 tools, CPU ms', ({ largeListMs }) => largeListMs),
       growth('tools/list of 20 tools, CPU ms', ({ smallListMs }) => smallListMs),
     ],
@@ -292,8 +292,8 @@ function importTable(imports: readonly ImportFigures[], missed: string[]): strin
       whole(progress),
     ];
   });
-  const verdict = `per tool relative to the smallest (aim ${importAim}, limit ${importLimit})`;
-  return table(['tools imported', 'ms', 'ms per tool', verdict, 'progress lines'], body);
+  const ratioTitle = `per tool relative to the smallest (aim ${importAim}, limit ${importLimit})`;
+  return table(['tools imported', 'ms', 'ms per tool', ratioTitle, 'progress lines'], body);
 }
 
 /** Limits for components without a JavaScript engine, on two cores. */
@@ -306,12 +306,12 @@ const startLimitMs = 150;
 export function evaluatorReport(found: EvaluatorFigures, { quick, plan }: Options, loadBefore: number): Report {
   const missed: string[] = [];
   const [processor] = cpus();
-  const circumstances =
+  const environment =
     `${quick ? 'Quick form' : 'Full form'}, ${new Date().toISOString().slice(0, 10)}: ${cpus().length} cores of ` +
     `${processor?.model.trim() ?? 'unknown'}, Node.js ${process.version.slice(1)}; load average before ` +
-    `${loadBefore.toFixed(1)}; ${plan.evaluatorRounds} rounds of ${plan.evaluatorSeconds} s. Medians, in brackets least ` +
-    `to greatest.`;
-  return { text: [circumstances, evaluations(found, missed), processes(found, missed)].join('\n\n'), missed };
+    `${loadBefore.toFixed(1)}; ${plan.evaluatorRounds} rounds of ${plan.evaluatorSeconds} s. Medians with ` +
+    `minimum and maximum.`;
+  return { text: [environment, evaluations(found, missed), processes(found, missed)].join('\n\n'), missed };
 }
 
 function evaluations({ toolchains }: EvaluatorFigures, missed: string[]): string {
@@ -362,14 +362,14 @@ function checkEvaluatorLimits({ toolchain, p50Ms, perSecond }: ToolchainFigures,
   return true;
 }
 
-function processes({ failoverMs: successionMs, startMs }: EvaluatorFigures, missed: string[]): string {
+function processes({ failoverMs, startMs }: EvaluatorFigures, missed: string[]): string {
   if (startMs.median > startLimitMs) {
     missed.push(`start of a host process: ${whole(startMs.median)} ms, limit ${startLimitMs} ms`);
   }
   return table(
     ['host processes', 'ms', 'limit'],
     [
-      ['failover: from a kill to the response of a waiting evaluation', formatRange(successionMs, tenths), ''],
+      ['failover: from a kill to the response of a waiting evaluation', formatRange(failoverMs, tenths), ''],
       ['start of a process with a small action', bold(formatRange(startMs, whole), true), String(startLimitMs)],
     ],
   );

@@ -108,7 +108,7 @@ export async function measureRequests(
       log(`${where}: ${Math.round(figure)} ${unit}`);
     }
     // The first calls open connections and, without preceding load, compile the code.
-    await callSingly(caller, rotate(lanes, round), plan.singleCalls, withLoad || round > 0 ? 10 : 1_000);
+    await callSequentially(caller, rotate(lanes, round), plan.singleCalls, withLoad || round > 0 ? 10 : 1_000);
   }
   return lanes.map((lane) => row(lane, lanes));
 }
@@ -165,16 +165,16 @@ export async function warmUp(
 }
 
 /** Calls the targets in turn with a single caller; the first `ignored` calls do not count. */
-async function callSingly(caller: Caller, lanes: readonly Lane[], count: number, ignored: number): Promise<void> {
+async function callSequentially(caller: Caller, lanes: readonly Lane[], count: number, ignored: number): Promise<void> {
   for (let call = -ignored; call < count; call++) {
     for (const { url, messages, times } of lanes) {
       const message = messages[0];
       if (message === undefined) continue;
-      const began = performance.now();
+      const startedAt = performance.now();
       const { status } = await caller.post(url, message);
-      const took = performance.now() - began;
+      const elapsed = performance.now() - startedAt;
       if (status !== 200) throw new Error(`single caller at ${url}: status ${status}`);
-      if (call >= 0) times.push(took);
+      if (call >= 0) times.push(elapsed);
     }
   }
 }

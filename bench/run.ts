@@ -4,7 +4,7 @@ import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connectService, measureBridge, startGrpcService } from './bridge.ts';
 import { bridgeCases, cases, completionStreams, pairings, streamCases } from './cases.ts';
-import { checkOut } from './checkout.ts';
+import { extractCommit } from './checkout.ts';
 import { compare, comparedParts, comparisonReport } from './compare.ts';
 import { measureEvaluators } from './evaluators.ts';
 import { connectUpstreams, type Gateway, startContenders, startUpstream } from './gateway.ts';
@@ -63,7 +63,7 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
   const other =
     options.against === undefined
       ? undefined
-      : await checkOut(options.against, join(import.meta.dirname, '..'), folder, log);
+      : await extractCommit(options.against, join(import.meta.dirname, '..'), folder, log);
   const isTelemetryOnly = options.parts.size === 1 && options.parts.has('telemetry');
   if (other !== undefined && !isTelemetryOnly) {
     if (options.parts.isDisjointFrom(comparedParts)) {

@@ -33,7 +33,7 @@ export interface RegistryFigures {
 /** Figures of the large registry, and of one with only the measured namespaces. */
 export interface SizeFigures {
   readonly full: RegistryFigures;
-  readonly alone: RegistryFigures;
+  readonly small: RegistryFigures;
 }
 
 /** Forward of the registry. */
@@ -55,26 +55,26 @@ export async function measureSize(
 ): Promise<SizeFigures> {
   const { plan } = options;
   await using large = await startUpstream(folder, 'legacy', toolsPerNamespace, 500);
-  await using small = await startUpstream(folder, 'legacy', 20, 20);
-  const measured = [member(large, 'ns0', toolsPerNamespace), member(small, 'small', 20)];
+  await using smallUpstream = await startUpstream(folder, 'legacy', 20, 20);
+  const measured = [member(large, 'ns0', toolsPerNamespace), member(smallUpstream, 'small', 20)];
   const others = Array.from({ length: plan.sizeNamespaces - 1 }, (_, index) =>
     member(large, `ns${index + 1}`, toolsPerNamespace),
   );
   const full = await prepare(options, `${folder}/full`, [...measured, ...others], log);
-  const alone = await prepare(options, `${folder}/alone`, measured, log);
+  const small = await prepare(options, `${folder}/alone`, measured, log);
 
-  await using fullGateway = await full.startOften(plan.sizeStarts, log);
-  await using aloneGateway = await alone.startOften(plan.sizeStarts, log);
+  await using fullGateway = await full.startRepeatedly(plan.sizeStarts, log);
+  await using smallGateway = await small.startRepeatedly(plan.sizeStarts, log);
   if (withLoad) {
     await full.list(fullGateway, true);
-    await alone.list(aloneGateway, true);
+    await small.list(smallGateway, true);
     for (let round = 0; round < plan.sizeRounds; round++) {
       log(`registry at size, lists, round ${round + 1} of ${plan.sizeRounds}`);
-      const lists = [() => full.list(fullGateway, false), () => alone.list(aloneGateway, false)];
+      const lists = [() => full.list(fullGateway, false), () => small.list(smallGateway, false)];
       for (const list of round % 2 === 0 ? lists : lists.reverse()) await list();
     }
   }
-  return { full: full.figures(fullGateway), alone: alone.figures(aloneGateway) };
+  return { full: full.figures(fullGateway), small: small.figures(smallGateway) };
 }
 
 const member = (fixture: Upstream, namespace: string, tools: number): RegistryForward => ({
@@ -101,7 +101,7 @@ async function prepare(
 
   {
     await using gateway = await start();
-    const began = performance.now();
+    const startedAt = performance.now();
     const waiting = [...members];
     const register = async () => {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
@@ -109,13 +109,13 @@ async function prepare(
       }
     };
     await Promise.all([register(), register(), register(), register()]);
-    log(`registry at size: ${tools} tools registered in ${Math.round(performance.now() - began)} ms`);
+    log(`registry at size: ${tools} tools registered in ${Math.round(performance.now() - startedAt)} ms`);
     await gateway.child.stop();
   }
 
   return {
     /** Starts the gateway repeatedly and returns the last one after discovery. */
-    async startOften(times: number, log: (line: string) => void): Promise<Gateway> {
+    async startRepeatedly(times: number, log: (line: string) => void): Promise<Gateway> {
       for (let started = 1; ; started++) {
         const gateway = await start();
         readyMs.push(gateway.readyMs);
@@ -228,10 +228,10 @@ async function importTools(options: Options, folder: string, tools: number): Pro
     outputFile: `${folder}/gateway.log`,
   });
   const arguments_ = [SLUICE, 'tools', 'import', file, '--host', gateway.management.href, '--no-auth'];
-  const began = performance.now();
+  const startedAt = performance.now();
   await using command = startChild('sluice', `${folder}/sluice.log`, process.execPath, arguments_);
   await command.waitForExit(120_000);
-  const ms = performance.now() - began;
+  const ms = performance.now() - startedAt;
   const output = command.output();
   if (!output.includes(`created ${tools},`)) throw new Error(`sluice tools import of ${tools} tools: ${output}`);
   const progress = output.split('\n').filter((line) => line.includes(` of ${tools} tools`)).length;

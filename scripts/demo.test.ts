@@ -51,7 +51,7 @@ function processOf(line: string): number {
   return Number(/\(process (\d+)\)/.exec(line)?.[1]);
 }
 
-function lives(pid: number): boolean {
+function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch {
@@ -72,7 +72,7 @@ test('walks an agent through the service, on other ports when the default ones a
     expect.stringMatching(/^✓ connect {3}MCP session with sluice \d+\.\d+\.\d+, protocol 2025-11-25$/),
     expect.stringMatching(/^✓ list {6}tools\/list, answered from the registry: 1\d tools, including echo$/),
     '✓ call      tools/call echo, answered by the upstream: "Echo: hello through Sluice"',
-    '✓ refuse    tools/call not-registered: error -32602, tool not found: not-registered',
+    '✓ reject    tools/call not-registered: error -32602, tool not found: not-registered',
     '✓ progress  tools/call trigger-long-running-operation: 1/4 2/4 3/4 4/4, then the result',
     '✓ grpc      tools/call echo in namespace sample, answered by the capability service: {"message":"hello over gRPC"}',
     '✓ code      tools/call run-javascript: RUNNING, code, runs, elsewhere, then the result',
@@ -100,7 +100,7 @@ test('serves until it is stopped, and stops its processes', { tags: ['slow'] }, 
   expect(await served).toBe(200);
   const pids = lines.map(processOf).filter((pid) => !Number.isNaN(pid));
   expect(pids).toHaveLength(3);
-  expect(pids.filter(lives)).toEqual([]);
+  expect(pids.filter(isRunning)).toEqual([]);
 });
 
 test('reports the failed step and its reason, and exits with code 1', { tags: ['slow'] }, async () => {

@@ -44,11 +44,11 @@ async function demo(once: boolean): Promise<void> {
     return undefined;
   });
   if (!started) return end(1);
-  const { places, log } = started;
-  const passed = await walk(places, report);
+  const { endpoints, log } = started;
+  const passed = await walk(endpoints, report);
   if (!passed && !ended) console.log(['Last lines of the Sluice log:', ...log].join('\n  '));
   if (!passed || once) return end(passed ? 0 : 1);
-  printCommands(places);
+  printCommands(endpoints);
   report(false, 'serve', await children.exited);
   await end(1);
 }
@@ -58,7 +58,7 @@ async function start(
   children: ChildProcesses,
   folder: string,
   report: (passed: boolean, step: string, what: string) => void,
-): Promise<{ places: Endpoints; log: readonly string[] }> {
+): Promise<{ endpoints: Endpoints; log: readonly string[] }> {
   const { PATH } = process.env;
   const port = await findFreePort(3001);
   const upstream = await children.start({
@@ -100,13 +100,13 @@ async function start(
     }),
   );
   report(true, 'sample', `capability service at ${sample.value}, registered (process ${sample.pid})`);
-  const places = {
+  const endpoints = {
     management,
     mcp: `${mcp}/default/mcp`,
     sample: `${mcp}/sample/mcp`,
     upstream: upstream.value,
   };
-  return { places, log: service.output };
+  return { endpoints, log: service.output };
 }
 
 /** Returns the addresses in the log line `listening`; undefined for other lines. */

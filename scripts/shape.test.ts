@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { importCircles, type SourceFile, sizesOf, upwardImports } from './shape/source-files.ts';
+import { importCycles, type SourceFile, sizesOf, upwardImports } from './shape/source-files.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const file = (path: string, imports: readonly string[] = [], lines = 100): SourceFile => ({ path, imports, lines });
@@ -19,9 +19,9 @@ describe('the shape of the source', () => {
     expect(upwardImports(files)).toEqual(['http/a.ts -> mcp/b.ts']);
   });
 
-  it('reports circles of any length', () => {
+  it('reports cycles of any length', () => {
     const files = [file('a.ts', ['b.ts']), file('b.ts', ['c.ts']), file('c.ts', ['a.ts', 'd.ts']), file('d.ts')];
-    expect(importCircles(files)).toEqual([['a.ts', 'b.ts', 'c.ts']]);
+    expect(importCycles(files)).toEqual([['a.ts', 'b.ts', 'c.ts']]);
   });
 
   it('measures sizes', () => {

@@ -2,10 +2,10 @@
 // and the functions that a warm `tools/call` executes. `--check` fails when a limit is exceeded (`npm run check`).
 import { join } from 'node:path';
 import { type CallCoverage, measureCall } from './shape/call-coverage.ts';
-import { importCircles, readSourceFiles, sizesOf, upwardImports } from './shape/source-files.ts';
+import { importCycles, readSourceFiles, sizesOf, upwardImports } from './shape/source-files.ts';
 
 /** Limits of `--check`. */
-const LIMITS = { median: [120, 220], p90: 450, tinyShare: 0.06, callFiles: 41, callFunctions: 176 } as const;
+const LIMITS = { median: [120, 220], p90: 450, tinyShare: 0.06, callFiles: 43, callFunctions: 206 } as const;
 
 const packages = join(import.meta.dirname, '../packages');
 const server = await readSourceFiles(join(packages, 'server/src'));
@@ -35,10 +35,10 @@ for (const [name, files] of [
 
 const upward = upwardImports(server);
 console.log(`imports against the order of the folders: ${upward.length}`);
-const circles = [...importCircles(server), ...importCircles(protocol)];
-console.log(`import circles, type imports included: ${circles.length}`);
+const cycles = [...importCycles(server), ...importCycles(protocol)];
+console.log(`import cycles, type imports included: ${cycles.length}`);
 problems.push(...upward.map((line) => `import against the order of the folders: ${line}`));
-problems.push(...circles.map((circle) => `import circle: ${circle.join(', ')}`));
+problems.push(...cycles.map((cycle) => `import cycle: ${cycle.join(', ')}`));
 
 for (const era of ['modern', 'legacy'] as const) {
   const { files, functions }: CallCoverage = await measureCall(era);

@@ -60,8 +60,8 @@ async function line(): Promise<Line> {
     },
     { timeout: 10_000 },
   );
-  const { ts, duration_ms: took, x_request_id: _, ...rest } = found;
-  expect({ ts, took }).toEqual({ ts: expect.stringMatching(/^\d{4}-.*Z$/), took: expect.any(Number) });
+  const { ts, duration_ms: durationMs, x_request_id: _, ...rest } = found;
+  expect({ ts, durationMs }).toEqual({ ts: expect.stringMatching(/^\d{4}-.*Z$/), durationMs: expect.any(Number) });
   // Without an id of its own, a conversation has that of its request (decisions 4.7).
   const { conversation_id: conversation, ...others } = rest;
   return conversation === id ? others : rest;
@@ -137,7 +137,7 @@ describe('of an MCP request', () => {
     expect(await line()).toEqual({ ...CALLED, decision: 'refused', reason, error_code: -32602 });
   });
 
-  it('shows that the service responded itself', async () => {
+  it('shows that the service responded by itself', async () => {
     await modern().call('tools/list', '{}', { ...marked(), 'x-forwarded-user': 'ada' });
     const mcp_method = 'tools/list';
     expect(await line()).toEqual({
@@ -193,7 +193,7 @@ describe('of an MCP request', () => {
   });
 });
 
-describe('of a request that gets no further', () => {
+describe('of a request that is rejected early', () => {
   const rejected = { target: 'service::mcp::access', method: 'POST', path: '/default/mcp', decision: 'refused' };
   const port = () => Number(service.mcp.split(':').at(-1));
 
@@ -240,7 +240,7 @@ describe('of a request that gets no further', () => {
 });
 
 describe('of a completion', () => {
-  const asking = (model: string) => JSON.stringify({ model, messages: [{ role: 'user', content: 'hello' }] });
+  const completionBody = (model: string) => JSON.stringify({ model, messages: [{ role: 'user', content: 'hello' }] });
   const url = () => `http://${service.addresses.inference}/v1/chat/completions?key=of-query`;
   const expected = {
     level: 'info',
@@ -257,7 +257,7 @@ describe('of a completion', () => {
     ['m-1', 200],
     ['error', 429],
   ])('contains the response of %s', async (model, status) => {
-    await post(url(), asking(model), { ...marked(), 'x-conversation-id': 'talk-2' });
+    await post(url(), completionBody(model), { ...marked(), 'x-conversation-id': 'talk-2' });
     const received = { ...expected, status, conversation_id: 'talk-2', upstream: `127.0.0.1:${chat.port}` };
     expect(await line()).toEqual(received);
   });
@@ -270,13 +270,13 @@ describe('follows the levels of RUST_LOG', () => {
     ['service::mcp=warn', [], true],
     ['service::mcp::access=warn', [], true],
   ])('%s', async (RUST_LOG, targets, others) => {
-    const quiet = await startTestService({ RUST_LOG });
-    onTestFinished(() => quiet.stop(0));
-    await modernClient(quiet.url()).call('tools/list');
-    await quiet.stop(0);
-    expect(linesOf(quiet, ({ target }) => target !== 'service::mgmt::access').map(({ target }) => target)).toEqual(
-      targets,
-    );
-    expect(quiet.log.some((text) => text.includes('"target":"service"'))).toBe(others);
+    const serviceWithFilter = await startTestService({ RUST_LOG });
+    onTestFinished(() => serviceWithFilter.stop(0));
+    await modernClient(serviceWithFilter.url()).call('tools/list');
+    await serviceWithFilter.stop(0);
+    expect(
+      linesOf(serviceWithFilter, ({ target }) => target !== 'service::mgmt::access').map(({ target }) => target),
+    ).toEqual(targets);
+    expect(serviceWithFilter.log.some((text) => text.includes('"target":"service"'))).toBe(others);
   });
 });

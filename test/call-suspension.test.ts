@@ -4,19 +4,19 @@ import { SuspensionRun } from './campaign/suspended-run.ts';
 /** With a timeout longer than the tests take. */
 let run: SuspensionRun;
 /** With a timeout shorter than some clients' pause. Its wave takes seconds and runs during the other tests. */
-let brief: SuspensionRun;
-let waved: Promise<void>;
+let shortTimeoutRun: SuspensionRun;
+let completedWave: Promise<void>;
 
 beforeAll(async () => {
-  [run, brief] = await Promise.all([
+  [run, shortTimeoutRun] = await Promise.all([
     SuspensionRun.start({ timeoutMs: 120_000 }),
     SuspensionRun.start({ timeoutMs: 10_000 }),
   ]);
-  waved = brief.wave(60);
-  waved.catch(() => undefined);
+  completedWave = shortTimeoutRun.wave(60);
+  completedWave.catch(() => undefined);
 });
 
-afterAll(() => Promise.all([run.close(), brief.close()]));
+afterAll(() => Promise.all([run.close(), shortTimeoutRun.close()]));
 
 it('calls that are suspended when the gateway stops are canceled upstream', async () => {
   const round = await run.terminate(60);
@@ -33,9 +33,9 @@ it('calls that were suspended when the gateway was killed get the error not_held
 });
 
 it('suspended calls belong to their own clients, end when abandoned, and leave no resources behind', async () => {
-  await waved;
-  expect(brief.tally.failures).toEqual([]);
-  const { calls, completed, expired, disconnected, rejected } = brief.tally;
+  await completedWave;
+  expect(shortTimeoutRun.tally.failures).toEqual([]);
+  const { calls, completed, expired, disconnected, rejected } = shortTimeoutRun.tally;
   expect(completed + expired + disconnected).toBe(calls);
   for (const count of [completed, expired, disconnected, rejected]) expect(count).toBeGreaterThan(0);
 });

@@ -142,7 +142,7 @@ test('an update rejected by the service prints its message and changes nothing',
   expect(await json('get')).toMatchObject([{ name: 'gate' }]);
 });
 
-test('a key beside a prompt is not even sent, and not repeated', async () => {
+test('a key beside a prompt is neither sent nor printed', async () => {
   const before = await json('revisions', 'list');
   const inline = { ...GATE, llm: { ...GATE.llm, api_key: KEY } };
   const rejected = await sluice(['evaluators', 'apply', '-f', '-', '--verbose'], JSON.stringify([inline]));

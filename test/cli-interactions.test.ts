@@ -5,7 +5,7 @@ import { recordedInteraction } from '../packages/server/src/inference/interactio
 import { type SharedApi, startSharedApi } from '../packages/server/src/management/api.fixture.ts';
 import { cells } from './fixtures/command-line.ts';
 
-const ASKED = '{"messages":[],"seed":9223372036854775807}';
+const REQUEST = '{"messages":[],"seed":9223372036854775807}';
 
 let api: SharedApi;
 beforeAll(async () => {
@@ -17,8 +17,8 @@ beforeAll(async () => {
 function record(): void {
   api.interactions.clear();
   const ids = { conversationId: 'talk', completionId: 'c-1', model: 'm\u001b[31m' };
-  api.interactions.add(recordedInteraction({ epochMs: 0, requestText: ASKED, responseText: '{"id":"c-1"}', ...ids }));
-  api.interactions.add(recordedInteraction({ epochMs: 1_500, requestText: ASKED, statusCode: 502 }));
+  api.interactions.add(recordedInteraction({ epochMs: 0, requestText: REQUEST, responseText: '{"id":"c-1"}', ...ids }));
+  api.interactions.add(recordedInteraction({ epochMs: 1_500, requestText: REQUEST, statusCode: 502 }));
 }
 
 async function sluice(...argv: string[]) {
@@ -38,7 +38,7 @@ test('interactions are listed, a row for each, oldest first', async () => {
   ]);
 });
 
-test('and requested ones only', async () => {
+test('and can be filtered', async () => {
   record();
   for (const [argv, statuses] of [
     [['--conversation', 'talk'], ['200']],

@@ -77,7 +77,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
     expect(JSON.parse(json.out)).toContainEqual(expect.objectContaining({ name: 'echo_arguments' }));
   });
 
-  it('has its tools called', async () => {
+  it('calls tools', async () => {
     const args = ['-n', 'weather_report', '-p', 'city=Rome', '-p', 'days=2'];
     expect(await mcp('tool', args)).toEqual({
       code: 0,
@@ -95,7 +95,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
     });
   });
 
-  it('is distinguished from a failing tool and from an unknown one', async () => {
+  it('distinguishes a successful, a failing and an unknown tool', async () => {
     expect(await mcp('tool', ['-n', 'test_error_handling'])).toEqual({
       code: 1,
       out: 'This tool intentionally returns an error for testing\n',
@@ -114,7 +114,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
     });
   });
 
-  it('shows progress and log messages apart from the result', async () => {
+  it('prints progress and log messages separately from the result', async () => {
     expect(await mcp('tool', ['-n', 'test_tool_with_progress'])).toMatchObject({
       code: 0,
       err: '0/100 Completed step 0 of 100\n50/100 Completed step 50 of 100\n100/100 Completed step 100 of 100\n',
@@ -123,7 +123,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
     expect(await mcp('tool', ['-n', 'test_tool_with_logging'])).toMatchObject({ code: 0, err: messages });
   });
 
-  it('gets its input requests answered at a terminal', async () => {
+  it('answers elicitation requests at a terminal', async () => {
     const answers = ['', 'Ada', 'y'];
     expect(await mcp('tool', ['-n', 'test_input_required_result_elicitation'], { answers })).toEqual({
       code: 0,
@@ -139,7 +139,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
     });
   });
 
-  it('gets no input without a terminal, or when it is not to be sent', async () => {
+  it('sends no input without a terminal or confirmation', async () => {
     const args = ['-n', 'test_elicitation', '-p', 'message=Who?'];
     expect(await mcp('tool', args)).toMatchObject({
       out: 'action=decline, content={}\n',
@@ -149,7 +149,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
     expect(await mcp('tool', args, { answers: ['Ada'] })).toMatchObject({ out: 'action=cancel, content={}\n' });
   });
 
-  it('has forms of all kinds filled in', async () => {
+  it('fills in forms with all kinds of fields', async () => {
     expect(
       await mcp('tool', ['-n', 'test_elicitation_sep1034_defaults'], { answers: ['', 'x', '31', '', '2', 'no', 'y'] }),
     ).toMatchObject({
@@ -166,7 +166,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
     });
   });
 
-  it('has its resources read', async () => {
+  it('reads resources', async () => {
     expect(await mcp('resource', ['--resource-uri', 'test://static-text'])).toEqual({
       code: 0,
       out: 'This is the content of the static text resource.\n',
@@ -176,7 +176,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
     expect(JSON.parse(out)).toMatchObject({ contents: [{ mimeType: 'image/png', blob: expect.any(String) }] });
   });
 
-  it('has its prompts got', async () => {
+  it('gets prompts', async () => {
     expect(await mcp('prompt', ['-n', 'test_prompt_with_arguments', '-a', 'arg1=1', '-a', 'arg2=b=c'])).toEqual({
       code: 0,
       out: "user:\nPrompt with arguments: arg1='1', arg2='b=c'\nassistant:\nUnderstood.\n",
@@ -246,7 +246,7 @@ describe('a server with scripted responses', () => {
   const END = '"ttlMs":0,"cacheScope":"private","resultType":"complete"}';
   const tool = (args: readonly string[], script?: Script) =>
     sluice(['mcp', 'tool', '--uri', server.url, '-n', 't', ...args], script);
-  const offer = (properties: string) => {
+  const startServer = (properties: string) => {
     server.scripts['tools/list'] =
       `{"tools":[{"name":"t","inputSchema":{"type":"object","properties":${properties}}}],${END}`;
     server.scripts['tools/call'] = '{"content":[],"resultType":"complete"}';
@@ -255,7 +255,7 @@ describe('a server with scripted responses', () => {
     /"arguments":(\{.*?\})[,}]/.exec(server.seen.findLast(({ method }) => method === 'tools/call')?.body ?? '')?.[1];
 
   it('converts arguments according to its schema, with the exact text of numbers', async () => {
-    offer('{"id":{"type":"integer"},"text":{"type":"string"},"list":{"type":"array"}}');
+    startServer('{"id":{"type":"integer"},"text":{"type":"string"},"list":{"type":"array"}}');
     await writeFile(join(home, 'list.json'), '[1.10]');
     const args = ['-p', 'id=9223372036854775807', '-p', 'text=12', '-p', 'list=@list.json', '-p', 'other=true'];
     expect(await tool(args)).toMatchObject({ code: 0, err: '' });
@@ -264,8 +264,8 @@ describe('a server with scripted responses', () => {
     expect(called()).toBe('{"id":7,"x":[2e400]}');
   });
 
-  it('is not called with arguments that are none', async () => {
-    offer('{"id":{"type":"integer"}}');
+  it('is not called with invalid arguments', async () => {
+    startServer('{"id":{"type":"integer"}}');
     const expectRejected = async (args: readonly string[]) => (await tool(args)).err;
     expect(await expectRejected(['-p', 'id=x'])).toMatch(
       /^sluice: --param id: the tool does not take a string here: invalid JSON \(/,
@@ -278,17 +278,17 @@ describe('a server with scripted responses', () => {
   });
 
   it('cannot reach the terminal with control characters', async () => {
-    const evil = '\\u001b]0;owned\\u0007\\r\\n\\u009b2J\\u202egnp.exe';
+    const controlCharacters = '\\u001b]0;owned\\u0007\\r\\n\\u009b2J\\u202egnp.exe';
     server.scripts['tools/list'] =
-      `{"tools":[{"name":"t","description":"${evil}","inputSchema":{"type":"object"}}],${END}`;
+      `{"tools":[{"name":"t","description":"${controlCharacters}","inputSchema":{"type":"object"}}],${END}`;
     server.scripts['tools/call'] = {
       kind: 'result',
       before: [
-        `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"${evil}","data":"${evil}"}}`,
+        `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"${controlCharacters}","data":"${controlCharacters}"}}`,
       ],
-      text: `{"content":[{"type":"text","text":"${evil}"},{"type":"resource_link","uri":"${evil}","name":"${evil}"}],"structuredContent":{"${evil}":"${evil}"},"resultType":"complete"}`,
+      text: `{"content":[{"type":"text","text":"${controlCharacters}"},{"type":"resource_link","uri":"${controlCharacters}","name":"${controlCharacters}"}],"structuredContent":{"${controlCharacters}":"${controlCharacters}"},"resultType":"complete"}`,
     };
-    server.scripts['prompts/get'] = { kind: 'error', text: `{"code":-32602,"message":"${evil}"}` };
+    server.scripts['prompts/get'] = { kind: 'error', text: `{"code":-32602,"message":"${controlCharacters}"}` };
     const uri = ['--uri', server.url];
     const outcomes = [
       await tool([]),
@@ -298,14 +298,14 @@ describe('a server with scripted responses', () => {
     ];
     for (const { out, err } of outcomes) {
       expect(out + err).toContain('owned');
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression searches for control characters
       expect(out + err).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e]/);
     }
-    expect(JSON.parse(outcomes[1]?.out ?? '')).toHaveProperty('content.0.text', JSON.parse(`"${evil}"`));
+    expect(JSON.parse(outcomes[1]?.out ?? '')).toHaveProperty('content.0.text', JSON.parse(`"${controlCharacters}"`));
   });
 
-  it('has its patterns skipped in validation, since they could take forever', async () => {
-    offer('{}');
+  it('does not validate patterns, which could take forever', async () => {
+    startServer('{}');
     const schema = '{"type":"object","properties":{"a":{"type":"string","pattern":"^b$","maxLength":3}}}';
     server.scripts['tools/list'] =
       `{"tools":[{"name":"t","inputSchema":{"type":"object"},"outputSchema":${schema}}],${END}`;
@@ -319,7 +319,7 @@ describe('a server with scripted responses', () => {
   });
 
   it('does not open a URL that imitates another one', async () => {
-    offer('{}');
+    startServer('{}');
     const url = 'https://accounts.google.com@evil.example/';
     const message = `Please${' '.repeat(5000)}sign in`;
     const params = JSON.stringify({ mode: 'url', message, url, elicitationId: '1' });
@@ -346,7 +346,7 @@ describe('a server with scripted responses', () => {
   it.each([
     ['json', 'response'],
     ['stream', 'event'],
-  ] as const)('cannot fill the memory with one message (%s)', async (form, what) => {
+  ] as const)('cannot exhaust memory with one message (%s)', async (form, what) => {
     const large = 'x'.repeat(65 * 2 ** 20);
     const list = `{"tools":[{"name":"t","description":"${large}","inputSchema":{"type":"object"}}],${END}`;
     const flooding = await startRawUpstream({ form, scripts: { 'tools/list': list } });
@@ -356,7 +356,7 @@ describe('a server with scripted responses', () => {
     expect(outcome).toEqual({ code: 1, out: '', err: `sluice: ${what} from ${origin} is larger than 64 MiB\n` });
   });
 
-  it('has all pages of its lists read', async () => {
+  it('reads all pages of lists', async () => {
     server.scripts['tools/list'] = ({ params }) => {
       const page = Number(params.cursor ?? 0);
       const next = page < 99 ? `"nextCursor":"${page + 1}",` : '';
@@ -366,8 +366,8 @@ describe('a server with scripted responses', () => {
     expect(JSON.parse(out)).toHaveLength(100);
   });
 
-  it('gets the given headers and token, never stored credentials or those of the environment', async () => {
-    offer('{}');
+  it('receives the given headers and token, never stored credentials or those of the environment', async () => {
+    startServer('{}');
     const store = { env: { HOME: join(home, 'with-credentials') } };
     const { host } = new URL(server.url);
     await sluice(['auth', 'login', '--host', `http://${host}`, '--api-token', 'st0red'], store);
@@ -393,7 +393,7 @@ describe('a server with scripted responses', () => {
   });
 
   it.each(['modern', 'legacy'] as const)('of the %s era gets a cancellation at Ctrl-C', async (era) => {
-    offer('{}');
+    startServer('{}');
     server.eras.delete(era === 'modern' ? 'legacy' : 'modern');
     const terminal = scriptedTerminal({ env: { HOME: home } });
     server.scripts['tools/call'] = () => {
@@ -411,8 +411,8 @@ describe('a server with scripted responses', () => {
     }
   });
 
-  it('that sends two requests at once gets the responses one after the other', async () => {
-    offer('{}');
+  it('receives the responses to two concurrent requests in sequence', async () => {
+    startServer('{}');
     server.eras.delete('modern');
     const accepted = () => server.seen.filter(({ body }) => body.includes('"action":"accept"'));
     server.scripts['tools/call'] = async () => {
@@ -440,8 +440,8 @@ describe('a server with scripted responses', () => {
     ]);
   });
 
-  it('may break down in the middle', async () => {
-    offer('{}');
+  it('may fail during a call', async () => {
+    startServer('{}');
     server.scripts['tools/call'] = { kind: 'cut' };
     const { code, err } = await tool([]);
     expect({ code, err }).toEqual({ code: 1, err: expect.stringContaining(server.url) });
@@ -473,7 +473,7 @@ describe('an address', () => {
     [['--uri', 'http://a:b@c/mcp'], '--uri: must not contain a user name or password; use --header or --token'],
     [['--uri', 'http://c/mcp', '--timeout', '0'], '--timeout "0": expected a number of seconds up to 2147483'],
     [['--uri', 'http://c/mcp', '--header', 'x'], '--header: expected NAME=VALUE'],
-  ])('is never %j', async (args, problem) => {
+  ])('cannot be %j', async (args, problem) => {
     expect(await sluice(['mcp', 'tool', 'list', ...args])).toEqual({ code: 1, out: '', err: `sluice: ${problem}\n` });
   });
 
@@ -493,7 +493,7 @@ describe('an address', () => {
   });
 });
 
-describe('a namespace that a program is configured for', () => {
+describe('the namespace of a configured program', () => {
   const configure = (namespace: string) =>
     sluice(['configure', 'cursor', '--dry-run', '-N', namespace, '--host', `http://${gateway.management()}`]);
 
@@ -507,7 +507,7 @@ describe('a namespace that a program is configured for', () => {
   });
 });
 
-it('as a process: standard output, standard error, and the exit code', async () => {
+it('as a process, uses standard output, standard error and the exit code', async () => {
   const command = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url));
   const env = { ...ENVIRONMENT, HOME: home };
   const start = (...args: string[]) =>

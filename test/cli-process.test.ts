@@ -158,7 +158,7 @@ describe('on an older Node.js', () => {
   it.each([
     ['packages/cli', {}],
     ['deep/below/cli', { workspaces: [] }],
-  ])('runs none that was not installed with it (%s)', async (below, manifest) => {
+  ])('does not run a Node.js that was not installed with it (%s)', async (below, manifest) => {
     expect(await copied(below, manifest)).toEqual({ ...rejected, runs: 0 });
   });
 });
@@ -178,7 +178,7 @@ describe('sluice serve', () => {
     expect(await exitCode(child)).toBe(0);
   });
 
-  it('passes on its flags, and exits like the service', async () => {
+  it('passes its flags to the service, and returns its exit code', async () => {
     const { code, err } = await sluice('serve', '--service-config', 'missing.yaml');
     expect(code).toBe(1);
     expect(err).toMatch(/^sluice: --service-config.*missing\.yaml.*\n$/);

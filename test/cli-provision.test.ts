@@ -57,7 +57,7 @@ it('sends both files to the service unchanged, and prints the response without t
   expect(out + err).not.toMatch(/hunter2|"eu"/);
 });
 
-it('reads either from standard input, but not both', async () => {
+it('reads one of them from standard input, but not both', async () => {
   for (const [option, member] of [
     ['--secrets', 'secret'],
     ['--config', 'configuration'],
@@ -86,7 +86,7 @@ it('prints the payload with --output json', async () => {
   });
 });
 
-it('reports why it failed, without secrets', async () => {
+it('reports the reason of a failure, without secrets', async () => {
   const rejected = await line.sluice([...PROVISION, '--secrets', 'crm.key', '--uri', 'refused:']);
   expect([seen.length, rejected.code, rejected.out]).toEqual([1, 1, '']);
   expect(rejected.err).toContain(`service weather at ${service.address} failed to provision: status UNKNOWN`);

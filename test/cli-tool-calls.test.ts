@@ -38,7 +38,7 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 /** Registers the service and its tools `sun` and `storm` by the management API at an address. */
-async function offer(management: string): Promise<void> {
+async function startUpstream(management: string): Promise<void> {
   const add = async (kind: string, entry: object) => {
     const { status } = await fetch(`${management}/api/v1/${kind}`, { method: 'POST', body: JSON.stringify(entry) });
     expect(status).toBe(201);
@@ -60,11 +60,11 @@ describe('the latest events', () => {
   let line: CommandLine;
   beforeAll(async () => {
     line = await startCommandLine();
-    await offer(line.service.management);
+    await startUpstream(line.service.management);
   });
   afterAll(() => line.close());
 
-  it('are listed newest first, and can be chosen by tool, category and number', async () => {
+  it('are listed newest first, and can be filtered by tool, category and number', async () => {
     expect(await line.sluice(['tool-calls'])).toEqual({ code: 0, out: '', err: 'no tool calls\n' });
     await call(line.service.url(), 'sun');
     await call(line.service.url(), 'storm');
@@ -99,7 +99,7 @@ describe('the latest events', () => {
     expect(printed).toMatchObject([{ eventType: 'COMPLETED' }, { eventType: 'STARTED', argumentNames: ['city'] }]);
   });
 
-  it('are not followed when the service is not there in the beginning', async () => {
+  it('are not followed if the service is unreachable at the start', async () => {
     const host = `http://127.0.0.1:${await freePort()}`;
     expect(await line.sluice(['tool-calls', '-f', '--host', host])).toEqual({
       code: 1,
@@ -109,14 +109,14 @@ describe('the latest events', () => {
   });
 });
 
-describe('--follow, as people run it', () => {
+describe('--follow as a process', () => {
   let gateway: Gateway;
   let home: string;
   beforeAll(async () => {
     home = await mkdtemp(join(tmpdir(), 'sluice-tool-calls-'));
     const [management, mcp] = await Promise.all([freePort(), freePort()]);
     gateway = await startGateway({ management: `127.0.0.1:${management}`, mcp: `127.0.0.1:${mcp}` });
-    await offer(`http://${gateway.management()}`);
+    await startUpstream(`http://${gateway.management()}`);
   });
   afterAll(async () => {
     await gateway.close();
@@ -129,11 +129,11 @@ describe('--follow, as people run it', () => {
     const child = spawn(process.execPath, argv, { cwd: home, env: { ...ENVIRONMENT, HOME: home } });
     onTestFinished(() => void child.kill('SIGKILL'));
     child.stdin.end();
-    const said: string[] = [];
-    const errors = createInterface(child.stderr).on('line', (line) => said.push(line));
+    const errorOutput: string[] = [];
+    const errors = createInterface(child.stderr).on('line', (line) => errorOutput.push(line));
     const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
     await once(errors, 'line');
-    return { child, said, line: async () => String((await lines.next()).value) };
+    return { child, errorOutput, line: async () => String((await lines.next()).value) };
   }
 
   async function exitCode(child: ChildProcess): Promise<number | null> {
@@ -143,28 +143,30 @@ describe('--follow, as people run it', () => {
 
   it('prints events from its start until Ctrl-C', async () => {
     await call(gateway.url(), 'sun');
-    const { child, said, line } = await follow();
+    const { child, errorOutput, line } = await follow();
     await call(gateway.url(), 'storm');
     expect(await line()).toMatch(/^TIME +CALL +EVENT +TOOL +NAMESPACE +SERVICE +MS +DETAIL$/);
     expect(await line()).toMatch(/^\S+Z {2}[0-9a-f]{8} {2}STARTED +storm +default +weather +- +city$/);
     expect(await line()).toMatch(/ FAILED +storm +default +weather +[\d.]+ +SERVICE_UNAVAILABLE: .*lightning/);
     child.kill('SIGINT');
     expect(await exitCode(child)).toBe(130);
-    expect(said).toEqual([`sluice: following tool calls at http://${gateway.management()}; press Ctrl-C to stop`]);
+    expect(errorOutput).toEqual([
+      `sluice: following tool calls at http://${gateway.management()}; press Ctrl-C to stop`,
+    ]);
   });
 
   it('exits silently when its output is closed', async () => {
-    const { child, said, line } = await follow();
+    const { child, errorOutput, line } = await follow();
     await call(gateway.url(), 'sun');
     await line();
     child.stdout.destroy();
     await call(gateway.url(), 'sun');
     expect(await exitCode(child)).toBe(0);
-    expect(said).toHaveLength(1);
+    expect(errorOutput).toHaveLength(1);
   });
 
   it('reconnects after an outage of the service, reports it and prints missed events', async () => {
-    const { child, said, line } = await follow();
+    const { child, errorOutput, line } = await follow();
     await call(gateway.url(), 'sun');
     expect([await line(), await line(), await line()]).toEqual([
       expect.stringContaining('TIME'),
@@ -172,7 +174,7 @@ describe('--follow, as people run it', () => {
       expect.stringContaining('COMPLETED'),
     ]);
     await gateway.kill();
-    await expect.poll(() => said.length).toBe(3);
+    await expect.poll(() => errorOutput.length).toBe(3);
     await gateway.restart();
     await call(gateway.url(), 'storm');
     expect([await line(), await line()]).toEqual([
@@ -181,7 +183,7 @@ describe('--follow, as people run it', () => {
     ]);
     const host = `http://${gateway.management()}`;
     await expect
-      .poll(() => said.slice(1))
+      .poll(() => errorOutput.slice(1))
       .toEqual([
         `sluice: the connection to ${host} was lost (retrying)`,
         `sluice: connection refused by ${host}: check that the service is running (retrying)`,

@@ -49,9 +49,9 @@ describe('tools', () => {
     });
   });
 
-  it('show what they were provisioned with, and keep it', async () => {
-    const made = ['-n', 'forecast', '-d', '', '-u', 'weather://forecast', '--type', 'weather'];
-    await text('tools', 'add', ...made, '--configuration-uri', 'config://1', '--secrets-uri', 'vault://1');
+  it('show the URIs of their provisioned configuration, and keep them', async () => {
+    const options = ['-n', 'forecast', '-d', '', '-u', 'weather://forecast', '--type', 'weather'];
+    await text('tools', 'add', ...options, '--configuration-uri', 'config://1', '--secrets-uri', 'vault://1');
     const uris = { configurationURI: 'config://1', secretsURI: 'vault://1' };
     expect(await json('tools', 'show', 'forecast')).toMatchObject(uris);
     await text('tools', 'edit', 'forecast', '--secrets-uri', 'vault://2');
@@ -69,9 +69,9 @@ describe('tools', () => {
     await text('tools', 'add', '-n', 'big', '-d', '', '-u', 'x:y', '--type', 't', '--input-schema', schema);
     await text('tools', 'label', 'add', 'big', 'a=b');
     await text('tools', 'edit', 'big', '-d', 'changed', '-p', 'more');
-    const shown = await text('tools', 'show', 'big', '--output', 'json');
-    expect(shown).toContain('"maximum": 9223372036854775807');
-    expect(shown).toContain('"minimum": 1.0');
+    const output = await text('tools', 'show', 'big', '--output', 'json');
+    expect(output).toContain('"maximum": 9223372036854775807');
+    expect(output).toContain('"minimum": 1.0');
     expect(await text('tools', 'show', 'big')).toMatch(/maximum: 9223372036854775807\n/);
     await text('tools', 'remove', 'big');
   });
@@ -119,11 +119,11 @@ describe('tools', () => {
 
   it('in a namespace that does not exist are an error; a new namespace is reported', async () => {
     await commandLine.service.register('tools', TOOL);
-    const nothing = { code: 1, out: '', err: 'sluice: namespace "finanec" does not exist\n' };
+    const notFound = { code: 1, out: '', err: 'sluice: namespace "finanec" does not exist\n' };
     for (const command of ['list', 'show weather', 'edit weather -d x', 'label add weather a=b', 'remove weather']) {
-      expect(await sluice(['tools', ...command.split(' '), '-N', 'finanec'])).toEqual(nothing);
+      expect(await sluice(['tools', ...command.split(' '), '-N', 'finanec'])).toEqual(notFound);
     }
-    expect(await sluice(['forwards', 'list', '-N', 'finanec', '--output', 'json'])).toEqual(nothing);
+    expect(await sluice(['forwards', 'list', '-N', 'finanec', '--output', 'json'])).toEqual(notFound);
     expect((await sluice(['tools', 'show', 'wether', '-N', 'default'])).err).toMatch(/^sluice: tool not found/);
     const add = ['tools', 'add', '-d', '', '-u', 'x:y', '--type', 't', '-N', 'finance', '-n'];
     expect(await text(...add, 'a')).toBe('added tool a in finance (new namespace)\n');
@@ -133,7 +133,7 @@ describe('tools', () => {
     expect(await sluice(['tools', 'list', '-N', 'finance'])).toEqual({ code: 0, out: '', err: 'no tools\n' });
   });
 
-  it('of an upstream cannot lead a terminal astray', async () => {
+  it('of an upstream cannot manipulate the terminal', async () => {
     await commandLine.service.register('tools', { ...TOOL, description: 'a\u001b[2Jb\u009b31m\u202e\nc' });
     for (const output of ['table', 'json']) {
       for (const command of ['list', 'show weather']) {
@@ -147,17 +147,17 @@ describe('tools', () => {
 });
 
 describe('an import', () => {
-  const many = (count: number, name: string) =>
+  const toolFile = (count: number, name: string) =>
     Array.from({ length: count }, (_, at) => ({ ...TOOL, name: `${name}-${at}`, namespace: 'many' }));
 
   it('registers a large file, counts existing tools, and replaces them with --update', async () => {
-    const tools = await file('many.json', { tools: many(400, 'many') });
+    const tools = await file('many.json', { tools: toolFile(400, 'many') });
     const first = await sluice(['tools', 'import', tools]);
     expect(first).toMatchObject({ code: 0, out: 'created 400, updated 0, existing 0, failed 0\n' });
-    const more = await file('more.json', [...many(401, 'many').map((tool) => ({ ...tool, description: 'new' }))]);
-    const again = await sluice(['tools', 'import', more]);
-    expect(again).toMatchObject({ code: 0, out: 'created 1, updated 0, existing 400, failed 0\n' });
-    expect(again.err).toContain('use --update to replace them');
+    const more = await file('more.json', [...toolFile(401, 'many').map((tool) => ({ ...tool, description: 'new' }))]);
+    const secondImport = await sluice(['tools', 'import', more]);
+    expect(secondImport).toMatchObject({ code: 0, out: 'created 1, updated 0, existing 400, failed 0\n' });
+    expect(secondImport.err).toContain('use --update to replace them');
     const { code, out } = await sluice(['tools', 'import', more, '--update', '--output', 'json']);
     expect(code).toBe(0);
     expect(JSON.parse(out)).toMatchObject({ created: 0, updated: 401, failed: 0, failures: [] });
@@ -200,8 +200,8 @@ describe('an import', () => {
     expect(err.replace(/^\d of 2 tools: .*\n/gm, '')).toBe(rejected);
   });
 
-  it('that is interrupted reports what was done and what was not', async () => {
-    const tools = JSON.stringify(many(2000, 'interrupted'));
+  it('that is interrupted reports completed and remaining tools', async () => {
+    const tools = JSON.stringify(toolFile(2000, 'interrupted'));
     const terminal = scriptedTerminal({ input: tools, answers: [], columns: 100 });
     const seen = terminal.stderr.write;
     const interrupting = {
@@ -225,7 +225,7 @@ describe('an import', () => {
   });
 
   it('stops when the service is unreachable', async () => {
-    const tools = await file('few.json', many(500, 'few'));
+    const tools = await file('few.json', toolFile(500, 'few'));
     const { code, out, err } = await sluice(['tools', 'import', tools, '--host', 'http://no-such-host.invalid']);
     expect(code).toBe(1);
     expect(out).toBe('created 0, updated 0, existing 0, failed 0, unfinished 500\n');

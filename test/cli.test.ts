@@ -57,7 +57,7 @@ describe('forwards', () => {
     expect(await sluice(['tools', 'remove', 'test_simple_text'])).toEqual({
       code: 0,
       out: 'removed tool test_simple_text from default\n',
-      err: 'it comes back with the next discovery of its forward first; move it to a namespace that agents do not use to keep it away\n',
+      err: 'the next discovery of its forward adds it again first; move it to a namespace that agents do not use to keep it away\n',
     });
     await commandLine.service.register('tools', { ...TOOL, name: 'test_error_handling', namespace: 'some' });
     expect(await text(...add, 'third', '-N', 'some')).toMatch(
@@ -66,7 +66,7 @@ describe('forwards', () => {
     for (const name of ['first', 'third']) await text('forwards', 'delete', name);
   });
 
-  it('that are down are added all the same, and refreshing them fails', async () => {
+  it('that are down are added, and refreshing them fails', async () => {
     const added = await text('forwards', 'add', '-n', 'down', '--service', 'http://127.0.0.1:9/mcp');
     expect(added).toMatch(/^added forward down to default: not available yet: .*refused/);
     const { code, err } = await sluice(['forwards', 'refresh', 'down']);
@@ -158,7 +158,7 @@ describe('namespaces', () => {
     );
   });
 
-  it('called public are made with a warning', async () => {
+  it('named public are created with a warning', async () => {
     expect((await sluice(['namespaces', 'create', 'public'])).err).toMatch(/^warning: authenticating proxies/);
   });
 });
@@ -202,7 +202,7 @@ describe('services', () => {
 });
 
 describe('the metrics of the service', () => {
-  it('is shown by metrics: a row for each filter, and with --output json all of it', async () => {
+  it('are printed by metrics: a row for each filter, and everything with --output json', async () => {
     await fetch(commandLine.service.url(), { method: 'POST', body: 'no JSON' });
     const [head, ...rows] = cells(await text('metrics'));
     const { data } = await commandLine.service.manage('GET', '/metrics');
@@ -213,7 +213,7 @@ describe('the metrics of the service', () => {
     expect(await json('metrics')).toEqual(data);
   });
 
-  it('and is not of a filter, where it is not zero', async () => {
+  it('include all other nonzero counters', async () => {
     const duration = { count: 2, total_ms: 3.5, avg_ms: 1.75 };
     const counted = {
       filters: {},
@@ -240,15 +240,15 @@ describe('the metrics of the service', () => {
     ]);
   });
 
-  it('is shown by statistics: the number of resources of each kind', async () => {
+  it('are printed by statistics: the number of resources of each kind', async () => {
     await commandLine.service.register('tools', TOOL);
     expect(await text('statistics')).toMatch(/^toolsCount: +1\nresourcesCount: +0\n/);
     expect(await json('statistics')).toMatchObject({ toolsCount: 1, forwardsCount: 0 });
   });
 });
 
-describe('the frame', () => {
-  it('reports that the MCP port was given for that of the management API', async () => {
+describe('the command line', () => {
+  it('reports that the port is that of the MCP listener, not of the management API', async () => {
     const { origin } = new URL(commandLine.service.url());
     expect(await sluice(['tools', 'list', '--host', origin])).toMatchObject({
       code: 1,

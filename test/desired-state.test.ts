@@ -20,7 +20,7 @@ const MAIN = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.ur
 
 type Finishing = Pick<TestContext, 'onTestFinished'>;
 
-interface Ran {
+interface CommandResult {
   readonly code: number;
   readonly out: string;
   readonly err: string;
@@ -29,13 +29,13 @@ interface Ran {
 interface Started {
   readonly service: TestService;
   /** Runs a command against the service; `input` is its standard input. */
-  readonly sluice: (args: string, input?: string, script?: Script) => Promise<Ran>;
+  readonly sluice: (args: string, input?: string, script?: Script) => Promise<CommandResult>;
 }
 
 async function start(context: Finishing): Promise<Started> {
   const service = await startTestService();
   context.onTestFinished(() => service.stop());
-  const sluice = async (args: string, input = '', script: Script = {}): Promise<Ran> => {
+  const sluice = async (args: string, input = '', script: Script = {}): Promise<CommandResult> => {
     const terminal = scriptedTerminal({ input, ...script });
     const argv = [...args.split(' '), '--no-auth', '--host', service.management];
     return { code: await run(argv, terminal), out: terminal.out(), err: terminal.err() };
@@ -107,11 +107,11 @@ tools:
   expect((await sluice('apply -f -', state)).code).toBe(0);
   expect(await sluice('diff -f -', state)).toMatchObject({ code: 0 });
   expect((await service.manage('GET', '/tools/say?namespace=finance')).data).toEqual(data);
-  const made = await fetch(`${service.management}/api/v1/tools/made`).then((response) => response.text());
-  expect(made).toContain('9223372036854775807');
+  const manualTool = await fetch(`${service.management}/api/v1/tools/made`).then((response) => response.text());
+  expect(manualTool).toContain('9223372036854775807');
 });
 
-test('where configuration and secrets are survives export and apply', async (context) => {
+test('the URIs of configuration and secrets survive export and apply', async (context) => {
   const { service, sluice } = await start(context);
   const server = await upstream(context, toolText('search'));
   const state = `
@@ -132,8 +132,8 @@ tools:
   const { out: exported } = await sluice('export');
   expect(await sluice('diff -f -', exported)).toMatchObject({ code: 0 });
 
-  const { service: another, sluice: elsewhere } = await start(context);
-  expect(await elsewhere('apply -f -', exported)).toMatchObject({ code: 0 });
+  const { service: another, sluice: sluiceOfAnother } = await start(context);
+  expect(await sluiceOfAnother('apply -f -', exported)).toMatchObject({ code: 0 });
   expect(await listed(another, '/tools')).toEqual(await listed(service, '/tools'));
 });
 
@@ -158,8 +158,8 @@ test('an override removed from the file is removed, and the tool follows its ups
   await sluice('apply -f -', state(''));
   const followed = Object((await service.manage('GET', '/tools/search?include=upstream')).data);
   expect(followed).not.toHaveProperty('vendor');
-  const { upstream: _own, ...theirs } = followed.upstream;
-  expect(followed).toMatchObject(theirs);
+  const { upstream: _own, ...upstreamMembers } = followed.upstream;
+  expect(followed).toMatchObject(upstreamMembers);
   expect(await sluice('diff -f -', state(''))).toMatchObject({ code: 0 });
 });
 
@@ -215,7 +215,7 @@ test('a shadowed or renamed tool is reported as such', async (context) => {
   expect(otherwise.err).toContain('use upstreamName search');
 });
 
-test('a name conflict with a tool of the service is reported when planning, and may also arise later', async (context) => {
+test('a name conflict with a tool of the service is reported during planning or execution', async (context) => {
   const { service, sluice } = await start(context);
   const server = await upstream(context, toolText('echo'), toolText('get-sum'));
   await service.register('forwards', { name: 'up', address: server.url });
@@ -229,10 +229,10 @@ sluice: standard input:1:9: tools: name get-sum in namespace default is already 
 `,
   });
 
-  const made = { name: 'say', description: '', uri: 'u', toolType: 't', input_schema: {} };
-  const terminal = scriptedTerminal({ input: JSON.stringify({ tools: [made] }), answers: ['y'] });
+  const manualTool = { name: 'say', description: '', uri: 'u', toolType: 't', input_schema: {} };
+  const terminal = scriptedTerminal({ input: JSON.stringify({ tools: [manualTool] }), answers: ['y'] });
   const line = async (request: string) => {
-    await service.register('tools', made);
+    await service.register('tools', manualTool);
     return terminal.stdin.line(request);
   };
   const argv = ['apply', '-f', '-', '--no-auth', '--host', service.management];
@@ -310,7 +310,7 @@ test('pruning deletes what is not in the file, a namespace only with the content
   expect(await listed(service, '/namespaces')).toEqual([{ name: 'default', labels: {} }]);
 });
 
-test('a tool shadowed by another one is changed once that is gone', async (context) => {
+test('a tool that is shadowed by another one is changed after the removal of that one', async (context) => {
   const { service, sluice } = await start(context);
   const server = await upstream(context, toolText('search'));
   await service.register('tools', { name: 'search', description: '', uri: 'u', toolType: 't', input_schema: {} });
@@ -335,14 +335,14 @@ test('deleting something that no longer exists succeeds', async (context) => {
   const { service } = await start(context);
   const client = createClient({ host: service.management });
   const none = { namespaces: [], forwards: [], services: [], manual: [], discovered: [], others: [] };
-  const nothing = { changes: [], notes: [] };
+  const noChanges = { changes: [], notes: [] };
   const entry = { name: 's', host: 'h', port: 1, address: 'h:1', serviceType: 'tool-invoker', labels: {} } as const;
   const contents = { tools: 0, resources: 0, prompts: 0, forwards: 0 };
   const steps: Step[] = [
-    { kind: 'tool', action: 'delete', namespace: 'default', name: 't', ...nothing },
-    { kind: 'forward', action: 'delete', name: 'f', ...nothing },
-    { kind: 'service', action: 'delete', name: 's', entry, reregister: [], ...nothing },
-    { kind: 'namespace', action: 'delete', name: 'n', contents, ...nothing },
+    { kind: 'tool', action: 'delete', namespace: 'default', name: 't', ...noChanges },
+    { kind: 'forward', action: 'delete', name: 'f', ...noChanges },
+    { kind: 'service', action: 'delete', name: 's', entry, reregister: [], ...noChanges },
+    { kind: 'namespace', action: 'delete', name: 'n', contents, ...noChanges },
   ];
   const options = { interrupted: new AbortController().signal, onOutcome: () => undefined };
   const outcomes = await executeSteps(client, steps, none, options);
@@ -382,19 +382,19 @@ describe('confirmation', () => {
     [undefined, 1],
   ] as const)('on a terminal, the reply %j decides', async ([response, code], context) => {
     const { service, sluice } = await start(context);
-    const ran = await sluice('apply -f -', state, { answers: response === undefined ? [] : [response] });
-    expect(ran.code).toBe(code);
-    expect(ran.out).toContain('+ namespace a');
-    expect(ran.err).toContain('Apply this change? [y/N]');
+    const result = await sluice('apply -f -', state, { answers: response === undefined ? [] : [response] });
+    expect(result.code).toBe(code);
+    expect(result.out).toContain('+ namespace a');
+    expect(result.err).toContain('Apply this change? [y/N]');
     expect(await listed(service, '/namespaces')).toHaveLength(code === 0 ? 2 : 1);
   });
 
-  test('not with --yes, and for a program the plan is apart from the report', async (context) => {
+  test('is not required with --yes; without a terminal the plan is separate from the report', async (context) => {
     const { sluice } = await start(context);
     expect((await sluice('apply --yes -f -', state, { answers: [] })).code).toBe(0);
-    const ran = await sluice('apply --output json -f -', 'namespaces: [{ name: b }]', { answers: ['y'] });
-    expect(JSON.parse(ran.out)).toMatchObject({ changes: [{ name: 'b', status: 'done' }] });
-    expect(ran.err).toContain('+ namespace b');
+    const result = await sluice('apply --output json -f -', 'namespaces: [{ name: b }]', { answers: ['y'] });
+    expect(JSON.parse(result.out)).toMatchObject({ changes: [{ name: 'b', status: 'done' }] });
+    expect(result.err).toContain('+ namespace b');
   });
 });
 
@@ -432,11 +432,11 @@ test('Ctrl-C between two steps skips the rest', async (context) => {
 
 test('as a process, diff has exit code 2 and reads standard input', async (context) => {
   const { service } = await start(context);
-  const ran = Promise.withResolvers<{ code: unknown; out: string }>();
+  const result = Promise.withResolvers<{ code: unknown; out: string }>();
   const argv = [MAIN, 'diff', '-f', '-', '--no-auth', '--host', service.management];
-  const child = execFile(process.execPath, argv, (error, out) => ran.resolve({ code: error?.code ?? 0, out }));
+  const child = execFile(process.execPath, argv, (error, out) => result.resolve({ code: error?.code ?? 0, out }));
   child.stdin?.end('namespaces: [{ name: a }]');
-  expect(await ran.promise).toEqual({ code: 2, out: '+ namespace a\n\n1 change: 1 to create\n' });
+  expect(await result.promise).toEqual({ code: 2, out: '+ namespace a\n\n1 change: 1 to create\n' });
 });
 
 test('from any state of a real service apply leads to any other', async (context) => {
@@ -460,7 +460,7 @@ test('from any state of a real service apply leads to any other', async (context
       },
       { requiredKeys: ['forward', 'upstreamName'] },
     );
-  const made = fc.record({
+  const manualTools = fc.record({
     name,
     namespace,
     description: fc.constantFrom('', 'by hand'),
@@ -474,7 +474,7 @@ test('from any state of a real service apply leads to any other', async (context
         { name: 'f', address: one.url, prefix: 'f_' },
         { name: 'g', address, namespace: where, prefix: 'g_' },
       ]),
-      tools: fc.tuple(override('f', 'x'), override('f', 'y'), override('g', 'x'), made, made),
+      tools: fc.tuple(override('f', 'x'), override('f', 'y'), override('g', 'x'), manualTools, manualTools),
     })
     .map(({ forwards, tools }) => {
       const taken = new Set<string>();

@@ -109,12 +109,12 @@ describe.each(['continue', 'block'] as const)(
       expect([since.calls(), since.llmCalls(), await counts()]).toEqual([0, 1, since.counted]);
       // The session continues, and the id can be reused.
       llmCall.answer();
-      const again = client.call('"c"');
-      await again.matching(/done/);
+      const nextCall = client.call('"c"');
+      await nextCall.matching(/done/);
       expect(since.calls()).toBe(1);
     });
 
-    it('by its modern client, which disconnects, is not forwarded', async () => {
+    it('by its modern client, by disconnecting, is not forwarded', async () => {
       await applyEvaluators();
       const since = await sinceNow();
       const llmCall = blockedLlmCall();
@@ -157,7 +157,7 @@ test('a cancellation applies to the request with this id of its own session only
   expect(since.calls()).toBe(1);
 });
 
-test('a request of a batch is canceled by itself', async () => {
+test('a request of a batch is canceled individually', async () => {
   await evaluated.apply(evaluator('gate'));
   const client = await legacy('2025-03-26');
   const since = await sinceNow();

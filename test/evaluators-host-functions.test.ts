@@ -55,8 +55,10 @@ beforeEach(() => {
 const lines = () => evaluated.service.log.slice(before).map(parseObject);
 
 /** Sends a request in a namespace with an evaluator whose action executes this command. */
-async function evaluate(says: string, namespace = 'crm', headers = {}, schema?: unknown): Promise<RawResponse> {
-  await evaluated.apply(evaluator('gate', { method: 'vendor/asked', says, ...(schema !== undefined && { schema }) }));
+async function evaluate(llmOutput: string, namespace = 'crm', headers = {}, schema?: unknown): Promise<RawResponse> {
+  await evaluated.apply(
+    evaluator('gate', { method: 'vendor/asked', llmOutput, ...(schema !== undefined && { schema }) }),
+  );
   return modernClient(evaluated.service.url(namespace)).call('vendor/asked', '{}', headers);
 }
 /** Returns the reason with which the action blocked. */
@@ -137,7 +139,7 @@ describe('a copy of a tool', () => {
     for (const client of [modernClient, legacyClient]) {
       const { call } = await client(evaluated.service.url('assembled'));
       const name = client === modernClient ? 'search' : 'same';
-      await evaluated.apply(evaluator('gate', { says: `copy:${name}>assembled` }));
+      await evaluated.apply(evaluator('gate', { llmOutput: `copy:${name}>assembled` }));
       const calls = upstream.count('tools/call');
       const { text } = await call('tools/call', `{"name":"${name}"}`);
       expect(text).toContain(name === 'search' ? 'done' : 'There is no host registered');
@@ -148,21 +150,21 @@ describe('a copy of a tool', () => {
   it('is durable before the request is forwarded', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'sluice-copies-'));
     const env = { SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: folder };
-    const own = await startEvaluatedService(env);
+    const first = await startEvaluatedService(env);
     try {
-      await own.service.register('forwards', { name: 'crm', address: upstream.url, namespace: 'crm' });
-      await own.service.register('namespaces', { name: 'assembled' });
-      await own.apply(evaluator('gate', { says: 'copy:search>assembled' }));
-      const { text } = await modernClient(own.service.url('assembled')).call('tools/call', '{"name":"search"}');
+      await first.service.register('forwards', { name: 'crm', address: upstream.url, namespace: 'crm' });
+      await first.service.register('namespaces', { name: 'assembled' });
+      await first.apply(evaluator('gate', { llmOutput: 'copy:search>assembled' }));
+      const { text } = await modernClient(first.service.url('assembled')).call('tools/call', '{"name":"search"}');
       expect(text).toContain('done');
     } finally {
-      await own.close();
+      await first.close();
     }
-    const again = await startEvaluatedService(env);
+    const restarted = await startEvaluatedService(env);
     try {
-      expect(namesIn(await modernClient(again.service.url('assembled')).call('tools/list'))).toEqual(['search']);
+      expect(namesIn(await modernClient(restarted.service.url('assembled')).call('tools/list'))).toEqual(['search']);
     } finally {
-      await again.close();
+      await restarted.close();
       await rm(folder, { recursive: true });
     }
   }, 60_000);
@@ -175,11 +177,11 @@ describe('a copy of a tool', () => {
       await evaluated.service.register('namespaces', { name: namespace });
       const { call } = await client(evaluated.service.url(namespace));
       await evaluated.apply(
-        evaluator('copying', { method: 'tools/list', says: `copy:search>${namespace}+copy:far>${namespace}` }),
+        evaluator('copying', { method: 'tools/list', llmOutput: `copy:search>${namespace}+copy:far>${namespace}` }),
       );
       expect(namesIn(await call('tools/list'))).toEqual(['search', 'far']);
       await evaluated.apply(
-        evaluator('choosing', { method: 'tools/list', says: `copy:same>${namespace}+filter:same,far` }),
+        evaluator('choosing', { method: 'tools/list', llmOutput: `copy:same>${namespace}+filter:same,far` }),
       );
       expect(namesIn(await call('tools/list'))).toEqual(['far', 'same']);
     }
@@ -187,8 +189,8 @@ describe('a copy of a tool', () => {
 
   it('is visible to the following evaluators', async () => {
     await evaluated.apply(
-      evaluator('copying', { method: 'vendor/asked', says: 'copy:far>team-d' }),
-      evaluator('reading', { method: 'vendor/asked', says: 'tools:team-d' }),
+      evaluator('copying', { method: 'vendor/asked', llmOutput: 'copy:far>team-d' }),
+      evaluator('reading', { method: 'vendor/asked', llmOutput: 'tools:team-d' }),
     );
     const response = await modernClient(evaluated.service.url()).call('vendor/asked');
     expect(errorOf(response)).toMatchObject({ message: 'far/far of ops/made:far/made/team-d' });

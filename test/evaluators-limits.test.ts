@@ -17,7 +17,7 @@ beforeAll(async () => {
 
 describe('a request that cannot be evaluated', () => {
   it.each(['continue', 'block'] as const)('is rejected before the LLM call, with on_error %s', async (onError) => {
-    await evaluated.apply(evaluator('gate', { says: 'pass', on_error: onError }));
+    await evaluated.apply(evaluator('gate', { llmOutput: 'pass', on_error: onError }));
     const client = await legacyClient(evaluated.service.url());
     const requested = evaluated.llm.requests.length;
     const many = Array.from({ length: 1001 }, (_, at) => `"n${at}":1`).join(',');

@@ -41,14 +41,14 @@ beforeAll(async () => {
     }),
   ]);
   await evaluated.service.register('forwards', { name: 'crm', address: upstream.url, namespace: 'crm' });
-  const elsewhere = {
+  const otherNamespace = {
     name: 'elsewhere',
     description: 'd',
     uri: 'x:1',
     toolType: 'x',
     input_schema: { type: 'object' },
   };
-  await evaluated.service.register('tools', elsewhere);
+  await evaluated.service.register('tools', otherNamespace);
   return async () => {
     await evaluated.close();
     await upstream.close();
@@ -57,12 +57,12 @@ beforeAll(async () => {
 
 describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => {
   let client: RawClient;
-  let whole: string;
+  let fullList: string;
   beforeAll(async () => {
     const url = evaluated.service.url('crm');
     client = era === 'legacy' ? await legacyClient(url) : modernClient(url);
     await evaluated.apply();
-    whole = reply(await client.call('tools/list'));
+    fullList = reply(await client.call('tools/list'));
   });
 
   let requested: number;
@@ -70,8 +70,10 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
     requested = evaluated.llm.requests.length;
   });
   /** Lists with one evaluator per command. */
-  async function listed(...says: string[]): Promise<string> {
-    await evaluated.apply(...says.map((each, at) => evaluator(`gate-${at}`, { method: 'tools/list', says: each })));
+  async function listed(...llmOutput: string[]): Promise<string> {
+    await evaluated.apply(
+      ...llmOutput.map((each, at) => evaluator(`gate-${at}`, { method: 'tools/list', llmOutput: each })),
+    );
     const response = await client.call('tools/list');
     expect(response.status).toBe(200);
     return reply(response);
@@ -87,29 +89,29 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
   };
 
   it('has all tools without a filter', async () => {
-    expect(namesOf(whole)).toEqual(['b', 'a', 'größe', 'd']);
-    for (const says of ['pass', 'none', 'warn:x', 'metadata:a=b'])
-      expect(idless(await listed(says))).toBe(uncacheable(whole));
+    expect(namesOf(fullList)).toEqual(['b', 'a', 'größe', 'd']);
+    for (const llmOutput of ['pass', 'none', 'warn:x', 'metadata:a=b'])
+      expect(idless(await listed(llmOutput))).toBe(uncacheable(fullList));
   });
 
   it.each(['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'])(
     'is not cacheable if an evaluator matches %s, or later requests would bypass it',
     async (method) => {
-      const ask = async () => idless(reply(await client.call(method)));
+      const listItems = async () => idless(reply(await client.call(method)));
       await evaluated.apply();
-      const usual = await ask();
+      const usual = await listItems();
       if (era === 'modern') expect(usual).toContain(CACHEABLE);
       // Neither in another namespace, nor for another method.
       await evaluated.apply(evaluator('gate', { method, namespace: 'default' }), evaluator('other'));
-      expect(await ask()).toBe(usual);
+      expect(await listItems()).toBe(usual);
       await evaluated.apply(evaluator('gate', { method, namespace: 'crm' }));
-      expect(await ask()).toBe(uncacheable(usual));
+      expect(await listItems()).toBe(uncacheable(usual));
       if (era === 'modern') expect(uncacheable(usual)).toContain(NOT_CACHEABLE);
       // Nor after a failure with on_error continue.
       await evaluated.apply(evaluator('gate', { method, connection: 'nobody' }));
-      expect(await ask()).toBe(uncacheable(usual));
+      expect(await listItems()).toBe(uncacheable(usual));
       await evaluated.apply();
-      expect(await ask()).toBe(usual);
+      expect(await listItems()).toBe(usual);
     },
   );
 
@@ -124,7 +126,7 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
   ])('has the filtered tools %s', async (_which, names, expected) => {
     const list = await listed(`filter:${names}`);
     expect(namesOf(list)).toEqual(expected);
-    const texts = itemsOf(whole)?.match(/\{.*?\}(?=,\{|$)/g) ?? [];
+    const texts = itemsOf(fullList)?.match(/\{.*?\}(?=,\{|$)/g) ?? [];
     const stored = texts.filter((text) => expected.includes(String(parseObject(text).name)));
     expect(stored).toHaveLength(expected.length);
     expect(itemsOf(list)).toBe(stored.join(','));
@@ -132,9 +134,9 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
 
   it('has the members of its era', async () => {
     const result = resultOf({ status: 200, headers: {}, text: await listed('filter:a') });
-    const own = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
+    const expectedMembers = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
     if (era === 'modern') {
-      expect(result).toMatchObject(own);
+      expect(result).toMatchObject(expectedMembers);
     } else {
       expect(Object.keys(parseObject(result))).toEqual(['tools']);
     }
@@ -151,13 +153,13 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
     expect(errorOf({ status: 200, headers: {}, text: await listed('block:no', 'filter:a') })).toMatchObject({
       message: 'no',
     });
-    expect(idless(await listed('filter:a+trap'))).toBe(uncacheable(whole));
+    expect(idless(await listed('filter:a+trap'))).toBe(uncacheable(fullList));
   });
 
   it('is filtered for the evaluated request only', async () => {
     await listed('filter:a');
     await evaluated.apply();
-    expect(idless(reply(await client.call('tools/list')))).toBe(idless(whole));
+    expect(idless(reply(await client.call('tools/list')))).toBe(idless(fullList));
   });
 
   it.each([
@@ -167,7 +169,10 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
   ])('applies to tools only: a filter for %s is ignored', async (method, params) => {
     await evaluated.apply();
     const usual = idless(reply(await client.call(method, params)));
-    await evaluated.apply(evaluator('gate', { method, says: 'filter:a' }), evaluator('next', { method, says: 'pass' }));
+    await evaluated.apply(
+      evaluator('gate', { method, llmOutput: 'filter:a' }),
+      evaluator('next', { method, llmOutput: 'pass' }),
+    );
     const before = evaluated.lines().length;
     expect(idless(reply(await client.call(method, params)))).toBe(uncacheable(usual));
     // Counts as a pass, so the next evaluator runs, too.
@@ -195,13 +200,13 @@ describe.each(['legacy', 'modern'] as const)('the official client in the %s era'
     });
     expect((await client.listTools()).tools).toHaveLength(4);
     await evaluated.apply(
-      evaluator('gate', { method: 'tools/list', namespace: 'crm', says: 'filter:a' }),
+      evaluator('gate', { method: 'tools/list', namespace: 'crm', llmOutput: 'filter:a' }),
       evaluator('calls', { method: 'tools/call' }),
     );
     await expect.poll(() => seen).toEqual(['tools: a']);
-    await evaluated.apply(evaluator('gate', { method: 'tools/list', namespace: 'crm', says: 'filter:b,d' }));
+    await evaluated.apply(evaluator('gate', { method: 'tools/list', namespace: 'crm', llmOutput: 'filter:b,d' }));
     await expect.poll(() => seen).toEqual(['tools: a', 'tools: b,d']);
-    await evaluated.apply(evaluator('prompts', { method: 'prompts/list', says: 'pass' }));
+    await evaluated.apply(evaluator('prompts', { method: 'prompts/list', llmOutput: 'pass' }));
     await expect.poll(() => seen.slice(2).toSorted()).toEqual(['prompts: p', 'tools: b,a,größe,d']);
     await close();
   });

@@ -22,7 +22,7 @@ beforeAll(async () => {
 }, 120_000);
 
 const echo = (parts: object = {}) => evaluator('gate', { method: 'vendor/asked', action: 'echo', ...parts });
-const ask = () => client.call('vendor/asked', '{"q":"x"}');
+const sendRequest = () => client.call('vendor/asked', '{"q":"x"}');
 /** Error of an unknown tool, after an evaluator has passed the request. */
 const PASSED = { code: -32601, message: expect.stringContaining('vendor/asked') };
 const FAILED = {
@@ -33,8 +33,8 @@ const FAILED = {
 
 describe('an LLM call', () => {
   test.each(['classify', 'filter', 'augment'] as const)('is the same for %s', async (operation) => {
-    await evaluated.apply(echo({ says: 'Judge!', operation }));
-    await ask();
+    await evaluated.apply(echo({ llmOutput: 'Judge!', operation }));
+    await sendRequest();
     const { method, path, headers, text } = evaluated.llm.requests.at(-1) ?? {};
     expect([method, path]).toEqual(['POST', '/v1/chat/completions']);
     expect(headers).toMatchObject({ authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json' });
@@ -47,7 +47,7 @@ describe('an LLM call', () => {
 
   test('has no bearer token if the key of the connection is empty', async () => {
     await evaluated.apply(echo({ connection: 'keyless' }));
-    await ask();
+    await sendRequest();
     expect(evaluated.llm.requests.at(-1)?.headers).not.toHaveProperty('authorization');
     expect(evaluated.llm.requests.at(-1)?.path).toBe('/v1/chat/completions');
   });
@@ -66,7 +66,7 @@ describe('a result', () => {
     async (content) => {
       await evaluated.apply(echo());
       evaluated.llm.script({ content });
-      expect(echoOf(await ask()).llmResult).toBe(content);
+      expect(echoOf(await sendRequest()).llmResult).toBe(content);
     },
   );
 
@@ -74,7 +74,7 @@ describe('a result', () => {
     await evaluated.apply(echo({ on_error: 'block' }));
     const before = (await evaluated.metrics()).evaluators.gate?.llm;
     evaluated.llm.script({ content: '' });
-    await ask();
+    await sendRequest();
     const after = (await evaluated.metrics()).evaluators.gate?.llm;
     expect(after?.empty_results).toBe((before?.empty_results ?? 0) + 1);
     expect(after?.calls_success).toBe((before?.calls_success ?? 0) + 1);
@@ -107,7 +107,7 @@ describe.each(['continue', 'block', undefined] as const)('when the LLM call fail
   it.each(Object.keys(FAILURES))('%s', async (name) => {
     const before = evaluated.llm.requests.length;
     evaluated.llm.script(FAILURES[name] ?? '');
-    const response = await ask();
+    const response = await sendRequest();
     // Unknown methods have HTTP 404; rejections of evaluators have 200.
     expect([response.status, errorOf(response)]).toEqual([on_error === 'block' ? 200 : 404, expected]);
     expect(evaluated.llm.requests.length - before).toBe(1);
@@ -118,18 +118,18 @@ describe.each(['continue', 'block', undefined] as const)('when the LLM call fail
 
   it('the connection is refused', async () => {
     await evaluated.apply(echo({ connection: 'nobody', ...(on_error && { on_error }) }));
-    expect(errorOf(await ask())).toEqual(expected);
+    expect(errorOf(await sendRequest())).toEqual(expected);
   });
 });
 
 test('an LLM call times out after ten seconds', async () => {
-  const next = (method: string) => evaluator('next', { method, action: 'echo', says: 'next' });
-  const waiting = evaluator('waiting', { method: 'vendor/waiting', says: 'silent', on_error: 'continue' });
+  const next = (method: string) => evaluator('next', { method, action: 'echo', llmOutput: 'next' });
+  const waiting = evaluator('waiting', { method: 'vendor/waiting', llmOutput: 'silent', on_error: 'continue' });
   await evaluated.apply(echo({ on_error: 'block' }), waiting, next('vendor/waiting'));
   evaluated.llm.defaultResult = ({ messages: [system] }) =>
     system?.content === 'next' ? 'next' : { stopsIn: system?.content === 'silent' ? 'head' : 'body' };
   const startedAt = performance.now();
-  const [blocked, continued] = await Promise.all([ask(), client.call('vendor/waiting')]);
+  const [blocked, continued] = await Promise.all([sendRequest(), client.call('vendor/waiting')]);
   // Not much earlier; the timeout of the test limits how late.
   expect(performance.now() - startedAt).toBeGreaterThan(9_000);
   expect(errorOf(blocked)).toEqual(FAILED);
@@ -140,18 +140,18 @@ test('an LLM call times out after ten seconds', async () => {
 test('a failure with on_error continue runs the next evaluator', async () => {
   await evaluated.apply(
     evaluator('broken', { method: 'vendor/asked', connection: 'nobody', on_error: 'continue' }),
-    echo({ says: 'x' }),
+    echo({ llmOutput: 'x' }),
   );
-  expect(echoOf(await ask())).toMatchObject({ llmResult: 'x' });
+  expect(echoOf(await sendRequest())).toMatchObject({ llmResult: 'x' });
 });
 
 test('a failure with on_error block rejects the request', async () => {
   await evaluated.apply(echo({ connection: 'nobody', on_error: 'block' }), {
-    ...echo({ says: 'x' }),
+    ...echo({ llmOutput: 'x' }),
     name: 'next',
   });
   const before = evaluated.llm.requests.length;
-  expect(errorOf(await ask())).toEqual(FAILED);
+  expect(errorOf(await sendRequest())).toEqual(FAILED);
   expect(evaluated.llm.requests.length).toBe(before);
 });
 
@@ -160,19 +160,19 @@ describe('with a result_schema', () => {
   const VALID = '{"verdict":"yes"}';
 
   /** Evaluates with these LLM results, all of which must be requested; returns the input of the action and the prompts. */
-  async function judged(...responses: ScriptedCompletion[]) {
+  async function evaluateWith(...responses: ScriptedCompletion[]) {
     const before = evaluated.llm.requests.length;
     const counted = (await evaluated.metrics()).evaluators.gate?.schema;
     evaluated.llm.script(...responses);
-    const answer = await ask();
+    const answer = await sendRequest();
     const requested = evaluated.llm.requests.slice(before);
     expect(requested).toHaveLength(responses.length);
     const now = (await evaluated.metrics()).evaluators.gate?.schema;
-    const gained = Object.entries(now ?? {}).map(([name, count]) => [
+    const increments = Object.entries(now ?? {}).map(([name, count]) => [
       name,
       count - (Object.entries(counted ?? {}).find(([other]) => other === name)?.[1] ?? 0),
     ]);
-    return { answer, prompts: requested.map(({ messages }) => messages), counts: Object.fromEntries(gained) };
+    return { answer, prompts: requested.map(({ messages }) => messages), counts: Object.fromEntries(increments) };
   }
   const counts = (pass: number, fail: number, success: number, failure: number) => ({
     validations_pass: pass,
@@ -181,19 +181,19 @@ describe('with a result_schema', () => {
     retries_failure: failure,
   });
 
-  beforeEach(() => evaluated.apply(echo({ says: 'Judge!', schema, on_error: 'block' })));
+  beforeEach(() => evaluated.apply(echo({ llmOutput: 'Judge!', schema, on_error: 'block' })));
 
   it.each([VALID, ` ${VALID}\n`, `\`\`\`json\n${VALID}\n\`\`\``, `\`\`\`\n{"verdict":"no","more":1}\n\`\`\``])(
     'a valid result is requested once and passed on raw: %j',
     async (text) => {
-      const { answer, counts: gained } = await judged(text);
+      const { answer, counts: gained } = await evaluateWith(text);
       expect(echoOf(answer).llmResult).toBe(text);
       expect(gained).toEqual(counts(1, 0, 0, 0));
     },
   );
 
   it('an invalid result causes one correction with the error, the schema and the result', async () => {
-    const { answer, prompts, counts: gained } = await judged('{"verdict":"perhaps"}', `\`\`\`\n${VALID}\n\`\`\``);
+    const { answer, prompts, counts: gained } = await evaluateWith('{"verdict":"perhaps"}', `\`\`\`\n${VALID}\n\`\`\``);
     expect(echoOf(answer).llmResult).toBe(`\`\`\`\n${VALID}\n\`\`\``);
     expect(gained).toEqual(counts(1, 1, 1, 0));
     const systems = prompts.map(([system]) => system);
@@ -213,13 +213,13 @@ describe('with a result_schema', () => {
     ['two fences', `\`\`\`\n\`\`\`json\n${VALID}\n\`\`\`\n\`\`\``],
     ['nothing', ''],
   ])('%s is invalid', async (_which, text) => {
-    const { answer, counts: gained } = await judged({ content: text }, VALID);
+    const { answer, counts: gained } = await evaluateWith({ content: text }, VALID);
     expect(echoOf(answer).llmResult).toBe(VALID);
     expect(gained).toEqual(counts(1, 1, 1, 0));
   });
 
   it('the action receives the second of two invalid results', async () => {
-    const { answer, counts: gained } = await judged('first', '```\nsecond\n```');
+    const { answer, counts: gained } = await evaluateWith('first', '```\nsecond\n```');
     expect(echoOf(answer).llmResult).toBe('```\nsecond\n```');
     expect(gained).toEqual(counts(0, 2, 0, 1));
   });
@@ -227,7 +227,7 @@ describe('with a result_schema', () => {
   it.each(['an HTTP status of 500', 'no text', 'a connection that breaks before the head'])(
     'the first result is passed to the action when the second call fails: %s',
     async (name) => {
-      const { answer, counts: gained } = await judged('first', FAILURES[name] ?? '');
+      const { answer, counts: gained } = await evaluateWith('first', FAILURES[name] ?? '');
       expect(echoOf(answer).llmResult).toBe('first');
       expect(gained).toEqual(counts(0, 1, 0, 1));
     },
@@ -235,21 +235,21 @@ describe('with a result_schema', () => {
 
   it('all errors are included, joined with "; "', async () => {
     const two = { type: 'object', required: ['a', 'b'] };
-    await evaluated.apply(echo({ says: 'Judge!', schema: two }));
-    const { prompts } = await judged('{}', '{"a":1,"b":2}');
+    await evaluated.apply(echo({ llmOutput: 'Judge!', schema: two }));
+    const { prompts } = await evaluateWith('{}', '{"a":1,"b":2}');
     expect(prompts[1]?.[1]?.content).toMatch(/must have required property 'a'; .*must have required property 'b'/);
   });
 
   it('the draft of a schema is used', async () => {
     const draft = { $schema: 'http://json-schema.org/draft-07/schema#', items: [{ type: 'string' }] };
-    await evaluated.apply(echo({ says: 'Judge!', schema: draft }));
-    const { answer } = await judged('[1]', '["a", 1]');
+    await evaluated.apply(echo({ llmOutput: 'Judge!', schema: draft }));
+    const { answer } = await evaluateWith('[1]', '["a", 1]');
     expect(echoOf(answer).llmResult).toBe('["a", 1]');
   });
 
   it('the action receives the result of a schema that rejects everything', async () => {
-    await evaluated.apply(echo({ says: 'Judge!', schema: { not: {} } }));
-    const { answer, counts: gained } = await judged('{}', '[]');
+    await evaluated.apply(echo({ llmOutput: 'Judge!', schema: { not: {} } }));
+    const { answer, counts: gained } = await evaluateWith('{}', '[]');
     expect(echoOf(answer).llmResult).toBe('[]');
     expect(gained).toEqual(counts(0, 2, 0, 1));
   });

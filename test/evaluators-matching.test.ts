@@ -38,7 +38,7 @@ const questions = () => evaluated.llm.requests.length - requested;
 
 const BLOCKED = { code: -32001, message: 'no', data: { evaluator: 'gate', kind: 'block' } };
 const gate = (method: string, namespace?: string) =>
-  evaluator('gate', { method, says: 'block:no', ...(namespace !== undefined && { namespace }) });
+  evaluator('gate', { method, llmOutput: 'block:no', ...(namespace !== undefined && { namespace }) });
 
 const METHODS: readonly (readonly [method: string, params: string])[] = [
   ['tools/call', '{"name":"a","arguments":{}}'],
@@ -140,7 +140,7 @@ test('an invalid request, or one that contradicts its headers, is rejected befor
 });
 
 test('each message of a batch is evaluated by itself', async () => {
-  await evaluated.apply(evaluator('gate', { action: 'ordinary', says: 'argument' }));
+  await evaluated.apply(evaluator('gate', { action: 'ordinary', llmOutput: 'argument' }));
   const url = evaluated.service.url('crm');
   const client = { protocolVersion: '2025-03-26', capabilities: {}, clientInfo: { name: 'c', version: '1' } };
   const opened = await post(url, JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params: client }));
@@ -187,7 +187,7 @@ filter_chains:
 test.each([
   ['legacy', LEGACY],
   ['modern', MODERN],
-])('the id of a rejected request keeps the spelling of the %s client', async (era, version) => {
+])('the id of a rejected request has the notation of the %s client', async (era, version) => {
   await evaluated.apply(gate('vendor/unknown'));
   const url = evaluated.service.url('crm');
   const client = era === 'legacy' ? await legacyClient(url) : modernClient(url);

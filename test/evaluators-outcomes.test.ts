@@ -47,8 +47,10 @@ describe.each(['legacy', 'modern'] as const)('of a %s client', (era) => {
   });
   const call = () => client.call('tools/call', '{"name":"a","arguments":{"x":"y"}}');
   /** Calls the tool with one evaluator per command. */
-  async function evaluate(...says: string[]) {
-    await evaluated.apply(...says.map((each, at) => evaluator(`gate-${at}`, { says: each, on_error: 'block' })));
+  async function evaluate(...llmOutput: string[]) {
+    await evaluated.apply(
+      ...llmOutput.map((each, at) => evaluator(`gate-${at}`, { llmOutput: each, on_error: 'block' })),
+    );
     const calls = upstream.count('tools/call');
     const response = await call();
     return { ...response, error: errorOf(response), forwarded: upstream.count('tools/call') - calls };
@@ -61,8 +63,8 @@ describe.each(['legacy', 'modern'] as const)('of a %s client', (era) => {
     ['metadata', 'metadata:a=b'],
     ['a choice of tools, which this is no list of', 'filter:a'],
     ['an answer that the action does nothing about', 'log:x'],
-  ])('a request is forwarded after %s', async (_which, says) => {
-    const { text, forwarded } = await evaluate(says);
+  ])('a request is forwarded after %s', async (_which, llmOutput) => {
+    const { text, forwarded } = await evaluate(llmOutput);
     expect([text, forwarded]).toEqual([expect.stringContaining('done'), 1]);
   });
 
@@ -86,10 +88,10 @@ describe.each(['legacy', 'modern'] as const)('of a %s client', (era) => {
     ['reject:first+block:second', { code: -32002, message: 'first' }],
     ['pass+block:second', { code: -32001, message: 'second' }],
     ['warn:first+metadata:k=v+reject:third', { code: -32002, message: 'third' }],
-  ])('block and reject-malformed are final; of other responses the last counts: %s', async (says, expected) => {
-    const { error, forwarded } = await evaluate(says);
+  ])('block and reject-malformed are final; of other responses the last counts: %s', async (llmOutput, expected) => {
+    const { error, forwarded } = await evaluate(llmOutput);
     expect([error, forwarded]).toEqual([expect.objectContaining(expected), 0]);
-    const ignored = says.split('+').length - 1;
+    const ignored = llmOutput.split('+').length - 1;
     expect(linesOf('action responded more than once')).toMatchObject([{ evaluator: 'gate-0', ignored }]);
   });
 
@@ -152,7 +154,7 @@ describe.each(['legacy', 'modern'] as const)('of a %s client', (era) => {
 
 describe.each(['continue', 'block', undefined] as const)('an action that fails, with on_error %s', (on_error) => {
   const parts = { method: 'vendor/asked', ...(on_error && { on_error }) };
-  const ask = () => modernClient(evaluated.service.url()).call('vendor/asked');
+  const sendRequest = () => modernClient(evaluated.service.url()).call('vendor/asked');
   const FAILED = {
     code: -32603,
     message: 'evaluator processor execution failed',
@@ -166,12 +168,12 @@ describe.each(['continue', 'block', undefined] as const)('an action that fails, 
     ['does not know what to do', 'ordinary', 'no such command', 'trap'],
     ['takes more than 1000 ms', 'echo', 'never ends', 'timeout'],
     ['takes more than 64 MiB', 'echo', 'takes all memory', expect.stringMatching(/^(memory|trap|timeout)$/)],
-  ] as const)('because it %s', async (_which, action, says, fault) => {
+  ] as const)('because it %s', async (_which, action, llmOutput, fault) => {
     await evaluated.apply(
-      evaluator('gate', { ...parts, action, says }),
-      evaluator('next', { method: 'vendor/asked', action: 'echo', says: 'x' }),
+      evaluator('gate', { ...parts, action, llmOutput }),
+      evaluator('next', { method: 'vendor/asked', action: 'echo', llmOutput: 'x' }),
     );
-    const response = await ask();
+    const response = await sendRequest();
     if (on_error === 'block') expect([response.status, errorOf(response)]).toEqual([200, FAILED]);
     else expect(echoOf(response)).toMatchObject({ llmResult: 'x' });
     const failed = linesOf('evaluator failed');
@@ -182,17 +184,17 @@ describe.each(['continue', 'block', undefined] as const)('an action that fails, 
 
   it('sets no metadata and logs no warning', async () => {
     await evaluated.apply(
-      evaluator('gate', { ...parts, says: 'metadata:a=b+trap' }),
-      evaluator('other', { ...parts, says: 'warn:x+trap' }),
+      evaluator('gate', { ...parts, llmOutput: 'metadata:a=b+trap' }),
+      evaluator('other', { ...parts, llmOutput: 'warn:x+trap' }),
     );
-    await ask();
+    await sendRequest();
     expect(await metadata()).toBeUndefined();
     expect(linesOf('action warning')).toEqual([]);
   });
 });
 
 test('the response has the id of the request, and an error of code, message and data', async () => {
-  await evaluated.apply(evaluator('gate', { says: 'block:no' }));
+  await evaluated.apply(evaluator('gate', { llmOutput: 'block:no' }));
   const response = await modernClient(evaluated.service.url()).call('tools/call', '{"name":"a"}');
   const error = '{"code":-32001,"message":"no","data":{"evaluator":"gate","kind":"block"}}';
   expect(JSON.parse(reply(response))).toEqual({ jsonrpc: '2.0', id: 1, error: JSON.parse(error) });

@@ -24,7 +24,7 @@ beforeAll(async () => {
   return () => evaluated.close();
 }, 120_000);
 
-const ask = (method: string, headers = {}) => client.call(method, `{"secret":"${ARGUMENT}"}`, headers);
+const sendRequest = (method: string, headers = {}) => client.call(method, `{"secret":"${ARGUMENT}"}`, headers);
 const schema = { enum: ['fits'] };
 
 describe('metrics of known traffic', () => {
@@ -33,32 +33,32 @@ describe('metrics of known traffic', () => {
     await apply(
       evaluator('one', { method: 'vendor/one', schema: { type: 'string' } }),
       evaluator('two', { method: 'vendor/two', on_error: 'block' }),
-      evaluator('three', { method: 'vendor/two', on_error: 'continue', says: 'pass' }),
+      evaluator('three', { method: 'vendor/two', on_error: 'continue', llmOutput: 'pass' }),
       evaluator('idle', { method: 'vendor/idle' }),
       evaluator('here', { method: 'vendor/one', namespace: 'nowhere' }),
     );
     // A command is not JSON: the first result is invalid, and so is the second.
     llm.script('no JSON', 'warn:x');
-    await ask('vendor/one');
+    await sendRequest('vendor/one');
     llm.script('no JSON', { status: 500 }); // The action is logged the first, which it does not understand.
-    await ask('vendor/one');
-    for (const says of ['pass', 'none', 'block:x', 'reject:x', 'warn:x', 'filter:a', 'metadata:a=b', 'trap']) {
-      llm.script(says);
-      await ask('vendor/two');
+    await sendRequest('vendor/one');
+    for (const llmOutput of ['pass', 'none', 'block:x', 'reject:x', 'warn:x', 'filter:a', 'metadata:a=b', 'trap']) {
+      llm.script(llmOutput);
+      await sendRequest('vendor/two');
     }
     llm.script({ content: '' });
-    await ask('vendor/two');
+    await sendRequest('vendor/two');
     llm.script({ status: 500 });
-    await ask('vendor/two');
-    await ask('vendor/nobody');
+    await sendRequest('vendor/two');
+    await sendRequest('vendor/nobody');
     await client.call('ping');
     await apply(evaluator('fenced', { method: 'vendor/fenced', action: 'echo', schema }));
     llm.script('```\n"fits"\n```');
-    await ask('vendor/fenced');
+    await sendRequest('vendor/fenced');
     llm.script('"does not"', '"fits"');
-    await ask('vendor/fenced');
+    await sendRequest('vendor/fenced');
     await apply();
-    await ask('vendor/two');
+    await sendRequest('vendor/two');
   }, 60_000);
 
   const NONE = { pass: 0, block: 0, reject_malformed: 0, warn: 0, filter_tools: 0, set_metadata: 0 };
@@ -114,7 +114,7 @@ describe('metrics of known traffic', () => {
     expect(gauges).toEqual({ evaluators_loaded: 0, wasm_compiled: 0, namespace_bindings: 0 });
   });
 
-  it('Prometheus has the same', async () => {
+  it('Prometheus exposes the same counts', async () => {
     const response = await fetch(`${evaluated.service.management}/metrics`, { headers: { connection: 'close' } });
     const samples = samplesOf(await response.text());
     const of = (name: string, sluice_evaluator: string, labels = {}) =>
@@ -142,7 +142,7 @@ describe('metrics of known traffic', () => {
     expect(of('action_duration_seconds_total', 'two')).toBeCloseTo((wasm?.duration.total_ms ?? 0) / 1000, 6);
   });
 
-  it('the gauges have what is loaded', async () => {
+  it('the gauges show loaded evaluators', async () => {
     await evaluated.apply(evaluator('a'), evaluator('b'), evaluator('c', { action: 'echo' }));
     await evaluated.service.manage('PUT', '/evaluators/namespaces/default', { conversation_id: 'x' });
     const gauges = { evaluators_loaded: 3, wasm_compiled: 2, namespace_bindings: 1 };
@@ -159,8 +159,8 @@ describe('the log', () => {
     ['reject:x', 'reject_malformed'],
     ['warn:x', 'warn'],
     ['metadata:a=b', 'set_metadata'],
-  ])('has a line for each decision: %s', async (says, decision) => {
-    await evaluated.apply(evaluator('gate', { says }));
+  ])('has a line for each decision: %s', async (llmOutput, decision) => {
+    await evaluated.apply(evaluator('gate', { llmOutput }));
     const before = evaluated.lines('evaluator decided').length;
     const headers = { 'x-request-id': 'request-1', 'x-conversation-id': 'talk-1' };
     await client.call('tools/call', '{"name":"no such tool"}', headers);
@@ -183,13 +183,13 @@ describe('the log', () => {
     });
   });
 
-  it('has one for a filtered tool list', async () => {
-    await evaluated.apply(evaluator('gate', { method: 'tools/list', says: 'filter:a,b' }));
+  it('has a line for a filtered tool list', async () => {
+    await evaluated.apply(evaluator('gate', { method: 'tools/list', llmOutput: 'filter:a,b' }));
     await client.call('tools/list');
     expect(evaluated.lines('evaluator decided').at(-1)).toMatchObject({ decision: 'filter_tools' });
   });
 
-  it('has one for each failure, with its reason', async () => {
+  it('has a line for each failure, with its reason', async () => {
     await evaluated.apply(evaluator('gate', { connection: 'nobody', on_error: 'block' }));
     await client.call('tools/call', '{"name":"no such tool"}');
     const line = evaluated.lines('evaluator failed').at(-1);
@@ -209,18 +209,18 @@ describe('the log', () => {
 describe('no output contains', () => {
   let everything: readonly string[];
   /** Returns the outputs that contain it. */
-  const where = (text: string) => everything.filter((each) => each.includes(text));
+  const linesWith = (text: string) => everything.filter((each) => each.includes(text));
   const SECRETS = [API_KEY, MODEL];
   beforeAll(async () => {
     const { service, llm, apply } = evaluated;
     const seen: string[] = [];
     const outcomes: readonly (readonly [string, Parameters<typeof evaluator>[1]])[] = [
-      ['passes', { says: `pass` }],
-      ['is empty', { says: ' ' }],
+      ['passes', { llmOutput: `pass` }],
+      ['is empty', { llmOutput: ' ' }],
       ['fails', { connection: 'nobody', on_error: 'block' }],
       ['fails quietly', { connection: 'nobody' }],
-      ['traps', { says: `trap`, on_error: 'block' }],
-      ['does not fit', { says: `pass`, schema }],
+      ['traps', { llmOutput: `trap`, on_error: 'block' }],
+      ['does not fit', { llmOutput: `pass`, schema }],
     ];
     for (const [name, parts] of outcomes) {
       await apply(evaluator(name, { method: 'vendor/asked', ...parts }));
@@ -230,7 +230,7 @@ describe('no output contains', () => {
       }
     }
     // Responses that repeat the key, as some servers do when they reject it.
-    await apply(evaluator('judge', { method: 'vendor/asked', says: PROMPT, on_error: 'block' }));
+    await apply(evaluator('judge', { method: 'vendor/asked', llmOutput: PROMPT, on_error: 'block' }));
     for (const script of [
       { status: 401, body: `{"error":"no such key: ${API_KEY} ${ANSWER}"}` },
       { body: `no JSON: ${API_KEY} ${ANSWER}` },
@@ -242,7 +242,7 @@ describe('no output contains', () => {
       seen.push((await client.call('vendor/asked', `{"secret":"${ARGUMENT}"}`)).text);
     }
     const rejected = [
-      { evaluators: [evaluator('x', { says: 'y' })], expected_revision: 1 },
+      { evaluators: [evaluator('x', { llmOutput: 'y' })], expected_revision: 1 },
       { evaluators: [{ ...evaluator('x'), llm: { operation: 'classify', prompt: 'p', connection: 'nowhere' } }] },
       { evaluators: [{ ...evaluator('x'), processor: { path: 'service.json' } }] },
     ];
@@ -255,7 +255,7 @@ describe('no output contains', () => {
       seen.push(JSON.stringify([...response.headers]), await response.text());
     };
     for (const body of rejected) await api('PUT', '/api/v1/evaluators', body);
-    await apply(evaluator('last', { says: PROMPT }));
+    await apply(evaluator('last', { llmOutput: PROMPT }));
     for (const path of ['', '/llm-connections', '/namespaces', '/revisions', '/revisions/active', '/revisions/5']) {
       await api('GET', `/api/v1/evaluators${path}`);
     }
@@ -269,26 +269,26 @@ describe('no output contains', () => {
     expect(evaluated.llm.requests.map(({ headers, text }) => `${headers.authorization} ${text}`).join()).toContain(
       secret,
     );
-    expect(where(secret)).toEqual([]);
-    expect(where(new URL(evaluated.llm.url).host)).toEqual([]);
+    expect(linesWith(secret)).toEqual([]);
+    expect(linesWith(new URL(evaluated.llm.url).host)).toEqual([]);
   });
 
   it('the arguments of a request, and the LLM results', () => {
     const requested = evaluated.llm.requests.map(({ text }) => text).join();
     expect(requested).toContain(ARGUMENT);
-    expect([where(ARGUMENT), where(ANSWER)]).toEqual([[], []]);
+    expect([linesWith(ARGUMENT), linesWith(ANSWER)]).toEqual([[], []]);
   });
 
   it('the prompt of an evaluator (in the log)', () => {
     expect(evaluated.service.log.filter((line) => line.includes(PROMPT))).toEqual([]);
-    expect(where(PROMPT)).not.toEqual([]);
+    expect(linesWith(PROMPT)).not.toEqual([]);
   });
 });
 
 test('metadata is logged at level debug only', async () => {
   const own = await startEvaluatedService({ RUST_LOG: 'info' });
   try {
-    await own.apply(evaluator('gate', { method: 'tools/list', says: 'metadata:tier=gold' }));
+    await own.apply(evaluator('gate', { method: 'tools/list', llmOutput: 'metadata:tier=gold' }));
     await (await legacyClient(own.service.url())).call('tools/list');
     const logged = () => own.service.log.map(parseObject).filter(({ mcp_method }) => mcp_method === 'tools/list');
     await expect.poll(() => logged().map(({ msg }) => msg)).toEqual(['evaluator decided', 'request']);

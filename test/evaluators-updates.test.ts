@@ -23,8 +23,8 @@ beforeAll(async () => {
 }, 120_000);
 
 const METHOD = 'vendor/asked';
-const gate = (name: string, says: string) => evaluator(name, { method: METHOD, says });
-const ask = (id = 0) => client.call(METHOD, `{"id":${id}}`);
+const gate = (name: string, llmOutput: string) => evaluator(name, { method: METHOD, llmOutput });
+const sendRequest = (id = 0) => client.call(METHOD, `{"id":${id}}`);
 const messageOf = (response: RawResponse) => parseObject(errorOf(response)).message;
 /** Whole response to a PUT. */
 async function put(body: unknown) {
@@ -59,7 +59,7 @@ test('a broken file among ten skips its evaluator only, with a warning', async (
   expect([status, envelope.data, envelope.error]).toEqual([200, names, null]);
   const code = 'WASM_COMPILE_FAILED';
   expect(envelope.warnings).toEqual([{ evaluator: 'gate-4', path: 'broken.wasm', code, message: expect.any(String) }]);
-  expect(messageOf(await ask())).toBe('last');
+  expect(messageOf(await sendRequest())).toBe('last');
   await request(9);
   expect((await evaluated.metrics()).gauges).toMatchObject({ evaluators_loaded: 9, wasm_compiled: 1 });
 });
@@ -78,7 +78,7 @@ test.each([
     [],
     [expect.objectContaining({ evaluator: 'gate', path })],
   ]);
-  expect(errorOf(await ask())).toMatchObject({ code: -32601 });
+  expect(errorOf(await sendRequest())).toMatchObject({ code: -32601 });
   await request(0);
 });
 
@@ -101,18 +101,18 @@ test.each([
   ['a key inline', 400, { evaluators: [{ ...gate('a', 'pass'), llm: { ...llm, api_key: 'sk-inline' } }] }],
   ['a stale revision', 409, { evaluators: [], expected_revision: 1_000 }],
   ['no JSON', 400, '{"evaluators":['],
-] as const)('what is refused changes nothing: %s', async (_which, status, body) => {
+] as const)('a rejected update changes nothing: %s', async (_which, status, body) => {
   await evaluated.apply(gate('gate', 'block:as before'));
   const rejected = await put(body);
   expect([rejected.status, rejected.envelope.data]).toEqual([status, null]);
   expect(JSON.stringify(rejected.envelope)).not.toContain('sk-inline');
-  expect(messageOf(await ask())).toBe('as before');
+  expect(messageOf(await sendRequest())).toBe('as before');
 });
 
 test('an empty list deletes all', async () => {
   await evaluated.apply(gate('gate', 'block:no'));
   expect(await put({ evaluators: [] })).toMatchObject({ status: 200, envelope: { data: [], error: null } });
-  expect(errorOf(await ask())).toMatchObject({ code: -32601 });
+  expect(errorOf(await sendRequest())).toMatchObject({ code: -32601 });
   await request(0);
 });
 
@@ -127,9 +127,9 @@ test('a changed file is used from the next PUT on', async () => {
   await writeFile(file, await blocking('old'));
   await evaluated.apply(changing);
   await writeFile(file, await blocking('new'));
-  expect(messageOf(await ask())).toBe('old');
+  expect(messageOf(await sendRequest())).toBe('old');
   await evaluated.apply(changing);
-  expect(messageOf(await ask())).toBe('new');
+  expect(messageOf(await sendRequest())).toBe('new');
 }, 120_000);
 
 describe('a request in progress', () => {
@@ -137,10 +137,10 @@ describe('a request in progress', () => {
     await evaluated.apply(gate('first', 'pass'), gate('second', 'block:of the old set'));
     const first = pending('pass');
     evaluated.llm.script(first.script);
-    const response = ask();
+    const response = sendRequest();
     await request(1);
     await evaluated.apply(gate('first', 'block:of the new set'));
-    expect(messageOf(await ask())).toBe('of the new set');
+    expect(messageOf(await sendRequest())).toBe('of the new set');
     await evaluated.apply();
     first.release();
     expect(messageOf(await response)).toBe('of the old set');
@@ -150,7 +150,7 @@ describe('a request in progress', () => {
     await evaluated.apply(evaluator('gate', { method: METHOD, action: 'echo' }));
     const responded = pending('said');
     evaluated.llm.script(responded.script);
-    const response = ask(7);
+    const response = sendRequest(7);
     await request(1);
     await evaluated.apply(gate('gate', 'pass'));
     await evaluated.apply();
@@ -162,7 +162,7 @@ describe('a request in progress', () => {
     await evaluated.apply(gate('gate', 'pass'));
     const responded = pending('pass');
     evaluated.llm.script(responded.script);
-    const response = ask();
+    const response = sendRequest();
     await request(1);
     await evaluated.apply(gate('gate', 'block:no'), gate('other', 'block:no'));
     responded.release();
@@ -184,11 +184,11 @@ test('under load and many updates no request is evaluated by two sets', async ()
   const clients = Array.from({ length: 4 }, async () => {
     while (updating) {
       const own = id++;
-      responses.set(own, messageOf(await ask(own)));
+      responses.set(own, messageOf(await sendRequest(own)));
     }
   });
-  const met = () => new Set(responses.values()).size;
-  for (let number = 1; number <= 40 || responses.size <= 4 || met() === 1; number++)
+  const countOutcomes = () => new Set(responses.values()).size;
+  for (let number = 1; number <= 40 || responses.size <= 4 || countOutcomes() === 1; number++)
     await evaluated.apply(...set(number));
   updating = false;
   await Promise.all(clients);

@@ -12,8 +12,8 @@ let example: ExampleService;
 let agent: SdkClient;
 let web: string;
 /** Calls without a response and code without an end. They take seconds: other tests run meanwhile. */
-let silent: Promise<Answered>;
-let endless: Promise<Answered>;
+let withoutOutput: Promise<CallOutput>;
+let endless: Promise<CallOutput>;
 
 const site = createServer((request, response) => {
   const { url, headers } = request;
@@ -33,10 +33,10 @@ beforeAll(async () => {
   });
   await example.line(/ registered at /);
   agent = await connect(gateway.url('sample'), 'legacy');
-  silent = get(`http://${web}/silent`);
+  withoutOutput = get(`http://${web}/silent`);
   // Idle as long as only the end of its process can wake it.
-  const still = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);';
-  endless = run(`console.log(process.pid); ${still}`, { timeout: 4_000 });
+  const blockForever = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);';
+  endless = run(`console.log(process.pid); ${blockForever}`, { timeout: 4_000 });
 });
 afterAll(async () => {
   await agent?.close();
@@ -46,7 +46,7 @@ afterAll(async () => {
   site.close();
 });
 
-interface Answered {
+interface CallOutput {
   readonly isError: boolean | undefined;
   readonly text: string;
 }
@@ -55,13 +55,13 @@ interface Answered {
 async function call(name: string, args: object, options: Parameters<SdkClient['client']['callTool']>[1] = {}) {
   const { isError, content } = await agent.client.callTool({ name, arguments: { ...args } }, options);
   const text = content.map((block) => (block.type === 'text' ? block.text : '')).join('');
-  return { isError, text } satisfies Answered;
+  return { isError, text } satisfies CallOutput;
 }
 
-const run = (code: string, more = {}): Promise<Answered> => call('run-javascript', { code, ...more });
-const get = (url: string): Promise<Answered> => call('http-get', { url });
+const run = (code: string, more = {}): Promise<CallOutput> => call('run-javascript', { code, ...more });
+const get = (url: string): Promise<CallOutput> => call('http-get', { url });
 
-function lives(pid: number): boolean {
+function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch {
@@ -145,8 +145,8 @@ describe('code', () => {
     const code = 'console.log("one"); console.error("two")';
     const onprogress = ({ message }: { message?: string }) => received.push(message);
     // Two streams: the order of reads is undefined.
-    const either = expect.stringMatching(/^(?:one\ntwo|two\none)\n$/);
-    expect(await call('run-javascript', { code }, { onprogress })).toEqual({ isError: false, text: either });
+    const anyOrder = expect.stringMatching(/^(?:one\ntwo|two\none)\n$/);
+    expect(await call('run-javascript', { code }, { onprogress })).toEqual({ isError: false, text: anyOrder });
     expect(received.toSorted()).toEqual(['RUNNING', 'one\n', 'two\n']);
   });
 
@@ -187,7 +187,7 @@ describe('code', () => {
     const { isError, text } = await endless;
     const [pid, ...rest] = text.split('\n');
     expect([isError, rest]).toEqual([true, ['terminated: timeout of 4000 ms exceeded', '']]);
-    expect(lives(Number(pid))).toBe(false);
+    expect(isRunning(Number(pid))).toBe(false);
   });
 
   it('that writes too much is terminated', async () => {
@@ -204,10 +204,10 @@ describe('code', () => {
     const code = 'console.log(process.pid); setInterval(() => 0, 1000)';
     const called = call('run-javascript', { code }, { onprogress, signal: cancel.signal });
     const child = await pid.promise;
-    expect(lives(child)).toBe(true);
+    expect(isRunning(child)).toBe(true);
     cancel.abort('not needed any more');
     await expect(called).rejects.toThrow();
-    await expect.poll(() => lives(child)).toBe(false);
+    await expect.poll(() => isRunning(child)).toBe(false);
     expect(await run('console.log("next")')).toEqual({ isError: false, text: 'next\n' });
   });
 
@@ -230,5 +230,5 @@ describe('code', () => {
 });
 
 it('http-get enforces its timeout', async () => {
-  expect(await silent).toEqual({ isError: true, text: `${web}: timeout after 4000 ms` });
+  expect(await withoutOutput).toEqual({ isError: true, text: `${web}: timeout after 4000 ms` });
 });

@@ -39,7 +39,7 @@ async function echoed(): Promise<string> {
   }
 }
 
-it('registers again at another address, and keeps what operators have added', { tags: ['slow'] }, async () => {
+it('registers again at another address, and keeps members added by operators', { tags: ['slow'] }, async () => {
   const first = start();
   await first.line(/ registered at /);
   const tool = await data('tools/echo?namespace=sample');
@@ -98,7 +98,7 @@ it('terminates running code when it stops', { tags: ['slow'] }, async () => {
   }
 });
 
-it('does not take over the name of a foreign tool, nor that of another copy', { tags: ['slow'] }, async () => {
+it('does not replace a tool of another service, nor of another instance', { tags: ['slow'] }, async () => {
   const first = start();
   await first.line(/ registered at /);
   const services = await data('services');
@@ -114,7 +114,7 @@ it('does not take over the name of a foreign tool, nor that of another copy', { 
   expect(await echoed()).toBe('{"message":"hi"}');
 });
 
-it('can run beside another copy under another name', { tags: ['slow'] }, async () => {
+it('can run beside another instance under another name', { tags: ['slow'] }, async () => {
   const first = start();
   await first.line(/ registered at /);
   const second = start({ SAMPLE_NAME: 'second' });

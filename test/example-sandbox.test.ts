@@ -39,19 +39,19 @@ async function run(code: string, more: Readonly<Record<string, string>> = {}): P
   const environment = { FOLDER: folder, PORT: port, ...more };
   const known = 'var { FOLDER, PORT } = process.env;';
   const child = startCode({ code: `${known} ${code}`, arguments: {}, environment, timeout: 0 });
-  const late = setTimeout(() => child.kill('SIGKILL'), 10_000);
+  const killTimer = setTimeout(() => child.kill('SIGKILL'), 10_000);
   const both = await Promise.all([text(child.stdout), text(child.stderr)]);
-  clearTimeout(late);
+  clearTimeout(killTimer);
   return both.join('');
 }
 
-type Way = readonly [way: string, code: string, refused: RegExp];
+type Escape = readonly [way: string, code: string, refused: RegExp];
 
 const DENIED = /ERR_ACCESS_DENIED|Access to this API has been restricted|ERR_DLOPEN_DISABLED/;
 /** Globals that do not exist. */
-const GONE = /ERR_UNKNOWN_BUILTIN_MODULE|is not a function|does not provide an export|of undefined/;
+const REMOVED = /ERR_UNKNOWN_BUILTIN_MODULE|is not a function|does not provide an export|of undefined/;
 
-const READS: readonly Way[] = [
+const READS: readonly Escape[] = [
   ['fs', 'console.log(require("fs").readFileSync(FOLDER + "/note", "utf8"))', DENIED],
   [
     'fs/promises',
@@ -71,61 +71,61 @@ const READS: readonly Way[] = [
        .on("data", ({ data }) => console.log(data.details?.error?.message))`,
     DENIED,
   ],
-  ['node:sqlite', 'new (require("node:sqlite").DatabaseSync)(FOLDER + "/note"); console.log("out")', GONE],
+  ['node:sqlite', 'new (require("node:sqlite").DatabaseSync)(FOLDER + "/note"); console.log("out")', REMOVED],
   [
     'node:wasi',
     'new (require("wasi").WASI)({ version: "preview1", preopens: { "/": "/" } }); console.log("out")',
     DENIED,
   ],
   ['OpenSSL', 'require("crypto").createPrivateKey(new URL("file://" + FOLDER + "/note"))', DENIED],
-  ['certificates', 'console.log(require("tls").getCACertificates("system").length && "out")', GONE],
+  ['certificates', 'console.log(require("tls").getCACertificates("system").length && "out")', REMOVED],
   ['memory', 'require("node:ffi").getUint8(4096n, 0); console.log("out")', DENIED],
   ['the inspector', 'new (require("inspector").Session)().connect(); console.log("out")', DENIED],
 ];
 
-const WRITES: readonly Way[] = [
+const WRITES: readonly Escape[] = [
   ['fs', 'require("fs").writeFileSync(FOLDER + "/new", "")', DENIED],
   ['fs.mkdtemp', 'require("fs").mkdtempSync(FOLDER + "/new")', DENIED],
   ['fs.Utf8Stream', 'new (require("fs").Utf8Stream)({ dest: FOLDER + "/new", sync: true }).write("")', DENIED],
-  ['node:sqlite', 'new (require("node:sqlite").DatabaseSync)(FOLDER + "/new").exec("create table t (a)")', GONE],
+  ['node:sqlite', 'new (require("node:sqlite").DatabaseSync)(FOLDER + "/new").exec("create table t (a)")', REMOVED],
   [
     'node:sqlite, imported',
     'import * as it from "node:sqlite"; new it.DatabaseSync(FOLDER + "/new").exec("create table t (a)")',
-    GONE,
+    REMOVED,
   ],
   [
     'node:sqlite, by ATTACH',
     `const it = process.getBuiltinModule("node:sqlite");
      new it.DatabaseSync(":memory:").exec("attach '" + FOLDER + "/new' as n; create table n.t (a)")`,
-    GONE,
+    REMOVED,
   ],
   [
     'node:sqlite, by VACUUM INTO',
     `const it = require("module")._load("node:sqlite");
      new it.DatabaseSync(":memory:").exec("create table t (a); vacuum into '" + FOLDER + "/new'")`,
-    GONE,
+    REMOVED,
   ],
   [
     'node:sqlite, by backup',
     'const it = require("node:sqlite"); it.backup(new it.DatabaseSync(":memory:"), FOLDER + "/new")',
-    GONE,
+    REMOVED,
   ],
-  ['V8, of its compiler', `${flags('--trace-turbo-path=', '--trace-turbo')} ${hot()}`, GONE],
+  ['V8, of its compiler', `${flags('--trace-turbo-path=', '--trace-turbo')} ${hot()}`, REMOVED],
   [
     'V8, of its code',
     `${flags('--redirect-code-traces-to=', '--redirect-code-traces', '--print-opt-code')} ${hot()}`,
-    GONE,
+    REMOVED,
   ],
-  ['V8, imported', 'import { setFlagsFromString as set } from "v8"; set("--trace-turbo"); console.log("out")', GONE],
+  ['V8, imported', 'import { setFlagsFromString as set } from "v8"; set("--trace-turbo"); console.log("out")', REMOVED],
   ['a heap snapshot', 'require("v8").writeHeapSnapshot(FOLDER + "/new")', DENIED],
   ['a heap snapshot near the limit', 'require("v8").setHeapSnapshotNearHeapLimit(1); console.log("out")', DENIED],
   ['a heap profile near the limit', 'require("v8").setHeapProfileNearHeapLimit(1); console.log("out")', DENIED],
-  ['a report', 'process.report.writeReport(FOLDER + "/new")', GONE],
+  ['a report', 'process.report.writeReport(FOLDER + "/new")', REMOVED],
   [
     'a report when memory ends',
     `process.report.directory = FOLDER; process.report.reportOnFatalError = true;
      const all = []; for (;;) all.push(new Array(1e5).fill(0).map((n) => ({ n })))`,
-    GONE,
+    REMOVED,
   ],
   [
     'trace events',
@@ -142,7 +142,7 @@ const WRITES: readonly Way[] = [
   ],
 ];
 
-const CONNECTIONS: readonly Way[] = [
+const CONNECTIONS: readonly Escape[] = [
   ['net', 'require("net").connect(+PORT, "127.0.0.1")', DENIED],
   ['net, listening', 'require("net").createServer().listen(0, () => console.log("out"))', DENIED],
   ['dgram', 'require("dgram").createSocket("udp4").bind(0, () => console.log("out"))', DENIED],
@@ -155,7 +155,7 @@ const CONNECTIONS: readonly Way[] = [
   ['the debugger', 'require("inspector").open(0); console.log("out")', DENIED],
 ];
 
-const PROCESSES: readonly Way[] = [
+const PROCESSES: readonly Escape[] = [
   [
     'child_process',
     'console.log(require("child_process").execFileSync("echo", ["out"], { encoding: "utf8" }))',
@@ -174,12 +174,12 @@ const PROCESSES: readonly Way[] = [
   ['process._linkedBinding', 'process._linkedBinding("process_wrap"); console.log("out")', DENIED],
   ['native code', 'process.dlopen({ exports: {} }, FOLDER + "/note"); console.log("out")', DENIED],
   ['FFI', 'require("node:ffi").dlopen(null, {}); console.log("out")', DENIED],
-  ['a signal', 'process.kill(process.ppid, 0); console.log("out")', GONE],
-  ['a signal, imported', 'import { kill } from "process"; kill(process.ppid, 0); console.log("out")', GONE],
-  ['a signal, from below', 'process._kill(process.ppid, 0); console.log("out")', GONE],
-  ['a signal to debug', 'process._debugProcess(process.pid); console.log("out")', GONE],
-  ['priority', 'require("os").setPriority(process.ppid, require("os").getPriority()); console.log("out")', GONE],
-  ['priority, imported', 'import { setPriority } from "os"; setPriority(0, 1); console.log("out")', GONE],
+  ['a signal', 'process.kill(process.ppid, 0); console.log("out")', REMOVED],
+  ['a signal, imported', 'import { kill } from "process"; kill(process.ppid, 0); console.log("out")', REMOVED],
+  ['a signal, from below', 'process._kill(process.ppid, 0); console.log("out")', REMOVED],
+  ['a signal to debug', 'process._debugProcess(process.pid); console.log("out")', REMOVED],
+  ['priority', 'require("os").setPriority(process.ppid, require("os").getPriority()); console.log("out")', REMOVED],
+  ['priority, imported', 'import { setPriority } from "os"; setPriority(0, 1); console.log("out")', REMOVED],
 ];
 
 /** Sets flags of V8, the first of which names a file in the folder. */
@@ -213,7 +213,7 @@ for (const [what, ways] of [
   });
 }
 
-it('code is not steered by its environment', async () => {
+it('code is not affected by its environment', async () => {
   const files = await readdir(folder);
   const NODE_OPTIONS = `--localstorage-file=${folder}/new --allow-fs-read=* --allow-fs-write=*`;
   const code = 'console.log(process.env.NODE_OPTIONS, process.permission.has("fs.read")); localStorage.a = "b"';

@@ -53,12 +53,12 @@ const stream = fc.array(deltas, { minLength: 1, maxLength: 3 }).map((choices) =>
   const turns = Array.from({ length: Math.max(...choices.map(({ length }) => length)) }, (_, at) =>
     choices.flatMap((all, index) => all.slice(at, at + 1).map((delta): Delta => ({ index, delta }))),
   );
-  const chunk = (some: readonly Delta[], finish_reason: string | null) => ({
+  const chunk = (deltas: readonly Delta[], finish_reason: string | null) => ({
     id: 'c-1',
     object: 'chat.completion.chunk',
     created: 1,
     model: 'm-1',
-    choices: some.map((choice) => ({ ...choice, logprobs: null, finish_reason })),
+    choices: deltas.map((choice) => ({ ...choice, logprobs: null, finish_reason })),
   });
   const last = choices.map((_, index): Delta => ({ index, delta: {} }));
   const chunks = [chunk(first, null), ...turns.flat().map((delta) => chunk([delta], null)), chunk(last, 'stop')];
@@ -66,16 +66,16 @@ const stream = fc.array(deltas, { minLength: 1, maxLength: 3 }).map((choices) =>
 });
 
 /** Splits bytes anywhere, also within characters. */
-function cut(whole: string, at: readonly number[]): Buffer[] {
+function split(whole: string, at: readonly number[]): Buffer[] {
   const bytes = Buffer.from(whole);
-  const places = [...new Set([0, ...at.map((place) => place % bytes.length), bytes.length])].sort((a, b) => a - b);
-  return places.slice(1).map((end, index) => bytes.subarray(places[index], end));
+  const offsets = [...new Set([0, ...at.map((place) => place % bytes.length), bytes.length])].sort((a, b) => a - b);
+  return offsets.slice(1).map((end, index) => bytes.subarray(offsets[index], end));
 }
 
 test('a recorded stream equals what the client library assembles, however it is split', async () => {
   const client = inference.client();
   const property = fc.asyncProperty(stream, fc.array(fc.nat(), { maxLength: 12 }), async (whole, places) => {
-    pieces = cut(whole, places);
+    pieces = split(whole, places);
     const assembled = await client.chat.completions
       .stream({ model: 'm-1', messages: [], stream: true })
       .finalChatCompletion();

@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => void (await inference.service.manage('DELETE', '/interactions')));
 
-const ASKED: ChatRequest & OpenAI.ChatCompletionCreateParamsNonStreaming = {
+const REQUEST: ChatRequest & OpenAI.ChatCompletionCreateParamsNonStreaming = {
   model: 'm-1',
   messages: [{ role: 'user', content: 'gleich '.repeat(2_000) }],
   n: 2,
@@ -32,14 +32,14 @@ test.for(CODINGS)('encoded bodies are proxied unchanged and recorded decoded: %s
   wire.coding = request;
   inference.upstream.coding = response;
 
-  const whole = await client.chat.completions.create(ASKED);
+  const whole = await client.chat.completions.create(REQUEST);
   expectUntouched(wire.exchanges[0], inference.upstream.requests.at(-1));
   // Bodies are decoded concurrently, and may complete after the exchange.
   await expect.poll(async () => (await inference.interactions()).length).toBe(1);
-  const stream = client.chat.completions.stream({ ...ASKED, stream: true });
+  const stream = client.chat.completions.stream({ ...REQUEST, stream: true });
   const assembled = await stream.finalChatCompletion();
   expectUntouched(wire.exchanges[1], inference.upstream.requests.at(-1));
-  const plainBytes = JSON.stringify(ASKED).length;
+  const plainBytes = JSON.stringify(REQUEST).length;
   if (request) expect(wire.exchanges[0]?.sentBody.bytes).toBeLessThan(plainBytes / 10);
   expect(wire.exchanges.map(({ receivedHeaders }) => receivedHeaders.includes('Content-Encoding'))).toEqual([
     response !== undefined,
@@ -48,10 +48,10 @@ test.for(CODINGS)('encoded bodies are proxied unchanged and recorded decoded: %s
 
   await expect.poll(async () => (await inference.interactions()).length).toBe(2);
   const [first, second] = await inference.interactions();
-  expect(first?.request_body).toEqual(ASKED);
+  expect(first?.request_body).toEqual(REQUEST);
   expect(first?.response_body).toEqual(whole);
-  expect(second?.request_body).toEqual({ ...ASKED, stream: true });
-  const { usage: _, ...expected } = completionOf(ASKED);
+  expect(second?.request_body).toEqual({ ...REQUEST, stream: true });
+  const { usage: _, ...expected } = completionOf(REQUEST);
   expect(second?.response_body).toEqual(expected);
   expect(assembled.choices.map(({ message }) => message.content)).toEqual(
     expected.choices.map(({ message }) => message.content),

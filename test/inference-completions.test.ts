@@ -23,7 +23,7 @@ type Params = ChatRequest & OpenAI.ChatCompletionCreateParamsNonStreaming;
 
 const tool = (name: string) => ({ type: 'function', function: { name, parameters: { type: 'object' } } }) as const;
 const TOOLS = [tool('open'), tool('close')];
-const ASKED: Params = {
+const REQUEST: Params = {
   model: 'm-1',
   messages: [
     { role: 'system', content: 'Antworte kurz. 水\u2028' },
@@ -32,11 +32,11 @@ const ASKED: Params = {
   temperature: 0.1,
 };
 const VARIANTS: readonly [string, Params][] = [
-  ['a text', ASKED],
-  ['several choices', { ...ASKED, n: 3 }],
-  ['log probabilities', { ...ASKED, logprobs: true }],
-  ['tool calls', { ...ASKED, tools: TOOLS }],
-  ['tool calls in several choices', { ...ASKED, n: 2, tools: TOOLS }],
+  ['a text', REQUEST],
+  ['several choices', { ...REQUEST, n: 3 }],
+  ['log probabilities', { ...REQUEST, logprobs: true }],
+  ['tool calls', { ...REQUEST, tools: TOOLS }],
+  ['tool calls in several choices', { ...REQUEST, n: 2, tools: TOOLS }],
 ];
 
 /** Returns the only recorded interaction. */

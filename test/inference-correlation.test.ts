@@ -18,7 +18,7 @@ beforeAll(async () => {
   };
 });
 
-const asking = (content: string) => ({
+const request = (content: string) => ({
   model: 'm-1',
   messages: [{ role: 'user' as const, content }],
   tools: [{ type: 'function' as const, function: { name: 'open' } }],
@@ -26,17 +26,20 @@ const asking = (content: string) => ({
 
 test('a completion and its tool call refer to each other', async () => {
   const client = inference.client();
-  const inTalk = { headers: { 'x-conversation-id': 'talk-1' } };
-  const completion = await client.chat.completions.create(asking('one'), inTalk);
-  await client.chat.completions.create(asking('two'), { headers: { 'x-request-id': 'talk-2' } });
-  await client.chat.completions.create(asking('three'));
+  const withConversation = { headers: { 'x-conversation-id': 'talk-1' } };
+  const completion = await client.chat.completions.create(request('one'), withConversation);
+  await client.chat.completions.create(request('two'), { headers: { 'x-request-id': 'talk-2' } });
+  await client.chat.completions.create(request('three'));
 
   const [called] = completion.choices[0]?.message.tool_calls ?? [];
   if (called?.type !== 'function') throw new Error('no tool was asked for');
   const { service } = inference;
   const agent = modernClient(service.url());
   const params = JSON.stringify({ name: called.function.name, arguments: JSON.parse(called.function.arguments) });
-  const { text } = await agent.call('tools/call', params, { 'x-request-id': completion.id, ...inTalk.headers });
+  const { text } = await agent.call('tools/call', params, {
+    'x-request-id': completion.id,
+    ...withConversation.headers,
+  });
   expect(text).toContain('done');
 
   const ids = { conversationId: 'talk-1', requestId: completion.id };

@@ -18,7 +18,7 @@ beforeAll(async () => {
 beforeEach(async () => void (await inference.service.manage('DELETE', '/interactions')));
 
 type Params = ChatRequest & OpenAI.ChatCompletionCreateParamsNonStreaming;
-const asking = (model: string): Params => ({ model, messages: [{ role: 'user', content: 'Wie?' }], n: 2 });
+const requestFor = (model: string): Params => ({ model, messages: [{ role: 'user', content: 'Wie?' }], n: 2 });
 
 /** Returns the next recorded interaction. */
 async function recorded() {
@@ -34,8 +34,8 @@ const failureOf = (call: Promise<unknown>): Promise<unknown> =>
   );
 
 /** Returns the contents of a half completion. */
-function expectHalf(body: unknown): void {
-  const whole = completionOf(asking('m'));
+function expectTruncated(body: unknown): void {
+  const whole = completionOf(requestFor('m'));
   expect(body).toMatchObject({ id: whole.id, object: 'chat.completion', choices: [{}, {}] });
   const { choices }: { choices: { message: { content: string }; finish_reason: unknown }[] } = Object(body);
   for (const [at, { message, finish_reason }] of choices.entries()) {
@@ -48,8 +48,8 @@ function expectHalf(body: unknown): void {
 }
 
 describe('a client that disconnects aborts the upstream request', () => {
-  test('in the middle of a stream, which is recorded as far as it has arrived', async () => {
-    const params = asking('half');
+  test('during a stream, which is recorded up to that point', async () => {
+    const params = requestFor('half');
     const nextRequest = inference.upstream.next();
     const stream = await client.chat.completions.create({ ...params, stream: true });
     let chunks = 0;
@@ -57,22 +57,22 @@ describe('a client that disconnects aborts the upstream request', () => {
     await (await nextRequest).answer.left;
     const interaction = await recorded();
     expect(interaction).toMatchObject({ completion_id: completionId(params), model: 'half', status_code: 200 });
-    expectHalf(interaction?.response_body);
+    expectTruncated(interaction?.response_body);
   });
 
   test('before the first byte of the response', async () => {
     const aborting = new AbortController();
     const nextRequest = inference.upstream.next();
-    const failure = failureOf(client.chat.completions.create(asking('silent'), { signal: aborting.signal }));
+    const failure = failureOf(client.chat.completions.create(requestFor('silent'), { signal: aborting.signal }));
     const served = await nextRequest;
     await expect.poll(() => served.body.bytes).toBeGreaterThan(0);
     aborting.abort();
     await served.answer.left;
     expect(await failure).toBeInstanceOf(OpenAI.APIUserAbortError);
-    expect(await recorded()).toMatchObject({ request_body: asking('silent'), response_body: null, status_code: 0 });
+    expect(await recorded()).toMatchObject({ request_body: requestFor('silent'), response_body: null, status_code: 0 });
   });
 
-  test('in the middle of the request', async () => {
+  test('during the request', async () => {
     const nextRequest = inference.upstream.next();
     const { port, hostname } = new URL(inference.url);
     const socket = connect(Number(port), hostname);
@@ -88,28 +88,28 @@ describe('a client that disconnects aborts the upstream request', () => {
 });
 
 describe('an upstream that fails', () => {
-  test('in the middle of a stream aborts that of the client, which is recorded as far as it has arrived', async () => {
-    const stream = await client.chat.completions.create({ ...asking('dying'), stream: true });
+  test('during a stream aborts that of the client, which is recorded up to that point', async () => {
+    const stream = await client.chat.completions.create({ ...requestFor('dying'), stream: true });
     const failure = await failureOf(Array.fromAsync(stream));
     expect(failure).toBeInstanceOf(Error);
     const interaction = await recorded();
-    expect(interaction).toMatchObject({ completion_id: completionId(asking('dying')), status_code: 200 });
-    expectHalf(interaction?.response_body);
+    expect(interaction).toMatchObject({ completion_id: completionId(requestFor('dying')), status_code: 200 });
+    expectTruncated(interaction?.response_body);
   });
 
-  test('in the middle of a response aborts that of the client', async () => {
-    expect(await failureOf(client.chat.completions.create(asking('dying')))).toBeInstanceOf(Error);
+  test('during a response aborts that of the client', async () => {
+    expect(await failureOf(client.chat.completions.create(requestFor('dying')))).toBeInstanceOf(Error);
     const { completion_id, response_body } = { ...(await recorded()) };
-    expect(completion_id).toBe(completionId(asking('dying')));
-    const whole = JSON.stringify(completionOf(asking('dying')));
+    expect(completion_id).toBe(completionId(requestFor('dying')));
+    const whole = JSON.stringify(completionOf(requestFor('dying')));
     expect(typeof response_body === 'string' && whole.startsWith(response_body)).toBe(true);
   });
 
-  test('before it has the whole request is reported to the client, and recorded with the whole request', async () => {
+  test('before it has received the whole request is reported to the client, and the request is recorded completely', async () => {
     const rejecting = createServer((_, response) => response.writeHead(401, { 'content-length': 2 }).end('no'));
     const rejected = await startInference({ SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${await listen(rejecting, 0)}` });
     const { hostname, port } = new URL(rejected.url);
-    const text = JSON.stringify(asking('m'));
+    const text = JSON.stringify(requestFor('m'));
     const failure = request({
       hostname,
       port,
@@ -124,7 +124,7 @@ describe('an upstream that fails', () => {
     await expect.poll(() => rejected.interactions()).toHaveLength(1);
     expect((await rejected.interactions())[0]).toMatchObject({
       status_code: 401,
-      request_body: asking('m'),
+      request_body: requestFor('m'),
       response_body: 'no',
     });
     await rejected.close();
@@ -132,12 +132,12 @@ describe('an upstream that fails', () => {
   });
 
   test('with an error of its API is reported to the client and recorded', async () => {
-    const failure = await failureOf(client.chat.completions.create(asking('error')));
+    const failure = await failureOf(client.chat.completions.create(requestFor('error')));
     expect(failure).toBeInstanceOf(OpenAI.RateLimitError);
     expect(failure).toMatchObject({ status: 429, code: 'rate_limit_exceeded', requestID: 'req_1' });
     expect(await recorded()).toMatchObject({
       status_code: 429,
-      request_body: asking('error'),
+      request_body: requestFor('error'),
       response_body: { error: { message: 'Rate limit reached' } },
     });
   });
@@ -145,36 +145,36 @@ describe('an upstream that fails', () => {
 
 describe('an unreachable upstream', () => {
   const BODY = '{"error":{"message":"inference upstream unreachable","type":"bad_gateway"}}';
-  let alone: Inference;
+  let withoutBackend: Inference;
   beforeAll(async () => {
-    alone = await startInference({ SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${await freePort()}` });
-    return () => alone.close();
+    withoutBackend = await startInference({ SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${await freePort()}` });
+    return () => withoutBackend.close();
   });
 
   test('causes 502', async () => {
-    const response = await send(`${alone.url}/models`, 'GET');
+    const response = await send(`${withoutBackend.url}/models`, 'GET');
     expect([response.status, response.headers['content-type'], response.text]).toEqual([502, 'application/json', BODY]);
   });
 
   test('is an error of the client library, and recorded', async () => {
-    const failure = await failureOf(alone.client().chat.completions.create(asking('m')));
+    const failure = await failureOf(withoutBackend.client().chat.completions.create(requestFor('m')));
     expect(failure).toBeInstanceOf(OpenAI.APIError);
     expect(failure).toMatchObject({
       status: 502,
       type: 'bad_gateway',
       error: { message: 'inference upstream unreachable' },
     });
-    await expect.poll(async () => (await alone.interactions()).length).toBe(1);
-    expect((await alone.interactions())[0]).toMatchObject({
+    await expect.poll(async () => (await withoutBackend.interactions()).length).toBe(1);
+    expect((await withoutBackend.interactions())[0]).toMatchObject({
       status_code: 502,
-      request_body: asking('m'),
+      request_body: requestFor('m'),
       response_body: JSON.parse(BODY),
     });
   });
 
   test('is logged with the reason', async () => {
-    await send(`${alone.url}/models`, 'GET');
-    const lines = alone.service.log.map((line) => JSON.parse(line));
+    await send(`${withoutBackend.url}/models`, 'GET');
+    const lines = withoutBackend.service.log.map((line) => JSON.parse(line));
     expect(lines).toContainEqual(
       expect.objectContaining({
         level: 'warn',

@@ -10,7 +10,7 @@ import { listen } from './fixtures/http-server.ts';
 const MEGABYTE = 1024 * 1024;
 const BODY = 100 * MEGABYTE;
 /** Bytes in flight: socket buffers on four ends, 20 MB and more depending on the system, and those of the service. */
-const UNDER_WAY = 48 * MEGABYTE;
+const IN_FLIGHT = 48 * MEGABYTE;
 
 let gateway: Gateway;
 let inference: string;
@@ -46,7 +46,7 @@ function* completionBody(bytes: number): Generator<Buffer> {
 }
 
 /** Writes the chunks with backpressure, and ends. */
-async function pour(to: NodeJS.WritableStream, pieces: Iterable<Buffer>, hasher: BodyHasher): Promise<void> {
+async function sendChunks(to: NodeJS.WritableStream, pieces: Iterable<Buffer>, hasher: BodyHasher): Promise<void> {
   for (const piece of pieces) {
     hasher.add(piece);
     if (!to.write(piece)) await once(to, 'drain');
@@ -64,14 +64,14 @@ async function exchange(bytes: number) {
   const received = new BodyHasher();
   const call = request(`${inference}/v1/chat/completions`, { method: 'POST', agent: false });
   const responded = once(call, 'response');
-  const poured = pour(call, completionBody(bytes), sent);
+  const sentBytes = sendChunks(call, completionBody(bytes), sent);
   const [response] = await responded;
-  await Promise.all([poured, readAll(response, received)]);
+  await Promise.all([sentBytes, readAll(response, received)]);
   return { sent: sent.soFar, received: received.soFar };
 }
 
 /** Resets the peak memory of the service. */
-const forgetPeak = () => writeFile(`/proc/${gateway.pid()}/clear_refs`, '5');
+const resetPeak = () => writeFile(`/proc/${gateway.pid()}/clear_refs`, '5');
 
 /** Resident and peak memory of the service in bytes. */
 async function memory() {
@@ -82,7 +82,7 @@ async function memory() {
 
 /** Returns the peak memory of `run`, in addition to that before. */
 async function growth(run: () => Promise<unknown>): Promise<number> {
-  await forgetPeak();
+  await resetPeak();
   const before = await memory();
   await run();
   return (await memory()).most - before.now;
@@ -125,14 +125,14 @@ describe('bodies of 100 MB', { timeout: 120_000 }, () => {
     handle = async (incoming, response) => {
       await readAll(incoming, new BodyHasher());
       response.writeHead(200, { 'content-type': 'text/event-stream' });
-      await pour(response, completionBody(BODY), sent);
+      await sendChunks(response, completionBody(BODY), sent);
     };
     const received = new BodyHasher();
     const grown = await growth(async () => {
       const call = request(`${inference}/v1/chat/completions`, { method: 'POST', agent: false });
       call.end('{"messages":[]}');
       const [response] = await once(call, 'response');
-      expect(await settled(() => sent.soFar.bytes)).toBeLessThan(UNDER_WAY);
+      expect(await settled(() => sent.soFar.bytes)).toBeLessThan(IN_FLIGHT);
       await readAll(response, received);
     });
     expect(received.soFar).toEqual(sent.soFar);
@@ -140,13 +140,13 @@ describe('bodies of 100 MB', { timeout: 120_000 }, () => {
     expect(grown).toBeLessThan(64 * MEGABYTE);
   });
 
-  test('are not read anymore for a slow client that disconnects', async () => {
+  test('are no longer read when a slow client disconnects', async () => {
     const left = Promise.withResolvers<void>();
     const sent = new BodyHasher();
     handle = (incoming, response) => {
       incoming.resume();
       response.once('close', left.resolve);
-      pour(response, completionBody(BODY), sent).catch(() => undefined);
+      sendChunks(response, completionBody(BODY), sent).catch(() => undefined);
     };
     const call = request(`${inference}/v1/chat/completions`, { method: 'POST', agent: false });
     call.end('{"messages":[]}');
@@ -154,7 +154,7 @@ describe('bodies of 100 MB', { timeout: 120_000 }, () => {
     await settled(() => sent.soFar.bytes);
     result.destroy();
     await left.promise;
-    expect(sent.soFar.bytes).toBeLessThan(UNDER_WAY);
+    expect(sent.soFar.bytes).toBeLessThan(IN_FLIGHT);
   });
 
   test('are sent as fast as a slow upstream reads', { tags: ['slow'] }, async () => {
@@ -169,8 +169,8 @@ describe('bodies of 100 MB', { timeout: 120_000 }, () => {
     const grown = await growth(async () => {
       const call = request(`${inference}/v1/chat/completions`, { method: 'POST', agent: false });
       const responded = once(call, 'response');
-      const poured = pour(call, completionBody(BODY), sent);
-      expect(await settled(() => sent.soFar.bytes)).toBeLessThan(UNDER_WAY);
+      const poured = sendChunks(call, completionBody(BODY), sent);
+      expect(await settled(() => sent.soFar.bytes)).toBeLessThan(IN_FLIGHT);
       reading.resolve();
       await poured;
       const [response] = await responded;

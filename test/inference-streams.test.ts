@@ -10,7 +10,7 @@ beforeAll(async () => {
   return () => inference.close();
 });
 
-const asking = (at: number) => ({
+const requestAt = (at: number) => ({
   model: `held-${at % 3}`,
   messages: [{ role: 'user' as const, content: `number ${at}` }],
   stream: true as const,
@@ -21,7 +21,7 @@ test('500 concurrent streams complete, each with its own bytes, and are recorded
   const client = inference.client();
   const streams = await Promise.all(
     Array.from({ length: STREAMS }, (_, at) =>
-      client.chat.completions.create(asking(at), { headers: { 'x-conversation-id': `talk-${at % 10}` } }),
+      client.chat.completions.create(requestAt(at), { headers: { 'x-conversation-id': `talk-${at % 10}` } }),
     ),
   );
   // All have started, and none can end.
@@ -36,7 +36,7 @@ test('500 concurrent streams complete, each with its own bytes, and are recorded
     }),
   );
   for (const [at, text] of texts.entries()) {
-    const id = completionId(asking(at));
+    const id = completionId(requestAt(at));
     expect(text.replaceAll(`${id} `, '').replaceAll('|', '')).toBe(contentOf(at));
     expect(text.split(`${id} `).length).toBeGreaterThan(8);
   }
@@ -45,11 +45,11 @@ test('500 concurrent streams complete, each with its own bytes, and are recorded
   const found = new Map((await inference.interactions()).map((each) => [each.completion_id, each]));
   expect(found.size).toBe(STREAMS);
   for (let at = 0; at < STREAMS; at++) {
-    const { usage: _, ...whole } = completionOf(asking(at));
+    const { usage: _, ...whole } = completionOf(requestAt(at));
     expect(found.get(whole.id)).toMatchObject({
       conversation_id: `talk-${at % 10}`,
       model: `held-${at % 3}`,
-      request_body: asking(at),
+      request_body: requestAt(at),
       response_body: whole,
       status_code: 200,
     });
@@ -58,5 +58,5 @@ test('500 concurrent streams complete, each with its own bytes, and are recorded
 }, 120_000);
 
 function contentOf(at: number): unknown {
-  return completionOf(asking(at)).choices[0]?.message.content;
+  return completionOf(requestAt(at)).choices[0]?.message.content;
 }

@@ -12,7 +12,7 @@ import { type ChatServer, startChatServer } from './fixtures/chat/server.ts';
 import { type Gateway, type GatewayOptions, startGateway } from './fixtures/gateway.ts';
 import { send } from './fixtures/raw-client.ts';
 
-const ASKED: ChatRequest & OpenAI.ChatCompletionCreateParamsNonStreaming = {
+const REQUEST: ChatRequest & OpenAI.ChatCompletionCreateParamsNonStreaming = {
   model: 'm-1',
   messages: [{ role: 'user', content: 'Wie?' }],
 };
@@ -50,10 +50,10 @@ async function start({ env, args = [] }: Pick<GatewayOptions, 'env' | 'args'>, s
 
 /** Expects a completion without and one with streaming. */
 async function expectServed(client: OpenAI): Promise<void> {
-  expect(await client.chat.completions.create(ASKED)).toEqual(completionOf(ASKED));
-  const stream = client.chat.completions.stream({ ...ASKED, stream: true });
+  expect(await client.chat.completions.create(REQUEST)).toEqual(completionOf(REQUEST));
+  const stream = client.chat.completions.stream({ ...REQUEST, stream: true });
   const { choices } = await stream.finalChatCompletion();
-  expect(choices[0]?.message.content).toBe(completionOf(ASKED).choices[0]?.message.content);
+  expect(choices[0]?.message.content).toBe(completionOf(REQUEST).choices[0]?.message.content);
 }
 
 describe('an https upstream', () => {
@@ -138,7 +138,7 @@ clusters:
 });
 
 test('an upstream without TLS times out after the limit of the cluster, also if it is set later', async () => {
-  const silent = await openFaultyProxy(blackHole);
+  const silentServer = await openFaultyProxy(blackHole);
   const file = join(folder, 'impatient.yaml');
   await writeFile(
     file,
@@ -151,21 +151,21 @@ clusters: [{ name: inference, endpoints: ['127.0.0.1:9'], connection_timeout_ms:
 `,
   );
   const service = await startTestService({ SERVICE_MCP_LISTEN: '' }, ['--pipeline-config', file]);
-  await service.manage('POST', '/config/inference', { upstream: `https://localhost:${silent.port}` });
-  const begun = performance.now();
+  await service.manage('POST', '/config/inference', { upstream: `https://localhost:${silentServer.port}` });
+  const started = performance.now();
   const response = await send(`http://${service.addresses.inference}/v1/models`, 'GET');
   expect(response.status).toBe(502);
   // The default is 10 s.
-  expect(performance.now() - begun).toBeLessThan(9_000);
+  expect(performance.now() - started).toBeLessThan(9_000);
   expect(service.log.some((line) => line.includes('did not accept a connection within 0.2 s'))).toBe(true);
   await service.stop(0);
-  silent.close();
+  silentServer.close();
 });
 
 /** Expects 502 for the client, no upstream request, and the reason in the log. */
 async function expectRefused(rejected: Awaited<ReturnType<typeof start>>, reason: RegExp): Promise<void> {
   const before = upstream.requests.length;
-  const failure = await rejected.client.chat.completions.create(ASKED).catch((error: unknown) => error);
+  const failure = await rejected.client.chat.completions.create(REQUEST).catch((error: unknown) => error);
   expect(failure).toBeInstanceOf(OpenAI.APIError);
   expect(failure).toMatchObject({ status: 502, error: { message: 'inference upstream unreachable' } });
   expect(upstream.requests).toHaveLength(before);

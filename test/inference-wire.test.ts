@@ -66,7 +66,7 @@ describe('a request', () => {
       'Cookie: a=1',
       'Cookie: b=2',
     ];
-    const ofConnection = [
+    const hopByHopHeaders = [
       'Connection: keep-alive, X-Hop',
       'X-Hop: 1',
       'Keep-Alive: timeout=5',
@@ -77,7 +77,7 @@ describe('a request', () => {
       'Upgrade: websocket',
       'Transfer-Encoding: chunked',
     ];
-    await exchange([...head, ...ofConnection, '', '3\r\nabc\r\n0', '', ''].join('\r\n'), 'ok');
+    await exchange([...head, ...hopByHopHeaders, '', '3\r\nabc\r\n0', '', ''].join('\r\n'), 'ok');
     expect(linesOf(received)).toEqual([
       head[0],
       ...head.slice(2, 5),

@@ -22,10 +22,10 @@ const ROOTS = [{ uri: 'file:///work', name: 'Work' }];
 const FORM = { name: 'Ada', color: 'blue', ok: true, context: 'tests', response: 'fine' };
 
 /** Request timeout of the client. */
-const PATIENT = { timeout: 20_000 };
+const TIMEOUT = { timeout: 20_000 };
 
 /** The transports between such a client and the gateway. */
-const WAYS: readonly [string, (client: Client, url: string) => Promise<() => Promise<unknown>>][] = [
+const CONNECTIONS: readonly [string, (client: Client, url: string) => Promise<() => Promise<unknown>>][] = [
   [
     'over HTTP',
     async (client, url) => {
@@ -46,13 +46,13 @@ const WAYS: readonly [string, (client: Client, url: string) => Promise<() => Pro
   ],
 ];
 
-describe.each(WAYS)('a legacy client %s in front of a server of the modern era', (_way, reach) => {
+describe.each(CONNECTIONS)('a legacy client %s in front of a server of the modern era', (_way, reach) => {
   let upstream: DualEra;
   let gateway: Gateway;
   /** The responses of the server to a client of its own era. */
   let direct: SdkClient;
   let client: Client;
-  let leave: () => Promise<unknown>;
+  let disconnect: () => Promise<unknown>;
   /** Methods of the received server requests, and the response to forms. */
   let requested: string[] = [];
   let form: () => { action: 'accept' | 'decline' | 'cancel'; content?: typeof FORM };
@@ -80,10 +80,10 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
     client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void logged.push(params.data));
     client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void updated.push(params.uri));
     client.setNotificationHandler(ToolListChangedNotificationSchema, () => void listChanges++);
-    leave = await reach(client, gateway.url());
+    disconnect = await reach(client, gateway.url());
   });
   afterAll(async () => {
-    await leave();
+    await disconnect();
     await Promise.all([direct.close(), gateway.close()]);
     await upstream.close();
   });
@@ -94,7 +94,7 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
 
   /** The text of a tool's first block. */
   async function called(name: string, args: Record<string, unknown> = {}): Promise<string> {
-    const { content } = await client.callTool({ name, arguments: args }, undefined, PATIENT);
+    const { content } = await client.callTool({ name, arguments: args }, undefined, TIMEOUT);
     const [block] = Array.isArray(content) ? content : [];
     return block?.text;
   }
@@ -118,7 +118,7 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
     ['weather_report', { city: 'Ulm' }],
     ['echo_arguments', { nested: { list: [1, null, 'ü'] }, large: 9007199254740991 }],
     ['test_error_handling', {}],
-  ])('gets the result of %s unchanged', async (name, args) => {
+  ])('receives the result of %s unchanged', async (name, args) => {
     const { content, structuredContent, isError } = await client.callTool({ name, arguments: args });
     const expected = await direct.client.callTool({ name, arguments: args });
     expect(content).toEqual(expected.content);

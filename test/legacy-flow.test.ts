@@ -12,8 +12,8 @@ import { send } from './fixtures/raw-client.ts';
 
 const MiB = 1024 * 1024;
 /** Size of a body; and the part that may be in the buffers of four sockets when its reader does not read. */
-const WHOLE = 50 * MiB;
-const ON_ITS_WAY = 25 * MiB;
+const TOTAL_BYTES = 50 * MiB;
+const MAX_BUFFERED = 25 * MiB;
 
 /** A service in front of a backend that does this with requests. */
 async function serviceBefore(serve: (incoming: IncomingMessage, response: ServerResponse) => void): Promise<string> {
@@ -29,7 +29,7 @@ async function serviceBefore(serve: (incoming: IncomingMessage, response: Server
 }
 
 /** Waits until a number that grows has not grown for a while. */
-async function standstill(value: () => number): Promise<number> {
+async function waitUntilStalled(value: () => number): Promise<number> {
   for (let before = -1; before !== value(); await after(150)) before = value();
   return value();
 }
@@ -43,7 +43,7 @@ function writer(target: {
   const hash = createHash('sha256');
   const state = { written: 0, digest: '' };
   const more = (): void => {
-    while (state.written < WHOLE) {
+    while (state.written < TOTAL_BYTES) {
       const piece = Buffer.alloc(65_536, state.written / 65_536);
       hash.update(piece);
       state.written += piece.length;
@@ -63,14 +63,14 @@ async function digestOf(body: AsyncIterable<Buffer>): Promise<string> {
 }
 
 test('a response of 50 MiB arrives complete, at the speed of its client', async () => {
-  const begun = Promise.withResolvers<ReturnType<typeof writer>>();
-  const url = await serviceBefore((_incoming, response) => begun.resolve(writer(response)));
+  const started = Promise.withResolvers<ReturnType<typeof writer>>();
+  const url = await serviceBefore((_incoming, response) => started.resolve(writer(response)));
   const sent = request(`${url}/api/v1/data-store/large`, { agent: false }).end();
   const [result] = await once(sent, 'response');
-  const state = await begun.promise;
-  expect(await standstill(() => state.written)).toBeLessThan(ON_ITS_WAY);
+  const state = await started.promise;
+  expect(await waitUntilStalled(() => state.written)).toBeLessThan(MAX_BUFFERED);
   expect(await digestOf(result)).toBe(state.digest);
-  expect(state.written).toBe(WHOLE);
+  expect(state.written).toBe(TOTAL_BYTES);
 });
 
 test('a request of 50 MiB is sent complete, at the speed of the backend', async () => {
@@ -79,9 +79,9 @@ test('a request of 50 MiB is sent complete, at the speed of the backend', async 
   const sent = request(`${url}/api/v1/data-store/large`, { agent: false, method: 'PUT' });
   const state = writer(sent);
   const [incoming, response] = await arrived.promise;
-  expect(await standstill(() => state.written)).toBeLessThan(ON_ITS_WAY);
+  expect(await waitUntilStalled(() => state.written)).toBeLessThan(MAX_BUFFERED);
   const digest = await digestOf(incoming);
-  expect([digest, state.written]).toEqual([state.digest, WHOLE]);
+  expect([digest, state.written]).toEqual([state.digest, TOTAL_BYTES]);
   response.end('got it');
   const [result] = await once(sent, 'response');
   expect(result.statusCode).toBe(200);

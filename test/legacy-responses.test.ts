@@ -30,7 +30,7 @@ afterAll(async () => {
 });
 
 /** Lines that belong to the transfer, and the one added by the service. */
-const OWN = /^(?:connection|keep-alive|transfer-encoding|access-control-allow-origin):/i;
+const SLUICE_HEADERS = /^(?:connection|keep-alive|transfer-encoding|access-control-allow-origin):/i;
 
 /** Requests the same bytes from the backend and through the service, and compares the responses. */
 async function compare(bytes = GET) {
@@ -38,12 +38,12 @@ async function compare(bytes = GET) {
     responseParts(await sendBytes(backend.port, bytes)),
     responseParts(await sendBytes(port, bytes)),
   ];
-  const essence = ({ statusLine, headers, body }: typeof direct) => ({
+  const comparableParts = ({ statusLine, headers, body }: typeof direct) => ({
     statusLine,
-    headers: headers.filter((line) => !OWN.test(line)),
+    headers: headers.filter((line) => !SLUICE_HEADERS.test(line)),
     body: body.toString('latin1'),
   });
-  expect(essence(passedOn)).toEqual(essence(direct));
+  expect(comparableParts(passedOn)).toEqual(comparableParts(direct));
   expect(passedOn.headers.filter((line) => /^access-control-allow-origin/i.test(line))).toEqual([
     'access-control-allow-origin: *',
   ]);
@@ -52,14 +52,14 @@ async function compare(bytes = GET) {
 
 test.for([
   200, 201, 202, 203, 206, 299, 300, 400, 401, 404, 405, 409, 418, 429, 451, 499, 500, 501, 502, 503, 504, 599,
-])('status %s with its words, headers and body', async (status) => {
+])('status %s with its reason phrase, headers and body', async (status) => {
   result = (_arrived, response) => response.writeHead(status, { 'X-A': 'b', 'Content-Length': 4 }).end('{"a"');
   await compare();
   result = (_arrived, response) => response.writeHead(status, 'Words of  its own!', { 'X-A': 'b' }).end('{"a"');
   expect((await compare()).statusLine).toBe(`HTTP/1.1 ${status} Words of  its own!`);
 });
 
-test.for([301, 302, 303, 304, 307, 308])('status %s is passed on and not followed', async (status) => {
+test.for([301, 302, 303, 304, 307, 308])('status %s is forwarded and not followed', async (status) => {
   for (const location of ['/elsewhere', 'https://other.example/x?y', `${backend.url}/api/v1/chat`]) {
     const before = backend.requests.length;
     result = (_arrived, response) => response.writeHead(status, { Location: location }).end();
@@ -165,7 +165,7 @@ test.for([
   ['binary bytes', {}, BINARY],
   ['gzip', { 'Content-Encoding': 'gzip' }, gzipSync(BINARY)],
   ['brotli', { 'Content-Encoding': 'br' }, brotliCompressSync(BINARY)],
-  ['what only says that it is compressed', { 'Content-Encoding': 'gzip' }, Buffer.from('plain')],
+  ['a body that is not compressed despite its Content-Encoding', { 'Content-Encoding': 'gzip' }, Buffer.from('plain')],
 ] as const)('a body of %s, with its length and in chunks', async ([_name, headers, body]) => {
   result = (_arrived, response) => response.writeHead(200, { ...headers, 'Content-Length': body.length }).end(body);
   expect((await compare()).body.equals(body)).toBe(true);
@@ -176,7 +176,7 @@ test.for([
   expect((await compare()).body.equals(body)).toBe(true);
 });
 
-test('interim responses and trailers are not forwarded', async () => {
+test('informational responses and trailers are not forwarded', async () => {
   result = (_arrived, response) => {
     response.writeEarlyHints({ link: '</style.css>; rel=preload' });
     response.writeProcessing();
@@ -216,15 +216,15 @@ async function open(path: string): Promise<IncomingMessage> {
 }
 
 test('an event stream is forwarded event by event: each arrives before the next is sent', async () => {
-  const begun = Promise.withResolvers<ServerResponse>();
+  const started = Promise.withResolvers<ServerResponse>();
   result = (_arrived, response) => {
     response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache' }).flushHeaders();
-    begun.resolve(response);
+    started.resolve(response);
   };
   // The head arrives before the first event.
   const head = await open('/api/v2/tool-calls/notifications');
   expect(head.headers['content-type']).toBe('text/event-stream');
-  const stream = await begun.promise;
+  const stream = await started.promise;
   for (let round = 0; round < 100; round++) {
     // Pieces of all kinds, also halves of an event.
     const piece = round % 3 === 0 ? ': comment\n\n' : round % 3 === 1 ? `id: ${round}\ndata: {"a"` : ':1.0}\n\n';

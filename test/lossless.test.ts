@@ -9,13 +9,13 @@ import { type RawUpstream, type RawUpstreamOptions, startRawUpstream } from './f
 // look like array indexes, unnecessary escapes, unknown members.
 const NUMBERS =
   '[9223372036854775807,-9223372036854775808,1.0,1.50,-0,-0.0,1e400,1E5,1e-7,0.1000000000000000055511151231257827]';
-const ODD = `{"2":"two","1":"one","b":null,"a":{"deep":[[],{},""]},"\\u00fc\\/":"\\ud83d\\ude00 \\u2028 \\"","n":${NUMBERS}}`;
+const UNUSUAL = `{"2":"two","1":"one","b":null,"a":{"deep":[[],{},""]},"\\u00fc\\/":"\\ud83d\\ude00 \\u2028 \\"","n":${NUMBERS}}`;
 
-const TOOL = `{"zeta":${ODD},"name":"exact","inputSchema":{"type":"object","properties":{"n":{"maximum":9223372036854775807,"default":1.0,"type":"integer"}},"$defs":{"2":true,"1":{}}},"description":"gr\\u00fc\\u00dfe","annotations":{"readOnlyHint":true,"custom":1e400},"icons":[{"src":"data:,","sizes":["any"],"theme":"dark","x":1.0}],"outputSchema":{"type":"object","properties":{"m":{"minimum":-9223372036854775808}}},"_meta":{"example.com/m":${NUMBERS}},"toolType":"theirs","namespace":{"own":"member"},"labels":[1.0],"uri":7}`;
+const TOOL = `{"zeta":${UNUSUAL},"name":"exact","inputSchema":{"type":"object","properties":{"n":{"maximum":9223372036854775807,"default":1.0,"type":"integer"}},"$defs":{"2":true,"1":{}}},"description":"gr\\u00fc\\u00dfe","annotations":{"readOnlyHint":true,"custom":1e400},"icons":[{"src":"data:,","sizes":["any"],"theme":"dark","x":1.0}],"outputSchema":{"type":"object","properties":{"m":{"minimum":-9223372036854775808}}},"_meta":{"example.com/m":${NUMBERS}},"toolType":"theirs","namespace":{"own":"member"},"labels":[1.0],"uri":7}`;
 const UNICODE_TOOL = '{"name":"grüße an alle","description":"","inputSchema":{"type":"object"}}';
-const RESOURCE = `{"uri":"test://exact","size":9223372036854775807,"name":"exact","annotations":{"priority":1.0},"x":${ODD},"_meta":{}}`;
-const TEMPLATE = `{"x":${ODD},"uriTemplate":"test://t/{id}","name":"t","mimeType":"text/plain"}`;
-const PROMPT = `{"arguments":[{"name":"a","required":true,"x":1.0}],"name":"exact","title":"T","x":${ODD}}`;
+const RESOURCE = `{"uri":"test://exact","size":9223372036854775807,"name":"exact","annotations":{"priority":1.0},"x":${UNUSUAL},"_meta":{}}`;
+const TEMPLATE = `{"x":${UNUSUAL},"uriTemplate":"test://t/{id}","name":"t","mimeType":"text/plain"}`;
+const PROMPT = `{"arguments":[{"name":"a","required":true,"x":1.0}],"name":"exact","title":"T","x":${UNUSUAL}}`;
 const CONTENT =
   '[{"type":"text","text":"t\\u00e9xt","annotations":{"priority":1.0},"_meta":{"n":1e400}},{"type":"hologram","beam":9223372036854775807}]';
 
@@ -25,11 +25,11 @@ const results = {
   'resources/list': `{"resources":[${RESOURCE}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`,
   'resources/templates/list': `{"resourceTemplates":[${TEMPLATE}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`,
   'prompts/list': `{"prompts":[${PROMPT}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`,
-  'tools/call': `{"resultType":"complete","x":${ODD},"structuredContent":{"n":${NUMBERS},"2":1,"1":2},"content":${CONTENT},"_meta":{"example.com/m":${NUMBERS}},"isError":false}`,
-  'resources/read': `{"contents":[{"uri":"test://exact","text":"","x":${ODD}}],"resultType":"complete","ttlMs":0,"cacheScope":"private","x":1e400}`,
-  'prompts/get': `{"messages":[{"role":"user","content":{"type":"text","text":"","x":${ODD}}}],"resultType":"complete","x":1.0}`,
+  'tools/call': `{"resultType":"complete","x":${UNUSUAL},"structuredContent":{"n":${NUMBERS},"2":1,"1":2},"content":${CONTENT},"_meta":{"example.com/m":${NUMBERS}},"isError":false}`,
+  'resources/read': `{"contents":[{"uri":"test://exact","text":"","x":${UNUSUAL}}],"resultType":"complete","ttlMs":0,"cacheScope":"private","x":1e400}`,
+  'prompts/get': `{"messages":[{"role":"user","content":{"type":"text","text":"","x":${UNUSUAL}}}],"resultType":"complete","x":1.0}`,
 };
-const ERROR = `{"code":-32050,"message":"qu\\u00f6ta \\"daily\\"","data":{"left":9223372036854775807,"x":${ODD}},"hint":1.0}`;
+const ERROR = `{"code":-32050,"message":"qu\\u00f6ta \\"daily\\"","data":{"left":9223372036854775807,"x":${UNUSUAL}},"hint":1.0}`;
 
 const forms: readonly (RawUpstreamOptions & { namespace: string })[] = [
   { namespace: 'json-first', form: 'json', idPlace: 'first' },
@@ -92,7 +92,7 @@ describe.each(cases)('%s client, upstream of the %s era', (era, namespace) => {
     ['resources/list', RESOURCE],
     ['resources/templates/list', TEMPLATE],
     ['prompts/list', PROMPT],
-  ])('%s carries the upstream objects byte for byte', async (method, text) => {
+  ])('%s relays the upstream objects byte for byte', async (method, text) => {
     const client = await connect(era, namespace);
     expect(reply(await client.call(method))).toContain(text);
   });
@@ -101,7 +101,7 @@ describe.each(cases)('%s client, upstream of the %s era', (era, namespace) => {
     ['tools/call', '{"name":"exact","arguments":{}}'],
     ['resources/read', '{"uri":"test://exact"}'],
     ['prompts/get', '{"name":"exact","arguments":{"a":"1"}}'],
-  ] as const)('%s carries the upstream result byte for byte', async (method, params) => {
+  ] as const)('%s relays the upstream result byte for byte', async (method, params) => {
     const client = await connect(era, namespace);
     const response = await client.call(method, params);
     const text = reply(response);
@@ -110,7 +110,7 @@ describe.each(cases)('%s client, upstream of the %s era', (era, namespace) => {
     expect(response.status).toBe(200);
   });
 
-  it('carries an upstream error byte for byte', async () => {
+  it('relays an upstream error byte for byte', async () => {
     const client = await connect(era, namespace);
     const text = await scripted(namespace, 'tools/call', { kind: 'error', text: ERROR }, async () =>
       reply(await client.call('tools/call', '{"name":"exact"}')),
@@ -119,19 +119,19 @@ describe.each(cases)('%s client, upstream of the %s era', (era, namespace) => {
     expect(JSON.parse(text)).toMatchObject({ jsonrpc: '2.0', id: 1 });
   });
 
-  it('carries arguments to the upstream byte for byte', async () => {
+  it('relays arguments to the upstream byte for byte', async () => {
     const client = await connect(era, namespace);
     const name = era === 'legacy' ? 'exact' : 'grüße an alle';
-    await client.call('tools/call', `{"arguments":${ODD},"name":"${name}","x-unknown":${NUMBERS}}`);
+    await client.call('tools/call', `{"arguments":${UNUSUAL},"name":"${name}","x-unknown":${NUMBERS}}`);
     const call = upstreamOf(namespace).seen.findLast((seen) => seen.method === 'tools/call');
     expect(call?.era).toBe(era);
-    expect(call?.body).toContain(`"arguments":${ODD}`);
+    expect(call?.body).toContain(`"arguments":${UNUSUAL}`);
     expect(call?.body).toContain(`"x-unknown":${NUMBERS}`);
     expect(call?.params.name).toBe(name);
   });
 
-  it('carries progress byte for byte but for its token', async () => {
-    const tail = `"progress":1.0,"total":9223372036854775807,"message":"\\u00e9","x":${ODD}`;
+  it('relays progress byte for byte except its token', async () => {
+    const tail = `"progress":1.0,"total":9223372036854775807,"message":"\\u00e9","x":${UNUSUAL}`;
     const params = '{"name":"exact","arguments":{}';
     const token = '"progressToken":"mine"';
     const texts = await scripted(

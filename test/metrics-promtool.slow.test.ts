@@ -7,12 +7,12 @@ import { findPromtool } from './fixtures/promtool.ts';
 
 const promtool = findPromtool();
 
-it.runIf(promtool !== undefined)('promtool approves /metrics of a service that had traffic', async () => {
+it.runIf(promtool !== undefined)('promtool accepts /metrics of a service after traffic', async () => {
   const measured = await startMeasuredService();
   onTestFinished(measured.close);
   await measured.serveTraffic();
   const child = spawn(promtool ?? '', ['check', 'metrics'], { stdio: ['pipe', 'pipe', 'pipe'] });
   child.stdin.end(await measured.exposition());
-  const [said, complained, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-  expect({ said, complained, code }).toEqual({ said: '', complained: '', code: 0 });
+  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  expect({ stdout, stderr, code }).toEqual({ stdout: '', stderr: '', code: 0 });
 });

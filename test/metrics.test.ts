@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { histogramsOf, type Sample, sampleOf, samplesOf } from '../packages/server/testing/prometheus-text.ts';
-import { type MeasuredService, ODD_TOOL, startMeasuredService } from './fixtures/measured-service.ts';
+import { type MeasuredService, MINIMAL_TOOL, startMeasuredService } from './fixtures/measured-service.ts';
 
 // /metrics of a whole service with traffic at all of its listeners.
 
@@ -15,7 +15,7 @@ beforeAll(async () => {
 
 const scrape = async (): Promise<Sample[]> => samplesOf(await measured.exposition());
 
-describe('/metrics of a service that had traffic', () => {
+describe('/metrics of a service after traffic', () => {
   let samples: Sample[];
   beforeAll(async () => {
     await measured.serveTraffic();
@@ -46,7 +46,7 @@ describe('/metrics of a service that had traffic', () => {
     expect(value(count, { mcp_method_name: 'tools/list', sluice_namespace: 'crm' })).toBe(1);
     expect(sum(count, { ...calls, gen_ai_tool_name: 'a' })).toBe(4);
     expect(value(count, { ...calls, gen_ai_tool_name: 'a', error_type: 'tool_error' })).toBe(1);
-    expect(value(count, { ...calls, gen_ai_tool_name: ODD_TOOL })).toBe(1);
+    expect(value(count, { ...calls, gen_ai_tool_name: MINIMAL_TOOL })).toBe(1);
     expect(value(count, { mcp_method_name: '_OTHER', sluice_namespace: 'crm' })).toBe(1);
     // Without names of unknown tools.
     expect(sum(count, { ...calls, gen_ai_tool_name: 'unknown tool' })).toBe(0);

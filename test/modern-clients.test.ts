@@ -60,7 +60,7 @@ describe('a modern client in front of the reference server', () => {
     expect((await client.listPrompts()).prompts).toEqual((await direct.listPrompts()).prompts);
   });
 
-  it('is asked to fill in a form', async () => {
+  it('receives an elicitation request with a form', async () => {
     const text = (await modern.client.callTool({ name: 'trigger-elicitation-request' })).content;
     expect(JSON.stringify(text)).toContain('- Name: Ada\\n- Agreed to terms: true\\n- Favorite Integer: 7');
     expect(requested).toMatchObject([
@@ -75,7 +75,7 @@ describe('a modern client in front of the reference server', () => {
     );
   });
 
-  it('is asked to visit a URL', async () => {
+  it('receives an elicitation request with a URL', async () => {
     response = { action: 'accept' };
     const args = { url: 'https://example.com/a', elicitationId: 'e-1' };
     expect(await modern.callText('trigger-url-elicitation', args)).toContain(
@@ -85,7 +85,7 @@ describe('a modern client in front of the reference server', () => {
     expect(requested[0]?.params).not.toHaveProperty('elicitationId');
   });
 
-  it('is first asked to visit another URL if the server requires it by an error', async () => {
+  it('receives an elicitation request with a URL if the server requires it by an error', async () => {
     response = { action: 'accept' };
     const args = { url: 'https://example.com/b', errorPath: true };
     expect(await modern.callText('trigger-url-elicitation', args)).toContain('User completed the URL elicitation flow');

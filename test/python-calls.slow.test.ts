@@ -68,16 +68,19 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
   };
 
   it('is canceled at the timeout of calls, and detects that', async () => {
-    const hurried = await startTestService({ SERVICE_BRIDGE_GRPC_TIMEOUT_MS: String(TIMEOUT_MS) });
-    onTestFinished(() => hurried.stop(0));
-    await hurried.manage('POST', '/services', {
+    const shortTimeoutGateway = await startTestService({ SERVICE_BRIDGE_GRPC_TIMEOUT_MS: String(TIMEOUT_MS) });
+    onTestFinished(() => shortTimeoutGateway.stop(0));
+    await shortTimeoutGateway.manage('POST', '/services', {
       name: 'python',
       serviceType: 'tool-invoker',
       address: service.address,
     });
     const tool = { name: 'silent', description: '', uri: 'python://silent', toolType: 'python' };
-    await hurried.register('tools', { ...tool, input_schema: { type: 'object' } });
-    const { text } = await modernClient(hurried.url()).call('tools/call', '{"name":"silent","arguments":{}}');
+    await shortTimeoutGateway.register('tools', { ...tool, input_schema: { type: 'object' } });
+    const { text } = await modernClient(shortTimeoutGateway.url()).call(
+      'tools/call',
+      '{"name":"silent","arguments":{}}',
+    );
     const message = expect.stringMatching(`^service python at ${service.address} did not answer in time: `);
     expect(JSON.parse(text).result).toMatchObject({ isError: true, content: [{ text: message }] });
     const { secondsLeft } = await service.next('waiting');
@@ -85,7 +88,7 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
     expect(secondsLeft).toBeLessThanOrEqual(TIMEOUT_MS / 1_000);
     const over = await service.next('given up');
     expect(over.secondsLeft).toBeLessThan(TIMEOUT_MS / 2_000);
-    const { data } = await hurried.manage('GET', '/tool-calls?limit=1');
+    const { data } = await shortTimeoutGateway.manage('GET', '/tool-calls?limit=1');
     expect(data).toMatchObject([{ eventType: 'FAILED', errorCategory: 'SERVICE_UNAVAILABLE', errorMessage: message }]);
   });
 
@@ -96,7 +99,7 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
     });
     afterAll(() => sdk.close());
 
-    it('has a tool carried out with all that the call and the tool name', async () => {
+    it('executes a tool with the values of the call and the tool', async () => {
       const client = era === 'legacy' ? await legacyClient(gateway.url()) : modernClient(gateway.url());
       const params = `{"name":"received","arguments":${ARGUMENTS_TEXT}}`;
       const headers = { 'x-request-id': `${era} request`, cookie: 'a=b' };

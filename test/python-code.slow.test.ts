@@ -35,7 +35,7 @@ describe.runIf(python !== undefined)('a code-execution engine in Python', () => 
   afterAll(() => Promise.all([gateway.close(), service.close()]));
 
   /** Events of the latest calls, newest first. */
-  const told = async (limit: number) => {
+  const latestEvents = async (limit: number) => {
     const toolName = encodeURIComponent('code-execution/snake/Python');
     const { body } = await gateway.api('GET', `/api/v1/tool-calls?toolName=${toolName}&limit=${limit}`);
     return toolCallEvent.array().parse(Object(body).data);
@@ -78,7 +78,7 @@ describe.runIf(python !== undefined)('a code-execution engine in Python', () => 
       expect(secondsLeft).toBeGreaterThan(20);
       expect(secondsLeft).toBeLessThanOrEqual(25);
 
-      const [completed, started] = await told(2);
+      const [completed, started] = await latestEvents(2);
       const call = {
         eventId: started?.eventId,
         transport: 'code',
@@ -96,13 +96,15 @@ describe.runIf(python !== undefined)('a code-execution engine in Python', () => 
       await service.next('executing');
       expect(isError).toBe(true);
       expect(content).toMatchObject([{ text: 'so weit' }, { text: expect.stringContaining('ValueError: größer 🐘') }]);
-      expect(await told(1)).toMatchObject([{ eventType: 'FAILED', errorCategory: 'EXECUTION_ERROR' }]);
+      expect(await latestEvents(1)).toMatchObject([{ eventType: 'FAILED', errorCategory: 'EXECUTION_ERROR' }]);
     });
 
     it('gets an error without code', async () => {
       expect(await run({ code: '' })).toMatchObject({ isError: true, content: [{ text: 'there is no code' }] });
       await service.next('executing');
-      expect(await told(1)).toMatchObject([{ errorCategory: 'EXECUTION_ERROR', errorMessage: 'there is no code' }]);
+      expect(await latestEvents(1)).toMatchObject([
+        { errorCategory: 'EXECUTION_ERROR', errorMessage: 'there is no code' },
+      ]);
     });
 
     it('gets an error when the engine terminates code at its timeout', async () => {
@@ -111,7 +113,7 @@ describe.runIf(python !== undefined)('a code-execution engine in Python', () => 
       expect(isError).toBe(true);
       expect(content).toMatchObject([{ text: 'läuft' }]);
       const errorMessage = 'the execution ended as TIMEOUT with exit code -9';
-      expect(await told(1)).toMatchObject([{ errorCategory: 'EXECUTION_ERROR', errorMessage }]);
+      expect(await latestEvents(1)).toMatchObject([{ errorCategory: 'EXECUTION_ERROR', errorMessage }]);
     });
 
     it('cancels code at the engine, which terminates it', async () => {
@@ -125,7 +127,7 @@ describe.runIf(python !== undefined)('a code-execution engine in Python', () => 
       expect(await service.next('stopped')).toMatchObject({ exitCode: -9 });
       await service.next('executing');
       await expect
-        .poll(() => told(1))
+        .poll(() => latestEvents(1))
         .toMatchObject([
           { eventType: 'FAILED', errorCategory: 'UNKNOWN', errorMessage: expect.stringMatching(/canceled|left/) },
         ]);

@@ -39,7 +39,7 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
     expect(JSON.parse(content[0] ?? '')).toEqual(AGREED);
   });
 
-  it('means the same by every enumeration value, and by numbers of any size', async () => {
+  it('has the same enumeration values, and transfers numbers of any size', async () => {
     const sent = [
       { outputType: 0, status: 0 },
       { outputType: 1, status: 1, exitCode: -(2 ** 31), timestamp: -1 },
@@ -52,9 +52,9 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
     const replies = callStream(client, codeExecutor.ExecuteCode, request, { requestId: 'a' }, SETTINGS);
     const outputs = ['STDOUT', 'STDERR', 'STATUS', 'COMPLETION', 'COMPLETION', 'COMPLETION'];
     const states = ['PENDING', 'RUNNING', 'COMPLETED', 'FAILED', 'CANCELLED', 'TIMEOUT'];
-    const unset = { isError: false, content: [], exitCode: 0, timestamp: 0 };
+    const unsetFields = { isError: false, content: [], exitCode: 0, timestamp: 0 };
     expect(await Array.fromAsync(replies)).toEqual(
-      sent.map((reply, at) => ({ ...unset, ...reply, outputType: outputs[at], status: states[at] })),
+      sent.map((reply, at) => ({ ...unsetFields, ...reply, outputType: outputs[at], status: states[at] })),
     );
     const { received } = await service.next('executing');
     expect(JSON.parse(String(received)).message[7]).toBe(300_000);

@@ -44,7 +44,7 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
     ['3', 'healthy', undefined],
     // It does not implement Probe, and responds to GetStatus.
     ['older', 'unhealthy', 'STARTING'],
-  ])('whose response to a probe of the id %s is %s', async (id, health, status) => {
+  ])('with id %s and probe response %s', async (id, health, status) => {
     const name = `of id ${id}`;
     await add(name, id);
     await healthBecomes(name, health);

@@ -25,7 +25,7 @@ describe('a legacy session whose gateway is killed and started again', () => {
     await upstream.close();
   });
 
-  it('lets the official client continue without a new initialize', async () => {
+  it('continues with the official client, without a new initialize', async () => {
     const sdk = await connect(gateway.url(), 'legacy');
     expect(await sdk.callText('greet', { n: 1 })).toBe('{"n":1}');
     await gateway.kill();
@@ -48,7 +48,7 @@ describe('a legacy session whose gateway is killed and started again', () => {
     expect(call?.session).toBeDefined();
   });
 
-  it('keeps an ended session ended', async () => {
+  it('remains ended if it was ended', async () => {
     const sdk = await connect(gateway.url(), 'legacy');
     const { transport } = sdk.client;
     const session = transport?.sessionId ?? '';
@@ -58,7 +58,7 @@ describe('a legacy session whose gateway is killed and started again', () => {
     await gateway.kill();
     await gateway.restart();
     await expect(sdk.callText('greet')).rejects.toThrow();
-    const gone = await fetch(gateway.url(), {
+    const unreachable = await fetch(gateway.url(), {
       method: 'POST',
       headers: {
         ...headers,
@@ -68,7 +68,7 @@ describe('a legacy session whose gateway is killed and started again', () => {
       },
       body: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
     });
-    expect(gone.status).toBe(404);
+    expect(unreachable.status).toBe(404);
     await sdk.close();
   });
 });

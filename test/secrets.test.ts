@@ -2,11 +2,15 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { legacyClient, modernClient, send } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { type CallerResponse, callEverything } from './fixtures/secrets/calls.ts';
-import { Marks } from './fixtures/secrets/marks.ts';
+import { Canaries } from './fixtures/secrets/canaries.ts';
 import { operateEverything } from './fixtures/secrets/operations.ts';
 import { type Followed, followEvents, type Reading, readEverything, readFiles } from './fixtures/secrets/readings.ts';
-import { exchangeServerRequests, leaveCalls, type ServerRequestSources } from './fixtures/secrets/server-requests.ts';
-import { ERAS, type Surroundings, startSurroundings } from './fixtures/secrets/surroundings.ts';
+import {
+  disconnectDuringCalls,
+  exchangeServerRequests,
+  type ServerRequestSources,
+} from './fixtures/secrets/server-requests.ts';
+import { ERAS, startTestEnvironment, type TestEnvironment } from './fixtures/secrets/test-environment.ts';
 
 /**
  * The owner of a secret determines where it may appear. A caller's secrets are invisible to everyone else: other
@@ -15,14 +19,14 @@ import { ERAS, type Surroundings, startSurroundings } from './fixtures/secrets/s
  */
 const HEADER_NAMES = /^name behind service_auth_ that becomes a header/;
 /** In a caller's own responses: input to be repeated, and a snippet of unparsable input. */
-const REPEATED = /^(progress token|malformed: |management: (breaks off|no JSON|in the way))/;
+const REPEATED = /^(progress token|malformed: |management: (incomplete|no JSON|unexpected token))/;
 /** Lists of tools contain schemas as registered, for every client. */
 const PUBLISHED = /^operator's value in the schema/;
 /** Records of operators are stored unchanged. */
 const REGISTERED = /^operator's /;
 
-const marks = new Marks();
-let surroundings: Surroundings;
+const canaries = new Canaries();
+let environment: TestEnvironment;
 let followed: Followed;
 let own: readonly CallerResponse[];
 let requested: ServerRequestSources;
@@ -32,24 +36,24 @@ let files: readonly Reading[];
 let session: string;
 
 beforeAll(async () => {
-  surroundings = await startSurroundings(marks);
-  const { gateway } = surroundings;
+  environment = await startTestEnvironment(canaries);
+  const { gateway } = environment;
   followed = await followEvents(gateway);
   await vi.waitFor(async () => expect(await unprobed()).toEqual([]), { timeout: 20_000 });
   const responded = Promise.all([
-    ...ERAS.map((era) => callEverything(gateway.url(), era, marks)),
-    operateEverything(gateway, marks),
+    ...ERAS.map((era) => callEverything(gateway.url(), era, canaries)),
+    operateEverything(gateway, canaries),
   ]);
   [requested, own] = await Promise.all([
-    exchangeServerRequests(surroundings, marks),
+    exchangeServerRequests(environment, canaries),
     responded.then((responses) => responses.flat()),
-    leaveCalls(surroundings, marks),
+    disconnectDuringCalls(environment, canaries),
   ]);
   own = [...own, ...requested.answers];
   session = await useSession(gateway.url());
   read = await readEverything(gateway);
   lists = await readLists(gateway.url());
-  await vi.waitFor(async () => expect(streamed()).toHaveLength(await eventsKept()), { timeout: 20_000 });
+  await vi.waitFor(async () => expect(streamed()).toHaveLength(await countStoredEvents()), { timeout: 20_000 });
   files = await readFiles(gateway.folder);
   followed.close();
   expect(await gateway.stop()).toBe(0);
@@ -58,19 +62,19 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(async () => {
   followed.close();
-  await surroundings.close();
+  await environment.close();
 });
 
 /** Services whose health is still unknown. */
 async function unprobed(): Promise<unknown[]> {
-  const { body } = await surroundings.gateway.api('GET', '/api/v1/services');
+  const { body } = await environment.gateway.api('GET', '/api/v1/services');
   const { data } = parseObject(body);
   return Array.isArray(data) ? data.filter((entry) => parseObject(entry).health === 'pending') : [body];
 }
 
 /** Number of stored events. */
-async function eventsKept(): Promise<number> {
-  const { body } = await surroundings.gateway.api('GET', '/api/v1/tool-calls?limit=1000');
+async function countStoredEvents(): Promise<number> {
+  const { body } = await environment.gateway.api('GET', '/api/v1/tool-calls?limit=1000');
   const { data } = parseObject(body);
   return Array.isArray(data) ? data.length : 0;
 }
@@ -87,8 +91,8 @@ function streamed(): readonly Record<string, unknown>[] {
 /** A session that calls, is changed and ends; returns its id, which is sufficient to act as its client. */
 async function useSession(url: string): Promise<string> {
   const { call, headers } = await legacyClient(url);
-  await call('tools/call', '{"name":"forwarded-answers","arguments":{}}');
-  await call('tools/call', '{"name":"forwarded-garbage","arguments":{}}');
+  await call('tools/call', '{"name":"forwarded-responds","arguments":{}}');
+  await call('tools/call', '{"name":"forwarded-invalid-response","arguments":{}}');
   await call('logging/setLevel', '{"level":"error"}');
   await send(url, 'DELETE', { ...headers });
   return String(headers['mcp-session-id']);
@@ -104,9 +108,9 @@ async function readLists(url: string): Promise<Reading[]> {
   return Promise.all(responses);
 }
 
-/** Marks found where none may be. */
-function leaks(readings: readonly Reading[], but?: RegExp): string[] {
-  return readings.flatMap(({ what, text }) => marks.found(text, but).map((found) => `${what}: ${found}`));
+/** Canaries found where none may appear. */
+function findLeaks(readings: readonly Reading[], but?: RegExp): string[] {
+  return readings.flatMap(({ what, text }) => canaries.found(text, but).map((found) => `${what}: ${found}`));
 }
 
 /** The expected records, so that the scan is not empty. */
@@ -145,12 +149,12 @@ const LOG_LINES = [
   'service::bridge invalid execution status ignored',
 ];
 
-it('leaves a trace of every kind', () => {
+it('produces every kind of record', () => {
   const events = streamed().map(({ transport, eventType, errorCategory, isError }) =>
     [transport, eventType, ...(errorCategory ? [errorCategory] : [])].join(' ').concat(isError ? ', an error' : ''),
   );
   expect(EVENTS.filter((each) => !events.includes(each))).toEqual([]);
-  const lines = surroundings.gateway.logs;
+  const lines = environment.gateway.logs;
   expect(LOG_LINES.filter((each) => !lines.some(({ target, msg }) => `${target} ${msg}` === each))).toEqual([]);
   expect(new Set(lines.map(({ level }) => level))).toEqual(new Set(['debug', 'info', 'warn']));
   expect(own.filter(({ text }) => text === '')).toEqual([]);
@@ -158,52 +162,52 @@ it('leaves a trace of every kind', () => {
   expect(files.map(({ what }) => what)).toContain('registry.json');
 });
 
-describe('a secret in every place where there can be one', () => {
+describe('a secret in every place that can contain one', () => {
   it('reaches the intended service or upstream, and no other', () => {
-    expect(marks.count).toBeGreaterThan(500);
-    expect(marks.misplaced(`${surroundings.received()}\n${requested.received}`)).toEqual([]);
+    expect(canaries.count).toBeGreaterThan(500);
+    expect(canaries.misplaced(`${environment.received()}\n${requested.received}`)).toEqual([]);
   });
 
-  it('is in no line of the log', () => {
-    expect(marks.found(surroundings.output())).toEqual([]);
+  it('is not in the log', () => {
+    expect(canaries.found(environment.output())).toEqual([]);
   });
 
-  it('is in no event', () => {
+  it('is not in events', () => {
     const events = streamed();
     for (const { eventType, headers } of events) {
       const values = new Set(Object.values(parseObject(headers)));
       if (eventType === 'STARTED') expect([...values].filter((value) => value !== '[REDACTED]')).toEqual([]);
     }
-    expect(leaks([{ what: 'the stream', text: followed.text() }], HEADER_NAMES)).toEqual([]);
+    expect(findLeaks([{ what: 'the stream', text: followed.text() }], HEADER_NAMES)).toEqual([]);
     const others = events.map(({ headers, ...rest }) => ({ what: 'event', text: JSON.stringify(rest) }));
-    expect(leaks(others)).toEqual([]);
+    expect(findLeaks(others)).toEqual([]);
   });
 
   it('appears in the management API only in the records of the operator who wrote it', () => {
     const events = read.filter(({ what }) => what.startsWith('GET /api/v1/tool-calls'));
     expect(events).toHaveLength(1);
-    expect(leaks(events, HEADER_NAMES)).toEqual([]);
-    expect(leaks(read.filter((reading) => !events.includes(reading)))).toEqual([]);
+    expect(findLeaks(events, HEADER_NAMES)).toEqual([]);
+    expect(findLeaks(read.filter((reading) => !events.includes(reading)))).toEqual([]);
   });
 
   it('does not appear in output for other callers', () => {
-    expect(leaks(lists, PUBLISHED)).toEqual([]);
+    expect(findLeaks(lists, PUBLISHED)).toEqual([]);
   });
 
-  it('is not repeated to the caller itself', () => {
-    expect(leaks(own, REPEATED)).toEqual([]);
+  it('is not repeated to its own caller', () => {
+    expect(findLeaks(own, REPEATED)).toEqual([]);
   });
 
   it('appears in no file except operator records in the registry', () => {
-    const ofRegistry = files.filter(({ what }) => /^registry\b/.test(what));
-    expect(leaks(ofRegistry, REGISTERED)).toEqual([]);
-    expect(leaks(files.filter((file) => !ofRegistry.includes(file)))).toEqual([]);
+    const registryFiles = files.filter(({ what }) => /^registry\b/.test(what));
+    expect(findLeaks(registryFiles, REGISTERED)).toEqual([]);
+    expect(findLeaks(files.filter((file) => !registryFiles.includes(file)))).toEqual([]);
   });
 });
 
 it('reveals the id of a session to its client only', () => {
   expect(session.length).toBeGreaterThan(20);
-  const shown = [surroundings.output(), followed.text(), ...[...read, ...lists, ...files].map(({ text }) => text)];
+  const shown = [environment.output(), followed.text(), ...[...read, ...lists, ...files].map(({ text }) => text)];
   expect(shown.filter((text) => text.includes(session))).toEqual([]);
   expect(files.map(({ what }) => what)).toContain('sessions.json');
 });

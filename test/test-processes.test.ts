@@ -5,12 +5,12 @@ import { expect, it } from 'vitest';
 const ROOT = resolve(import.meta.dirname, '..');
 
 /** APIs that measure the whole process, including earlier tests in it. */
-const OF_THE_PROCESS = /\b(?:memoryUsage|getHeapStatistics|getActiveResourcesInfo|--expose-gc)\b/;
+const PROCESS_PROPERTIES = /\b(?:memoryUsage|getHeapStatistics|getActiveResourcesInfo|--expose-gc)\b/;
 
 it('tests that measure their process run in a separate one', async () => {
   const measuring: string[] = [];
   for await (const path of glob('packages/*/src/**/*.test.ts', { cwd: ROOT })) {
-    if (OF_THE_PROCESS.test(await readFile(resolve(ROOT, path), 'utf8'))) measuring.push(path);
+    if (PROCESS_PROPERTIES.test(await readFile(resolve(ROOT, path), 'utf8'))) measuring.push(path);
   }
   expect(measuring).not.toEqual([]);
   expect(measuring.filter((path) => !path.endsWith('.process.test.ts'))).toEqual([]);

@@ -97,7 +97,7 @@ test('TLS versions before 1.2 are rejected by the listener, and later ones accep
   expect(await handshake('TLSv1.3')).toBe('TLSv1.3');
 });
 
-test('only HTTP/1.1 is agreed on', async () => {
+test('ALPN negotiates HTTP/1.1 only', async () => {
   const socket = connectTls({ port, host: '127.0.0.1', servername: 'localhost', ALPNProtocols: ['h2', 'http/1.1'] });
   onTestFinished(() => void socket.destroy());
   await once(socket, 'secureConnect');

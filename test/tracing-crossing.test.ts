@@ -49,7 +49,7 @@ describe.each([
     ['nothing', ''],
     ['a progress token and members of its own', '"progressToken":"p-1","own" : [1,  2.0]'],
     ['a trace in the middle', '"own" : [1,  2.0], "traceparent" : "$" ,"tracestate":"a=1","baggage":"k=v"'],
-  ])('passes on its trace, and everything else unchanged, with %s in its _meta', async (_, members) => {
+  ])('propagates its trace, and relays everything else unchanged, with %s in its _meta', async (_, members) => {
     const agent = newTrace();
     const meta = members.replace('$', agent.traceparent);
     const url = traced.gateway.url();

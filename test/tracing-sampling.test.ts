@@ -105,7 +105,7 @@ describe('without a collector', () => {
     expect(body).not.toContain('trace');
   });
 
-  it('none of the packages is loaded that would export', () => {
+  it('does not load the exporter packages', () => {
     expect(traced.gateway.logs.filter(({ msg }) => msg === 'loaded').length).toBeGreaterThan(5);
     expect(loaded(traced)).toEqual([]);
   });
@@ -116,7 +116,7 @@ describe('without a collector', () => {
   });
 });
 
-it('does not start with a variable that cannot be', async () => {
+it('does not start with an invalid variable', async () => {
   const starting = startGateway({ env: { OTEL_TRACES_SAMPLER: 'sometimes' } });
   const problem = await starting.then(
     (gateway) => gateway.close().then(() => 'it has started'),

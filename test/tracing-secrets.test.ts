@@ -85,7 +85,7 @@ it('no span contains messages or credentials', () => {
   expect(sessions.filter((session) => session.length < 20 || text.includes(session))).toEqual([]);
 });
 
-it('no line of the access log does', () => {
+it('no line of the access log contains them', () => {
   const lines = accessLines();
   expect(lines.length).toBeGreaterThan(35);
   expect(lines.filter((line) => JSON.stringify(line).includes(SECRET))).toEqual([]);

@@ -5,8 +5,8 @@ import { type ChatServer, startChatServer } from './fixtures/chat/server.ts';
 import { LEGACY, legacyClient, MODERN, modernClient, post } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 import {
+  type CalledService,
   newTrace,
-  type ReachedService,
   startTraced,
   startTracedService,
   type Traced,
@@ -18,7 +18,7 @@ import {
 let traced: TracedGateway;
 let chat: ChatServer;
 let service: CapabilityService;
-const reached: ReachedService[] = [];
+const reached: CalledService[] = [];
 beforeAll(async () => {
   [chat, service] = await Promise.all([startChatServer(), startTracedService((call) => reached.push(call))]);
   traced = await startTraced({
@@ -58,7 +58,7 @@ const output = (traceparent: unknown) => {
   return { version, traceId, spanId, flags };
 };
 
-describe.each(['legacy', 'modern'] as const)('a tool that an upstream carries out, and a %s client', (era) => {
+describe.each(['legacy', 'modern'] as const)('a tool of an upstream, called by a %s client', (era) => {
   const clientWith = (meta: string) =>
     era === 'legacy' ? legacyClient(traced.gateway.url()) : modernClient(traced.gateway.url(), '{}', meta || undefined);
   /** Calls the tool, with its trace in `_meta` or in headers. */
@@ -215,7 +215,7 @@ describe.each(['legacy', 'modern'] as const)('a tool that an upstream carries ou
     expect(metadata?.tracestate).toBe('c=3');
   });
 
-  it('starts a trace if there is none to continue', async () => {
+  it('starts a trace if the request has none', async () => {
     const before = traced.receiver.spans.length;
     await (await clientWith('')).call('tools/call', '{"name":"up_tracked","arguments":{}}');
     const { traceId } = output(request('tools/call')?.headers.traceparent);

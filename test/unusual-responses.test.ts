@@ -38,7 +38,7 @@ function request(listener: string, path: string): Promise<string> {
 it.each([
   ['inference', '/v1/files/1/content'],
   ['management', '/api/v1/data-store/file'],
-])('the %s listener passes on the name of a file in any encoding', async (listener, path) => {
+])('the %s listener forwards the name of a file in any encoding', async (listener, path) => {
   for (const name of ['\xe6\x97\xa5.pdf', 'caf\xc3\xa9', 'caf\xe9']) {
     const disposition = `Content-Disposition: attachment; filename="${name}"\r\n`;
     for (const order of [`${LENGTH}${disposition}`, `${disposition}${LENGTH}`]) {

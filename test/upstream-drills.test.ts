@@ -18,9 +18,9 @@ const eras: readonly Era[] = ['legacy', 'modern'];
 
 let gateway: Gateway;
 let healthy: RawUpstream;
-let mute: RawUpstream;
-let muteRegistered: Promise<{ status: number; body: unknown; ms: number }>;
-let steady: readonly RawClient[];
+let silentUpstream: RawUpstream;
+let silentRegistered: Promise<{ status: number; body: unknown; ms: number }>;
+let steadyClient: readonly RawClient[];
 const opened: (() => Promise<void>)[] = [];
 
 beforeAll(async () => {
@@ -30,22 +30,22 @@ beforeAll(async () => {
   });
   await gateway.forward('healthy', healthy.url);
   // Its registration takes the 30 s that decisions 4.3 allow: all other drills run meanwhile.
-  mute = await startRawUpstream();
-  mute.fault = { kind: 'silence' };
+  silentUpstream = await startRawUpstream();
+  silentUpstream.fault = { kind: 'silence' };
   const before = performance.now();
-  muteRegistered = gateway
-    .api('POST', '/api/v1/forwards', { name: 'mute', address: mute.url })
+  silentRegistered = gateway
+    .api('POST', '/api/v1/forwards', { name: 'mute', address: silentUpstream.url })
     .then(({ status, body }) => ({ status, body, ms: performance.now() - before }));
   // If only some of the drills run, nothing waits for it, and it fails when the gateway is closed.
-  muteRegistered.catch(() => undefined);
-  steady = [await legacyClient(gateway.url()), modernClient(gateway.url())];
+  silentRegistered.catch(() => undefined);
+  steadyClient = [await legacyClient(gateway.url()), modernClient(gateway.url())];
 });
 afterEach(async () => {
   while (opened.length > 0) await opened.pop()?.();
 });
 afterAll(async () => {
   await gateway.close();
-  await Promise.all([healthy.close(), mute.close()]);
+  await Promise.all([healthy.close(), silentUpstream.close()]);
 });
 
 /** Starts an upstream whose tool `{name}` returns `{name}`, registers it, and removes both after the test. */
@@ -87,7 +87,7 @@ async function withSteadyCalls<T>(drill: () => Promise<T>): Promise<T> {
       await delay(20);
     } while (!over);
   };
-  const loops = Promise.allSettled(steady.map(loop));
+  const loops = Promise.allSettled(steadyClient.map(loop));
   try {
     return await drill();
   } finally {
@@ -98,7 +98,7 @@ async function withSteadyCalls<T>(drill: () => Promise<T>): Promise<T> {
 }
 
 /** Repeats a call until it succeeds; returns the elapsed milliseconds. Fails after 20 s with the last error. */
-async function untilWorks(call: () => Promise<unknown>): Promise<number> {
+async function waitUntilCallSucceeds(call: () => Promise<unknown>): Promise<number> {
   const before = performance.now();
   for (;;) {
     try {
@@ -125,11 +125,11 @@ describe('an upstream that is down', () => {
     opened.push(async () => void (await gateway.api('DELETE', `/api/v1/forwards/${name}`)));
     expect(data).toMatchObject({ available: false, statusMessage: expect.stringMatching(/./) });
     await withSteadyCalls(async () => {
-      const meanwhile = await sdk(era);
-      await expect(meanwhile.callText(name)).rejects.toMatchObject({ code: -32602 });
+      const duringOutage = await sdk(era);
+      await expect(duringOutage.callText(name)).rejects.toMatchObject({ code: -32602 });
       await start(name, { port });
-      expect(await untilWorks(() => meanwhile.callText(name))).toBeLessThan(RETURN_DEADLINE_MS);
-      expect(meanwhile.sent.filter((method) => method === 'initialize').length).toBe(era === 'legacy' ? 1 : 0);
+      expect(await waitUntilCallSucceeds(() => duringOutage.callText(name))).toBeLessThan(RETURN_DEADLINE_MS);
+      expect(duringOutage.sent.filter((method) => method === 'initialize').length).toBe(era === 'legacy' ? 1 : 0);
     });
   });
 
@@ -144,7 +144,7 @@ describe('an upstream that is down', () => {
       expect(await forwardState('crashing')).toMatchObject({ data: { available: false } });
       const meanwhile = await sdk(era);
       await upstream.up();
-      expect(await untilWorks(() => client.callText('crashing'))).toBeLessThan(RETURN_DEADLINE_MS);
+      expect(await waitUntilCallSucceeds(() => client.callText('crashing'))).toBeLessThan(RETURN_DEADLINE_MS);
       expect(await meanwhile.callText('crashing')).toBe('crashing');
     });
   });
@@ -179,7 +179,7 @@ describe('an upstream that loses its sessions', () => {
     expect(client.sent.filter((method) => method === 'initialize')).toHaveLength(1);
   });
 
-  it('by responding 404 gets a new one, and the call once', async () => {
+  it('by responding 404 gets a new session, and receives the call once', async () => {
     const executed: unknown[] = [];
     const { upstream } = await register('forgetful', {
       eras: ['legacy'],
@@ -220,7 +220,7 @@ describe('an upstream that does not respond', () => {
       expect(performance.now() - before).toBeLessThan(IDLE_TIMEOUT_MS * 2);
     });
 
-  it.each(eras)('fails the call of a %s client after the silence that is allowed', async (era) => {
+  it.each(eras)('fails the call of a %s client after the idle timeout', async (era) => {
     const { upstream } = await register('silent');
     const client = await sdk(era);
     expect(await client.callText('silent')).toBe('silent');
@@ -239,11 +239,11 @@ describe('an upstream that does not respond', () => {
     const { upstream } = await register('abandoned');
     upstream.scripts['tools/call'] = { kind: 'silence' };
     const client = await sdk('modern');
-    const leave = new AbortController();
-    const call = client.client.callTool({ name: 'abandoned' }, { signal: leave.signal });
+    const disconnect = new AbortController();
+    const call = client.client.callTool({ name: 'abandoned' }, { signal: disconnect.signal });
     const calls = () => upstream.seen.filter((seen) => seen.method === 'tools/call');
     await expect.poll(() => calls().length).toBe(1);
-    leave.abort();
+    disconnect.abort();
     await expect(call).rejects.toThrow();
     await expect.poll(() => calls().map((seen) => seen.left), { timeout: IDLE_TIMEOUT_MS - 500 }).toEqual([true]);
   });
@@ -273,7 +273,7 @@ describe('an upstream that breaks its event stream', () => {
 });
 
 describe('an upstream with a long catalog', () => {
-  it('is read completely: 10,000 tools over 200 pages', async () => {
+  it('is read completely: 10,000 tools on 200 pages', async () => {
     const list = pagedTools(10_000, 50);
     await withSteadyCalls(async () => {
       const { data } = await register('long', { scripts: { 'tools/list': list } });
@@ -286,7 +286,7 @@ describe('an upstream with a long catalog', () => {
     expect(await legacy.callText('tool-9999')).toBe('long');
   });
 
-  it('that repeats a cursor forever is read up to the repetition, with a note', async () => {
+  it('that repeats a cursor forever is read up to the repetition, with a warning in the log', async () => {
     const endless = `{"tools":[${toolText('endless')}],"nextCursor":"again","resultType":"complete","ttlMs":0,"cacheScope":"private"}`;
     await withSteadyCalls(async () => {
       const { upstream, data } = await register('endless', { scripts: { 'tools/list': endless } });
@@ -313,7 +313,7 @@ describe('an upstream that sends invalid JSON', () => {
     expect(data).toMatchObject({ available: false, statusMessage: expect.stringMatching(/./), tools_discovered: 0 });
   });
 
-  it('to a refresh keeps its last good catalog', async () => {
+  it('in response to a refresh keeps its last valid catalog', async () => {
     const { upstream } = await register('garbling');
     upstream.fault = garbage;
     const refresh = await withSteadyCalls(() => gateway.api('POST', '/api/v1/forwards/garbling/refreshes'));
@@ -337,8 +337,8 @@ describe('an upstream that sends invalid JSON', () => {
 });
 
 describe('an upstream that accepts connections and never responds', () => {
-  it('is registered as unavailable after 30 s, in which all drills above ran', { timeout: 60_000 }, async () => {
-    const { status, body, ms } = await withSteadyCalls(() => muteRegistered);
+  it('is registered as unavailable after 30 s', { timeout: 60_000 }, async () => {
+    const { status, body, ms } = await withSteadyCalls(() => silentRegistered);
     expect(status).toBe(201);
     expect(body).toMatchObject({ data: { name: 'mute', available: false, statusMessage: expect.stringMatching(/./) } });
     expect(ms).toBeLessThan(35_000);

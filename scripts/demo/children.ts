@@ -34,12 +34,12 @@ const OUTPUT_LINES = 10;
 /** Child processes of the demo. */
 export class ChildProcesses {
   readonly #children = new Set<ChildProcess>();
-  readonly #lost = Promise.withResolvers<string>();
+  readonly #exited = Promise.withResolvers<string>();
   #ending = false;
 
   /** Resolves with a message when a ready process exits unexpectedly. */
   get exited(): Promise<string> {
-    return this.#lost.promise;
+    return this.#exited.promise;
   }
 
   /** Starts a program and waits until it is ready. Rejects with its last output if it fails to start. */
@@ -70,13 +70,13 @@ export class ChildProcesses {
     child.once('close', (code, signal) => {
       this.#children.delete(child);
       if (!isReady) fail(`exited before it was ready (${signal ?? code})`);
-      else if (!this.#ending) this.#lost.resolve(`${name} exited unexpectedly (${signal ?? code})`);
+      else if (!this.#ending) this.#exited.resolve(`${name} exited unexpectedly (${signal ?? code})`);
     });
-    const late = setTimeout(() => fail(`was not ready within ${START_TIMEOUT_MS / 1000} s`), START_TIMEOUT_MS);
+    const startTimer = setTimeout(() => fail(`was not ready within ${START_TIMEOUT_MS / 1000} s`), START_TIMEOUT_MS);
     try {
       return { value: await promise, pid: child.pid ?? 0, output };
     } finally {
-      clearTimeout(late);
+      clearTimeout(startTimer);
     }
   }
 
@@ -84,11 +84,11 @@ export class ChildProcesses {
   async stop(): Promise<void> {
     this.#ending = true;
     for (const child of [...this.#children].reverse()) {
-      const gone = once(child, 'exit');
+      const exited = once(child, 'exit');
       if (child.exitCode !== null || child.signalCode !== null || !child.kill('SIGTERM')) continue;
-      const late = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
-      await gone;
-      clearTimeout(late);
+      const killTimer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+      await exited;
+      clearTimeout(killTimer);
     }
   }
 }

@@ -60,8 +60,8 @@ async function readEvents({ management }: Endpoints): Promise<string> {
   });
   const { data } = successResponse(toolCallEvent.array()).parse(await response.json());
   const events = data.reverse().map((event) => {
-    const took = event.eventType === 'STARTED' ? '' : ` (${Math.round(event.duration)} ms)`;
-    return `${event.toolName} ${event.eventType}${took}`;
+    const duration = event.eventType === 'STARTED' ? '' : ` (${Math.round(event.duration)} ms)`;
+    return `${event.toolName} ${event.eventType}${duration}`;
   });
   return `GET /api/v1/tool-calls: ${events.join(', ')}`;
 }
@@ -89,19 +89,19 @@ const REQUEST_TIMEOUT_MS = 40_000;
  * the capability service, runs code in it, and reads the tool-call events. Reports each step and stops at the first
  * failure. Resolves to true if all steps passed.
  */
-export async function walk(places: Endpoints, report: Report): Promise<boolean> {
+export async function walk(endpoints: Endpoints, report: Report): Promise<boolean> {
   const client = new Client({ name: 'sluice-demo', version: '1.0.0' });
   const sampleClient = new Client({ name: 'sluice-demo', version: '1.0.0' });
   const steps: [name: string, run: () => Promise<string>][] = [
-    ['register', () => register(places)],
-    ['connect', () => connect(client, places)],
+    ['register', () => register(endpoints)],
+    ['connect', () => connect(client, endpoints)],
     ['list', () => list(client)],
     ['call', () => call(client)],
-    ['refuse', () => callUnknownTool(client)],
+    ['reject', () => callUnknownTool(client)],
     ['progress', () => callWithProgress(client)],
-    ['grpc', () => callSample(sampleClient, places)],
+    ['grpc', () => callSample(sampleClient, endpoints)],
     ['code', () => runCode(sampleClient)],
-    ['events', () => readEvents(places)],
+    ['events', () => readEvents(endpoints)],
   ];
   try {
     for (const [name, run] of steps) {

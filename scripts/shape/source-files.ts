@@ -55,13 +55,13 @@ function rank(path: string): number {
   return FOLDER_ORDER.indexOf(top ?? '');
 }
 
-/** Groups of files that import each other in a circle, type imports included. */
-export function importCircles(files: readonly SourceFile[]): string[][] {
+/** Groups of files that import each other, type imports included. */
+export function importCycles(files: readonly SourceFile[]): string[][] {
   const byPath = new Map(files.map((file) => [file.path, file]));
   const order = new Map<string, number>();
   const low = new Map<string, number>();
   const stack: string[] = [];
-  const circles: string[][] = [];
+  const cycles: string[][] = [];
   // Tarjan's strongly connected components.
   const visit = (path: string): number => {
     const at = order.size;
@@ -80,12 +80,12 @@ export function importCircles(files: readonly SourceFile[]): string[][] {
     const lowest = low.get(path) ?? at;
     if (lowest === at) {
       const group = stack.splice(stack.indexOf(path));
-      if (group.length > 1) circles.push(group.sort());
+      if (group.length > 1) cycles.push(group.sort());
     }
     return lowest;
   };
   for (const { path } of files) if (!order.has(path)) visit(path);
-  return circles;
+  return cycles;
 }
 
 /** Size of a set of files. */

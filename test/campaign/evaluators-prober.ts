@@ -12,7 +12,7 @@ export interface Probed {
 }
 
 /** Pause between two requests, and timeout of a response, in milliseconds. */
-const PAUSE_MS = 5;
+const INTERVAL_MS = 5;
 const TIMEOUT_MS = 10_000;
 
 /** Lists the tools of a namespace in a loop, in its own thread, so that nothing else delays it. */
@@ -42,7 +42,7 @@ async function probe(url: string, stopped: () => boolean): Promise<Probed> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const times: number[] = [];
   const failures: string[] = [];
-  for (; !stopped(); await delay(PAUSE_MS)) {
+  for (; !stopped(); await delay(INTERVAL_MS)) {
     const start = performance.now();
     const body = await list(url, agent).catch((error: unknown) => String(error));
     times.push(performance.now() - start);

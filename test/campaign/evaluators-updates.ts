@@ -8,7 +8,7 @@ export interface UpdatesResult {
   readonly updates: number;
   readonly requests: number;
   /** Requests that ended after their set had been replaced and the update had its response. */
-  readonly outlived: number;
+  readonly evaluatedByReplaced: number;
   /** Milliseconds of each update. */
   readonly times: readonly number[];
   /** One line per violation. */
@@ -32,12 +32,12 @@ export async function updatesUnderLoad(
   const { gateway, llm } = target;
   const path = await target.writeAction('ordinary.wasm', await toolchains.wat());
   const failures: string[] = [];
-  // Further ones add nothing.
+  // Further ones are redundant.
   const fail = (line: string) => {
     if (failures.length < 50) failures.push(line);
   };
   const times: number[] = [];
-  let [sent, completed, requests, outlived] = [0, 0, 0, 0];
+  let [sent, completed, requests, evaluatedByReplaced] = [0, 0, 0, 0];
   const replace = async () => {
     sent++;
     const start = performance.now();
@@ -74,7 +74,7 @@ export async function updatesUnderLoad(
     const details = `request ${number}, sets ${oldest} to ${newest}, evaluated by ${used.join(', ')}: ${text.slice(0, 300)}`;
     const isOneSet = used.join() === `first of ${set},second of ${set}`;
     if (set === undefined || !isOneSet || Number(set) < oldest || Number(set) > newest) fail(details);
-    else if (Number(set) < replacedBy) outlived++;
+    else if (Number(set) < replacedBy) evaluatedByReplaced++;
   };
 
   await replace();
@@ -89,5 +89,5 @@ export async function updatesUnderLoad(
     isDone = true;
     await calls;
   }
-  return { updates: sent, requests, outlived, times, failures };
+  return { updates: sent, requests, evaluatedByReplaced, times, failures };
 }

@@ -165,7 +165,7 @@ function report(run: EvaluatorsRun, failures: readonly string[]): string {
     ['updates under load; p50 and p99', `${updates.updates}; ${updateTimes}`],
     [
       'requests meanwhile; of these evaluated by a set that was replaced before they ended',
-      `${updates.requests}; ${updates.outlived}`,
+      `${updates.requests}; ${updates.evaluatedByReplaced}`,
     ],
     ['`tools/list` during the whole run; p50, p99, maximum', `${probed.times.length}; ${probeTimes}`],
     ['heap of the service after each round, and at the end', memory.map(({ heap }) => megabytes(heap)).join(', ')],

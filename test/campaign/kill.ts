@@ -10,7 +10,7 @@ const WRITERS = 200;
 /** Random delay until a kill: long enough for several checkpoints of the journal. */
 const KILL_DELAY_MS = { min: 50, max: 1_500 };
 /** Tools registered beforehand, so that many kills hit a write of `registry.json`. */
-const BALLAST = 10_000;
+const INITIAL_TOOLS = 10_000;
 
 /** Result of one kill and restart. */
 export interface KillRound {
@@ -83,7 +83,7 @@ export const killCampaign: Campaign = {
   title: `SIGKILL under ${WRITERS} concurrent writes`,
   async run(print, rounds = 100) {
     let number = 0;
-    const results = await killRounds(rounds, BALLAST, (round) => {
+    const results = await killRounds(rounds, INITIAL_TOOLS, (round) => {
       const { killedAfter, acknowledged, unanswered, persisted, readyAfter, failures } = round;
       const cells = [++number, killedAfter, acknowledged, unanswered, persisted, readyAfter, failures.length];
       if (number === 1) print('round  killed after ms  acknowledged  unanswered  persisted  ready after ms  failures');
@@ -100,7 +100,7 @@ function report(results: readonly KillRound[]): string {
   const withFile = (pattern: RegExp) => sum(({ files }) => (files.some((name) => pattern.test(name)) ? 1 : 0));
   const rows: [string, number | string][] = [
     ['rounds', results.length],
-    ['tools registered beforehand', BALLAST],
+    ['tools registered beforehand', INITIAL_TOOLS],
     [
       'acknowledged writes (POST, PUT, DELETE of tools; POST, DELETE of namespaces)',
       sum((round) => round.acknowledged),

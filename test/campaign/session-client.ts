@@ -100,7 +100,7 @@ export class SessionClient {
   }
 
   /** Disconnects without ending the session; {@link end} can still end it. */
-  vanish(): void {
+  disconnect(): void {
     this.#stream?.destroy();
   }
 

@@ -28,7 +28,7 @@ export const sessionsCampaign: Campaign = {
       });
       for (const line of soakResult.failures) print(`  ${line}`);
       print('slow readers');
-      const slow = await slowReaders(soak, { readers: 8, messages: 16_000, bystanders: 16, ms: 10_000 });
+      const slow = await slowReaders(soak, { readers: 8, messages: 16_000, otherClients: 16, ms: 10_000 });
       for (const line of slow.failures) print(`  ${line}`);
       return {
         passed: soakResult.failures.length + slow.failures.length === 0,
@@ -68,17 +68,17 @@ function soakReport(result: SoakResult, minutes: number): string {
         'session and call objects before and after, if not 0',
         remaining.map((name) => `${name} ${before.instances[name]} and ${instances[name]}`).join(', ') || 'none',
       ],
-      ['time from the end of the last session until these values', `${(result.settledAfter / 1000).toFixed(0)} s`],
+      ['time from the end of the last session until these values', `${(result.settleTimeMs / 1000).toFixed(0)} s`],
     ],
     'messages misrouted or lost, or objects leaked',
     result.failures,
   );
 }
 
-function slowReport({ offered, read, rss, calls, failures }: SlowReaderResult): string {
+function slowReport({ sentBytes, read, rss, calls, failures }: SlowReaderResult): string {
   return table(
     [
-      ['data for 8 clients that do not read', megabytes(offered)],
+      ['data for 8 clients that do not read', megabytes(sentBytes)],
       ['data read from the upstream until backpressure', megabytes(read)],
       ['RSS before and maximum', `${megabytes(rss.before)} and ${megabytes(rss.peak)}`],
       ['calls of 16 other clients before', `${calls.before.count}, ${milliseconds(calls.before)}`],

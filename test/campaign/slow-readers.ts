@@ -13,7 +13,7 @@ export interface SlowReaderOptions {
   /** Messages of 4 KiB for each. */
   readonly messages: number;
   /** Clients that make calls meanwhile, and milliseconds of their calls before and during the flood. */
-  readonly bystanders: number;
+  readonly otherClients: number;
   readonly ms: number;
   /** Maximum latency of their calls (default 2000 ms). */
   readonly maxLatencyMs?: number;
@@ -21,7 +21,7 @@ export interface SlowReaderOptions {
 
 /** Result. Sizes in bytes, times in milliseconds. */
 export interface SlowReaderResult {
-  readonly offered: number;
+  readonly sentBytes: number;
   /** Data that the upstream could write while no client read: the contents of all buffers. */
   readonly read: number;
   /** RSS of the gateway before, and its maximum while no client read. */
@@ -60,12 +60,14 @@ export async function slowReaders(soak: Soak, options: SlowReaderOptions): Promi
 }
 
 async function flood(soak: Soak, upstream: FloodingUpstream, options: SlowReaderOptions): Promise<SlowReaderResult> {
-  const { readers, messages, bystanders, ms, maxLatencyMs = 2_000 } = options;
-  const others = await Promise.all(Array.from({ length: bystanders }, () => open(soak.client(new SessionTally()))));
+  const { readers, messages, otherClients, ms, maxLatencyMs = 2_000 } = options;
+  const otherSessions = await Promise.all(
+    Array.from({ length: otherClients }, () => open(soak.client(new SessionTally()))),
+  );
   // The first call opens the upstream sessions; it is not measured.
-  await Promise.all(others.map((client) => client.interview('interview', 'patient')));
+  await Promise.all(otherSessions.map((client) => client.interview('interview', 'patient')));
   const failures: string[] = [];
-  const before = await callsOf(others, ms, failures);
+  const before = await callsOf(otherSessions, ms, failures);
 
   const rssBefore = await soak.probe.rss();
   let peak = rssBefore;
@@ -75,7 +77,7 @@ async function flood(soak: Soak, upstream: FloodingUpstream, options: SlowReader
   const slow = await Promise.all(
     Array.from({ length: readers }, (_, index) => SlowReader.start(soak, index % 2 === 0, messages)),
   );
-  const during = await callsOf(others, ms, failures);
+  const during = await callsOf(otherSessions, ms, failures);
   // Until all buffers are full.
   let written = 0;
   for (let before = -1; written !== before; written = await upstream.taken()) {
@@ -86,14 +88,14 @@ async function flood(soak: Soak, upstream: FloodingUpstream, options: SlowReader
 
   const missing = await Promise.all(slow.map((reader) => reader.resume()));
   failures.push(...missing.flat());
-  await Promise.all([...others, ...slow.map(({ client }) => client)].map((client) => client.end()));
+  await Promise.all([...otherSessions, ...slow.map(({ client }) => client)].map((client) => client.end()));
 
-  const offered = readers * messages * MESSAGE_BYTES;
-  if (written > offered / 2)
-    failures.push(`${written} of ${offered} bytes were read from the upstream without a reader`);
+  const sentBytes = readers * messages * MESSAGE_BYTES;
+  if (written > sentBytes / 2)
+    failures.push(`${written} of ${sentBytes} bytes were read from the upstream without a reader`);
   if (peak - rssBefore > MAX_GROWTH) failures.push(`the gateway's RSS grew by ${peak - rssBefore} bytes`);
   if (during.max > maxLatencyMs) failures.push(`a call of another client took ${Math.round(during.max)} ms`);
-  return { offered, read: written, rss: { before: rssBefore, peak }, calls: { before, during }, failures };
+  return { sentBytes, read: written, rss: { before: rssBefore, peak }, calls: { before, during }, failures };
 }
 
 /** A client that stops reading at the first message. */

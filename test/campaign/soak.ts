@@ -39,7 +39,7 @@ export interface SoakResult {
   /** Session resets of upstreams. */
   readonly sessionResets: number;
   /** Milliseconds from the last DELETE until the return to the baseline. */
-  readonly settledAfter: number;
+  readonly settleTimeMs: number;
   /** One line per violation. */
   readonly failures: readonly string[];
 }
@@ -54,8 +54,8 @@ const BEHAVIORS: readonly (readonly [Behavior, number])[] = [
 ];
 /** Concurrent calls of a session. */
 const BURST = 3;
-/** Time limit for calls whose session has ended, in milliseconds: server requests get no response any more. */
-const AFTER_SESSION_MS = 10_000;
+/** Time limit for calls whose session has ended, in milliseconds: server requests get no more responses. */
+const SESSION_END_TIMEOUT_MS = 10_000;
 /** Time limit until both upstreams are ready, in milliseconds. */
 const READY_MS = 90_000;
 /** Lifetime of a session in milliseconds. */
@@ -163,7 +163,7 @@ export class Soak {
       peakRss,
       upstreamSessions: { before: sessionsBefore, after: sessionsAfter },
       sessionResets,
-      settledAfter: Math.round(performance.now() - ended),
+      settleTimeMs: Math.round(performance.now() - ended),
       failures,
     };
   }
@@ -203,8 +203,8 @@ export class Soak {
   async #runClient(tally: SessionTally, pauseMs: number): Promise<void> {
     const client = this.client(tally);
     await client.open();
-    const until = performance.now() + LIFETIME_MS.min + Math.random() * (LIFETIME_MS.max - LIFETIME_MS.min);
-    while (!this.#stopped && performance.now() < until) {
+    const endsAt = performance.now() + LIFETIME_MS.min + Math.random() * (LIFETIME_MS.max - LIFETIME_MS.min);
+    while (!this.#stopped && performance.now() < endsAt) {
       const calls = this.#burst(client, BURST);
       if (Math.random() < 0.1) await client.reconnectStream();
       await calls;
@@ -212,7 +212,7 @@ export class Soak {
     }
     const ending = Math.random();
     if (ending < 0.1) {
-      client.vanish();
+      client.disconnect();
       this.#vanished.push(client);
     } else if (ending < 0.4) {
       const calls = this.#burst(client, BURST);
@@ -221,7 +221,7 @@ export class Soak {
       const ended = performance.now();
       await calls;
       const remaining = Math.round(performance.now() - ended);
-      if (remaining > AFTER_SESSION_MS)
+      if (remaining > SESSION_END_TIMEOUT_MS)
         tally.fail(`${client.name}: calls continued for ${remaining} ms after the session`);
     } else {
       await client.end();
@@ -237,13 +237,13 @@ export class Soak {
     );
   }
 
-  /** Measures until nothing is released any more. */
+  /** Measures until no more objects are released. */
   async #baseline(classes: readonly string[] | undefined): Promise<ResourceUsage> {
     let last = await this.probe.usage(classes);
     for (let round = 0; round < 30; round++) {
       await delay(1_000);
       const next = await this.probe.usage(classes);
-      if (releasedBetween(last, next) === 0) return next;
+      if (countReleased(last, next) === 0) return next;
       last = next;
     }
     return last;
@@ -283,7 +283,7 @@ function growth(before: ResourceUsage, after: ResourceUsage): string[] {
 }
 
 /** Number of instances and sockets that were released between two measurements. */
-function releasedBetween(last: ResourceUsage, next: ResourceUsage): number {
+function countReleased(last: ResourceUsage, next: ResourceUsage): number {
   let sum = Math.max(0, last.sockets - next.sockets);
   for (const [name, count] of Object.entries(last.instances)) sum += Math.max(0, count - (next.instances[name] ?? 0));
   return sum;

@@ -102,7 +102,7 @@ export class SuspendedClient {
     if (!this.#inputRequired) return;
     switch (this.#behavior) {
       case 'late':
-        return this.#late(timeoutMs);
+        return this.#retryAfterTimeout(timeoutMs);
       case 'disconnecting':
         return this.#disconnect();
       case 'attacked':
@@ -162,7 +162,7 @@ export class SuspendedClient {
     this.#onResponse(accepted);
   }
 
-  async #late(timeoutMs: number): Promise<void> {
+  async #retryAfterTimeout(timeoutMs: number): Promise<void> {
     await delay(timeoutMs + Math.random() * 1_000);
     await this.findNotHeld();
     this.#tally.expired++;
@@ -190,9 +190,9 @@ export class SuspendedClient {
     }
     const [block] = Array.isArray(result.content) ? result.content : [];
     const received = parseObject(parseObject(block).text);
-    const isSame =
+    const isUnchanged =
       JSON.stringify(Object.entries(received).sort()) === JSON.stringify(Object.entries(this.#secrets).sort());
-    if (result.resultType === 'complete' && isSame) this.#tally.completed++;
+    if (result.resultType === 'complete' && isUnchanged) this.#tally.completed++;
     else this.#fail(`got ${text} after the responses ${JSON.stringify(this.#secrets)}`);
   }
 

@@ -77,13 +77,13 @@ export class SuspensionRun {
     const { expired, disconnected, completed } = tally;
     const first = Math.floor(Math.random() * BEHAVIOR_CYCLE);
     const clients = await this.#suspended(count, (slot) => BEHAVIORS[(first + slot) % BEHAVIOR_CYCLE] ?? 'responding');
-    const { inFlight: underWay } = await upstream.stats();
-    if (underWay !== count) tally.fail(`${underWay} calls in flight when ${count} were suspended`);
-    const each = clients.map(({ client, strangers }) => client.finish(strangers, this.#timeoutMs));
+    const { inFlight } = await upstream.stats();
+    if (inFlight !== count) tally.fail(`${inFlight} calls in flight when ${count} were suspended`);
+    const each = clients.map(({ client, otherClients }) => client.finish(otherClients, this.#timeoutMs));
     for (const outcome of await Promise.allSettled(each)) {
       if (outcome.status === 'rejected') tally.fail(`a client failed: ${String(outcome.reason)}`);
     }
-    const after = await this.#settled((stats) => stats.inFlight === 0);
+    const after = await this.#waitForStats((stats) => stats.inFlight === 0);
     tally.canceled += after.canceled - before.canceled;
     const abandoned = tally.expired - expired + tally.disconnected - disconnected;
     this.#compare('abandoned calls, and calls canceled upstream', abandoned, after.canceled - before.canceled);
@@ -102,7 +102,7 @@ export class SuspensionRun {
     const exitedAfter = performance.now() - start;
     if (code !== 0) this.tally.fail(`the gateway exited with code ${code}`);
     if (exitedAfter > EXIT_MS) this.tally.fail(`the gateway exited after ${exitedAfter} ms`);
-    const { canceled, ...after } = await this.#settled((stats) => stats.inFlight === 0 && stats.sessions === 0);
+    const { canceled, ...after } = await this.#waitForStats((stats) => stats.inFlight === 0 && stats.sessions === 0);
     this.#compare('suspended calls, and calls canceled upstream', count, canceled - before.canceled);
     this.#compare('calls remaining upstream', 0, after.inFlight);
     this.#compare('sessions remaining upstream', 0, after.sessions);
@@ -133,7 +133,7 @@ export class SuspensionRun {
       sessions,
       streams,
       inFlight: underWay,
-    } = await this.#settled((stats) => stats.sessions + stats.streams === 0);
+    } = await this.#waitForStats((stats) => stats.sessions + stats.streams === 0);
     this.#compare('sessions remaining upstream', 0, sessions);
     this.#compare('streams remaining upstream', 0, streams);
     this.#compare('calls remaining upstream', 0, underWay);
@@ -154,11 +154,11 @@ export class SuspensionRun {
   async #suspended(count: number, behavior: (slot: number) => Behavior) {
     const clients = Array.from({ length: count }, (_, slot) => {
       const caller = this.#caller(slot);
-      const strangers = [
+      const otherClients = [
         { ...caller, user: this.#caller(slot + NAMESPACES.length).user },
         { ...caller, url: this.#caller(slot + 1).url },
       ];
-      return { client: new SuspendedClient(this.#agent, this.tally, caller, behavior(slot)), strangers };
+      return { client: new SuspendedClient(this.#agent, this.tally, caller, behavior(slot)), otherClients };
     });
     const outcomes = await Promise.allSettled(clients.map(({ client }) => client.begin()));
     for (const outcome of outcomes) {
@@ -173,7 +173,7 @@ export class SuspensionRun {
     return { url: this.gateway.url(NAMESPACES[slot % NAMESPACES.length]), user };
   }
 
-  /** Restarts the gateway and lets all clients retry: each expects the error `not_held`. */
+  /** Restarts the gateway and makes all clients retry: each expects the error `not_held`. */
   async #retryAll(clients: readonly { readonly client: SuspendedClient }[]) {
     // The gateway's end of the pooled connections is gone.
     this.disconnect();
@@ -185,13 +185,13 @@ export class SuspensionRun {
     }
     const times = found.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value : 0));
     // A new call succeeds.
-    const [again] = await this.#suspended(1, () => 'responding');
-    await again?.client.finish([], this.#timeoutMs);
+    const [newCall] = await this.#suspended(1, () => 'responding');
+    await newCall?.client.finish([], this.#timeoutMs);
     return { notHeld: this.tally.notHeld - before, maxRetry: Math.max(...times) };
   }
 
   /** Polls the statistics of the upstream until `test` is true or the timeout is over. */
-  async #settled(test: (stats: RequestingStats) => boolean): Promise<RequestingStats> {
+  async #waitForStats(test: (stats: RequestingStats) => boolean): Promise<RequestingStats> {
     const deadline = performance.now() + SETTLE_MS;
     for (;;) {
       const stats = await this.upstream.stats();
@@ -201,10 +201,10 @@ export class SuspensionRun {
   }
 
   /** Checks the statistics that must be 0 whatever the clients did. */
-  #checkUpstream({ gone, endedBelow, strayed, refused }: RequestingStats): void {
-    this.#compare('calls disconnected upstream without cancellation', 0, gone);
+  #checkUpstream({ unknownSessions, endedBelow, misrouted, refused }: RequestingStats): void {
+    this.#compare('calls disconnected upstream without cancellation', 0, unknownSessions);
     this.#compare('sessions ended during a call', 0, endedBelow);
-    this.#compare('responses for another call', 0, strayed);
+    this.#compare('responses for another call', 0, misrouted);
     this.#compare('server requests rejected', 0, refused);
   }
 

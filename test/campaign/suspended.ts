@@ -122,7 +122,7 @@ function report(rounds: number, waves: WavesResult, restarts: RestartsResult, fa
     from.reduce((all, round) => all + value(round), 0);
   const max = (from: readonly RestartRound[], value: (round: RestartRound) => number) =>
     `${Math.round(Math.max(...from.map(value)))} ms`;
-  const besides = ({ usage, streams }: IdleState) => usage.sockets - streams;
+  const callSockets = ({ usage, streams }: IdleState) => usage.sockets - streams;
   const rows: [string, string | number][] = [
     ['waves of 500 concurrent suspended calls; total calls', `${rounds}; ${tally.calls}`],
     ['input-required results', tally.rounds],
@@ -140,7 +140,7 @@ function report(rounds: number, waves: WavesResult, restarts: RestartsResult, fa
     ],
     [
       'sockets after the first and after the last wave, without those of pooled sessions',
-      [first, last].map(besides).join(' and '),
+      [first, last].map(callSockets).join(' and '),
     ],
     [
       'call objects after the last wave',

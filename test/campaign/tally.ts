@@ -24,7 +24,7 @@ export class SessionTally {
   /** One line per violation; empty in a good run. */
   readonly failures: string[] = [];
 
-  /** Records a violation. Only the first 50 are stored: further ones add nothing. */
+  /** Records a violation. Only the first 50 are stored. */
   fail(line: string): void {
     if (this.failures.length < 50) this.failures.push(line);
   }

@@ -8,7 +8,7 @@ const ATTEMPTS = 4;
  *
  * @param faulty returns the names of the scenarios with faults
  */
-export async function bestOf(
+export async function retryRegressions(
   run: () => Promise<Scenario[]>,
   faulty: (scenarios: readonly Scenario[]) => ReadonlySet<string>,
 ): Promise<Scenario[]> {
@@ -18,8 +18,8 @@ export async function bestOf(
     const [before, now] = [faulty(best), faulty(next)];
     best = best.map((scenario) => {
       const { name } = scenario;
-      const again = before.has(name) && !now.has(name) ? next.find((other) => other.name === name) : undefined;
-      return again ?? scenario;
+      const retried = before.has(name) && !now.has(name) ? next.find((other) => other.name === name) : undefined;
+      return retried ?? scenario;
     });
   }
   return best;

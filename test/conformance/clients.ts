@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { bestOf } from './best-of.ts';
+import { retryRegressions } from './best-of.ts';
 import { clientPasses, type Scenario } from './scenario.ts';
 import { SCENARIO_RUNNER_PORT, startScenarioRunner } from './scenario-runner.ts';
 import { runSuite } from './suite-process.ts';
@@ -33,7 +33,7 @@ export async function runClientSuites(): Promise<ClientReport[]> {
           env: { [SCENARIO_RUNNER_PORT]: String(runner.port) },
           timeoutMs: SUITE_TIMEOUT_MS,
         });
-      const all = await bestOf(run, (found) => new Set(found.filter(isFaulty).map(({ name }) => name)));
+      const all = await retryRegressions(run, (found) => new Set(found.filter(isFaulty).map(({ name }) => name)));
       const scenarios = all.filter(isInScope);
       reports.push({
         suite,

@@ -7,7 +7,7 @@ export interface Pair {
   /** Undefined if the suite did not run it. */
   readonly through: Scenario | undefined;
   /** Passes directly and fails through the gateway. */
-  readonly broken: boolean;
+  readonly failed: boolean;
   /** Checks with another result through the gateway. */
   readonly changed: readonly Change[];
 }
@@ -28,14 +28,14 @@ export function compare(direct: readonly Scenario[], through: readonly Scenario[
     return {
       direct: scenario,
       through: other,
-      broken: serverPasses(scenario) && !(other !== undefined && serverPasses(other)),
+      failed: serverPasses(scenario) && !(other !== undefined && serverPasses(other)),
       changed: changes(scenario.checks, other?.checks ?? []),
     };
   });
 }
 
 /**
- * True for a change for the worse. INFO is none: it marks another choice that the protocol allows, such as a JSON response
+ * True for a change for the worse. INFO is none: it is another choice that the protocol allows, such as a JSON response
  * to a list request for which the upstream opens an event stream.
  */
 export function isRegression({ through }: Change): boolean {
@@ -45,7 +45,7 @@ export function isRegression({ through }: Change): boolean {
 function changes(direct: readonly Check[], through: readonly Check[]): Change[] {
   const before = worstResults(direct);
   const after = worstResults(through);
-  const lost = [...before].flatMap(([key, { id, name, status }]): Change[] => {
+  const missing = [...before].flatMap(([key, { id, name, status }]): Change[] => {
     const result = after.get(key);
     if (status !== 'SUCCESS' || result?.status === 'SUCCESS') return [];
     return [{ id, name, through: result?.status ?? 'absent', message: result?.message ?? '' }];
@@ -55,7 +55,7 @@ function changes(direct: readonly Check[], through: readonly Check[]): Change[] 
     if (start === 'SUCCESS' || start === 'FAILURE' || start === status || !isFailureOrWarning(status)) return [];
     return [{ id, name, through: status, message }];
   });
-  return [...lost, ...added];
+  return [...missing, ...added];
 }
 
 /** The worst result of each check: a scenario may make the same check several times. */

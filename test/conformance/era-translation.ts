@@ -2,7 +2,7 @@ import { startDualEra } from '../fixtures/dual-era.ts';
 import { startGateway } from '../fixtures/gateway.ts';
 import { toolList, toolText } from '../fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../fixtures/raw-upstream.ts';
-import { bestOf } from './best-of.ts';
+import { retryRegressions } from './best-of.ts';
 import { discovered } from './discovered.ts';
 import { type Scenario, serverPasses } from './scenario.ts';
 import { runSuite } from './suite-process.ts';
@@ -28,7 +28,7 @@ export async function runTranslationSuites(): Promise<TranslationReport[]> {
       const scenarios = all.filter(({ unscored }) => unscored === undefined);
       return { suite, scenarios, passing: scenarios.filter(serverPasses).length };
     };
-    const found = await bestOf(
+    const found = await retryRegressions(
       () => runTranslated(suite),
       (all) =>
         new Set(

@@ -79,12 +79,12 @@ async function versionLine(): Promise<string> {
 function serverTable(pairs: readonly Pair[]): string {
   return table(
     ['Scenario', 'Direct', 'Through Sluice', 'Checks'],
-    pairs.map(({ direct, through, broken, changed }) => [
+    pairs.map(({ direct, through, failed, changed }) => [
       nameOf(direct),
       emphasizeUnless(numbers(direct), serverPasses(direct)),
       emphasizeUnless(
         through === undefined ? 'did not run' : numbers(through),
-        !broken && serverPasses(through ?? direct),
+        !failed && serverPasses(through ?? direct),
       ),
       [
         ...changed.map(({ id, through: status }) => `\`${id}\` ${status}`),

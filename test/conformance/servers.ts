@@ -1,7 +1,7 @@
 import { startDualEra } from '../fixtures/dual-era.ts';
 import { startEverything } from '../fixtures/everything.ts';
 import { startGateway } from '../fixtures/gateway.ts';
-import { bestOf } from './best-of.ts';
+import { retryRegressions } from './best-of.ts';
 import { compare, isRegression, type Pair } from './compare.ts';
 import { type DirectRecord, recordedScenarios } from './direct-record.ts';
 import { discovered } from './discovered.ts';
@@ -42,13 +42,13 @@ export async function runServerSuites(record?: DirectRecord): Promise<ServerRepo
     for (const suite of serverSuites) {
       const run = (url: string) => runSuite({ suite, mode: 'server', args: ['--url', url], timeoutMs: TIMEOUT_MS });
       const direct = record === undefined ? await run(upstream.url) : recordedScenarios(record, suite);
-      const through = await bestOf(
+      const through = await retryRegressions(
         () => run(gateway.url()),
         (scenarios) => {
-          const worse = compare(direct, scenarios).filter(
-            ({ broken, changed }) => broken || changed.some(isRegression),
+          const regressions = compare(direct, scenarios).filter(
+            ({ failed, changed }) => failed || changed.some(isRegression),
           );
-          return new Set(worse.map((pair) => pair.direct.name));
+          return new Set(regressions.map((pair) => pair.direct.name));
         },
       );
       const passing = (scenarios: typeof direct) =>

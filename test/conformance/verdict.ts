@@ -9,8 +9,8 @@ import type { TranslationSuite } from './suites.ts';
 /** Faults in the results of a server suite, one line each. */
 export function serverFaults({ suite, pairs, direct }: ServerReport): string[] {
   const short = direct < suite.scored ? [`${direct} of ${suite.scored} scored scenarios pass directly`] : [];
-  const worse = pairs.flatMap(({ direct: { name }, broken, changed }) => [
-    ...(broken ? [`${name}: passes directly and fails through the gateway`] : []),
+  const worse = pairs.flatMap(({ direct: { name }, failed, changed }) => [
+    ...(failed ? [`${name}: passes directly and fails through the gateway`] : []),
     ...changed
       .filter(isRegression)
       .map(({ id, through, message }) => `${name}: ${id} is ${through} through the gateway. ${message.slice(0, 300)}`),
@@ -29,8 +29,8 @@ export function translationFaults({ suite, scenarios }: TranslationReport): stri
   const unknown = exceptions
     .filter(({ scenario }) => !names.has(scenario))
     .map(({ scenario }) => `${scenario}: listed as an exception, but not a scenario of the suite`);
-  const wrong = scenarios.flatMap((scenario) => translationScenarioFaults(suite, scenario));
-  return [...missing, ...unknown, ...wrong];
+  const unexpected = scenarios.flatMap((scenario) => translationScenarioFaults(suite, scenario));
+  return [...missing, ...unknown, ...unexpected];
 }
 
 /** Faults in the results of one era translation scenario, one line each. */

@@ -16,10 +16,10 @@ export interface Sources {
 export type TextsByMember = ReadonlyMap<string, readonly string[]>;
 
 /** Member names of the object prototype, and others that are prone to errors. */
-export const ODD_MEMBERS = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', '', '0', 'length', 'a.b'];
+export const UNUSUAL_MEMBERS = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', '', '0', 'length', 'a.b'];
 
 /** Numbers whose notation or value a double cannot represent. */
-const ODD_NUMBERS = [
+const UNUSUAL_NUMBERS = [
   '9223372036854775807',
   '1e999',
   '-1E-400',
@@ -32,7 +32,7 @@ const ODD_NUMBERS = [
 /** Any JSON value, numbers beyond doubles included. */
 export const anyJson: fc.Arbitrary<unknown> = fc.oneof(
   { weight: 4, arbitrary: fc.jsonValue({ maxDepth: 3 }) },
-  { weight: 1, arbitrary: fc.constantFrom(...ODD_NUMBERS).map((text) => JSON.rawJSON(text)) },
+  { weight: 1, arbitrary: fc.constantFrom(...UNUSUAL_NUMBERS).map((text) => JSON.rawJSON(text)) },
 );
 
 /** Short names, so that collisions occur. */
@@ -58,8 +58,8 @@ export class Arbitraries {
     if (Array.isArray(schema.enum)) return fc.constantFrom(...schema.enum);
     const choices = schema.anyOf ?? schema.oneOf;
     if (Array.isArray(choices)) {
-      const { anyOf: _, oneOf: __, ...beside } = schema;
-      return fc.oneof(...choices.filter(isObject).map((choice) => this.of(merge(beside, this.resolve(choice)))));
+      const { anyOf: _, oneOf: __, ...siblings } = schema;
+      return fc.oneof(...choices.filter(isObject).map((choice) => this.of(merge(siblings, this.resolve(choice)))));
     }
     if (Array.isArray(schema.type)) return fc.oneof(...schema.type.map((type) => this.of({ ...schema, type })));
     switch (schema.type) {
@@ -124,12 +124,12 @@ export class Arbitraries {
         (made) => [name, made] as const,
       );
     });
-    const further = isObject(schema.additionalProperties) ? this.of(schema.additionalProperties) : anyJson;
+    const additional = isObject(schema.additionalProperties) ? this.of(schema.additionalProperties) : anyJson;
     const maxFurther = schema.additionalProperties === false ? 0 : Object.keys(properties).length > 0 ? 2 : 4;
-    const name = fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom(...ODD_MEMBERS));
+    const name = fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom(...UNUSUAL_MEMBERS));
     return fc
       .tuple(
-        fc.uniqueArray(fc.tuple(name, further), { selector: ([key]) => key, maxLength: maxFurther, size: 'small' }),
+        fc.uniqueArray(fc.tuple(name, additional), { selector: ([key]) => key, maxLength: maxFurther, size: 'small' }),
         fc.tuple(...declared),
         // Half of them have the required members only.
         fc.boolean(),

@@ -33,7 +33,7 @@ export interface Operation {
   readonly responses: ReadonlyMap<number, DocumentedResponse>;
 }
 
-/** An OpenAPI document, as the only source of a client that knows nothing else of the service. */
+/** An OpenAPI document, as the only description of the service for the client. */
 export class ApiDocument {
   readonly operations: readonly Operation[];
   readonly root: JsonObject;

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { anyJson, ODD_MEMBERS } from './arbitrary.ts';
+import { anyJson, UNUSUAL_MEMBERS } from './arbitrary.ts';
 import { isObject, type JsonObject } from './document.ts';
 
 /** Values that replace an expected one. */
@@ -52,7 +52,7 @@ export function mutated(bodies: fc.Arbitrary<unknown>, declared: readonly string
       },
     ),
   );
-  const extra = fc.option(fc.tuple(fc.constantFrom(...ODD_MEMBERS), anyJson), { freq: 4 });
+  const extra = fc.option(fc.tuple(fc.constantFrom(...UNUSUAL_MEMBERS), anyJson), { freq: 4 });
   return fc.tuple(bodies, fc.array(once, { minLength: 1, maxLength: 2 }), extra).map(([body, changes, added]) => {
     let changed = body;
     for (const [index, change] of changes) {

@@ -13,12 +13,12 @@ export function requestBodies(operation: Operation, arbitraries: Arbitraries, po
   const { body, collection, method } = operation;
   const none: fc.Arbitrary<BodyOf> = fc.constant(() => undefined);
   if (!body) {
-    const junk = malformed(fc.constant({ name: 'a' })).map(
+    const unexpectedBody = malformed(fc.constant({ name: 'a' })).map(
       (made): BodyOf =>
         () =>
           made,
     );
-    return method === 'GET' ? none : fc.oneof({ weight: 9, arbitrary: none }, { weight: 1, arbitrary: junk });
+    return method === 'GET' ? none : fc.oneof({ weight: 9, arbitrary: none }, { weight: 1, arbitrary: unexpectedBody });
   }
   const { properties } = arbitraries.resolve(body.schema);
   const declared = Object.keys(isObject(properties) ? properties : {});

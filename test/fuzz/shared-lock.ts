@@ -7,12 +7,12 @@ export class SharedLock {
   async shared<T>(task: () => Promise<T>): Promise<T> {
     await this.#last;
     const running = task();
-    const settled = running.catch(() => undefined);
-    this.#running.add(settled);
+    const released = running.catch(() => undefined);
+    this.#running.add(released);
     try {
       return await running;
     } finally {
-      this.#running.delete(settled);
+      this.#running.delete(released);
     }
   }
 

@@ -4,16 +4,16 @@ import type { JsonObject, Operation } from './document.ts';
 import type { Pool } from './pool.ts';
 
 /** Segments for malformed paths. */
-const ODD_SEGMENTS = [
+const UNUSUAL_SEGMENTS = [
   ...['%2F', '%2f..%2f', '..%2f..%2fetc%2fpasswd', '..', '.', '%2e%2e', '%00', '%0d%0aX:y', '%20', '%7f', '%C2%85'],
   ...['%', '%2', '%ZZ', '%C3%28', '%ED%A0%80', '%C0%80', '%u0041', '%25', '%2525', '%F0%9F%98%80', '+', ';a=b', '$ref'],
   ...['a%2Fb', 'a/b', '', 'default', 'refreshes', '{name}', '*', '&', '=', '"', '<>', '|', '\\', '\xe9', '[]'],
   ...['__proto__', 'constructor'],
 ];
 
-const ODD_SUFFIXES = ['/', '//', '/..', '/x', '%2F', '?', '/%', ';'];
+const UNUSUAL_SUFFIXES = ['/', '//', '/..', '/x', '%2F', '?', '/%', ';'];
 
-const ODD_QUERIES = [
+const UNUSUAL_QUERIES = [
   ...['unknown=1', 'namespace=', 'namespace=a&namespace=b', 'include=%', 'uri=%ZZ', 'a[b]=c', '__proto__=1', '%00=%00'],
   ...['&&', '=', '?', '+', `x=${'y'.repeat(4_000)}`],
 ];
@@ -30,10 +30,13 @@ export function targetsOf(
     .tuple(
       fc.tuple(...names.map(() => segment)),
       fc.tuple(...queries.map(({ schema }) => queryValue(arbitraries, schema))),
-      fc.oneof({ weight: 30, arbitrary: fc.constant('') }, { weight: 1, arbitrary: fc.constantFrom(...ODD_SUFFIXES) }),
+      fc.oneof(
+        { weight: 30, arbitrary: fc.constant('') },
+        { weight: 1, arbitrary: fc.constantFrom(...UNUSUAL_SUFFIXES) },
+      ),
       fc.oneof(
         { weight: 12, arbitrary: fc.constant<string[]>([]) },
-        { weight: 1, arbitrary: fc.subarray(ODD_QUERIES, { minLength: 1, maxLength: 3 }) },
+        { weight: 1, arbitrary: fc.subarray(UNUSUAL_QUERIES, { minLength: 1, maxLength: 3 }) },
       ),
     )
     .map(([segments, values, suffix, further]) => (item) => {
@@ -55,7 +58,7 @@ export function targetsOf(
 const segment = fc.oneof(
   { weight: 8, arbitrary: fc.constant(undefined) },
   { weight: 1, arbitrary: fc.string({ unit: 'grapheme', minLength: 1 }).map(encoded) },
-  { weight: 1, arbitrary: fc.constantFrom(...ODD_SEGMENTS) },
+  { weight: 1, arbitrary: fc.constantFrom(...UNUSUAL_SEGMENTS) },
   {
     weight: 1,
     arbitrary: fc

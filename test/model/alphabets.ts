@@ -26,7 +26,7 @@ export const serviceNames = few('s', 't', 's/1 ü');
 export const serviceTypes = few('tool-invoker', 'code-execution-engine', 'resource-provider', 'multi-capability');
 
 /** Invalid namespace names, or empty ones. */
-export const badNamespaces = fc.constantFrom('No!', '-a', '', 'a'.repeat(64));
+export const invalidNamespaces = fc.constantFrom('No!', '-a', '', 'a'.repeat(64));
 
 export const labels = fc.constantFrom<Record<string, string>>(
   {},
@@ -53,7 +53,7 @@ export const schemas = fc.constantFrom<JsonObject>(
 export const texts = fc.constantFrom('', 'one', 'two "quoted" {a}');
 
 /** Objects with these members, each of them there or not. */
-export function some(members: Readonly<Record<string, fc.Arbitrary<JsonValue>>>): fc.Arbitrary<JsonObject> {
+export function someOf(members: Readonly<Record<string, fc.Arbitrary<JsonValue>>>): fc.Arbitrary<JsonObject> {
   const optional = Object.entries(members).map(([member, values]) =>
     fc.option(
       values.map((value): [string, JsonValue] => [member, value]),

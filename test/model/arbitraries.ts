@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import * as alphabet from './alphabets.ts';
 import { catalogs } from './catalogs.ts';
 import type { ApiRequest, Collection } from './request.ts';
-import { addressOf, type Edit, itemOf, type Step } from './step.ts';
+import { addressPlaceholder, type Edit, itemPlaceholder, type Step } from './step.ts';
 import { bodies, changes } from './submissions.ts';
 import { UPSTREAMS } from './upstreams.ts';
 
@@ -10,32 +10,32 @@ type Query = Readonly<Record<string, string>>;
 type EntryCollection = Edit['edit'];
 
 /** Mostly existing names, since all others are only not found. */
-const mostlyThere = (literal: fc.Arbitrary<string>): fc.Arbitrary<string> =>
-  fc.oneof({ weight: 3, arbitrary: fc.nat(9).map(itemOf) }, { weight: 2, arbitrary: literal });
+const mostlyExisting = (literal: fc.Arbitrary<string>): fc.Arbitrary<string> =>
+  fc.oneof({ weight: 3, arbitrary: fc.nat(9).map(itemPlaceholder) }, { weight: 2, arbitrary: literal });
 
 const signals = fc.constantFrom('SIGTERM' as const, 'SIGKILL' as const);
 /** Unknown query parameter, which is ignored. */
-const noise: Query = { label: 'x', limit: '0' };
+const unknownParameters: Query = { label: 'x', limit: '0' };
 
 /** Includes upstream names of tools; an empty name would be another path. */
 const addressable = alphabet.upstreamNames.filter((name) => name !== '');
 
 const NAMES: Readonly<Record<Collection, fc.Arbitrary<string>>> = {
-  namespaces: mostlyThere(alphabet.namespaces),
-  forwards: mostlyThere(alphabet.forwardNames),
-  tools: mostlyThere(fc.oneof(alphabet.names, addressable)),
-  resources: mostlyThere(fc.oneof(alphabet.resourceNames, alphabet.locations)),
-  prompts: mostlyThere(fc.oneof(alphabet.names, addressable)),
-  services: mostlyThere(alphabet.serviceNames),
+  namespaces: mostlyExisting(alphabet.namespaces),
+  forwards: mostlyExisting(alphabet.forwardNames),
+  tools: mostlyExisting(fc.oneof(alphabet.names, addressable)),
+  resources: mostlyExisting(fc.oneof(alphabet.resourceNames, alphabet.locations)),
+  prompts: mostlyExisting(fc.oneof(alphabet.names, addressable)),
+  services: mostlyExisting(alphabet.serviceNames),
 };
 
 /** Query parameters that select among entries of one name. */
 function selections(collection: Collection): fc.Arbitrary<Query> {
   const namespace = alphabet.namespaces.map((name): Query => ({ namespace: name }));
-  const nowhere = alphabet.badNamespaces.map((name): Query => ({ namespace: name }));
+  const invalidNamespaces = alphabet.invalidNamespaces.map((name): Query => ({ namespace: name }));
   const uri = alphabet.locations.map((location): Query => ({ uri: location }));
   const both = fc.tuple(namespace, uri).map(([a, b]): Query => ({ ...a, ...b }));
-  const none = fc.constantFrom<Query>({}, {}, {}, noise);
+  const none = fc.constantFrom<Query>({}, {}, {}, unknownParameters);
   switch (collection) {
     case 'resources':
       return fc.oneof(none, namespace, uri, both);
@@ -52,7 +52,7 @@ function selections(collection: Collection): fc.Arbitrary<Query> {
       return fc.oneof(
         { weight: 5, arbitrary: none },
         { weight: 5, arbitrary: namespace },
-        { weight: 1, arbitrary: nowhere },
+        { weight: 1, arbitrary: invalidNamespaces },
       );
   }
 }
@@ -60,7 +60,7 @@ function selections(collection: Collection): fc.Arbitrary<Query> {
 function lists(collection: Collection): fc.Arbitrary<ApiRequest> {
   const narrowed = alphabet.namespaces.map((namespace): Query => ({ namespace }));
   const shadowed = narrowed.map((query): Query => ({ ...query, include: 'shadowed' }));
-  const query = fc.oneof(fc.constantFrom<Query>({}, { include: 'shadowed' }, noise), narrowed, shadowed);
+  const query = fc.oneof(fc.constantFrom<Query>({}, { include: 'shadowed' }, unknownParameters), narrowed, shadowed);
   return query.map((chosen) => ({ method: 'GET', collection, query: chosen }));
 }
 
@@ -100,7 +100,7 @@ const refreshes = NAMES.forwards.map(
 
 type Weighted = fc.WeightedArbitrary<ApiRequest | Edit>;
 
-function ofEntries(collection: EntryCollection): Weighted[] {
+function entryCalls(collection: EntryCollection): Weighted[] {
   return [
     { weight: 4, arbitrary: posts(collection) },
     { weight: 5, arbitrary: edits(collection) },
@@ -112,9 +112,9 @@ function ofEntries(collection: EntryCollection): Weighted[] {
 }
 
 const CALLS: Readonly<Record<Collection, readonly Weighted[]>> = {
-  tools: ofEntries('tools'),
-  resources: ofEntries('resources'),
-  prompts: ofEntries('prompts'),
+  tools: entryCalls('tools'),
+  resources: entryCalls('resources'),
+  prompts: entryCalls('prompts'),
   namespaces: [
     { weight: 2, arbitrary: posts('namespaces') },
     { weight: 2, arbitrary: puts('namespaces') },
@@ -143,32 +143,35 @@ const calls = fc.oneof(...Object.values(CALLS).flat(), {
 const upstream = fc.nat(UPSTREAMS - 1);
 
 /** An upstream changes its catalog; half of the time a forward is refreshed afterwards. */
-const offering: fc.Arbitrary<Step[]> = fc
+const catalogChange: fc.Arbitrary<Step[]> = fc
   .tuple(
     upstream,
     fc.oneof(catalogs, fc.constantFrom('reversed', 'rotated', 'shorter')),
     fc.option(refreshes, { freq: 2 }),
   )
   .map(([index, offers, refresh]) => [
-    { do: 'upstream', upstream: index, offers },
-    ...(refresh ? [{ do: 'call', call: refresh } as const] : []),
+    { kind: 'upstream', upstream: index, offers },
+    ...(refresh ? [{ kind: 'call', call: refresh } as const] : []),
   ]);
 
 /** An upstream omits an entry for a while, with refreshes of its forwards in both states. */
-const flickering: fc.Arbitrary<Step[]> = upstream.map((index) =>
-  (['shorter', 'former'] as const).flatMap((offers): Step[] => [
-    { do: 'upstream', upstream: index, offers },
+const temporaryRemoval: fc.Arbitrary<Step[]> = upstream.map((index) =>
+  (['shorter', 'previous'] as const).flatMap((offers): Step[] => [
+    { kind: 'upstream', upstream: index, offers },
     ...[0, 1, 2].map((number): Step => {
-      return { do: 'call', call: { method: 'POST', collection: 'forwards', name: itemOf(number), refreshes: true } };
+      return {
+        kind: 'call',
+        call: { method: 'POST', collection: 'forwards', name: itemPlaceholder(number), refreshes: true },
+      };
     }),
   ]),
 );
 
 const failing: fc.Arbitrary<Step[]> = fc
   .tuple(upstream, fc.constantFrom('up', 'failing', 'down'), catalogs)
-  .map(([index, mode, offers]) => [{ do: 'upstream', upstream: index, mode, offers }]);
+  .map(([index, mode, offers]) => [{ kind: 'upstream', upstream: index, mode, offers }]);
 
-const restarting: fc.Arbitrary<Step[]> = signals.map((signal) => [{ do: 'restart', signal }]);
+const restarting: fc.Arbitrary<Step[]> = signals.map((signal) => [{ kind: 'restart', signal }]);
 
 const cuts = fc.record({ signal: signals, after: fc.nat(2) });
 const several = (of: fc.Arbitrary<ApiRequest | Edit>) => fc.array(of, { minLength: 2, maxLength: 4 });
@@ -179,12 +182,12 @@ const groups = fc.oneof(...Object.values(CALLS).map((alike) => several(fc.oneof(
 });
 const together: fc.Arbitrary<Step[]> = fc
   .tuple(groups, fc.option(cuts, { nil: undefined, freq: 2 }))
-  .map(([group, cut]) => [{ do: 'together', calls: group, cut }]);
+  .map(([group, interruption]) => [{ kind: 'concurrent', calls: group, interruption }]);
 
 const steps: fc.Arbitrary<Step[]> = fc.oneof(
-  { weight: 80, arbitrary: calls.map((one): Step[] => [{ do: 'call', call: one }]) },
-  { weight: 8, arbitrary: offering },
-  { weight: 2, arbitrary: flickering },
+  { weight: 80, arbitrary: calls.map((one): Step[] => [{ kind: 'call', call: one }]) },
+  { weight: 8, arbitrary: catalogChange },
+  { weight: 2, arbitrary: temporaryRemoval },
   { weight: 3, arbitrary: failing },
   { weight: 2, arbitrary: restarting },
   { weight: 8, arbitrary: together },
@@ -192,13 +195,15 @@ const steps: fc.Arbitrary<Step[]> = fc.oneof(
 
 /** A run: each upstream starts with a catalog, and some of them are registered. */
 export function runs(length: number): fc.Arbitrary<Step[]> {
-  const offered = fc.tuple(...Array.from({ length: UPSTREAMS }, () => catalogs));
-  const registered = fc.subarray(['f', 'g', 'h/1 %'].map((name, index) => ({ name, address: addressOf(index) })));
+  const initialCatalogs = fc.tuple(...Array.from({ length: UPSTREAMS }, () => catalogs));
+  const registered = fc.subarray(
+    ['f', 'g', 'h/1 %'].map((name, index) => ({ name, address: addressPlaceholder(index) })),
+  );
   const then = fc.array(steps, { minLength: Math.trunc(length / 2), maxLength: length, size: 'max' });
-  return fc.tuple(offered, registered, then).map(([begin, forwards, rest]) => [
-    ...begin.map((offers, index): Step => ({ do: 'upstream', upstream: index, offers })),
+  return fc.tuple(initialCatalogs, registered, then).map(([begin, forwards, rest]) => [
+    ...begin.map((offers, index): Step => ({ kind: 'upstream', upstream: index, offers })),
     ...forwards.map((body): Step => {
-      return { do: 'call', call: { method: 'POST', collection: 'forwards', body: JSON.stringify(body) } };
+      return { kind: 'call', call: { method: 'POST', collection: 'forwards', body: JSON.stringify(body) } };
     }),
     ...rest.flat(),
   ]);

@@ -106,11 +106,11 @@ export function readBody(text: string | undefined, shape: Shape): JsonObject {
     if (canonical === undefined) body[member] = content;
     else if (!(canonical in value)) body[canonical] = content;
   }
-  const wrong = [
+  const problems = [
     ...shape.required.filter((member) => !(member in body)),
     ...Object.entries(shape.members).flatMap(([member, type]) => faults(member, body[member], type)),
   ];
-  if (wrong.length > 0) throw invalid(wrong);
+  if (problems.length > 0) throw invalid(problems);
   if (typeof body.name === 'string') body.name = body.name.trim();
   if (typeof body.namespace === 'string') body.namespace = body.namespace.trim();
   return body;
@@ -151,17 +151,17 @@ function faults(member: string, value: JsonValue | undefined, type: Type): strin
       .filter((label) => typeof value[label] !== 'string')
       .map((label) => `${member}.${label}`);
   }
-  return fits(value, type) ? [] : [member];
+  return matchesType(value, type) ? [] : [member];
 }
 
-function fits(value: JsonValue, type: Type): boolean {
+function matchesType(value: JsonValue, type: Type): boolean {
   if (type === 'object' || type === 'labels') return isJsonObject(value);
   if (type === 'list') return Array.isArray(value);
   if (type === 'port') return typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= 65_535;
   if (typeof value !== 'string') return false;
   if (typeof type === 'object') return type.oneOf.includes(value);
   const text = value.trim();
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression searches for control characters
   const control = /[\u0000-\u001f\u007f]/;
   switch (type) {
     case 'name':
@@ -173,7 +173,7 @@ function fits(value: JsonValue, type: Type): boolean {
     case 'address':
       return /^https?:\/\/\S+$/.test(text);
     case 'host:port':
-      return /^[^:/ ]+:\d{1,5}$/.test(text) && fits(Number(text.split(':')[1]), 'port');
+      return /^[^:/ ]+:\d{1,5}$/.test(text) && matchesType(Number(text.split(':')[1]), 'port');
     case 'prefix':
       return /^[A-Za-z0-9_.-]{1,32}$/.test(value);
     case 'text':

@@ -1,4 +1,4 @@
-import { byPlace, type Entry, ensureNamespace, type Kind, type State } from './state.ts';
+import { byListPosition, type Entry, ensureNamespace, type Kind, type State } from './state.ts';
 
 /**
  * Served entry of a key (decisions 2.2): the first registered one; later ones are shadowed, and when it is removed, the
@@ -6,7 +6,7 @@ import { byPlace, type Entry, ensureNamespace, type Kind, type State } from './s
  */
 
 /** The served entry of a key. */
-export function holderOf(state: State, kind: Kind, namespace: string, key: string): Entry | undefined {
+export function servedEntryOf(state: State, kind: Kind, namespace: string, key: string): Entry | undefined {
   return state.entries.find(
     (entry) => !entry.shadowed && entry.kind === kind && entry.namespace === namespace && entry.key === key,
   );
@@ -15,7 +15,7 @@ export function holderOf(state: State, kind: Kind, namespace: string, key: strin
 /** Adds an entry, which is shadowed if its key is in use. */
 export function addEntry(state: State, entry: Entry): void {
   ensureNamespace(state, entry.namespace);
-  const shadowed = holderOf(state, entry.kind, entry.namespace, entry.key) !== undefined;
+  const shadowed = servedEntryOf(state, entry.kind, entry.namespace, entry.key) !== undefined;
   state.entries.push({ ...entry, shadowed });
 }
 
@@ -25,17 +25,17 @@ export function replaceEntry(state: State, before: Entry, after: Entry): void {
     state.entries[state.entries.indexOf(before)] = { ...after, shadowed: before.shadowed };
     return;
   }
-  takeAway(state, before);
+  removeEntry(state, before);
   addEntry(state, after);
 }
 
 /** Removes an entry; the next entry of its key is served. */
-export function takeAway(state: State, gone: Entry): void {
+export function removeEntry(state: State, gone: Entry): void {
   state.entries = state.entries.filter((entry) => entry !== gone);
   if (gone.shadowed) return;
   const { kind, namespace, key } = gone;
   const [oldest] = state.entries
     .filter((entry) => entry.kind === kind && entry.namespace === namespace && entry.key === key)
-    .sort(byPlace);
+    .sort(byListPosition);
   if (oldest) state.entries[state.entries.indexOf(oldest)] = { ...oldest, shadowed: false };
 }

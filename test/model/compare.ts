@@ -9,10 +9,10 @@ const HEALTH = ['pending', 'healthy', 'unhealthy', 'down'];
  * The response in the form of the model: a `statusMessage` with all expected texts becomes their list, `serverInfo` its
  * name, and a service's `health` is omitted, since it depends on the time of probes.
  */
-export function likened(actual: JsonValue, expected: JsonValue | undefined): JsonValue {
+export function normalized(actual: JsonValue, expected: JsonValue | undefined): JsonValue {
   if (Array.isArray(actual)) {
     const others = Array.isArray(expected) ? expected : [];
-    return actual.map((item, at) => likened(item, others[at]));
+    return actual.map((item, at) => normalized(item, others[at]));
   }
   if (!isJsonObject(actual)) return actual;
   const model = isJsonObject(expected) ? expected : {};
@@ -22,7 +22,7 @@ export function likened(actual: JsonValue, expected: JsonValue | undefined): Jso
     if (member === 'statusMessage' && typeof value === 'string' && Array.isArray(texts)) {
       return [member, texts.every((text) => value.includes(String(text))) ? texts : value];
     }
-    return [member, likened(value, model[member])];
+    return [member, normalized(value, model[member])];
   });
   const ofService = 'serviceType' in actual && 'host' in actual;
   return Object.fromEntries(
@@ -30,7 +30,7 @@ export function likened(actual: JsonValue, expected: JsonValue | undefined): Jso
   );
 }
 
-/** Lines that say where the two differ; none when they agree. */
+/** Returns the differences as lines; none when they agree. */
 export function differences(actual: JsonValue | undefined, expected: JsonValue | undefined, path = ''): string[] {
   if (isDeepStrictEqual(actual, expected)) return [];
   const bothLists = Array.isArray(actual) && Array.isArray(expected) && actual.length === expected.length;
@@ -50,8 +50,12 @@ export function responseDifferences(actual: ApiResponse, expected: ApiResponse):
     ...differences(actual.status, expected.status, 'status'),
     ...differences(actual.code, expected.code, 'code'),
     ...differences(actual.location, expected.location, 'location'),
-    ...differences(actual.data === undefined ? undefined : likened(actual.data, expected.data), expected.data, 'data'),
-    ...(received ? [] : [`message: the service says ${actual.message}, the model ${message}`]),
+    ...differences(
+      actual.data === undefined ? undefined : normalized(actual.data, expected.data),
+      expected.data,
+      'data',
+    ),
+    ...(received ? [] : [`message: ${actual.message} from the service, ${message} from the model`]),
     ...(details === undefined ? [] : differences(comparable(actual.details), details, 'details')),
   ];
 }

@@ -1,6 +1,6 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import { addEntry, replaceEntry, takeAway } from './claims.ts';
-import { upstreamsName } from './entries.ts';
+import { addEntry, removeEntry, replaceEntry } from './claims.ts';
+import { resourceName } from './entries.ts';
 import type { Catalog, Entry, Forward, Kind, State } from './state.ts';
 
 /** Lists of an upstream, with the members that identify their objects. */
@@ -34,20 +34,21 @@ export function discover(state: State, name: string): boolean {
     return false;
   }
   const { items, skipped } = itemsOf(upstream.catalog);
-  const gone = state.entries.filter(
-    ({ kind, found }) => found?.forward === name && !items.some((item) => item.kind === kind && item.key === found.key),
+  const missing = state.entries.filter(
+    ({ kind, discovered }) =>
+      discovered?.forward === name && !items.some((item) => item.kind === kind && item.key === discovered.key),
   );
-  const remembered = forward.remembered.filter(
-    ({ kind, found }) => !items.some((i) => i.kind === kind && i.key === found?.key),
+  const removedEntries = forward.removedEntries.filter(
+    ({ kind, discovered }) => !items.some((i) => i.kind === kind && i.key === discovered?.key),
   );
   for (const item of items) follow(state, forward, item);
-  for (const { kind, found } of gone) {
-    const entry = entryOf(state, name, kind, found?.key);
+  for (const { kind, discovered } of missing) {
+    const entry = entryOf(state, name, kind, discovered?.key);
     if (!entry) throw new Error('a removed entry does not exist');
-    takeAway(state, entry);
-    remembered.push(entry);
+    removeEntry(state, entry);
+    removedEntries.push(entry);
   }
-  setForward(state, { ...forward, available: true, known: true, skipped, remembered });
+  setForward(state, { ...forward, available: true, known: true, skipped, removedEntries });
   return true;
 }
 
@@ -74,11 +75,11 @@ function itemsOf(catalog: Catalog): { items: Item[]; skipped: number } {
 function follow(state: State, forward: Forward, { kind, key, object, list, position }: Item): void {
   const { address, prefix, registered } = forward;
   const present = entryOf(state, forward.name, kind, key);
-  const known = present ?? forward.remembered.find((entry) => entry.kind === kind && entry.found?.key === key);
+  const known = present ?? forward.removedEntries.find((entry) => entry.kind === kind && entry.discovered?.key === key);
   const exists = state.namespaces.some(({ name }) => name === known?.namespace);
   const addressed = kind === 'resource' ? key : prefix + key;
-  const overrides = known?.found?.overrides ?? {};
-  const called = typeof overrides.name === 'string' ? overrides.name : upstreamsName(object, key);
+  const overrides = known?.discovered?.overrides ?? {};
+  const called = typeof overrides.name === 'string' ? overrides.name : resourceName(object, key);
   const own: Record<Kind, JsonObject> = {
     tool: { uri: address, toolType: 'mcp-forward' },
     resource: { type: 'mcp-forward' },
@@ -91,7 +92,7 @@ function follow(state: State, forward: Forward, { kind, key, object, list, posit
     namespace: known && exists ? known.namespace : forward.namespace,
     key: known?.key ?? addressed,
     name: kind === 'resource' ? called : (known?.name ?? addressed),
-    place: { registered, list, position },
+    listPosition: { registered, list, position },
     shadowed: false,
     labels: {
       ...labels,
@@ -99,14 +100,14 @@ function follow(state: State, forward: Forward, { kind, key, object, list, posit
       ...(LISTS[list]?.list === 'templates' && { 'service.is_template': 'true' }),
     },
     members: { ...known?.members, ...own[kind] },
-    found: { forward: forward.name, key, object, overrides },
+    discovered: { forward: forward.name, key, object, overrides },
   };
   if (present) replaceEntry(state, present, after);
   else addEntry(state, after);
 }
 
 function entryOf(state: State, forward: string, kind: Kind, key: string | undefined): Entry | undefined {
-  return state.entries.find((e) => e.kind === kind && e.found?.forward === forward && e.found.key === key);
+  return state.entries.find((e) => e.kind === kind && e.discovered?.forward === forward && e.discovered.key === key);
 }
 
 function setForward(state: State, forward: Forward): void {

@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { readBody, SHAPES, withoutName } from './bodies.ts';
-import { addEntry, holderOf, replaceEntry, takeAway } from './claims.ts';
+import { addEntry, removeEntry, replaceEntry, servedEntryOf } from './claims.ts';
 import { lookUp } from './look-up.ts';
-import { defaultOf, isApart, isRegistrys, mcpName, pick, restOf, storedMembers } from './members.ts';
+import { defaultOf, isRegistryMember, isSeparateMember, mcpName, pick, restOf, storedMembers } from './members.ts';
 import { type ApiRequest, type ApiResponse, conflict } from './request.ts';
-import { byPlace, type Entry, type Found, type Kind, type Labels, type State } from './state.ts';
+import { byListPosition, type Discovered, type Entry, type Kind, type Labels, type State } from './state.ts';
 
 /** Calls on `/api/v1/tools`, `/resources` and `/prompts` (decisions 2.2, 2.5 to 2.7, 4.1, 4.2). */
 export function callEntries(state: State, kind: Kind, request: ApiRequest): ApiResponse {
@@ -14,13 +14,13 @@ export function callEntries(state: State, kind: Kind, request: ApiRequest): ApiR
   if (method === 'PUT') return replace(state, kind, name, request);
   const entry = lookUp(state, kind, name, query);
   if (method === 'GET') return { status: 200, data: restOf(entry) };
-  takeAway(state, entry);
+  removeEntry(state, entry);
   return { status: 200, data: { removed: entry.name } };
 }
 
 /** The entries of a kind in list order, shadowed ones included. */
 export function listed(state: State, kind: Kind): Entry[] {
-  return state.entries.filter((entry) => entry.kind === kind).sort(byPlace);
+  return state.entries.filter((entry) => entry.kind === kind).sort(byListPosition);
 }
 
 function list(state: State, kind: Kind, { namespace, include }: Readonly<Record<string, string>>): ApiResponse {
@@ -35,12 +35,22 @@ function create(state: State, kind: Kind, request: ApiRequest): ApiResponse {
   const name = String(body.name);
   const namespace = typeof body.namespace === 'string' ? body.namespace : 'default';
   const key = kind === 'resource' ? String(body.location) : name;
-  if (holderOf(state, kind, namespace, key)) throw conflict();
-  const place = { registered: state.next++, list: 0, position: 0 };
+  if (servedEntryOf(state, kind, namespace, key)) throw conflict();
+  const listPosition = { registered: state.next++, list: 0, position: 0 };
   const labels = labelsOf(body);
   const members = storedMembers(kind, body);
-  addEntry(state, { kind, namespace, key, name, place, shadowed: false, labels, members, found: undefined });
-  const made = holderOf(state, kind, namespace, key);
+  addEntry(state, {
+    kind,
+    namespace,
+    key,
+    name,
+    listPosition,
+    shadowed: false,
+    labels,
+    members,
+    discovered: undefined,
+  });
+  const made = servedEntryOf(state, kind, namespace, key);
   if (!made) throw new Error('a created entry does not exist');
   return { status: 201, data: restOf(made), location: locationOf(state, made) };
 }
@@ -51,11 +61,12 @@ function replace(state: State, kind: Kind, path: string, request: ApiRequest): A
   const name = typeof body.name === 'string' ? body.name : before.name;
   const namespace = typeof body.namespace === 'string' ? body.namespace : before.namespace;
   const location = typeof body.location === 'string' ? body.location : before.key;
-  if (before.found) rejectFixed(before, body);
+  if (before.discovered) rejectFixed(before, body);
   const key = kind === 'resource' ? location : name;
-  if ((key !== before.key || namespace !== before.namespace) && holderOf(state, kind, namespace, key)) throw conflict();
-  const after = before.found
-    ? changedDiscovered(before, before.found, { ...body, name })
+  if ((key !== before.key || namespace !== before.namespace) && servedEntryOf(state, kind, namespace, key))
+    throw conflict();
+  const after = before.discovered
+    ? changedDiscovered(before, before.discovered, { ...body, name })
     : { ...before, labels: labelsOf(body), members: storedMembers(kind, body) };
   replaceEntry(state, before, { ...after, name, namespace, key });
   return { status: 200, data: restOf({ ...after, name, namespace, key }) };
@@ -73,27 +84,33 @@ function rejectFixed({ kind, key, members }: Entry, body: JsonObject): void {
 }
 
 /** The members that differ from upstream become overrides (decisions 2.5). */
-function changedDiscovered(before: Entry, found: Found, body: JsonObject & { name: string }): Entry {
+function changedDiscovered(before: Entry, found: Discovered, body: JsonObject & { name: string }): Entry {
   const { kind } = before;
   const overrides: JsonObject = {};
   const wanted: JsonObject = {};
-  for (const [member, value] of Object.entries(body)) if (!isApart(kind, member)) wanted[mcpName(kind, member)] = value;
+  for (const [member, value] of Object.entries(body))
+    if (!isSeparateMember(kind, member)) wanted[mcpName(kind, member)] = value;
   for (const member of new Set([...Object.keys(found.object), ...Object.keys(wanted)])) {
-    if (isApart(kind, member)) continue;
+    if (isSeparateMember(kind, member)) continue;
     const absent = defaultOf(kind, member);
-    const [ours, theirs] = [wanted[member] ?? absent, found.object[member] ?? absent];
-    if (isDeepStrictEqual(ours, theirs)) continue;
+    const [wantedValue, upstreamValue] = [wanted[member] ?? absent, found.object[member] ?? absent];
+    if (isDeepStrictEqual(wantedValue, upstreamValue)) continue;
     // An empty text removes the upstream's, if it means that there is none.
     overrides[member] = wanted[member] === '' && absent === '' ? null : (wanted[member] ?? null);
   }
-  if (kind === 'resource' && body.name !== upstreamsName(found.object, found.key)) overrides.name = body.name;
+  if (kind === 'resource' && body.name !== resourceName(found.object, found.key)) overrides.name = body.name;
   const address: JsonObject = kind === 'prompt' ? pick(before.members, (member) => member === 'configurationURI') : {};
-  const members = { ...address, ...pick(body, (member) => isRegistrys(kind, member) && member !== 'messages') };
-  return { ...before, labels: survivingLabels(before.labels, labelsOf(body)), members, found: { ...found, overrides } };
+  const members = { ...address, ...pick(body, (member) => isRegistryMember(kind, member) && member !== 'messages') };
+  return {
+    ...before,
+    labels: survivingLabels(before.labels, labelsOf(body)),
+    members,
+    discovered: { ...found, overrides },
+  };
 }
 
 /** Name of a discovered resource: the upstream's, else its uri. */
-export function upstreamsName(object: JsonObject, key: string): string {
+export function resourceName(object: JsonObject, key: string): string {
   return typeof object.name === 'string' && object.name !== '' ? object.name : key;
 }
 

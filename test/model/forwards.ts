@@ -1,6 +1,6 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { readBody, SHAPES } from './bodies.ts';
-import { takeAway } from './claims.ts';
+import { removeEntry } from './claims.ts';
 import { discover } from './discovery.ts';
 import { labelsOf } from './entries.ts';
 import { type ApiRequest, type ApiResponse, conflict, notFound, Rejection } from './request.ts';
@@ -24,11 +24,12 @@ export function callForwards(state: State, { method, name, refreshes, query = {}
 
 /** Removes all of its discovered entries, but no hand-made ones (decisions 4.3). */
 export function removeForward(state: State, { name }: Forward): void {
-  for (const entry of [...state.entries].filter(({ found }) => found?.forward === name)) {
+  for (const entry of [...state.entries].filter(({ discovered }) => discovered?.forward === name)) {
     const now = state.entries.find(
-      ({ kind, found }) => kind === entry.kind && found?.forward === name && found.key === entry.found?.key,
+      ({ kind, discovered }) =>
+        kind === entry.kind && discovered?.forward === name && discovered.key === entry.discovered?.key,
     );
-    if (now) takeAway(state, now);
+    if (now) removeEntry(state, now);
   }
   state.forwards = state.forwards.filter((forward) => forward.name !== name);
 }
@@ -39,7 +40,9 @@ export function removeForward(state: State, { name }: Forward): void {
  */
 function forwardOf(state: State, forward: Forward): JsonObject {
   const { name, address, namespace, labels, prefix, available, known } = forward;
-  const names = state.entries.filter((entry) => entry.shadowed && entry.found?.forward === name).map(({ key }) => key);
+  const names = state.entries
+    .filter((entry) => entry.shadowed && entry.discovered?.forward === name)
+    .map(({ key }) => key);
   const silent = available && names.length === 0 && forward.skipped === 0;
   return {
     ...{ name, address, namespace, labels: { ...labels }, available },
@@ -61,7 +64,7 @@ function add(state: State, text: string | undefined): ApiResponse {
     ...{ name, namespace, address: String(body.address).trim(), labels: labelsOf(body) },
     prefix: typeof body.prefix === 'string' ? body.prefix : '',
     registered: state.next++,
-    ...{ available: false, known: false, skipped: 0, remembered: [] },
+    ...{ available: false, known: false, skipped: 0, removedEntries: [] },
   });
   discover(state, name);
   const added = state.forwards.find((forward) => forward.name === name);
@@ -78,7 +81,7 @@ function refresh(state: State, { name }: Forward): ApiResponse {
 /** Current counts, shadowed entries included (decisions 2.4: resources include templates). */
 function countsOf(state: State, name: string) {
   const count = (kind: string) =>
-    state.entries.filter((entry) => entry.kind === kind && entry.found?.forward === name).length;
+    state.entries.filter((entry) => entry.kind === kind && entry.discovered?.forward === name).length;
   return {
     tools_discovered: count('tool'),
     resources_discovered: count('resource'),

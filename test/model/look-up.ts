@@ -1,5 +1,5 @@
 import { conflict, notFound } from './request.ts';
-import { byPlace, type Entry, type Kind, type State } from './state.ts';
+import { byListPosition, type Entry, type Kind, type State } from './state.ts';
 
 /**
  * Entry that a path selects (decisions 2.2): `?namespace=` selects; without it the entry in `default`, else the only
@@ -15,13 +15,15 @@ export function lookUp(
   const named = state.entries
     .filter((entry) => entry.kind === kind && entry.name === name && !entry.shadowed)
     .filter((entry) => kind !== 'resource' || uri === undefined || entry.key === uri)
-    .sort(byPlace);
-  const places = state.namespaces.map((each) => each.name).filter((each) => named.some((e) => e.namespace === each));
-  const chosen = namespace ?? (places.includes('default') ? 'default' : places[0]);
-  if (namespace === undefined && chosen !== 'default' && places.length > 1) throw conflict({ namespaces: places });
-  const meant = named.filter((entry) => entry.namespace === chosen);
-  if (meant.length > 1) throw conflict({ uris: meant.map(({ key }) => key).sort() });
-  const [entry] = meant;
+    .sort(byListPosition);
+  const namespaces = state.namespaces
+    .map((each) => each.name)
+    .filter((each) => named.some((e) => e.namespace === each));
+  const chosen = namespace ?? (namespaces.includes('default') ? 'default' : namespaces[0]);
+  if (namespace === undefined && chosen !== 'default' && namespaces.length > 1) throw conflict({ namespaces });
+  const candidates = named.filter((entry) => entry.namespace === chosen);
+  if (candidates.length > 1) throw conflict({ uris: candidates.map(({ key }) => key).sort() });
+  const [entry] = candidates;
   if (!entry) throw notFound(kind, name);
   return entry;
 }

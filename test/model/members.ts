@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
-import type { Entry, Found, Kind } from './state.ts';
+import type { Discovered, Entry, Kind } from './state.ts';
 
 /** Registry members of each kind, which are never part of MCP objects (decisions 2.5 to 2.7). */
 const REGISTRY: Readonly<Record<Kind, readonly string[]>> = {
@@ -25,26 +25,26 @@ export function mcpName(kind: Kind, member: string): string {
   return (kind === 'tool' ? MCP_NAMES[member] : undefined) ?? member;
 }
 
-function restName(kind: Kind, member: string): string {
+function restMember(kind: Kind, member: string): string {
   return Object.keys(MCP_NAMES).find((rest) => mcpName(kind, rest) === member) ?? member;
 }
 
 /** True for members, under their REST names, that are separate from the MCP object. */
-export function isApart(kind: Kind, member: string): boolean {
+export function isSeparateMember(kind: Kind, member: string): boolean {
   return (
     COMMON.includes(member) || REGISTRY[kind].includes(member) || (kind === 'resource' && LOCATION.includes(member))
   );
 }
 
 /** True for registry members: those of `isApart` that a body may contain besides the common ones. */
-export function isRegistrys(kind: Kind, member: string): boolean {
+export function isRegistryMember(kind: Kind, member: string): boolean {
   return REGISTRY[kind].includes(member);
 }
 
 /** Members of a body that are stored unchanged: without registry members and read-only ones. */
 export function storedMembers(kind: Kind, body: JsonObject): JsonObject {
-  const apart = kind === 'resource' ? [...COMMON, ...LOCATION] : COMMON;
-  return pick(body, (member) => !apart.includes(member));
+  const separate = kind === 'resource' ? [...COMMON, ...LOCATION] : COMMON;
+  return pick(body, (member) => !separate.includes(member));
 }
 
 /** The members that pass. */
@@ -58,7 +58,7 @@ export function defaultOf(kind: Kind, member: string): JsonValue | undefined {
 }
 
 /** The upstream's object with overrides. */
-function changed({ object, overrides }: Found): JsonObject {
+function changed({ object, overrides }: Discovered): JsonObject {
   return pick({ ...object, ...overrides }, (member) => overrides[member] !== null);
 }
 
@@ -69,34 +69,34 @@ export function isTemplate({ kind, labels }: Entry): boolean {
 
 /** The entry as the management API shows it. */
 export function restOf(entry: Entry): JsonObject {
-  const { kind, name, namespace, labels, key, found, shadowed } = entry;
-  const described = Object.entries(found ? changed(found) : {}).map(([member, value]) => [
-    restName(kind, member),
+  const { kind, name, namespace, labels, key, discovered, shadowed } = entry;
+  const described = Object.entries(discovered ? changed(discovered) : {}).map(([member, value]) => [
+    restMember(kind, member),
     value,
   ]);
-  const shown: JsonObject = {
+  const view: JsonObject = {
     ...DEFAULTS[kind],
-    ...pick(Object.fromEntries(described), (member) => !isApart(kind, member)),
+    ...pick(Object.fromEntries(described), (member) => !isSeparateMember(kind, member)),
     ...entry.members,
     name,
     namespace,
     labels: { ...labels },
   };
-  if (kind === 'resource') shown.location = key;
-  if (found) shown.forward = found.forward;
-  if (found && kind !== 'resource' && found.key !== name) shown.upstreamName = found.key;
-  if (shadowed) shown.shadowed = true;
-  return shown;
+  if (kind === 'resource') view.location = key;
+  if (discovered) view.forward = discovered.forward;
+  if (discovered && kind !== 'resource' && discovered.key !== name) view.upstreamName = discovered.key;
+  if (shadowed) view.shadowed = true;
+  return view;
 }
 
 /** The entry as MCP lists it (decisions 2.5 to 2.7). */
 export function mcpOf(entry: Entry): JsonObject {
-  const { kind, name, key, found } = entry;
-  if (found) {
-    const object = changed(found);
-    return kind === 'resource' || key === found.key ? object : { ...object, name };
+  const { kind, name, key, discovered } = entry;
+  if (discovered) {
+    const object = changed(discovered);
+    return kind === 'resource' || key === discovered.key ? object : { ...object, name };
   }
-  const members = Object.entries(pick(entry.members, (member) => !isRegistrys(kind, member)));
+  const members = Object.entries(pick(entry.members, (member) => !isRegistryMember(kind, member)));
   // In REST this means that there is none; a tool's description is required, and may be empty.
   const given = members.filter(([member, value]) => kind === 'tool' || !isEmptyDefault(kind, member, value));
   const own = kind === 'resource' ? { [isTemplate(entry) ? 'uriTemplate' : 'uri']: key, name } : { name };

@@ -1,5 +1,5 @@
 import { readBody, SHAPES, withoutName } from './bodies.ts';
-import { takeAway } from './claims.ts';
+import { removeEntry } from './claims.ts';
 import { labelsOf } from './entries.ts';
 import { removeForward } from './forwards.ts';
 import { type ApiRequest, type ApiResponse, conflict, notFound } from './request.ts';
@@ -44,7 +44,7 @@ function remove(state: State, name: string, cascade: boolean): ApiResponse {
   for (;;) {
     const entry = state.entries.find(({ namespace }) => namespace === name);
     if (!entry) break;
-    takeAway(state, entry);
+    removeEntry(state, entry);
   }
   state.namespaces = state.namespaces.filter((namespace) => namespace.name !== name);
   return { status: 200, data: { removed: name } };

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { runs } from './arbitraries.ts';
-import { Disagreement, run, Tally } from './run.ts';
+import { ModelMismatch, run, Tally } from './run.ts';
 import { shortened } from './shorten.ts';
 import type { Step } from './step.ts';
-import { World } from './world.ts';
+import { TestSystem } from './test-system.ts';
 
 export interface PropertyOptions {
   /** Runs at most, and steps of each at most. */
@@ -37,35 +37,35 @@ export interface PropertyResult {
 export async function checkModel(options: PropertyOptions): Promise<PropertyResult> {
   const { steps, ms, atLeast = 1, enough = () => true, seed, shrinkMs = 120_000, progress } = options;
   const tally = new Tally();
-  const world = await World.start();
+  const system = await TestSystem.start();
   try {
     const deadline = performance.now() + ms;
     const property = fc.asyncProperty(runs(steps), async (sequence) => {
       // fast-check's own time limit would abandon a run in progress.
       if (performance.now() > deadline && tally.runs >= atLeast && enough(tally)) return;
-      await run(world, sequence, tally);
+      await run(system, sequence, tally);
       progress?.(tally);
     });
     // A run takes a second, so shrinking uses knowledge about the failing run.
     const found = await fc.check(property, { seed, numRuns: options.runs, endOnFailure: true });
     const [failing] = found.counterexample ?? [];
     if (!failing) return { tally, failure: undefined };
-    const shorter = await shortened(failing, (sequence) => failureOf(world, sequence), shrinkMs);
+    const shorter = await shortened(failing, (sequence) => failureOf(system, sequence), shrinkMs);
     const failure = shorter?.failure ?? `it did not fail when repeated\n${String(found.errorInstance)}`;
     return {
       tally,
       failure: `SEED=${seed} repeats these runs; number ${found.numRuns} failed, and so does:\n${failure}`,
     };
   } finally {
-    await world.close();
+    await system.close();
   }
 }
 
-async function failureOf(world: World, steps: readonly Step[]): Promise<string | undefined> {
+async function failureOf(system: TestSystem, steps: readonly Step[]): Promise<string | undefined> {
   try {
-    await run(world, steps, new Tally());
+    await run(system, steps, new Tally());
     return undefined;
   } catch (error) {
-    return error instanceof Disagreement ? error.message : String(error);
+    return error instanceof ModelMismatch ? error.message : String(error);
   }
 }

@@ -7,28 +7,28 @@ import type { Service, State } from './state.ts';
 /** Calls on `/api/v1/services` (decisions 2.8, 4.1, 4.2). */
 export function callServices(state: State, { method, name, query = {}, body }: ApiRequest): ApiResponse {
   if (name === undefined) {
-    return method === 'GET' ? { status: 200, data: state.services.map(({ shown }) => shown) } : create(state, body);
+    return method === 'GET' ? { status: 200, data: state.services.map(({ view }) => view) } : create(state, body);
   }
   const { serviceType } = query;
-  const meant = state.services.filter(
+  const matching = state.services.filter(
     (service) => service.name === name && (serviceType === undefined || service.serviceType === serviceType),
   );
-  const [first] = meant;
+  const [first] = matching;
   if (!first) throw notFound('service', name);
   if (method === 'DELETE') {
-    state.services = state.services.filter((service) => !meant.includes(service));
-    return { status: 200, data: { removed: name, count: meant.length } };
+    state.services = state.services.filter((service) => !matching.includes(service));
+    return { status: 200, data: { removed: name, count: matching.length } };
   }
   return {
     status: 200,
-    data: meant.length === 1 ? first.shown : { ...first.shown, entries: meant.map(({ shown }) => shown) },
+    data: matching.length === 1 ? first.view : { ...first.view, entries: matching.map(({ view }) => view) },
   };
 }
 
 /** A new one is appended, an existing one is replaced in place. */
 function create(state: State, text: string | undefined): ApiResponse {
   const body = readBody(text, SHAPES.service);
-  const { host, port } = placeOf(body);
+  const { host, port } = hostAndPort(body);
   const { serviceSubType, languageName, id } = body;
   const name = String(body.name);
   const serviceType = String(body.serviceType);
@@ -36,7 +36,7 @@ function create(state: State, text: string | undefined): ApiResponse {
     ...{ name, serviceType },
     serviceSubType: typeof serviceSubType === 'string' ? serviceSubType : undefined,
     languageName: typeof languageName === 'string' ? languageName : undefined,
-    shown: {
+    view: {
       ...{ name, host, port, address: `${host}:${port}`, serviceType, labels: { ...labelsOf(body) } },
       ...(serviceSubType !== undefined && { serviceSubType }),
       ...(languageName !== undefined && { languageName }),
@@ -52,15 +52,15 @@ function create(state: State, text: string | undefined): ApiResponse {
   );
   if (known !== -1) {
     state.services[known] = service;
-    return { status: 200, data: service.shown };
+    return { status: 200, data: service.view };
   }
   state.services.push(service);
   const location = `/api/v1/services/${encodeURIComponent(name)}?serviceType=${serviceType}`;
-  return { status: 201, data: service.shown, location };
+  return { status: 201, data: service.view, location };
 }
 
 /** `address`, or `host` and `port`. */
-function placeOf({ address, host, port }: JsonObject): { host: string; port: number } {
+function hostAndPort({ address, host, port }: JsonObject): { host: string; port: number } {
   if (typeof address !== 'string') {
     if (typeof host !== 'string') throw invalid(['address']);
     if (typeof port !== 'number') throw invalid(['port']);

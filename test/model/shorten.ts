@@ -26,7 +26,7 @@ export async function shortened(
     return failure !== undefined;
   };
   // Restarts cost more time than all the rest.
-  await attempt(best.steps.filter((step) => step.do !== 'restart'));
+  await attempt(best.steps.filter((step) => step.kind !== 'restart'));
   for (let size = best.steps.length >> 1; size > 0; size = size === 1 ? 0 : (size + 1) >> 1) {
     // From the end: steps after the failure are removed first.
     for (let at = best.steps.length - size; at > -size; at -= size) {
@@ -37,10 +37,10 @@ export async function shortened(
   for (const at of best.steps.keys()) {
     for (const list of ['tools', 'resources', 'templates', 'prompts'] as const) {
       const step = best.steps[at];
-      if (step?.do !== 'upstream' || typeof step.offers !== 'object') continue;
+      if (step?.kind !== 'upstream' || typeof step.offers !== 'object') continue;
       for (const object of step.offers[list]) {
         const now = best.steps[at];
-        if (now?.do !== 'upstream' || typeof now.offers !== 'object') continue;
+        if (now?.kind !== 'upstream' || typeof now.offers !== 'object') continue;
         const rest = now.offers[list].filter((other) => other !== object);
         await attempt(best.steps.with(at, { ...now, offers: { ...now.offers, [list]: rest } }));
       }

@@ -9,7 +9,7 @@ export const KINDS: readonly Kind[] = ['tool', 'resource', 'prompt'];
 export type Labels = Readonly<Record<string, string>>;
 
 /** Position in lists (decisions 4.1): the registration id, or that of its forward, then the upstream's order. */
-export interface Place {
+export interface ListPosition {
   readonly registered: number;
   /** The upstream's lists in sequence: templates follow resources. */
   readonly list: number;
@@ -17,7 +17,7 @@ export interface Place {
 }
 
 /** An entry of an upstream. `key` is its own name or uri, `object` the sent object. */
-export interface Found {
+export interface Discovered {
   readonly forward: string;
   readonly key: string;
   readonly object: JsonObject;
@@ -33,7 +33,7 @@ export interface Entry {
   readonly key: string;
   /** Identification in paths. */
   readonly name: string;
-  readonly place: Place;
+  readonly listPosition: ListPosition;
   readonly shadowed: boolean;
   readonly labels: Labels;
   /**
@@ -42,7 +42,7 @@ export interface Entry {
    */
   readonly members: JsonObject;
   /** Undefined for a hand-made entry. */
-  readonly found: Found | undefined;
+  readonly discovered: Discovered | undefined;
 }
 
 /** A registered upstream (decisions 2.4). */
@@ -59,7 +59,7 @@ export interface Forward {
   /** Number of entries that the last discovery omitted, without a name or as duplicates (decisions 4.3). */
   readonly skipped: number;
   /** Discovered entries that the upstream no longer lists, in their last state (decisions 2.5). */
-  readonly remembered: readonly Entry[];
+  readonly removedEntries: readonly Entry[];
 }
 
 /** A capability service (decisions 2.8). */
@@ -69,7 +69,7 @@ export interface Service {
   readonly serviceSubType: string | undefined;
   readonly languageName: string | undefined;
   /** In the API's form, without `health`. */
-  readonly shown: JsonObject;
+  readonly view: JsonObject;
 }
 
 /** Lists of an upstream, in order. A name or uri may be missing or duplicated. */
@@ -81,21 +81,21 @@ export interface Catalog {
 }
 
 /** An empty catalog. */
-export const NOTHING: Catalog = { tools: [], resources: [], templates: [], prompts: [] };
+export const EMPTY_CATALOG: Catalog = { tools: [], resources: [], templates: [], prompts: [] };
 
 /**
  * The same objects in another order: each list reversed, or its first object moved to the end, or removed; or the
  * previous catalog.
  */
-export type Turn = 'reversed' | 'rotated' | 'shorter' | 'former';
+export type CatalogChange = 'reversed' | 'rotated' | 'shorter' | 'previous';
 
 /** The catalog after a turn. */
-export function turned(catalog: Catalog, former: Catalog, turn: Turn): Catalog {
-  if (turn === 'former') return former;
+export function changeCatalog(catalog: Catalog, previous: Catalog, change: CatalogChange): Catalog {
+  if (change === 'previous') return previous;
   const { tools, resources, templates, prompts } = catalog;
   const each = (list: readonly JsonObject[]): readonly JsonObject[] => {
-    if (turn === 'reversed') return list.toReversed();
-    return turn === 'rotated' ? [...list.slice(1), ...list.slice(0, 1)] : list.slice(1);
+    if (change === 'reversed') return list.toReversed();
+    return change === 'rotated' ? [...list.slice(1), ...list.slice(0, 1)] : list.slice(1);
   };
   return { tools: each(tools), resources: each(resources), templates: each(templates), prompts: each(prompts) };
 }
@@ -146,7 +146,7 @@ export function emptyState(upstreams: readonly UpstreamState[]): State {
 }
 
 /** Order of lists. */
-export function byPlace({ place: a }: Entry, { place: b }: Entry): number {
+export function byListPosition({ listPosition: a }: Entry, { listPosition: b }: Entry): number {
   return a.registered - b.registered || a.list - b.list || a.position - b.position;
 }
 

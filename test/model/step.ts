@@ -1,11 +1,11 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { call } from './model.ts';
 import { type ApiRequest, type Collection, pathOf } from './request.ts';
-import type { Catalog, Mode, State, Turn } from './state.ts';
+import type { Catalog, CatalogChange, Mode, State } from './state.ts';
 
 /**
  * A PUT of a modified GET response of the same entry: undefined removes a member. The name may be a placeholder for an
- * item ({@link itemOf}), in other calls too.
+ * item ({@link itemPlaceholder}), in other calls too.
  */
 export interface Edit {
   readonly edit: 'tools' | 'resources' | 'prompts';
@@ -15,33 +15,42 @@ export interface Edit {
 }
 
 /** End of a group of calls: when all have responses, or with the process after this many. */
-export interface Cut {
+export interface Interruption {
   readonly signal: 'SIGTERM' | 'SIGKILL';
   readonly after: number;
 }
 
-/** One step of a run. Upstreams are named by their number, also in bodies ({@link addressOf}). */
+/** One step of a run. Upstreams are named by their number, also in bodies ({@link addressPlaceholder}). */
 export type Step =
-  | { readonly do: 'call'; readonly call: ApiRequest | Edit }
-  | { readonly do: 'together'; readonly calls: readonly (ApiRequest | Edit)[]; readonly cut: Cut | undefined }
-  | { readonly do: 'upstream'; readonly upstream: number; readonly mode?: Mode; readonly offers?: Catalog | Turn }
-  | { readonly do: 'restart'; readonly signal: 'SIGTERM' | 'SIGKILL' };
+  | { readonly kind: 'call'; readonly call: ApiRequest | Edit }
+  | {
+      readonly kind: 'concurrent';
+      readonly calls: readonly (ApiRequest | Edit)[];
+      readonly interruption: Interruption | undefined;
+    }
+  | {
+      readonly kind: 'upstream';
+      readonly upstream: number;
+      readonly mode?: Mode;
+      readonly offers?: Catalog | CatalogChange;
+    }
+  | { readonly kind: 'restart'; readonly signal: 'SIGTERM' | 'SIGKILL' };
 
 /** Placeholder for an upstream's address, which differs in each run. */
-export function addressOf(upstream: number): string {
+export function addressPlaceholder(upstream: number): string {
   return `http://upstream-${upstream}/mcp`;
 }
 
 /** Placeholder for the item with this index, if it exists, in the collection's list. */
-export function itemOf(number: number): string {
+export function itemPlaceholder(number: number): string {
   return `#${number}`;
 }
 
 /** The call as sent in this state: with the names of items, and the addresses of upstreams. */
-export function resolved(state: State, step: ApiRequest | Edit): ApiRequest {
-  const request = 'edit' in step ? edited(state, { ...step, ...chosen(state, step.edit, step) }) : step;
+export function resolveStep(state: State, step: ApiRequest | Edit): ApiRequest {
+  const request = 'edit' in step ? resolveEdit(state, { ...step, ...resolveItem(state, step.edit, step) }) : step;
   const { collection, body } = request;
-  const known = { ...request, ...(collection !== 'statistics' && chosen(state, collection, request)) };
+  const known = { ...request, ...(collection !== 'statistics' && resolveItem(state, collection, request)) };
   if (body === undefined) return known;
   const address = (text: string, index: string): string => state.upstreams[Number(index)]?.address ?? text;
   return { ...known, body: body.replace(/http:\/\/upstream-(\d+)\/mcp/g, address) };
@@ -50,7 +59,7 @@ export function resolved(state: State, step: ApiRequest | Edit): ApiRequest {
 type Addressed = Pick<ApiRequest, 'name' | 'query'>;
 
 /** Replaces placeholders for an item in name and query; the query gets the item's namespace and uri. */
-function chosen(state: State, collection: Collection, { name, query = {} }: Addressed): Addressed {
+function resolveItem(state: State, collection: Collection, { name, query = {} }: Addressed): Addressed {
   const [, number] = /^#(\d+)$/.exec(name ?? '') ?? [];
   if (number === undefined) return { name, query };
   const { data } = call(state, { method: 'GET', collection }).answer;
@@ -65,7 +74,7 @@ function chosen(state: State, collection: Collection, { name, query = {} }: Addr
 }
 
 /** The call on one line. */
-export function written(request: ApiRequest): string {
+export function formatRequest(request: ApiRequest): string {
   const body = request.body === undefined ? '' : ` ${request.body}`;
   return `${request.method} ${pathOf(request)}${body}`;
 }
@@ -75,12 +84,12 @@ export function describe(step: Step): string {
   const one = (each: ApiRequest | Edit): string =>
     'edit' in each
       ? `EDIT ${pathOf({ method: 'PUT', collection: each.edit, name: each.name, query: each.query })} ${JSON.stringify(each.change, (_, value) => (value === undefined ? '(none)' : value))}`
-      : written(each);
-  switch (step.do) {
+      : formatRequest(each);
+  switch (step.kind) {
     case 'call':
       return one(step.call);
-    case 'together':
-      return `at once${step.cut ? `, ${step.cut.signal} after ${step.cut.after} answers` : ''}: ${step.calls.map(one).join(' | ')}`;
+    case 'concurrent':
+      return `at once${step.interruption ? `, ${step.interruption.signal} after ${step.interruption.after} answers` : ''}: ${step.calls.map(one).join(' | ')}`;
     case 'upstream':
       return `upstream ${step.upstream}: ${step.mode ?? ''} ${step.offers ? JSON.stringify(step.offers) : ''}`;
     case 'restart':
@@ -88,7 +97,10 @@ export function describe(step: Step): string {
   }
 }
 
-function edited(state: State, { edit, name, query, change }: Omit<Edit, 'name' | 'query'> & Addressed): ApiRequest {
+function resolveEdit(
+  state: State,
+  { edit, name, query, change }: Omit<Edit, 'name' | 'query'> & Addressed,
+): ApiRequest {
   const { data } = call(state, { method: 'GET', collection: edit, name, query }).answer;
   const read: JsonObject = typeof data === 'object' && data !== null ? Object.fromEntries(Object.entries(data)) : {};
   // JSON omits undefined.

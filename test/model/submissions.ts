@@ -2,14 +2,14 @@ import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
 import * as alphabet from './alphabets.ts';
 import type { Collection } from './request.ts';
-import { addressOf } from './step.ts';
+import { addressPlaceholder } from './step.ts';
 import { UPSTREAMS } from './upstreams.ts';
 
 type Members = Readonly<Record<string, fc.Arbitrary<JsonValue>>>;
 
 const { labels, texts, escapeVariants: encoded, schemas, names, namespaces } = alphabet;
 /** Stored members of entries, including unknown ones, and read-only ones, which are ignored. */
-const KEPT: Members = {
+const STORED: Members = {
   labels,
   namespace: namespaces,
   id: texts,
@@ -19,10 +19,10 @@ const KEPT: Members = {
   upstreamName: fc.constant('x'),
   shadowed: fc.constant(true),
 };
-const dead = 'http://127.0.0.1:9/mcp';
+const unreachable = 'http://127.0.0.1:9/mcp';
 const addresses = fc.oneof(
-  { weight: 6, arbitrary: fc.nat(UPSTREAMS - 1).map(addressOf) },
-  { weight: 1, arbitrary: fc.constant(dead) },
+  { weight: 6, arbitrary: fc.nat(UPSTREAMS - 1).map(addressPlaceholder) },
+  { weight: 1, arbitrary: fc.constant(unreachable) },
 );
 
 /** Members of bodies: required ones, and others. */
@@ -37,12 +37,12 @@ const BODIES: Readonly<Record<Collection, readonly [Members, Members]>> = {
       ...{ name: names, description: texts, uri: fc.constantFrom('http://127.0.0.1:9/mcp', 'x:y') },
       ...{ toolType: fc.constantFrom('custom', 'mcp-forward'), input_schema: schemas },
     },
-    { ...KEPT, title: texts, secretsURI: texts, output_schema: schemas, icons: fc.constant([{ src: 'i' }]) },
+    { ...STORED, title: texts, secretsURI: texts, output_schema: schemas, icons: fc.constant([{ src: 'i' }]) },
   ],
   resources: [
     { name: alphabet.resourceNames, location: alphabet.locations, type: fc.constantFrom('custom', 'mcp-forward') },
     {
-      ...KEPT,
+      ...STORED,
       labels: fc.oneof(labels, fc.constant({ 'service.is_template': 'true' })),
       ...{ description: texts, mimeType: texts, secretsURI: texts, uriTemplate: fc.constant('ignored') },
       params: fc.constant([{ name: 'p', value: 'v' }]),
@@ -51,7 +51,7 @@ const BODIES: Readonly<Record<Collection, readonly [Members, Members]>> = {
   prompts: [
     { name: names },
     {
-      ...{ ...KEPT, description: texts, title: texts },
+      ...{ ...STORED, description: texts, title: texts },
       arguments: fc.constantFrom<JsonValue>([], [{ name: 'who', required: true, more: JSON.rawJSON('1.0') }]),
       messages: fc.constantFrom<JsonValue>([], [{ role: 'user', content: 'Hi {who}' }]),
     },
@@ -74,7 +74,7 @@ const ALIASES: Readonly<Record<string, string>> = {
 /** Members of a valid body. */
 function members(collection: Collection): fc.Arbitrary<JsonObject> {
   const [required, optional] = BODIES[collection];
-  return fc.tuple(fc.record(required), alphabet.some(optional), fc.nat(5)).map(([always, sometimes, encoding]) => {
+  return fc.tuple(fc.record(required), alphabet.someOf(optional), fc.nat(5)).map(([always, sometimes, encoding]) => {
     const body: JsonObject = {};
     for (const [member, value] of Object.entries({ ...always, ...sometimes })) {
       const alias =
@@ -86,9 +86,9 @@ function members(collection: Collection): fc.Arbitrary<JsonObject> {
 }
 
 /** Bodies that are invalid whatever their other members. */
-const wrongText = fc.constantFrom<string | undefined>(undefined, '', '{', '[]', '"a"', '{"name":1,}');
-const wrongValue = fc.constantFrom<JsonValue>(null, 5, JSON.rawJSON('1.0'), true, { a: 1 });
-const wrongMember = fc.constantFrom(
+const invalidText = fc.constantFrom<string | undefined>(undefined, '', '{', '[]', '"a"', '{"name":1,}');
+const invalidValue = fc.constantFrom<JsonValue>(null, 5, JSON.rawJSON('1.0'), true, { a: 1 });
+const invalidMember = fc.constantFrom(
   'name',
   'namespace',
   'labels',
@@ -101,25 +101,25 @@ const wrongMember = fc.constantFrom(
 
 /** A body: mostly a good one, sometimes with a member missing or mistyped, sometimes none or no JSON. */
 export function bodies(collection: Collection): fc.Arbitrary<string | undefined> {
-  const good = members(collection);
+  const valid = members(collection);
   const [required] = BODIES[collection];
-  const lacking = fc.tuple(good, fc.constantFrom(...Object.keys(required))).map(([body, member]) => {
+  const lacking = fc.tuple(valid, fc.constantFrom(...Object.keys(required))).map(([body, member]) => {
     const { [member]: _, ...rest } = body;
     return rest;
   });
-  const mistyped = fc
-    .tuple(good, wrongMember, wrongValue)
+  const wrongType = fc
+    .tuple(valid, invalidMember, invalidValue)
     .map(([body, member, value]) => ({ ...body, [member]: value }));
-  const misplaced = fc.tuple(good, alphabet.badNamespaces).map(([body, namespace]) => ({ ...body, namespace }));
+  const misplaced = fc.tuple(valid, alphabet.invalidNamespaces).map(([body, namespace]) => ({ ...body, namespace }));
   const made = fc.oneof(
-    { weight: 20, arbitrary: good },
+    { weight: 20, arbitrary: valid },
     { weight: 1, arbitrary: lacking },
-    { weight: 1, arbitrary: mistyped },
+    { weight: 1, arbitrary: wrongType },
     { weight: 1, arbitrary: misplaced },
   );
   return fc.oneof(
     { weight: 40, arbitrary: made.map((body): string | undefined => JSON.stringify(body)) },
-    { weight: 1, arbitrary: wrongText },
+    { weight: 1, arbitrary: invalidText },
   );
 }
 
@@ -127,25 +127,25 @@ export function bodies(collection: Collection): fc.Arbitrary<string | undefined>
 export function changes(
   edit: 'tools' | 'resources' | 'prompts',
 ): fc.Arbitrary<Readonly<Record<string, JsonValue | undefined>>> {
-  const away = <T extends JsonValue>(values: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
+  const orRemoved = <T extends JsonValue>(values: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
     fc.oneof({ weight: 4, arbitrary: values }, { weight: 1, arbitrary: fc.constant(undefined) });
   const common = {
     description: texts,
-    namespace: away(namespaces),
-    labels: away(labels),
-    vendor: away(encoded),
-    id: away(texts),
+    namespace: orRemoved(namespaces),
+    labels: orRemoved(labels),
+    vendor: orRemoved(encoded),
+    id: orRemoved(texts),
   };
   const own: Readonly<Record<typeof edit, Readonly<Record<string, fc.Arbitrary<JsonValue | undefined>>>>> = {
-    tools: { name: away(names), title: away(texts), input_schema: schemas, uri: fc.constant('x:y') },
+    tools: { name: orRemoved(names), title: orRemoved(texts), input_schema: schemas, uri: fc.constant('x:y') },
     resources: {
-      ...{ name: away(alphabet.resourceNames), mimeType: away(texts), _meta: away(encoded) },
+      ...{ name: orRemoved(alphabet.resourceNames), mimeType: orRemoved(texts), _meta: orRemoved(encoded) },
       location: alphabet.locations,
       labels: fc.constantFrom<JsonValue>({ 'service.is_template': 'true' }, { 'service.forward_address': 'x', a: '1' }),
     },
     prompts: {
-      ...{ name: away(names), title: away(texts), messages: fc.constant([{ role: 'user', content: 'Hi' }]) },
-      arguments: away(fc.constantFrom<JsonValue>([], [{ name: 'who' }], [{ name: 'other' }])),
+      ...{ name: orRemoved(names), title: orRemoved(texts), messages: fc.constant([{ role: 'user', content: 'Hi' }]) },
+      arguments: orRemoved(fc.constantFrom<JsonValue>([], [{ name: 'who' }], [{ name: 'other' }])),
     },
   };
   const all: Readonly<Record<string, fc.Arbitrary<JsonValue | undefined>>> = { ...common, ...own[edit] };

@@ -3,7 +3,7 @@ import { freePort } from '../fixtures/free-port.ts';
 import type { Era, Script } from '../fixtures/raw-upstream/message.ts';
 import { LIST_END } from '../fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../fixtures/raw-upstream.ts';
-import { type Catalog, NOTHING, type UpstreamState } from './state.ts';
+import { type Catalog, EMPTY_CATALOG, type UpstreamState } from './state.ts';
 
 /** Their eras, in turn. */
 const ERAS: readonly (readonly Era[])[] = [['legacy', 'modern'], ['modern'], ['legacy']];
@@ -29,12 +29,12 @@ export class Upstreams {
 
   private constructor(servers: readonly RawUpstream[]) {
     this.#servers = servers;
-    this.#states = servers.map(({ url }) => ({ address: url, mode: 'up', catalog: NOTHING }));
+    this.#states = servers.map(({ url }) => ({ address: url, mode: 'up', catalog: EMPTY_CATALOG }));
     for (const [index, { scripts }] of servers.entries()) {
       const list =
         (member: string, from: keyof Catalog): Script =>
         () => {
-          const { mode, catalog } = this.#states[index] ?? { mode: 'failing', catalog: NOTHING };
+          const { mode, catalog } = this.#states[index] ?? { mode: 'failing', catalog: EMPTY_CATALOG };
           if (mode === 'failing') return { kind: 'error', text: '{"code":-32603,"message":"broken"}' };
           return `{"${member}":${JSON.stringify(catalog[from] satisfies readonly JsonObject[])},${LIST_END}`;
         };

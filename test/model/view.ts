@@ -6,7 +6,7 @@ import type { ApiRequest } from './request.ts';
 import { KINDS, type State } from './state.ts';
 
 /** The visible state in REST, by endpoint. */
-export const SHOWN: Readonly<Record<string, ApiRequest>> = {
+export const REST_LISTS: Readonly<Record<string, ApiRequest>> = {
   namespaces: { method: 'GET', collection: 'namespaces' },
   forwards: { method: 'GET', collection: 'forwards' },
   tools: { method: 'GET', collection: 'tools', query: { include: 'shadowed' } },
@@ -26,7 +26,7 @@ export const MCP_LISTS = {
 
 /** The whole visible state in REST. */
 export function viewOf(state: State): Record<string, JsonValue> {
-  const entries = Object.entries(SHOWN).map(([what, request]) => [what, call(state, request).answer.data ?? null]);
+  const entries = Object.entries(REST_LISTS).map(([what, request]) => [what, call(state, request).answer.data ?? null]);
   return Object.fromEntries(entries);
 }
 

@@ -5,7 +5,7 @@ import type { EvaluationContext } from 'service:evaluator/types';
 import { member, parseJsonOutput } from './json-output.ts';
 
 /** Namespace that tools may be copied from. Other tools are never listed, whatever the LLM returns. */
-const CATALOGUE = 'catalog';
+const CATALOG_NAMESPACE = 'catalog';
 
 /** Maximum number of listed tools. */
 const MAX_TOOLS = 20;
@@ -39,5 +39,5 @@ function names(output: unknown): string[] {
 function isAvailable(name: string, namespace: string): boolean {
   // getTool and copyToolToNamespace both look in the request's namespace first.
   const found = getTool(name)?.namespace;
-  return found === namespace || (found === CATALOGUE && copyToolToNamespace(name, namespace));
+  return found === namespace || (found === CATALOG_NAMESPACE && copyToolToNamespace(name, namespace));
 }

@@ -29,7 +29,7 @@ export function evaluate(ctx: EvaluationContext): void {
   if (amount === undefined) return pass();
   const history = ctx.conversationId === undefined ? [] : getHistory(ctx.conversationId);
   const messages = history.filter(({ role }) => role === 'assistant').map(({ content }) => content);
-  const reported = amounts(member(parseJsonOutput(ctx.llmResult), 'spent'));
+  const reported = collectAmounts(member(parseJsonOutput(ctx.llmResult), 'spent'));
   const spent = sum(reported ?? messages.flatMap(moneyIn));
   const turns = messages.length + 1;
   const rate = (spent + amount) / turns;
@@ -52,7 +52,7 @@ function amountOf(pairs: EvaluationContext['arguments']): number | undefined {
 }
 
 /** Returns the value if it is a list of amounts. */
-function amounts(value: unknown): number[] | undefined {
+function collectAmounts(value: unknown): number[] | undefined {
   return Array.isArray(value) && value.every(isAmount) ? value : undefined;
 }
 

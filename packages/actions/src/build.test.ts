@@ -52,7 +52,7 @@ describe('errors have a position', () => {
     ]);
   });
 
-  it('an entry that is not there, a folder, and one without evaluate', async () => {
+  it('a missing entry, a folder, and an entry without evaluate', async () => {
     expect(await problems({})).toEqual(['a.ts: no such file']);
     await expect(buildAction({ entry: folder })).rejects.toThrow(
       `${folder}: is a folder; specify the file that exports evaluate`,
@@ -62,7 +62,7 @@ describe('errors have a position', () => {
     ]);
   });
 
-  it('a function that the interface has not got', async () => {
+  it('an import of an unknown function', async () => {
     const text = `import { pass,\n  deny } from '${RESPONSE}';\nexport function evaluate() { deny('x'); pass(); }`;
     expect(await problems({ 'a.ts': text })).toEqual([
       `a.ts:2:3: ${RESPONSE} does not export "deny"; available: pass, block, rejectMalformed, warn, filterTools, setMetadata`,

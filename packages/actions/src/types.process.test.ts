@@ -36,7 +36,7 @@ async function compiled(files: Readonly<Record<string, string>>): Promise<string
 }
 
 /** The declarations that a tool generates from the WIT, under its own names. */
-async function ofWit(wit: string): Promise<string> {
+async function typesOfWit(wit: string): Promise<string> {
   const witPath = join(folder, 'evaluator.wit');
   await writeFile(witPath, wit);
   const files = await generateGuestTypes(witPath, { worldName: 'evaluator-action', outDir: 'types' });
@@ -70,11 +70,13 @@ const record${name}: Same<import('service:evaluator/types').${name}, import('wit
 export {};
 `;
 
-it('declare exactly the WIT', async () => {
+it('match the WIT exactly', async () => {
   const wit = await readFile(WIT, 'utf8');
   // Authors may pass lists that are read-only, which the tool does not say.
-  const ours = (await readFile(TYPES, 'utf8')).replaceAll('readonly ', '');
-  expect(await compiled({ 'ours.d.ts': ours, 'wit.d.ts': await ofWit(wit), 'comparison.ts': COMPARISON })).toBe('');
+  const committed = (await readFile(TYPES, 'utf8')).replaceAll('readonly ', '');
+  expect(
+    await compiled({ 'ours.d.ts': committed, 'wit.d.ts': await typesOfWit(wit), 'comparison.ts': COMPARISON }),
+  ).toBe('');
 
   for (const [from, to] of [
     ['get-tool: func(name: string)', 'get-tool: func(name: u32)'],
@@ -83,14 +85,14 @@ it('declare exactly the WIT', async () => {
     ['-> list<message>', '-> list<string>'],
   ] as const) {
     expect(wit).toContain(from);
-    const changed = await ofWit(wit.replace(from, to));
-    const drift = await compiled({ 'ours.d.ts': ours, 'wit.d.ts': changed, 'comparison.ts': COMPARISON });
+    const changed = await typesOfWit(wit.replace(from, to));
+    const drift = await compiled({ 'ours.d.ts': committed, 'wit.d.ts': changed, 'comparison.ts': COMPARISON });
     expect(drift, from).toMatch(/^comparison\.ts/);
   }
 }, 60_000);
 
-it('accept working actions, and reject others', async () => {
-  const ours = await readFile(TYPES, 'utf8');
+it('accept valid actions, and reject others', async () => {
+  const committed = await readFile(TYPES, 'utf8');
   const action = `
 import { getHistory, type Message } from 'service:evaluator/conversation';
 import * as log from 'service:evaluator/log';
@@ -110,11 +112,11 @@ export function evaluate(ctx: EvaluationContext): void {
   block('no');
 }
 `;
-  expect(await compiled({ 'evaluator.d.ts': ours, 'action.ts': action })).toBe('');
+  expect(await compiled({ 'evaluator.d.ts': committed, 'action.ts': action })).toBe('');
   const wrong = action
     .replace("block('no')", 'block()')
     .replace('ctx.llmResult', 'ctx.llm_result')
     .replace("from 'service:evaluator/log'", "from 'service:evaluator/logs'");
-  const output = await compiled({ 'evaluator.d.ts': ours, 'action.ts': wrong });
+  const output = await compiled({ 'evaluator.d.ts': committed, 'action.ts': wrong });
   expect(output.split('\n').filter((line) => line.startsWith('action.ts'))).toHaveLength(3);
 }, 60_000);

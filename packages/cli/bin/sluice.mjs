@@ -41,13 +41,13 @@ function cacheCompiled({ XDG_CACHE_HOME, HOME }) {
 /**
  * Finds the Node.js that was installed with this package: in its `node_modules`, or in those of the workspace or project
  * that contains the package. Folders further up may belong to other users.
- * @param {string} ours
+ * @param {string} packageFolder
  * @returns {string | undefined}
  */
-function findNode(ours) {
-  const project = /^(.+)[\\/]node_modules[\\/]/.exec(ours)?.[1];
-  const workspace = join(ours, '..', '..');
-  return [ours, project ?? (isWorkspace(workspace) ? workspace : ours)]
+function findNode(packageFolder) {
+  const project = /^(.+)[\\/]node_modules[\\/]/.exec(packageFolder)?.[1];
+  const workspace = join(packageFolder, '..', '..');
+  return [packageFolder, project ?? (isWorkspace(workspace) ? workspace : packageFolder)]
     .map((folder) => join(folder, 'node_modules', '.bin', 'node'))
     .find((node) => existsSync(node));
 }

@@ -6,9 +6,9 @@ const MAX_DISTANCE = 2;
 const MIN_LENGTH = 3;
 
 /** Returns the candidate that is most similar to a word; undefined when none is similar. Ignores case, `-` and `_`. */
-export function closestMatch(word: string, known: readonly string[]): string | undefined {
+export function closestMatch(input: string, known: readonly string[]): string | undefined {
   const [found] = known
-    .map((name) => ({ name, distance: distance(normalize(word), normalize(name)) }))
+    .map((name) => ({ name, distance: distance(normalize(input), normalize(name)) }))
     .filter(({ name, distance }) => distance === 0 || (distance <= MAX_DISTANCE && name.length >= MIN_LENGTH))
     .sort((a, b) => a.distance - b.distance);
   return found?.name;

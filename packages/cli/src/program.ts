@@ -99,8 +99,8 @@ function addSuggestion(text: string): string {
   const [, value, choices] =
     /(?:value|argument) '([^']*)' is invalid\b.*\. Allowed choices are (.*)\.\n$/s.exec(text) ?? [];
   if (value === undefined || choices === undefined) return text;
-  const meant = closestMatch(value, choices.split(', '));
-  return meant === undefined ? text : `${text}(Did you mean ${meant}?)\n`;
+  const match = closestMatch(value, choices.split(', '));
+  return match === undefined ? text : `${text}(Did you mean ${match}?)\n`;
 }
 
 /** Builds the whole command line. The program throws instead of ending the process. */

@@ -188,8 +188,8 @@ describe('completion', () => {
   });
 
   it('prints nothing when names are unavailable or the shell completes files', async () => {
-    const nowhere = ['--no-auth', '--host', 'http://127.0.0.1:1'];
-    expect(await sluice('complete', 'zsh', '--', ...nowhere, 'tools', 'show', '')).toEqual({
+    const unreachable = ['--no-auth', '--host', 'http://127.0.0.1:1'];
+    expect(await sluice('complete', 'zsh', '--', ...unreachable, 'tools', 'show', '')).toEqual({
       code: 0,
       out: '',
       err: '',

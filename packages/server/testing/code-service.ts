@@ -74,10 +74,10 @@ export interface CodeService {
 export async function startCodeService(rejections = 0, options?: ServerOptions): Promise<CodeService> {
   const executions = new Arrivals<ReportedExecution>();
   const rejected = Promise.withResolvers<void>();
-  let left = rejections;
+  let remaining = rejections;
   const handlers: CodeExecutorHandlers = {
     ExecuteCode(stream: Stream) {
-      if (left-- > 0) {
+      if (remaining-- > 0) {
         stream.emit('error', { code: status.UNAVAILABLE, details: 'warming up' });
         rejected.resolve();
       } else executions.add(new ReportedExecution(stream));

@@ -24,18 +24,18 @@ export interface FaultyProxy {
 export async function openFaultyProxy(behind: ConnectionHandler, port = 0): Promise<FaultyProxy> {
   const sockets = new Set<Socket>();
   let accepted = 0;
-  let leadsTo = behind;
+  let target = behind;
   const server = createServer((near) => {
     accepted++;
     sockets.add(near);
     near.on('error', () => undefined);
     near.once('close', () => sockets.delete(near));
-    leadsTo(near);
+    target(near);
   });
   await once(server.listen(port, '127.0.0.1'), 'listening');
   const address = server.address();
   if (typeof address !== 'object' || address === null) throw new Error('not listening on a port');
-  const cut = (): void => {
+  const closeConnections = (): void => {
     for (const socket of sockets) socket.destroy();
   };
   return {
@@ -47,15 +47,15 @@ export async function openFaultyProxy(behind: ConnectionHandler, port = 0): Prom
       return sockets.size;
     },
     lead: (to) => {
-      leadsTo = to;
+      target = to;
     },
-    cut,
+    cut: closeConnections,
     reset: () => {
       for (const socket of sockets) socket.resetAndDestroy();
     },
     close: () => {
       server.close();
-      cut();
+      closeConnections();
     },
   };
 }
@@ -63,11 +63,11 @@ export async function openFaultyProxy(behind: ConnectionHandler, port = 0): Prom
 /** Handler that forwards to this port. */
 export function connectingTo(port: number): ConnectionHandler {
   return (near) => {
-    const far = connect(port, '127.0.0.1');
-    far.on('error', () => undefined);
-    near.pipe(far).pipe(near);
-    near.once('close', () => far.destroy());
-    far.once('close', () => near.destroy());
+    const upstream = connect(port, '127.0.0.1');
+    upstream.on('error', () => undefined);
+    near.pipe(upstream).pipe(near);
+    near.once('close', () => upstream.destroy());
+    upstream.once('close', () => near.destroy());
   };
 }
 

@@ -53,9 +53,9 @@ export async function listenTo(
   const events: string[] = [];
   let waiting: (() => void)[] = [];
   const wake = () => {
-    const woken = waiting;
+    const resolvers = waiting;
     waiting = [];
-    for (const listener of woken) listener();
+    for (const listener of resolvers) listener();
   };
   const decoder = new EventStreamDecoder({
     onEvent: ({ data }) => events.push(data),

@@ -5,7 +5,7 @@ import { type LiveUpstream, type LiveUpstreamOptions, startLiveUpstream } from '
 import { type RelayTests, relayTests } from './relay.ts';
 import { startTestService, type TestService } from './service.ts';
 
-/** Shared setup for tests of sessions: the service, and upstreams whose every response the test writes. */
+/** Shared setup for tests of sessions: the service, and upstreams whose responses are written by the test. */
 export interface LiveTests extends RelayTests {
   /** A service that stores its state in a folder, and is restarted there; clients find it at another address then. */
   persistent(): Promise<{ readonly service: TestService; restart(): Promise<TestService> }>;
@@ -13,7 +13,7 @@ export interface LiveTests extends RelayTests {
   live(options?: LiveUpstreamOptions, on?: TestService): Promise<{ upstream: LiveUpstream; url: string }>;
 }
 
-/** To be called once, at the top of a test file. */
+/** Call once, at the top of a test file. */
 export function liveTests(): LiveTests {
   const relay = relayTests();
   let namespaces = 0;
@@ -45,7 +45,7 @@ export function liveTests(): LiveTests {
       const upstream = await startLiveUpstream(options);
       onEnd(upstream.close);
       if (!on) return { upstream, url: await register(upstream.url) };
-      // It ends with its service.
+      // It is closed with its service.
       const namespace = `live${++namespaces}`;
       await on.register('forwards', { name: namespace, address: upstream.url, namespace });
       return { upstream, url: on.url(namespace) };

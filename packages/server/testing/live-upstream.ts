@@ -158,7 +158,7 @@ export async function startLiveUpstream({
     });
   let server = start();
   const port = await listen(server, 0);
-  const down = async (keepSessions = false) => {
+  const stopListening = async (keepSessions = false) => {
     if (!keepSessions) sessions.clear();
     const closed = Promise.withResolvers<void>();
     server.close(() => closed.resolve());
@@ -179,12 +179,12 @@ export async function startLiveUpstream({
     answers: () => posted.filter(({ method }) => method === undefined).map(({ body }) => body),
     forgetSessions: () => sessions.clear(),
     shut: () => void server.close(),
-    down,
+    down: stopListening,
     async up() {
       server = start();
       await listen(server, port);
     },
-    close: () => down(),
+    close: () => stopListening(),
   };
   return upstream;
 }

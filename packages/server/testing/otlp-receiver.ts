@@ -47,9 +47,9 @@ export interface OtlpReceiver {
 
 const TRACES = { path: '/v1/traces', service: 'opentelemetry.proto.collector.trace.v1.TraceService' } as const;
 const METRICS = { path: '/v1/metrics', service: 'opentelemetry.proto.collector.metrics.v1.MetricsService' } as const;
-const NOTHING = Buffer.alloc(0);
+const EMPTY = Buffer.alloc(0);
 /** Timeout for expected exports. */
-const LONGEST_MS = 15_000;
+const TIMEOUT_MS = 15_000;
 
 /** Starts one on a free port unless one is given. The caller closes it. */
 export async function startOtlpReceiver(protocol: OtlpProtocol = 'http/protobuf', port = 0): Promise<OtlpReceiver> {
@@ -61,41 +61,41 @@ export async function startOtlpReceiver(protocol: OtlpProtocol = 'http/protobuf'
   const points: ExportedPoint[] = [];
   const requests: OtlpRequest[] = [];
   const waiting = new Set<() => void>();
-  const woken = (): void => {
-    for (const look of [...waiting]) look();
+  const notifyWaiting = (): void => {
+    for (const check of [...waiting]) check();
   };
-  const take = (path: string, message: unknown): void => {
+  const onMessage = (path: string, message: unknown): void => {
     if (path === TRACES.path) spans.push(...spansOf(message));
     else points.push(...pointsOf(message));
-    woken();
+    notifyWaiting();
   };
-  const came = (path: string, headers: IncomingHttpHeaders, body: Buffer): OtlpBehavior => {
+  const onRequest = (path: string, headers: IncomingHttpHeaders, body: Buffer): OtlpBehavior => {
     requests.push({ path, headers, body });
-    woken();
+    notifyWaiting();
     return receiver.behavior;
   };
-  const until = <T>(look: () => T | undefined, what: () => string): Promise<T> =>
+  const waitFor = <T>(look: () => T | undefined, what: () => string): Promise<T> =>
     new Promise((resolve, reject) => {
       const done = (): void => {
-        clearTimeout(late);
-        waiting.delete(looking);
+        clearTimeout(timeout);
+        waiting.delete(check);
       };
-      const looking = (): void => {
+      const check = (): void => {
         const found = look();
         if (found === undefined) return;
         done();
         resolve(found);
       };
-      const late = setTimeout(() => {
+      const timeout = setTimeout(() => {
         done();
         reject(new Error(what()));
-      }, LONGEST_MS);
-      waiting.add(looking);
-      looking();
+      }, TIMEOUT_MS);
+      waiting.add(check);
+      check();
     });
 
   const start = protocol === 'grpc' ? startGrpc : startHttp;
-  const server = await start(port, { protocols, came, take });
+  const server = await start(port, { protocols, onRequest, onMessage });
   const url = `http://127.0.0.1:${server.port}`;
   const receiver: OtlpReceiver = {
     url,
@@ -109,13 +109,13 @@ export async function startOtlpReceiver(protocol: OtlpProtocol = 'http/protobuf'
     spans,
     points,
     requests,
-    span: (fits) =>
-      until(
-        () => spans.find(fits),
-        () => `no span fits: ${spans.map(({ kind, name }) => `${kind} ${name}`).join('; ')}`,
+    span: (matches) =>
+      waitFor(
+        () => spans.find(matches),
+        () => `no matching span: ${spans.map(({ kind, name }) => `${kind} ${name}`).join('; ')}`,
       ),
     requested: async (count) =>
-      void (await until(
+      void (await waitFor(
         () => (requests.length >= count ? requests : undefined),
         () => `${requests.length} exports received, expected ${count}`,
       )),
@@ -126,8 +126,8 @@ export async function startOtlpReceiver(protocol: OtlpProtocol = 'http/protobuf'
 
 interface Receiving {
   readonly protocols: PackageDefinition;
-  readonly came: (path: string, headers: IncomingHttpHeaders, body: Buffer) => OtlpBehavior;
-  readonly take: (path: string, message: unknown) => void;
+  readonly onRequest: (path: string, headers: IncomingHttpHeaders, body: Buffer) => OtlpBehavior;
+  readonly onMessage: (path: string, message: unknown) => void;
 }
 
 interface Started {
@@ -136,13 +136,13 @@ interface Started {
 }
 
 /** Both forms of OTLP over HTTP, distinguished by their content type. */
-async function startHttp(port: number, { protocols, came, take }: Receiving): Promise<Started> {
+async function startHttp(port: number, { protocols, onRequest, onMessage }: Receiving): Promise<Started> {
   const receive = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { url: path = '', headers } = request;
     const signal = [TRACES, METRICS].find((each) => each.path === path);
     const sent = await buffer(request);
     const body = headers['content-encoding'] === 'gzip' ? gunzipSync(sent) : sent;
-    const behavior = came(path, headers, body);
+    const behavior = onRequest(path, headers, body);
     if (behavior.kind === 'silent') return;
     if (behavior.kind === 'answers') {
       response.writeHead(behavior.status).end(behavior.body);
@@ -153,7 +153,10 @@ async function startHttp(port: number, { protocols, came, take }: Receiving): Pr
       return;
     }
     const type = headers['content-type'] ?? '';
-    take(path, type === 'application/json' ? JSON.parse(body.toString()) : decoder(protocols, signal.service)(body));
+    onMessage(
+      path,
+      type === 'application/json' ? JSON.parse(body.toString()) : decoder(protocols, signal.service)(body),
+    );
     // An empty message in either form.
     response.writeHead(200, { 'content-type': type }).end(type === 'application/json' ? '{}' : '');
   };
@@ -175,7 +178,7 @@ async function startHttp(port: number, { protocols, came, take }: Receiving): Pr
   };
 }
 
-async function startGrpc(port: number, { protocols, came, take }: Receiving): Promise<Started> {
+async function startGrpc(port: number, { protocols, onRequest, onMessage }: Receiving): Promise<Started> {
   const server = new Server();
   for (const { path, service } of [TRACES, METRICS]) {
     const definition = protocols[service];
@@ -185,10 +188,10 @@ async function startGrpc(port: number, { protocols, came, take }: Receiving): Pr
         call: { readonly request: unknown; readonly metadata: { getMap(): Record<string, unknown> } },
         done: (error: { code: status; details: string } | null, response?: object) => void,
       ) => {
-        const behavior = came(path, Object.fromEntries(Object.entries(call.metadata.getMap()).map(text)), NOTHING);
+        const behavior = onRequest(path, Object.fromEntries(Object.entries(call.metadata.getMap()).map(text)), EMPTY);
         if (behavior.kind === 'silent') return;
         if (behavior.kind === 'answers') return done({ code: status.UNAVAILABLE, details: behavior.body });
-        take(path, call.request);
+        onMessage(path, call.request);
         done(null, {});
       },
     };

@@ -54,7 +54,7 @@ export function histogramsOf(samples: readonly Sample[]): ReadonlyMap<string, nu
     if (name.endsWith('_count')) counts.set(key, value);
   }
   for (const [key, own] of buckets) {
-    const inOrder = own.every(({ bound, value }, at) => at === 0 || grows(own[at - 1], { bound, value }));
+    const inOrder = own.every(({ bound, value }, at) => at === 0 || isIncreasing(own[at - 1], { bound, value }));
     const last = own.at(-1);
     if (!inOrder || last?.bound !== Number.POSITIVE_INFINITY || last.value !== counts.get(key)) {
       throw new Error(`buckets that do not add up to ${counts.get(key)}: ${key} ${JSON.stringify(own)}`);
@@ -69,7 +69,7 @@ interface Bucket {
   readonly value: number;
 }
 
-function grows(before: Bucket | undefined, { bound, value }: Bucket): boolean {
+function isIncreasing(before: Bucket | undefined, { bound, value }: Bucket): boolean {
   return before !== undefined && before.bound < bound && before.value <= value;
 }
 

@@ -28,7 +28,7 @@ export interface RelayTests {
   onEnd(close: () => Promise<unknown>): void;
 }
 
-/** To be called once, at the top of a test file. */
+/** Call once, at the top of a test file. */
 export function relayTests(): RelayTests {
   let service: TestService | undefined;
   beforeAll(async () => {
@@ -58,8 +58,11 @@ export function relayTests(): RelayTests {
       return on.url(namespace);
     },
     async upstreamWith(scripts = {}, more = {}) {
-      const own = { 'tools/list': toolList(toolText('a'), toolText('grüße')), 'tools/call': textResultText('done') };
-      const upstream = await startRawUpstream({ ...more, scripts: { ...own, ...scripts } });
+      const defaults = {
+        'tools/list': toolList(toolText('a'), toolText('grüße')),
+        'tools/call': textResultText('done'),
+      };
+      const upstream = await startRawUpstream({ ...more, scripts: { ...defaults, ...scripts } });
       onEnd(upstream.close);
       return upstream;
     },

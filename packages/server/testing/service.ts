@@ -52,7 +52,7 @@ class SharedCompiler implements ComponentCompiler {
 const sharedCompiler = new SharedCompiler();
 
 /**
- * Starts the service on the loopback interface, on free ports and, unless `env` says otherwise, without persistence and
+ * Starts the service on the loopback interface, on free ports and, unless set in `env`, without persistence and
  * periodic checks. `argv` is its command line.
  */
 export async function startTestService(

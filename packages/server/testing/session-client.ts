@@ -45,30 +45,30 @@ export async function sessionClient(
 }
 
 /** A client that sends these headers, including a session id if given. */
-export function clientOf(url: string, own: Readonly<Record<string, string>>): SessionClient {
+export function clientOf(url: string, sessionHeaders: Readonly<Record<string, string>>): SessionClient {
   let lastId = 0;
   return {
     url,
-    headers: own,
-    post: (body, headers) => post(url, body, { ...own, ...headers }),
+    headers: sessionHeaders,
+    post: (body, headers) => post(url, body, { ...sessionHeaders, ...headers }),
     async ask(method, params = '{}') {
       const response = await post(
         url,
         `{"jsonrpc":"2.0","id":${++lastId},"method":"${method}","params":${params}}`,
-        own,
+        sessionHeaders,
       );
       return JSON.parse(response.text);
     },
     call: (id, meta = '', headers) =>
-      new ResponseReader(url, 'POST', { ...STREAMS, ...own, ...headers }, callText(id, meta)),
+      new ResponseReader(url, 'POST', { ...STREAMS, ...sessionHeaders, ...headers }, callText(id, meta)),
     listen: (lastEventId, headers) =>
       new ResponseReader(url, 'GET', {
         accept: 'text/event-stream',
-        ...own,
+        ...sessionHeaders,
         ...headers,
         ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
       }),
-    end: async () => (await send(url, 'DELETE', own)).status,
+    end: async () => (await send(url, 'DELETE', sessionHeaders)).status,
   };
 }
 

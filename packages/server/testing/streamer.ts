@@ -126,7 +126,7 @@ export async function openCall(url: string, body: string, headers: Record<string
   return response;
 }
 
-/** A call of `work` in the spelling of an era; `meta` is JSON text of further members of `_meta`. */
+/** A call of `work` in the form of an era; `meta` is JSON text of further members of `_meta`. */
 export function callText(era: Era, meta = ''): string {
   const envelope =
     '"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}';

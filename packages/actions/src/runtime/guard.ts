@@ -73,11 +73,11 @@ function seedOf({ toolName, conversationId, llmResult, arguments: given }: Evalu
 function describeError(error: unknown): string {
   if (!(error instanceof Error)) return `uncaught ${singleLine(String(error))}`;
   const missing = error instanceof ReferenceError && MISSING.test(error.message);
-  const remedy = missing ? ' (not available in QuickJS; build with --engine starlingmonkey)' : '';
+  const hint = missing ? ' (not available in QuickJS; build with --engine starlingmonkey)' : '';
   const frames = authorFrames(String(error.stack ?? ''));
-  const where = frames[0] === undefined ? '' : `, at ${frames[0].position}`;
+  const position = frames[0] === undefined ? '' : `, at ${frames[0].position}`;
   const stack = frames.map(({ name, position }) => `\n    at ${name === '' ? position : `${name} (${position})`}`);
-  return `uncaught ${error.name}: ${singleLine(String(error.message))}${remedy}${where}${stack.join('')}`;
+  return `uncaught ${error.name}: ${singleLine(String(error.message))}${hint}${position}${stack.join('')}`;
 }
 
 /** Shortens a message: the service reports the first 300 characters, which must include the position. */

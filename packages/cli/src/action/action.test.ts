@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
-import { lineWith, OBEDIENT } from './obedient.fixture.ts';
+import { COMMAND_ACTION, lineWith } from './command-action.fixture.ts';
 
 // Building and compiling take a second of a whole core each.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -15,8 +15,8 @@ let folder: string;
 let built: Awaited<ReturnType<typeof sluice>>;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-test-action-'));
-  await writeFile(join(folder, 'obedient.js'), OBEDIENT);
-  built = await sluice('build', 'obedient.js', '--output', 'json');
+  await writeFile(join(folder, 'command-action.js'), COMMAND_ACTION);
+  built = await sluice('build', 'command-action.js', '--output', 'json');
 });
 afterAll(() => rm(folder, { recursive: true }));
 
@@ -38,7 +38,15 @@ const context = (name: string, members: object) =>
 /** A run of the scripted action; its output as JSON. */
 async function trial(llmResult: string, members: object = {}, ...more: string[]) {
   const name = await context('ctx.json', { llmResult, ...members });
-  const { code, out, err } = await sluice('test', 'obedient.wasm', '--context', name, '--output', 'json', ...more);
+  const { code, out, err } = await sluice(
+    'test',
+    'command-action.wasm',
+    '--context',
+    name,
+    '--output',
+    'json',
+    ...more,
+  );
   const { log, ...result } = JSON.parse(out);
   const lines: string[] = log.map(({ level, message }: { level: string; message: string }) => `${level} ${message}`);
   // The top level of the action is evaluated first in every run.
@@ -51,7 +59,7 @@ const shown = (lines: readonly string[]) => lines.map((line) => JSON.parse(line.
 describe('sluice action test', () => {
   it('prints the decision of the action, its log and its duration', async () => {
     const name = await context('ctx.json', { llmResult: 'colored block' });
-    expect(await sluice('test', 'obedient.wasm', '--context', name)).toEqual({
+    expect(await sluice('test', 'command-action.wasm', '--context', name)).toEqual({
       code: 0,
       out: expect.stringMatching(
         /^info: at the top level {"started":true}\ninfo: a\\u001b\[31mb\n {2}c\ndecision: block: no \\u001b\[31mentry\ntime: \d+\.\d ms \(\d+\.\d ms in a new host process\)\n$/,
@@ -64,8 +72,8 @@ describe('sluice action test', () => {
     ['nothing', { kind: 'pass' }, { responded: false, ignored_responses: 0 }],
     ['filter warn', { kind: 'warn', message: 'careful' }, { responded: true, ignored_responses: 1 }],
     ['note', { kind: 'set_metadata', key: 'team.note', value: 'v' }, { responded: true, ignored_responses: 0 }],
-  ])('as JSON: %s', { tags: ['slow'] }, async (deeds, decision, counts) => {
-    const { code, result } = await trial(deeds);
+  ])('as JSON: %s', { tags: ['slow'] }, async (calls, decision, counts) => {
+    const { code, result } = await trial(calls);
     const duration = expect.any(Number);
     expect(code).toBe(0);
     expect(result).toEqual({
@@ -78,24 +86,24 @@ describe('sluice action test', () => {
   });
 
   it('reports a decision without effect, and the reason', { tags: ['slow'] }, async () => {
-    const why = 'keys starting with mcp. or service. are reserved';
+    const reason = 'keys starting with mcp. or service. are reserved';
     const reserved = await trial('reserved');
-    expect(reserved).toMatchObject({ code: 0, result: { decision: { key: 'mcp.method' }, without_effect: why } });
+    expect(reserved).toMatchObject({ code: 0, result: { decision: { key: 'mcp.method' }, without_effect: reason } });
     const long = await trial('long');
     expect(long.result).toMatchObject({ without_effect: 'the value exceeds 256 bytes' });
 
     const calls = await context('ctx.json', { llmResult: 'pass warn filter' });
-    expect((await sluice('test', 'obedient.wasm', '--context', calls)).out).toContain(`
+    expect((await sluice('test', 'command-action.wasm', '--context', calls)).out).toContain(`
 decision: filter tools: a, b
 no effect: the request does not list tools
 no effect: 2 other response calls
 time: `);
     const none = await context('none.json', { llmResult: 'none', method: 'tools/list' });
-    expect((await sluice('test', 'obedient.wasm', '--context', none)).out).toContain(
+    expect((await sluice('test', 'command-action.wasm', '--context', none)).out).toContain(
       '\ndecision: filter tools: none\ntime: ',
     );
     const list = await context('list.json', { llmResult: 'warn filter', method: 'tools/list' });
-    expect((await sluice('test', 'obedient.wasm', '--context', list)).out).toContain(`
+    expect((await sluice('test', 'command-action.wasm', '--context', list)).out).toContain(`
 decision: filter tools: a, b
 no effect: 1 other response call
 time: `);
@@ -105,7 +113,7 @@ time: `);
     const text = `{"method":"tools/call","llmResult":"context","toolName":"t","namespace":"n",
       "arguments":{"path":"/x","big":9223372036854775807,"deep":{"a":[true]}}}`;
     const { out } = await sluice(
-      ...['test', 'obedient.wasm', '--context', await file('ctx.json', text), '--output', 'json'],
+      ...['test', 'command-action.wasm', '--context', await file('ctx.json', text), '--output', 'json'],
     );
     expect(JSON.parse(JSON.parse(out).log[1].message)).toEqual({
       method: 'tools/call',
@@ -121,7 +129,7 @@ time: `);
     });
   });
 
-  it('takes tools, history and schema from files', async () => {
+  it('reads tools, history and schema from files', async () => {
     const tools = await file('tools.json', [
       { name: 'a', namespace: 'other', input_schema: {} },
       { name: 'both', namespace: 'other', description: 'of other' },
@@ -156,9 +164,9 @@ time: `);
     tags: ['slow'],
   }, async () => {
     const { lines } = await trial('time mistyped verify random console');
-    const [times, mistyped, verified, lot] = shown(lines.slice(0, 4));
+    const [times, wrongTypes, verified, lot] = shown(lines.slice(0, 4));
     expect(times).toEqual([true, true]);
-    expect(mistyped).toEqual([
+    expect(wrongTypes).toEqual([
       'block: reason must be a string, not a number',
       'filterTools: tool names must be an array, not a string',
       'setMetadata: value must be a string, not null',
@@ -178,12 +186,12 @@ time: `);
   it('exits with code 1 when the action fails, and prints the reason', async () => {
     const { code, err, result, lines } = await trial('throw');
     expect({ code, err }).toEqual({ code: 1, err: '' });
-    const message = `RangeError: out of range, at obedient.js:${lineWith('throw:')}`;
+    const message = `RangeError: out of range, at command-action.js:${lineWith('throw:')}`;
     expect(result).toMatchObject({ failure: { fault: 'trap', message }, copies: [] });
     // Without the output of the engine, which repeats it.
     expect(lines).toEqual(['error before', expect.stringContaining(`error uncaught ${message}\n    at `)]);
     const caller = lineWith('export function evaluate');
-    expect(lines[1]?.split('\n').at(-1)).toBe(`    at evaluate (obedient.js:${caller})`);
+    expect(lines[1]?.split('\n').at(-1)).toBe(`    at evaluate (command-action.js:${caller})`);
 
     // Its copies are discarded.
     const tools = await file('tools.json', [{ name: 'b', namespace: 'default' }]);
@@ -193,12 +201,12 @@ time: `);
 
     const missing = 'ReferenceError: URL is not defined (not available in QuickJS; build with --engine starlingmonkey)';
     expect((await trial('missing')).result).toMatchObject({
-      failure: { message: `${missing}, at obedient.js:${lineWith('missing:')}` },
+      failure: { message: `${missing}, at command-action.js:${lineWith('missing:')}` },
     });
     expect(await trial('loop')).toMatchObject({ code: 1, result: { failure: { fault: 'timeout' } } });
 
     const name = await context('promise.json', { llmResult: 'promise' });
-    const promised = await sluice('test', 'obedient.wasm', '--context', name);
+    const promised = await sluice('test', 'command-action.wasm', '--context', name);
     expect(promised).toMatchObject({ code: 1, out: expect.stringContaining('evaluate must not be async') });
     expect(promised.err).toMatch(/^sluice: the action failed \(trap\): TypeError: evaluate must not be async/);
   });
@@ -212,25 +220,25 @@ time: `);
     });
     const text = await file('text.wasm', 'no component');
     expect((await sluice('test', text, '--context', ctx)).err).toMatch(/^sluice: text\.wasm is not an action: /);
-    expect((await sluice('test', 'obedient.js', '--context', ctx)).err).toBe(
-      'sluice: obedient.js is a source file: run "sluice action build obedient.js", then test obedient.wasm\n',
+    expect((await sluice('test', 'command-action.js', '--context', ctx)).err).toBe(
+      'sluice: command-action.js is a source file: run "sluice action build command-action.js", then test command-action.wasm\n',
     );
     const empty = await file('empty.json', {});
-    expect((await sluice('test', 'obedient.wasm', '--context', empty)).err).toBe(
+    expect((await sluice('test', 'command-action.wasm', '--context', empty)).err).toBe(
       'sluice: invalid context (empty.json)\n  method: is required\n  namespace: is required\n',
     );
     const misspelt = await context('misspelt.json', { llm_result: 'x' });
-    expect((await sluice('test', 'obedient.wasm', '--context', misspelt)).err).toBe(
+    expect((await sluice('test', 'command-action.wasm', '--context', misspelt)).err).toBe(
       `sluice: invalid context (misspelt.json)
   llm_result: is not a known field; known fields: method, namespace, toolName, arguments, llmResult, conversationId\n`,
     );
     const pairs = await context('pairs.json', { arguments: [['a', 1]] });
-    expect((await sluice('test', 'obedient.wasm', '--context', pairs)).err).toBe(
+    expect((await sluice('test', 'command-action.wasm', '--context', pairs)).err).toBe(
       `sluice: invalid context (pairs.json)
   arguments: must be an object or a list of string pairs: [["path", "/x"]]\n`,
     );
     const schema = await file('no-schema.json', { type: 'nothing' });
-    expect((await sluice('test', 'obedient.wasm', '--context', ctx, '--schema', schema)).err).toMatch(
+    expect((await sluice('test', 'command-action.wasm', '--context', ctx, '--schema', schema)).err).toMatch(
       /^sluice: no-schema\.json: the schema /,
     );
   });
@@ -238,13 +246,13 @@ time: `);
 
 describe('sluice action build', () => {
   it('prints the created file', async () => {
-    const { length: bytes } = await readFile(join(folder, 'obedient.wasm'));
+    const { length: bytes } = await readFile(join(folder, 'command-action.wasm'));
     expect(built).toMatchObject({ code: 0, err: '' });
     const duration_ms = expect.any(Number);
-    expect(JSON.parse(built.out)).toEqual({ file: 'obedient.wasm', bytes, engine: 'quickjs', duration_ms });
+    expect(JSON.parse(built.out)).toEqual({ file: 'command-action.wasm', bytes, engine: 'quickjs', duration_ms });
   });
 
-  it('names the place of a mistake, and lists several', async () => {
+  it('reports the position of each error', async () => {
     await file('wrong.ts', 'export function evaluate( {');
     const one = await sluice('build', 'wrong.ts');
     expect(one).toMatchObject({ code: 1, out: '' });
@@ -264,7 +272,7 @@ describe('sluice action build', () => {
     });
   });
 
-  it('does not write over the action', async () => {
+  it('does not overwrite the action', async () => {
     await file('over.ts', 'export function evaluate() {}');
     const { code, err } = await sluice('build', 'over.ts', '-o', 'over.ts');
     expect(code).toBe(1);
@@ -306,8 +314,8 @@ describe('sluice action init', () => {
       ['ctx.json', 'evaluator.d.ts', 'evaluator.yaml', 'my-action.ts', 'tsconfig.json'].sort(),
     );
     expect(await sluice('build', 'first/my-action.ts')).toMatchObject({ code: 0 });
-    const decision = async (given: string) => {
-      const { out } = await sluice('test', 'my-action.wasm', '--context', given, '--output', 'json');
+    const decision = async (output: string) => {
+      const { out } = await sluice('test', 'my-action.wasm', '--context', output, '--output', 'json');
       return JSON.parse(out).decision.kind;
     };
     expect(await decision('first/ctx.json')).toBe('pass');

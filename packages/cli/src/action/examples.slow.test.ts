@@ -65,7 +65,7 @@ async function example(name: string) {
 }
 
 /** Unexpected responses of a model. */
-const NONSENSE = [
+const INVALID_OUTPUTS = [
   '',
   'I cannot help with that.',
   '{',
@@ -87,7 +87,7 @@ describe('safety-gate', () => {
     const long = `one\n${'\u202e'}two ${'x'.repeat(400)}`;
     const { response } = await gate({ llmResult: JSON.stringify({ verdict: 'block', reason: long }) });
     expect(response).toEqual({ kind: 'block', reason: `one two ${'x'.repeat(191)}…` });
-    for (const llmResult of [...NONSENSE, '{"verdict":"allow","verdict2":"block"}', 'allow']) {
+    for (const llmResult of [...INVALID_OUTPUTS, '{"verdict":"allow","verdict2":"block"}', 'allow']) {
       expect((await gate({ llmResult })).response, llmResult).toMatchObject({ kind: 'reject_malformed' });
     }
   });
@@ -106,7 +106,7 @@ describe('catalog-assembly', () => {
       response: { kind: 'filter_tools', tools: ['calendar'] },
       copies: [],
     });
-    for (const llmResult of [...NONSENSE, '["drop_database"]']) {
+    for (const llmResult of [...INVALID_OUTPUTS, '["drop_database"]']) {
       expect(await assembly({ llmResult }), llmResult).toMatchObject({ response: { kind: 'warn' }, copies: [] });
     }
   });
@@ -118,7 +118,7 @@ describe('argument-redaction', () => {
     redaction = await example('argument-redaction');
   });
 
-  it('names arguments and kinds, never a value', async () => {
+  it('reports arguments and kinds, never values', async () => {
     expect((await redaction()).response).toEqual({
       kind: 'warn',
       message: 'arguments look sensitive: to: email address; text: payment card; diagnosis: flagged by the LLM',
@@ -139,11 +139,11 @@ describe('argument-redaction', () => {
       expect(everything).not.toContain(value);
     }
     const [token = ''] = secrets.at(-1) ?? [];
-    const odd = await redaction({
+    const unusual = await redaction({
       arguments: [[token, 'x']],
       llmResult: JSON.stringify({ sensitive: [token, 'none'] }),
     });
-    expect(odd.response).toMatchObject({ message: 'arguments look sensitive: argument 1: flagged by the LLM' });
+    expect(unusual.response).toMatchObject({ message: 'arguments look sensitive: argument 1: flagged by the LLM' });
     const hidden: [string, string][] = [['long', `${' '.repeat(60_000)}AKIAIOSFODNN7EXAMPLE`]];
     expect((await redaction({ arguments: hidden })).response).toMatchObject({
       message: 'arguments look sensitive: long: too long to inspect',
@@ -158,7 +158,7 @@ describe('argument-redaction', () => {
       'a@b',
       '1'.repeat(40),
     ];
-    for (const llmResult of NONSENSE) {
+    for (const llmResult of INVALID_OUTPUTS) {
       const pairs = values.map((value, at): [string, string] => [`v${at}`, value]);
       expect((await redaction({ arguments: pairs, llmResult })).response, llmResult).toEqual({ kind: 'pass' });
     }
@@ -171,18 +171,20 @@ describe('spend-rate', () => {
     const annotated = (value: string) => ({ kind: 'set_metadata', key: 'spend.rate', value });
     expect((await rate()).response).toEqual(annotated('amount=120.50 spent=300.00 turns=4 rate=105.13 by=llm'));
     const byHistory = annotated('amount=120.50 spent=300.00 turns=4 rate=105.13 by=history');
-    for (const llmResult of [...NONSENSE, '{"spent": [1, "2"]}', '{"spent": [-1]}', '{"spent": [1e300]}']) {
+    for (const llmResult of [...INVALID_OUTPUTS, '{"spent": [1, "2"]}', '{"spent": [-1]}', '{"spent": [1e300]}']) {
       expect((await rate({ llmResult })).response, llmResult).toEqual(byHistory);
     }
-    const alone = { conversationId: 'another', llmResult: 'prose', arguments: [['Price', '7'] as const] };
-    expect((await rate(alone)).response).toEqual(annotated('amount=7.00 spent=0.00 turns=1 rate=7.00 by=history'));
+    const withoutHistory = { conversationId: 'another', llmResult: 'prose', arguments: [['Price', '7'] as const] };
+    expect((await rate(withoutHistory)).response).toEqual(
+      annotated('amount=7.00 spent=0.00 turns=1 rate=7.00 by=history'),
+    );
     for (const amount of ['', 'many', '-5', '1e300', '{}']) {
       expect((await rate({ arguments: [['amount', amount]] })).response).toEqual({ kind: 'pass' });
     }
   });
 });
 
-it('in AssemblyScript, as the documentation has it, with its commands', async () => {
+it('the AssemblyScript example of the documentation builds with its commands', async () => {
   const text = await readFile(new URL('docs/actions.md', ROOT), 'utf8');
   const [, source] = /```ts\n([^`]*@external[^`]*)```/.exec(text) ?? [];
   const [asc, embed, make] = ['asc gate\\.ts', 'jco embed', 'jco new'].map((begin) =>
@@ -197,14 +199,14 @@ it('in AssemblyScript, as the documentation has it, with its commands', async ()
   const action = await compiler.compile(await readFile(join(folder, 'gate.wasm')));
   const decided = async (llmResult: string) => {
     const context = { method: 'tools/call', namespace: 'default', arguments: [], llmResult };
-    const world = {
+    const inputs = {
       tools: [],
       history: [],
       namespace: 'default',
       conversationId: undefined,
       verify: async () => undefined,
     };
-    return (await hosts.run(action, context, new TestHost(world))).response;
+    return (await hosts.run(action, context, new TestHost(inputs))).response;
   };
   expect(await decided('safe')).toBeUndefined();
   expect(await decided('Unsafe.')).toEqual({ kind: 'block', reason: 'not found to be safe' });

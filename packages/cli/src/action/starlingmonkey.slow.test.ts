@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
-import { lineWith, OBEDIENT } from './obedient.fixture.ts';
+import { COMMAND_ACTION, lineWith } from './command-action.fixture.ts';
 
 let folder: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-test-action-'));
-  await writeFile(join(folder, 'obedient.js'), OBEDIENT);
-  expect(await sluice('build', 'obedient.js')).toMatchObject({ code: 0 });
+  await writeFile(join(folder, 'command-action.js'), COMMAND_ACTION);
+  expect(await sluice('build', 'command-action.js')).toMatchObject({ code: 0 });
 });
 afterAll(() => rm(folder, { recursive: true }));
 
@@ -29,7 +29,7 @@ const context = (name: string, members: object) =>
   file(name, { method: 'tools/call', namespace: 'default', ...members });
 
 it('sluice action builds with StarlingMonkey, which has the globals of browsers', async () => {
-  expect(await sluice('build', 'obedient.js', '-o', 'o.wasm', '--engine', 'starlingmonkey')).toMatchObject({
+  expect(await sluice('build', 'command-action.js', '-o', 'o.wasm', '--engine', 'starlingmonkey')).toMatchObject({
     code: 0,
   });
   // Behavior that both engines have in common.
@@ -41,7 +41,7 @@ it('sluice action builds with StarlingMonkey, which has the globals of browsers'
     return JSON.parse((await sluice('test', component, ...options)).out).log;
   };
   // Not at the same time: each has 10 s to be compiled and 1 s to run.
-  const one = await logOf('obedient.wasm');
+  const one = await logOf('command-action.wasm');
   const other = await logOf('o.wasm');
   expect(one).toHaveLength(9);
   expect(other).toEqual(one);
@@ -52,6 +52,6 @@ it('sluice action builds with StarlingMonkey, which has the globals of browsers'
   const thrown = await sluice('test', 'o.wasm', '--context', await context('ctx.json', { llmResult: 'throw' }));
   expect(thrown).toMatchObject({
     code: 1,
-    err: `sluice: the action failed (trap): RangeError: out of range, at obedient.js:${lineWith('throw:')}\n`,
+    err: `sluice: the action failed (trap): RangeError: out of range, at command-action.js:${lineWith('throw:')}\n`,
   });
 });

@@ -27,11 +27,11 @@ export interface TestInputs {
 export class TestHost implements HostFunctions {
   readonly lines: LogLine[] = [];
   readonly copies: ToolCopy[] = [];
-  readonly #world: TestInputs;
+  readonly #inputs: TestInputs;
   readonly #tools: (ToolEntry & { readonly namespace: string })[];
 
   constructor(world: TestInputs) {
-    this.#world = world;
+    this.#inputs = world;
     this.#tools = [...world.tools];
   }
 
@@ -42,7 +42,7 @@ export class TestHost implements HostFunctions {
   tool(name: string): ToolEntry | undefined {
     const named = this.#tools.filter((tool) => tool.name === name);
     const of = (namespace: string) => named.find((tool) => tool.namespace === namespace);
-    return of(this.#world.namespace) ?? of(DEFAULT_NAMESPACE) ?? named[0];
+    return of(this.#inputs.namespace) ?? of(DEFAULT_NAMESPACE) ?? named[0];
   }
 
   copyTool(name: string, namespace: string): boolean {
@@ -56,12 +56,12 @@ export class TestHost implements HostFunctions {
   }
 
   history(conversationId: string): string {
-    const known = this.#world.conversationId === conversationId;
-    return JSON.stringify(known ? this.#world.history : []);
+    const known = this.#inputs.conversationId === conversationId;
+    return JSON.stringify(known ? this.#inputs.history : []);
   }
 
   verify(raw: string): Promise<string | undefined> {
-    return this.#world.verify(raw);
+    return this.#inputs.verify(raw);
   }
 
   log(level: ActionLogLevel, message: string): void {

@@ -119,8 +119,8 @@ async function confirmPlan(steps: readonly Step[], { yes }: ApplyOptions, contex
     // stdout is reserved for the JSON report.
     terminal.stderr.write(formatPlan(steps, createStyle(terminal.stderr, terminal, context.options().plain)));
   }
-  const these = steps.length === 1 ? 'this change' : `these ${steps.length} changes`;
-  await requireConfirmation(`Apply ${these}?`, terminal.stdin);
+  const changes = steps.length === 1 ? 'this change' : `these ${steps.length} changes`;
+  await requireConfirmation(`Apply ${changes}?`, terminal.stdin);
 }
 
 /** Exit code when there are differences (decisions 1.8). */

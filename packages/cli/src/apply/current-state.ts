@@ -98,8 +98,8 @@ export async function readTools(client: Client): Promise<CurrentTools> {
       throw new Failure('the service is too old: it does not return the upstream members of tools');
     const { name: _name, namespace: _namespace, labels: _labels, ...others } = members;
     // An upstream member called `upstream` is not returned and cannot be overridden.
-    const { upstream: _upstream, ...theirs } = upstream;
-    const found = { forward, upstreamName, namespace, name, labels, members: others, upstream: theirs };
+    const { upstream: _upstream, ...upstreamMembers } = upstream;
+    const found = { forward, upstreamName, namespace, name, labels, members: others, upstream: upstreamMembers };
     if (isShadowed === true) shadowed.push({ ...found, shadowed: true });
     else served.push({ ...found, shadowed: false });
   }

@@ -29,9 +29,9 @@ export function applyOverrides(wanted: Overrides, tool: DiscoveredTool, home: Fo
   const { upstream } = tool;
   const members = new Map(Object.entries(upstream));
   for (const [member, value] of Object.entries(wanted.members)) {
-    const theirs = members.get(member);
-    // The service treats equal numbers with different spellings as equal and keeps the upstream's spelling.
-    if (value !== null && theirs !== undefined && equal(value, theirs)) continue;
+    const upstreamValue = members.get(member);
+    // The service treats equal numbers in different notations as equal and keeps the upstream's notation.
+    if (value !== null && upstreamValue !== undefined && equal(value, upstreamValue)) continue;
     if (value !== null) members.set(member, value);
     else if (member === 'description') members.set(member, '');
     else members.delete(member);
@@ -138,8 +138,8 @@ export class ToolLookup {
       tool = this.#tools.find(forward, upstreamName);
     }
     if (tool && !tool.shadowed) return tool;
-    const why = tool ? explainShadowed(tool) : await this.#explainMissing(forward, upstreamName);
-    throw new Failure(position ? `${position()}: ${why}` : why);
+    const reason = tool ? explainShadowed(tool) : await this.#explainMissing(forward, upstreamName);
+    throw new Failure(position ? `${position()}: ${reason}` : reason);
   }
 
   async #explainMissing(forward: string, upstreamName: string): Promise<string> {
@@ -147,8 +147,8 @@ export class ToolLookup {
     if (!state.available) {
       return `forward ${forward} is not available (${unavailableReason(state)}), so its tool ${upstreamName} cannot be changed; apply again when it is available`;
     }
-    const meant = explainMisnamed(this.#tools.all, forward, upstreamName);
-    return meant ?? `forward ${forward} has no tool with the upstream name ${upstreamName}`;
+    const suggestion = explainMisnamed(this.#tools.all, forward, upstreamName);
+    return suggestion ?? `forward ${forward} has no tool with the upstream name ${upstreamName}`;
   }
 }
 
@@ -160,10 +160,10 @@ export function explainMisnamed(
   forward: string,
   upstreamName: string,
 ): string | undefined {
-  const meant = tools.find((tool) => tool.forward === forward && tool.name === upstreamName);
+  const match = tools.find((tool) => tool.forward === forward && tool.name === upstreamName);
   return (
-    meant &&
-    `forward ${forward} has no tool with the upstream name ${upstreamName}; use upstreamName ${meant.upstreamName}`
+    match &&
+    `forward ${forward} has no tool with the upstream name ${upstreamName}; use upstreamName ${match.upstreamName}`
   );
 }
 

@@ -141,17 +141,17 @@ class StepExecutor {
 
   async #runOverride(step: Step & OverrideStep): Promise<StepNotes> {
     const tool = await this.#tools.find(step);
-    const home = this.#forwards.get(step.forward);
-    if (!home) throw new Failure(`unknown forward ${step.forward}`);
+    const forward = this.#forwards.get(step.forward);
+    if (!forward) throw new Failure(`unknown forward ${step.forward}`);
     const { name: next = tool.name } = step.wanted;
-    const changed = step.action === 'park' ? { ...tool, name: next } : applyOverrides(step.wanted, tool, home);
+    const changed = step.action === 'rename' ? { ...tool, name: next } : applyOverrides(step.wanted, tool, forward);
     if (toolChanges(tool, changed).length === 0) return undefined;
     const { name, namespace, labels, members } = changed;
-    const whole: JsonObject = { ...members, name, namespace, labels };
+    const entry: JsonObject = { ...members, name, namespace, labels };
     await unwrap(
       this.#client.PUT('/api/v1/tools/{name}', {
         params: { path: { name: tool.name }, query: { namespace: tool.namespace } },
-        body: validated(toolUpdate, whole, 'tool'),
+        body: validated(toolUpdate, entry, 'tool'),
       }),
     );
     this.#tools.update({ ...tool, name, namespace, labels, members });

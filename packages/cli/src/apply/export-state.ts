@@ -16,7 +16,7 @@ export function toStateFile({
   manual,
   discovered,
 }: CurrentState): Record<Section, JsonObject[]> {
-  const homes = new Map(forwards.map((forward) => [forward.name, forward]));
+  const forwardsByName = new Map(forwards.map((forward) => [forward.name, forward]));
   return {
     namespaces: namespaces.map(({ name, labels }) => ({ name, ...labelsMember(labels) })),
     forwards: forwards.map(({ name, address, namespace, labels, prefix }) => ({
@@ -46,7 +46,7 @@ export function toStateFile({
         };
       }),
       ...new ToolsByOrigin(discovered).all.flatMap((tool) => {
-        const changed = overridesOf(tool, homes.get(tool.forward));
+        const changed = overridesOf(tool, forwardsByName.get(tool.forward));
         const { forward, upstreamName } = tool;
         return Object.keys(changed).length === 0 ? [] : [{ forward, upstreamName, ...changed }];
       }),
@@ -62,12 +62,12 @@ function overridesOf(
   const { name, namespace, upstreamName, upstream } = tool;
   const labels = Object.entries(tool.labels).filter(([label]) => !isServiceLabel(label));
   const { uri: _uri, toolType: _toolType, ...members } = tool.members;
-  const theirs = new Map(Object.entries(upstream));
+  const upstreamMembers = new Map(Object.entries(upstream));
   const changed = Object.entries(members).filter(([member, value]) => {
-    const before = theirs.get(member);
+    const before = upstreamMembers.get(member);
     return before === undefined || !identical(before, value);
   });
-  const taken = [...theirs.keys()].filter((member) => !Object.hasOwn(members, member));
+  const taken = [...upstreamMembers.keys()].filter((member) => !Object.hasOwn(members, member));
   return {
     ...(name !== home.prefix + upstreamName && { name }),
     ...namespaceMember(namespace, home.namespace),

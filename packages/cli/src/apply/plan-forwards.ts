@@ -81,15 +81,15 @@ function replacementNotes(
   { discovered }: CurrentState,
 ): string[] {
   const named = new Set(overrides.filter((each) => each.forward === forward.name).map((each) => each.upstreamName));
-  const lost = discovered
+  const lostChanges = discovered
     .filter((tool) => tool.forward === forward.name && !named.has(tool.upstreamName))
     .filter((tool) => toolChanges(tool, applyOverrides(NO_OVERRIDES, tool, forward)).length > 0)
     .map((tool) => tool.name);
   return [
     'forwards cannot be updated: it is deleted and registered again, and changes to its resources and prompts are lost',
-    ...(lost.length === 0
+    ...(lostChanges.length === 0
       ? []
-      : [`changes to these tools are lost, because the file does not contain them: ${lost.join(', ')}`]),
+      : [`changes to these tools are lost, because the file does not contain them: ${lostChanges.join(', ')}`]),
   ];
 }
 

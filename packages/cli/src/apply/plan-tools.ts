@@ -38,7 +38,7 @@ export function planManualTools({ tools }: DesiredState, { manual }: CurrentStat
 
 /**
  * Plans the overrides of discovered tools. Tools of a forward that the plan registers are unknown; their overrides are
- * planned as written. Adds to `problems` what cannot be applied.
+ * planned as written. Adds inapplicable members to `problems`.
  */
 export function planOverrides(
   desired: DesiredState,
@@ -51,22 +51,24 @@ export function planOverrides(
   const keys = new Map(desired.tools.map(({ namespace, name, position }) => [toolKey(namespace, name), position]));
   const steps: Step[] = [];
   for (const wanted of desired.overrides) {
-    const home = forwards.result.get(wanted.forward);
-    if (!home) {
-      const why = forwards.deleted.has(wanted.forward) ? 'is not in the files and would be deleted' : 'does not exist';
-      problems.push(`${wanted.position()}: tools: forward ${wanted.forward} ${why}`);
+    const forward = forwards.result.get(wanted.forward);
+    if (!forward) {
+      const reason = forwards.deleted.has(wanted.forward)
+        ? 'is not in the files and would be deleted'
+        : 'does not exist';
+      problems.push(`${wanted.position()}: tools: forward ${wanted.forward} ${reason}`);
       continue;
     }
-    const key = toolKey(wanted.namespace ?? home.namespace, wanted.name ?? home.prefix + wanted.upstreamName);
-    const holder = keys.get(key);
-    if (holder) problems.push(`${wanted.position()}: tools: name is already used at ${holder()}`);
+    const key = toolKey(wanted.namespace ?? forward.namespace, wanted.name ?? forward.prefix + wanted.upstreamName);
+    const conflictPosition = keys.get(key);
+    if (conflictPosition) problems.push(`${wanted.position()}: tools: name is already used at ${conflictPosition()}`);
     else keys.set(key, wanted.position);
     const tool = forwards.registered.has(wanted.forward) ? undefined : tools.find(wanted.forward, wanted.upstreamName);
     if (tool) {
-      steps.push(...overrideSteps(tool, wanted, home, wanted.position));
+      steps.push(...overrideSteps(tool, wanted, forward, wanted.position));
       continue;
     }
-    const undiscovered = undiscoveredSteps(wanted, home, forwards);
+    const undiscovered = undiscoveredSteps(wanted, forward, forwards);
     const known = undiscovered.length === 0 || forwards.registered.has(wanted.forward) ? [] : tools.all;
     const mistake = explainMisnamed(known, wanted.forward, wanted.upstreamName);
     if (mistake === undefined) steps.push(...undiscovered);
@@ -78,16 +80,16 @@ export function planOverrides(
   return [
     ...steps,
     ...unnamed.flatMap((tool) => {
-      const home = forwards.registered.has(tool.forward) ? undefined : forwards.result.get(tool.forward);
-      if (!home) return [];
+      const definition = forwards.registered.has(tool.forward) ? undefined : forwards.result.get(tool.forward);
+      if (!definition) return [];
       const { forward, namespace, name, upstreamName } = tool;
-      const key = toolKey(home.namespace, home.prefix + upstreamName);
-      const holder = key === toolKey(namespace, name) ? undefined : keys.get(key);
-      if (holder) {
+      const key = toolKey(definition.namespace, definition.prefix + upstreamName);
+      const conflictPosition = key === toolKey(namespace, name) ? undefined : keys.get(key);
+      if (conflictPosition) {
         const other = `tool ${upstreamName} of forward ${forward}`;
-        problems.push(`${holder()}: tools: ${other} would get this name back; set its name in the file`);
+        problems.push(`${conflictPosition()}: tools: ${other} would get this name back; set its name in the file`);
       }
-      return overrideSteps(tool, NO_OVERRIDES, home, undefined);
+      return overrideSteps(tool, NO_OVERRIDES, definition, undefined);
     }),
   ];
 }

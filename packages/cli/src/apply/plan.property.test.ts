@@ -134,7 +134,7 @@ test('from any state the plan leads to any other, as from an empty service', () 
 const NAMES = ['n1', 'n2', 'n3', 'n4', 'n5'];
 const DISCOVERED = ['x', 'y', 'z'].map((upstreamName) => ({ forward: 'f', upstreamName }));
 /** One forward, its tools and two by hand; each has one of the names, or none. */
-function deal(names: readonly string[], given: readonly boolean[]) {
+function assignNames(names: readonly string[], given: readonly boolean[]) {
   const name = (index: number) => (given[index] ? { name: names[index] } : {});
   const made = { description: '', uri: 'u', toolType: 't', input_schema: {} };
   return {
@@ -146,24 +146,24 @@ function deal(names: readonly string[], given: readonly boolean[]) {
     ],
   };
 }
-const dealt = fc
+const assigned = fc
   .tuple(fc.shuffledSubarray(NAMES, { minLength: 5 }), fc.array(fc.boolean(), { minLength: 5, maxLength: 5 }))
-  .map(([names, given]) => deal(names, given));
+  .map(([names, given]) => assignNames(names, given));
 /** Each discovered tool gets the previous name of the next one. */
-const circle = [NAMES, ['n2', 'n3', 'n1', 'n4', 'n5']].map((names) => deal(names, Array(5).fill(true)));
+const cycle = [NAMES, ['n2', 'n3', 'n1', 'n4', 'n5']].map((names) => assignNames(names, Array(5).fill(true)));
 
-test('names change hands, also in a circle', () => {
+test('names are exchanged between tools, also in a cycle', () => {
   let suspended = 0;
   fc.assert(
-    fc.property(dealt, dealt, (before, after) => {
+    fc.property(assigned, assigned, (before, after) => {
       const model = new ServiceModel(UPSTREAMS);
       apply(model, before, true);
       suspended += plan(desired(after), model.actual(), { prune: true }).filter(
-        ({ action }) => action === 'park',
+        ({ action }) => action === 'rename',
       ).length;
       apply(model, after, true);
     }),
-    { numRuns: propertyRuns(500), examples: [[circle[0], circle[1]]] },
+    { numRuns: propertyRuns(500), examples: [[cycle[0], cycle[1]]] },
   );
   expect(suspended).toBeGreaterThan(0);
 });

@@ -13,7 +13,7 @@ const UPSTREAMS = {
   },
 };
 const UP = 'forwards: [{ name: up, address: http://one/mcp }]\n';
-const MADE = '{ description: "", uri: http://t/mcp, toolType: custom, input_schema: {} }';
+const MANUAL = '{ description: "", uri: http://t/mcp, toolType: custom, input_schema: {} }';
 
 const read = (text: string) => readStateFiles([{ name: 'state.yaml', text }]);
 const actual = (...states: string[]): CurrentState => {
@@ -62,7 +62,7 @@ services: [{ name: py, host: "::1", port: 50051, serviceType: code-execution-eng
 `);
 });
 
-test('a plan shows old and new values, and JSON has whole values without secrets', () => {
+test('a plan shows old and new values; JSON has complete values without secrets', () => {
   const before = actual(`${UP}tools: [{ forward: up, upstreamName: x, description: Ours, annotations: null }]`);
   const after = `tools: [{ forward: up, upstreamName: x, title: ${'T'.repeat(80)} }]`;
   expect(shown(after, before)).toBe(`\
@@ -103,7 +103,7 @@ test('a changed forward is replaced, with a note about lost changes', () => {
 describe('pruning', () => {
   const all = `${UP}namespaces: [{ name: old, labels: { a: b } }]
 services: [{ name: s, address: "h:1", serviceType: tool-invoker }]
-tools: [{ forward: up, upstreamName: x, name: say }, { name: made, <<: ${MADE} }]
+tools: [{ forward: up, upstreamName: x, name: say }, { name: made, <<: ${MANUAL} }]
 `;
 
   test('is for sections that the files have', () => {
@@ -135,7 +135,7 @@ tools: [{ forward: up, upstreamName: x, name: say }, { name: made, <<: ${MADE} }
 
   test('a namespace is deleted with its current contents, which the plan lists', () => {
     const before = actual(`forwards: [{ name: up, address: http://one/mcp, namespace: old }]
-tools: [{ name: made, namespace: old, <<: ${MADE} }, { name: other, namespace: old, <<: ${MADE} }]`);
+tools: [{ name: made, namespace: old, <<: ${MANUAL} }, { name: other, namespace: old, <<: ${MANUAL} }]`);
     const others = [
       { kind: 'resource', namespace: 'old', forward: undefined },
       { kind: 'prompt', namespace: 'old', forward: 'up' },
@@ -173,14 +173,14 @@ tools: [{ name: made, namespace: old, <<: ${MADE} }, { name: other, namespace: o
   });
 });
 
-describe('names that are to be free', () => {
+describe('names that must become available', () => {
   test('a manual tool gets the name of a tool that a later step renames', () => {
-    const state = `${UP}tools: [{ name: x, <<: ${MADE} }, { forward: up, upstreamName: x, name: say }]`;
+    const state = `${UP}tools: [{ name: x, <<: ${MANUAL} }, { forward: up, upstreamName: x, name: say }]`;
     expect(steps(state, actual()).map(({ kind }) => kind)).toEqual(['forward', 'override', 'tool']);
     actual(state);
   });
 
-  test('tools discovered under one name are each changed once they are served', () => {
+  test('tools discovered under one name are changed in turn, once each is served', () => {
     const state = `forwards: [{ name: a, address: http://one/mcp }, { name: b, address: http://one/mcp }]
 tools: [{ forward: b, upstreamName: x, name: b_x }, { forward: a, upstreamName: x, name: a_x }]`;
     expect(actual(state).discovered.filter(({ shadowed }) => !shadowed)).toMatchObject([
@@ -209,7 +209,7 @@ tools: [{ forward: b, upstreamName: x, name: b_x }, { forward: a, upstreamName: 
   });
 
   test('a tool that is deleted frees its name first', () => {
-    const before = actual(`${UP}tools: [{ name: say, <<: ${MADE} }]`);
+    const before = actual(`${UP}tools: [{ name: say, <<: ${MANUAL} }]`);
     const after = 'tools: [{ forward: up, upstreamName: x, name: say }]';
     expect(steps(after, before, true).map(({ kind, action }) => [kind, action])).toEqual([
       ['tool', 'delete'],
@@ -219,7 +219,7 @@ tools: [{ forward: b, upstreamName: x, name: b_x }, { forward: a, upstreamName: 
 });
 
 describe('numbers', () => {
-  test('of a discovered tool follow the upstream where they mean the same', () => {
+  test('of a discovered tool are those of the upstream if the values are equal', () => {
     expect(steps('tools: [{ forward: up, name: x, annotations: { weight: 1 } }]', actual(UP))).toEqual([]);
     expect(steps('tools: [{ forward: up, name: x, annotations: { weight: 2 } }]', actual(UP))).toHaveLength(1);
   });
@@ -244,7 +244,7 @@ test.each([
     'state.yaml:1:35: tools: name is already used at state.yaml:1:9',
   ],
   [
-    `tools: [{ forward: up, name: x }, { name: x, <<: ${MADE} }]`,
+    `tools: [{ forward: up, name: x }, { name: x, <<: ${MANUAL} }]`,
     'state.yaml:1:9: tools: name is already used at state.yaml:1:35',
   ],
 ])('an impossible state is rejected with its position: %s', (text, message) => {
@@ -254,7 +254,7 @@ test.each([
 describe('name conflicts with the service', () => {
   const before = actual(
     `forwards: [{ name: up, address: http://one/mcp }, { name: hidden, address: http://one/mcp }]
-tools: [{ name: made, <<: ${MADE} }, { forward: up, name: y, title: Y }]`,
+tools: [{ name: made, <<: ${MANUAL} }, { forward: up, name: y, title: Y }]`,
   );
   const ofForward = 'is already used by a tool of forward up; rename that tool, or choose another name';
 
@@ -267,7 +267,7 @@ tools: [{ name: made, <<: ${MADE} }, { forward: up, name: y, title: Y }]`,
       'tools: [{ forward: up, upstreamName: x, name: made }]',
       'state.yaml:1:9: tools: name made in namespace default is already used by a manually registered tool; delete that tool, or choose another name',
     ],
-    [`tools: [{ name: x, <<: ${MADE} }]`, `state.yaml:1:9: tools: name x in namespace default ${ofForward}`],
+    [`tools: [{ name: x, <<: ${MANUAL} }]`, `state.yaml:1:9: tools: name x in namespace default ${ofForward}`],
     [
       'forwards: [{ name: new, address: http://one/mcp, prefix: n_ }]\ntools: [{ forward: new, upstreamName: x, name: y }]',
       `state.yaml:2:9: tools: name y in namespace default ${ofForward}`,
@@ -282,12 +282,12 @@ tools: [{ name: made, <<: ${MADE} }, { forward: up, name: y, title: Y }]`,
 
   test('do not occur when the plan moves, renames or deletes the conflicting tool', () => {
     const free = 'forwards: [{ name: up, address: http://one/mcp }]\n';
-    const one = actual(`${free}tools: [{ name: made, <<: ${MADE} }]`);
+    const one = actual(`${free}tools: [{ name: made, <<: ${MANUAL} }]`);
     for (const [text, prune] of [
       ['tools: [{ forward: up, upstreamName: x, name: y }, { forward: up, upstreamName: y, name: z }]', false],
       ['tools: [{ forward: up, upstreamName: x, name: y }, { forward: up, upstreamName: y, namespace: n }]', false],
       ['tools: [{ forward: up, upstreamName: x, name: made }]', true],
-      [`forwards: []\ntools: [{ name: x, <<: ${MADE} }]`, true],
+      [`forwards: []\ntools: [{ name: x, <<: ${MANUAL} }]`, true],
     ] as const) {
       expect(steps(text, one, prune).length).toBeGreaterThan(1);
     }
@@ -295,7 +295,7 @@ tools: [{ name: made, <<: ${MADE} }, { forward: up, name: y, title: Y }]`,
 
   test('are a problem when an override is removed and the original name is used by another tool', () => {
     const renamed = actual(`${UP}tools: [{ forward: up, upstreamName: x, name: say }]`);
-    const made = `tools: [{ name: x, <<: ${MADE} }]`;
+    const made = `tools: [{ name: x, <<: ${MANUAL} }]`;
     expect(() => steps(made, renamed, true)).toThrow(
       'state.yaml:1:9: tools: tool x of forward up would get this name back; set its name in the file',
     );

@@ -27,9 +27,9 @@ function resultingNamespaces(
 ): ReadonlyMap<string, Labels> {
   const wanted = new Map(namespaces.map(({ name, labels }) => [name, labels]));
   const known = new Map(actual.namespaces.map(({ name, labels }) => [name, labels]));
-  const homes = overrides.map(({ forward }) => result.get(forward)?.namespace);
+  const forwardsByName = overrides.map(({ forward }) => result.get(forward)?.namespace);
   const named = [...forwards, ...tools, ...overrides].map(({ namespace }) => namespace);
-  for (const name of [DEFAULT_NAMESPACE, ...named, ...homes]) {
+  for (const name of [DEFAULT_NAMESPACE, ...named, ...forwardsByName]) {
     if (name !== undefined && !wanted.has(name)) wanted.set(name, prune ? {} : (known.get(name) ?? {}));
   }
   return wanted;
@@ -55,11 +55,11 @@ function planNamespaceDeletions(
   before: readonly Step[],
   { result, deleted, registered }: ForwardPlan,
 ): Step[] {
-  const gone = actual.namespaces.map(({ name }) => name).filter((name) => !wanted.has(name));
-  if (gone.length === 0) return [];
+  const removed = actual.namespaces.map(({ name }) => name).filter((name) => !wanted.has(name));
+  if (removed.length === 0) return [];
 
   const taken = removedTools(before);
-  const contents = new Map(gone.map((name) => [name, { tools: 0, resources: 0, prompts: 0, forwards: 0 }]));
+  const contents = new Map(removed.map((name) => [name, { tools: 0, resources: 0, prompts: 0, forwards: 0 }]));
   const count = (namespace: string, what: keyof NamespaceContents): void => {
     const counts = contents.get(namespace);
     if (counts) counts[what]++;
@@ -86,7 +86,7 @@ function planNamespaceDeletions(
   }));
 }
 
-/** Returns the tools that steps delete or move; moves always lead to a remaining namespace. */
+/** Returns the tools that steps delete or move; the target of a move is always a remaining namespace. */
 function removedTools(steps: readonly Step[]): Set<string> {
   return new Set(
     steps.flatMap((step) => {

@@ -5,8 +5,8 @@ import { sanitizeLine } from '../terminal/text.ts';
 import type { Outcome } from './execute.ts';
 import type { Change, Step } from './step.ts';
 
-const SIGNS = { create: '+', update: '~', park: '~', replace: '±', delete: '-' } as const;
-const COLORS = { create: 'green', update: 'yellow', park: 'yellow', replace: 'yellow', delete: 'red' } as const;
+const SIGNS = { create: '+', update: '~', rename: '~', replace: '±', delete: '-' } as const;
+const COLORS = { create: 'green', update: 'yellow', rename: 'yellow', replace: 'yellow', delete: 'red' } as const;
 const SUMMARY_TERMS = [
   ['create', 'to create'],
   ['update', 'to change'],
@@ -36,7 +36,7 @@ function isListed(step: Step): (change: Step['changes'][number]) => boolean {
 function formatSummary(steps: readonly Step[]): string {
   const counts = SUMMARY_TERMS.map(([action, words]) => {
     const count = steps.filter(
-      (step) => step.action === action || (action === 'update' && step.action === 'park'),
+      (step) => step.action === action || (action === 'update' && step.action === 'rename'),
     ).length;
     return count === 0 ? '' : `${count} ${words}`;
   });
@@ -54,7 +54,7 @@ function stepToJson(step: Step): JsonObject {
     ({ member, from, to }): JsonObject => ({ member, ...redactMember(member, { from, to }) }),
   );
   return {
-    action: step.action === 'park' ? 'update' : step.action,
+    action: step.action === 'rename' ? 'update' : step.action,
     kind: step.kind === 'override' ? 'tool' : step.kind,
     name: step.name,
     ...identityMembers(step),
@@ -95,7 +95,7 @@ function redactMember(member: string, values: Readonly<Record<string, JsonValue 
 const PAST_TENSE = {
   create: 'created',
   update: 'changed',
-  park: 'changed',
+  rename: 'changed',
   replace: 'replaced',
   delete: 'deleted',
 } as const;
@@ -157,8 +157,8 @@ function describeStep(step: Step): string {
     case 'tool':
       return sanitizeLine(`tool ${step.name} in namespace ${step.namespace}`);
     case 'override': {
-      const theirs = step.name === step.upstreamName ? '' : `, upstream name ${step.upstreamName}`;
-      return sanitizeLine(`tool ${step.name} in namespace ${step.namespace} (forward ${step.forward}${theirs})`);
+      const upstreamName = step.name === step.upstreamName ? '' : `, upstream name ${step.upstreamName}`;
+      return sanitizeLine(`tool ${step.name} in namespace ${step.namespace} (forward ${step.forward}${upstreamName})`);
     }
   }
 }

@@ -74,7 +74,8 @@ export class ServiceModel {
     const forwards = [...this.#forwards.values()].filter(({ namespace }) => namespace === step.name);
     const entries = this.#entries().filter(({ namespace }) => namespace === step.name);
     const present: NamespaceContents = { tools: entries.length, resources: 0, prompts: 0, forwards: forwards.length };
-    if (JSON.stringify(present) !== JSON.stringify(step.contents)) throw new Error(`namespace ${step.name} holds more`);
+    if (JSON.stringify(present) !== JSON.stringify(step.contents))
+      throw new Error(`namespace ${step.name} has other contents`);
     for (const { name } of forwards) this.#removeForward(name);
     for (const entry of entries) this.#drop(entry);
     this.#namespaces.delete(step.name);
@@ -116,10 +117,10 @@ export class ServiceModel {
   }
 
   #tool(step: Step & { kind: 'tool' }): void {
-    const [holder] = this.#claims.get(keyOf(step.namespace, step.name)) ?? [];
-    if (step.action === 'create' ? holder : !holder || holder.origin)
+    const [claimant] = this.#claims.get(keyOf(step.namespace, step.name)) ?? [];
+    if (step.action === 'create' ? claimant : !claimant || claimant.origin)
       throw new Error(`${step.action} of tool ${step.name}`);
-    if (holder) this.#drop(holder);
+    if (claimant) this.#drop(claimant);
     if (step.action === 'delete') return;
     const { name: _name, namespace: _namespace, labels: _labels, ...members } = step.members;
     const labels = Object(step.members.labels);
@@ -129,31 +130,31 @@ export class ServiceModel {
   #override(step: Step & { kind: 'override' }): void {
     const { discovered } = this.actual();
     const tool = discovered.find((each) => each.forward === step.forward && each.upstreamName === step.upstreamName);
-    const home = this.#forwards.get(step.forward);
-    if (!tool || !home || tool.shadowed)
+    const forward = this.#forwards.get(step.forward);
+    if (!tool || !forward || tool.shadowed)
       throw new Error(`tool ${step.upstreamName} of ${step.forward} cannot be changed`);
     const [entry] = this.#claims.get(keyOf(tool.namespace, tool.name)) ?? [];
-    if (!entry) throw new Error('nobody holds the name');
+    if (!entry) throw new Error('the name is not in use');
     const { upstreamName, upstream } = tool;
-    // A step that parks a tool changes its name alone.
+    // A step that renames a tool temporarily changes its name alone.
     const changed: Entry =
-      step.action === 'park'
+      step.action === 'rename'
         ? { ...entry, name: step.wanted.name ?? tool.name }
         : {
             ...entry,
-            name: step.wanted.name ?? `${home.prefix}${upstreamName}`,
-            namespace: step.wanted.namespace ?? home.namespace,
+            name: step.wanted.name ?? `${forward.prefix}${upstreamName}`,
+            namespace: step.wanted.namespace ?? forward.namespace,
             labels: step.wanted.labels,
             members: {
               ...merged(upstream, step.wanted.members),
-              uri: home.address,
+              uri: forward.address,
               toolType: 'mcp-forward',
             },
           };
     this.#drop(entry);
     const key = keyOf(changed.namespace, changed.name);
     const others = this.#claims.get(key) ?? [];
-    if (key !== keyOf(tool.namespace, tool.name) && others.length > 0) throw new Error(`${changed.name} is held`);
+    if (key !== keyOf(tool.namespace, tool.name) && others.length > 0) throw new Error(`${changed.name} is in use`);
     this.#claims.set(key, [changed, ...others]);
   }
 

@@ -67,7 +67,7 @@ test('numbers keep their exact text in YAML and in JSON; numbers of YAML only be
   );
 });
 
-test('anchors and merge keys save repeating', () => {
+test('anchors and merge keys are resolved', () => {
   const state = read(`
 forwards:
 - &base { name: a, address: http://h/mcp, labels: &labels { team: a } }

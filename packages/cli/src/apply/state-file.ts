@@ -28,7 +28,7 @@ const ORIGIN_MEMBERS = ['forward', 'upstreamName'];
 const TOOL_MEMBERS = [...Object.keys(toolMembers.shape), ...Object.keys(toolAliases)];
 
 /**
- * Returns the known tool member that an unknown one is most likely meant to be; undefined when it is known or similar
+ * Returns the known tool member that an unknown one is most similar to; undefined when it is known or similar
  * to none. Ignores case, `-` and `_`.
  */
 function suggestMember(member: string): string | undefined {
@@ -259,9 +259,9 @@ class StateReader {
   /** Unknown members are allowed, but one that is similar to a known member is probably a typo. */
   #warnMisspelled({ section, value, position }: Entry): void {
     for (const member of Object.keys(value)) {
-      const meant = suggestMember(member);
-      if (meant === undefined) continue;
-      this.#warnings.push(`${position([member])}: ${section}: ${member}: unknown member; did you mean ${meant}?`);
+      const suggestion = suggestMember(member);
+      if (suggestion === undefined) continue;
+      this.#warnings.push(`${position([member])}: ${section}: ${member}: unknown member; did you mean ${suggestion}?`);
     }
   }
 

@@ -84,7 +84,7 @@ class StepOrdering {
     const temporary = this.#claims.freeName(namespace, name);
     this.#placed.push({
       ...step,
-      action: 'park',
+      action: 'rename',
       wanted: { ...wanted, name: temporary },
       changes: [{ member: 'name', from: name, to: temporary }],
       notes: ['temporarily, because another tool takes its name'],
@@ -137,11 +137,11 @@ export class NameClaims {
       }
     }
     steps.forEach((step, index) => {
-      const gives = (own: string): unknown => this.#releasedBy.set(own, index);
-      if (step.kind === 'tool' && step.action === 'delete') gives(claimantKey('tool', step.namespace, step.name));
-      if (step.kind === 'forward' && step.action !== 'create') byForward.get(step.name)?.forEach(gives);
+      const release = (own: string): unknown => this.#releasedBy.set(own, index);
+      if (step.kind === 'tool' && step.action === 'delete') release(claimantKey('tool', step.namespace, step.name));
+      if (step.kind === 'forward' && step.action !== 'create') byForward.get(step.name)?.forEach(release);
       if (step.kind === 'override' && this.targetKey(step) !== toolKey(step.namespace, step.name)) {
-        gives(this.#claimantOf(step));
+        release(this.#claimantOf(step));
       }
     });
   }
@@ -155,10 +155,10 @@ export class NameClaims {
   /** Returns the existing tool that makes a step impossible; undefined when there is none. */
   conflict(step: Step): NameConflict | undefined {
     const { holders, takers } = this.#blockers(step);
-    const stays = (own: string) => this.#existing.has(own) && !this.#releasedBy.has(own);
-    const hiding = this.#existing.get(holders.find(stays) ?? '');
+    const isKept = (own: string) => this.#existing.has(own) && !this.#releasedBy.has(own);
+    const hiding = this.#existing.get(holders.find(isKept) ?? '');
     if (hiding) return { kind: 'hidden', ...hiding };
-    const taking = this.#existing.get(takers.find(stays) ?? '');
+    const taking = this.#existing.get(takers.find(isKept) ?? '');
     return taking && { kind: 'taken', ...taking };
   }
 
@@ -196,7 +196,7 @@ export class NameClaims {
     const targets = new Set(this.#steps.flatMap((step) => (step.kind === 'override' ? [this.targetKey(step)] : [])));
     let free = `${name}.moving`;
     while (targets.has(toolKey(namespace, free)) || this.#claimants.has(toolKey(namespace, free))) free += '.moving';
-    this.#claim(toolKey(namespace, free), claimantKey('parked', namespace, free));
+    this.#claim(toolKey(namespace, free), claimantKey('temporary', namespace, free));
     return free;
   }
 
@@ -222,19 +222,19 @@ function claimantKey(...parts: readonly string[]): string {
 
 /** Describes the steps that the service would reject because of an existing tool that no step moves. */
 export function findConflicts(steps: readonly Step[], { tools }: DesiredState, claims: NameClaims): string[] {
-  const places = new Map(tools.map(({ namespace, name, position }) => [toolKey(namespace, name), position]));
+  const positions = new Map(tools.map(({ namespace, name, position }) => [toolKey(namespace, name), position]));
   return steps.flatMap((step) => {
     const conflict = claims.conflict(step);
     if (!conflict || (step.kind !== 'override' && step.kind !== 'tool')) return [];
     const { namespace, name } = step.kind === 'override' ? claims.destination(step) : step;
-    const position = step.kind === 'override' ? step.position : places.get(toolKey(namespace, name));
+    const position = step.kind === 'override' ? step.position : positions.get(toolKey(namespace, name));
     const hidden = step.kind === 'override' && conflict.kind === 'hidden';
     const problem = hidden
       ? explainShadowed(step)
       : `name ${name} in namespace ${namespace} is already used by ${resolutionHint(conflict.forward)}, or choose another name`;
     if (position) return [`${position()}: tools: ${problem}`];
-    const whose = step.kind === 'override' ? ` of forward ${step.forward}` : '';
-    return [`cannot revert the changes to tool ${step.name}${whose}: ${problem}`];
+    const suffix = step.kind === 'override' ? ` of forward ${step.forward}` : '';
+    return [`cannot revert the changes to tool ${step.name}${suffix}: ${problem}`];
   });
 }
 

@@ -76,8 +76,8 @@ export type ToolStep =
 /** A discovered tool. Its current name is looked up when the step runs. */
 export interface OverrideStep {
   readonly kind: 'override';
-  /** `park` renames the tool temporarily, so that another tool can take its name. */
-  readonly action: 'update' | 'park';
+  /** `rename` renames the tool temporarily, so that another tool can take its name. */
+  readonly action: 'update' | 'rename';
   readonly forward: string;
   readonly upstreamName: string;
   /** Its name at present, or the one that it will be discovered under. */
@@ -95,15 +95,15 @@ export interface PlannedSteps {
 }
 
 /**
- * Returns the members that differ: first those of `to` in its order, then removed ones. Compares numbers by spelling.
+ * Returns the members that differ: first those of `to` in its order, then removed ones. Compares numbers by notation.
  */
 export function diffMembers(from: JsonObject, to: JsonObject): Change[] {
   const [old, next] = [new Map(Object.entries(from)), new Map(Object.entries(to))];
   const changed = [...next].filter(([member, value]) => !isSame(old.get(member), value));
-  const gone = [...old].filter(([member]) => !next.has(member));
+  const removed = [...old].filter(([member]) => !next.has(member));
   return [
     ...changed.map(([member, value]) => ({ member, from: old.get(member), to: value })),
-    ...gone.map(([member, value]) => ({ member, from: value })),
+    ...removed.map(([member, value]) => ({ member, from: value })),
   ];
 }
 

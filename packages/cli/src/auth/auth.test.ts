@@ -65,10 +65,10 @@ describe('a password login', () => {
 
   it('prompts for the password and reuses the other settings', async () => {
     await logIn();
-    const again = await sluice(['auth', 'login'], { answers: [PASSWORD] });
-    expect(again).toMatchObject({ code: 0, err: 'Password for alice: \n' });
-    const nothing = await sluice(['auth', 'login'], { answers: [] });
-    expect(nothing).toMatchObject({ code: 1, err: 'Password for alice: \nsluice: no input\n' });
+    const secondLogin = await sluice(['auth', 'login'], { answers: [PASSWORD] });
+    expect(secondLogin).toMatchObject({ code: 0, err: 'Password for alice: \n' });
+    const withoutPassword = await sluice(['auth', 'login'], { answers: [] });
+    expect(withoutPassword).toMatchObject({ code: 1, err: 'Password for alice: \nsluice: no input\n' });
     expect(await sluice(['auth', 'login'])).toMatchObject({ code: 1, err: expect.stringContaining('use --password') });
   });
 
@@ -161,7 +161,7 @@ describe('an expired login', () => {
     });
   });
 
-  it('does not wait for a dead command', async () => {
+  it('does not wait for a command that was killed', async () => {
     await logIn();
     await writeFile(`${file}.lock`, '');
     await utimes(`${file}.lock`, 0, 0);
@@ -202,7 +202,7 @@ describe('an API token', () => {
     });
   });
 
-  it('that the proxy rejects leads to a login', async () => {
+  it('that the proxy rejects causes a hint to log in', async () => {
     await sluice(['auth', 'token', '--set', TOKEN]);
     expect(await sluice(['health'])).toEqual({
       code: 1,
@@ -229,15 +229,15 @@ describe('the credentials file', () => {
     expect(err).toBe(`sluice: ${file}: corrupt, or of another version: delete the file and log in again\n`);
   });
 
-  it('works although the entry of another host is corrupt', async () => {
+  it('is usable although the entry of another host is corrupt', async () => {
     await logIn();
     const { hosts } = JSON.parse(await readFile(file, 'utf8'));
     const damaged = { ...hosts[host], expiresAt: null };
     await writeFile(file, JSON.stringify({ version: 1, hosts: { ...hosts, 'http://other': damaged } }));
     expect(await sluice(['health'])).toEqual({ code: 0, out: 'ok\n', err: '' });
     expect(JSON.parse(await readFile(file, 'utf8')).hosts['http://other']).toEqual(damaged);
-    const there = await sluice(['health', '--host', 'http://other']);
-    expect(there.err).toMatch(
+    const otherHost = await sluice(['health', '--host', 'http://other']);
+    expect(otherHost.err).toMatch(
       /^warning: \S+: the credentials stored for http:\/\/other are corrupt: log in again\nsluice: no cred/,
     );
     expect((await sluice(['auth', 'logout', '--host', 'http://other'])).out).toBe('logged out of http://other\n');

@@ -96,8 +96,8 @@ async function logInWithPassword(
   const clientId = requireOption(options.clientId ?? before.clientId, '--client-id');
   const username = requireOption(options.username ?? before.username, '--username');
   // The client secret must not be sent for another client.
-  const same = clientId === before.clientId && authServer === before.authServer && realm === before.realm;
-  const clientSecret = options.clientSecret ?? (same ? before.clientSecret : undefined);
+  const isSameClient = clientId === before.clientId && authServer === before.authServer && realm === before.realm;
+  const clientSecret = options.clientSecret ?? (isSameClient ? before.clientSecret : undefined);
   const password = await readSecret(options.password, '--password', `Password for ${username}: `, terminal);
   const { logIn } = await import('./identity-provider.ts');
   const client = { authServer, realm, clientId, ...(clientSecret !== undefined && { clientSecret }) };

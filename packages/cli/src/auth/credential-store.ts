@@ -91,7 +91,7 @@ export function openCredentialStore({ env, stderr }: Pick<Terminal, 'env' | 'std
         const before = credentialOf(hosts, host);
         const after = await to(before);
         if (after === undefined || after === before) return after;
-        // Rejects what could not be read again.
+        // Rejects content that could not be parsed again.
         hosts.set(host, credential.parse(after));
         await save(file, hosts);
         return after;

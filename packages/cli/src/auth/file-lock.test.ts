@@ -16,11 +16,11 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true }));
 
 async function age(seconds: number): Promise<void> {
-  const then = Date.now() / 1000 - seconds;
-  await utimes(lock, then, then);
+  const modified = Date.now() / 1000 - seconds;
+  await utimes(lock, modified, modified);
 }
 
-it('serializes holders and leaves no file behind', async () => {
+it('serializes owners and leaves no file behind', async () => {
   const events: string[] = [];
   const work = (name: string) => async () => {
     events.push(`${name} in`);
@@ -34,28 +34,28 @@ it('serializes holders and leaves no file behind', async () => {
   expect(existsSync(lock)).toBe(false);
 });
 
-it('waits for a live holder', async () => {
+it('waits for a running owner', async () => {
   await writeFile(lock, 'another');
-  let tries = 0;
+  let attempts = 0;
   const done = await withLock(
     file,
-    async () => tries,
+    async () => attempts,
     async () => {
-      tries += 1;
+      attempts += 1;
       await age(100);
-      if (tries === 3) await rm(lock);
+      if (attempts === 3) await rm(lock);
     },
   );
   expect(done).toBe(3);
 });
 
-it('takes over the lock of a dead holder', async () => {
+it('takes over a stale lock', async () => {
   await writeFile(lock, 'another');
   await age(130);
   expect(await withLock(file, () => readFile(lock, 'utf8'))).toMatch(/^[\da-f-]{36}$/);
 });
 
-it('is removed by its holder only', async () => {
+it('is removed by its owner only', async () => {
   await withLock(file, async () => {
     await rm(lock);
     await writeFile(lock, 'of one that held us for dead');

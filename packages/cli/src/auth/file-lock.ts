@@ -4,11 +4,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { errorCode } from '../files/system-error.ts';
 
 const RETRY_MS = 50;
-/** Older locks belong to a process that died: renewing a login gives up after 30 s. */
+/** Older locks are stale: renewing a login times out after 30 s. */
 const STALE_MS = 120_000;
 
 /**
- * Runs `work` while no other command holds the lock of the file. The folder must exist. `pause` waits between attempts.
+ * Runs `work` while holding the lock of the file. The folder must exist. `pause` waits between attempts.
  */
 export async function withLock<T>(file: string, work: () => Promise<T>, pause = () => delay(RETRY_MS)): Promise<T> {
   const lock = `${file}.lock`;
@@ -18,7 +18,7 @@ export async function withLock<T>(file: string, work: () => Promise<T>, pause = 
     return await work();
   } finally {
     // Another process may have taken over the lock as stale.
-    await removeIfHeldBy(id, lock);
+    await removeIfOwnedBy(id, lock);
   }
 }
 
@@ -37,18 +37,18 @@ async function acquire(lock: string, id: string): Promise<boolean> {
     return true;
   } catch (error) {
     if (errorCode(error) !== 'EEXIST') throw error;
-    const holder = await readHolder(lock);
+    const owner = await readOwner(lock);
     const stats = await stat(lock).catch(() => undefined);
-    if (stats !== undefined && Date.now() - stats.mtimeMs > STALE_MS) await removeIfHeldBy(holder, lock);
+    if (stats !== undefined && Date.now() - stats.mtimeMs > STALE_MS) await removeIfOwnedBy(owner, lock);
     return false;
   }
 }
 
-async function removeIfHeldBy(id: string | undefined, lock: string): Promise<void> {
-  if (id !== undefined && (await readHolder(lock)) === id) await rm(lock, { force: true });
+async function removeIfOwnedBy(id: string | undefined, lock: string): Promise<void> {
+  if (id !== undefined && (await readOwner(lock)) === id) await rm(lock, { force: true });
 }
 
 /** Returns the id in the lock file; undefined without a lock. */
-async function readHolder(lock: string): Promise<string | undefined> {
+async function readOwner(lock: string): Promise<string | undefined> {
   return readFile(lock, 'utf8').catch(() => undefined);
 }

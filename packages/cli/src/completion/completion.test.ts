@@ -10,10 +10,10 @@ import { fetchNames } from './completion.ts';
 
 const servers: { close: () => void }[] = [];
 /** Aborts a completion at a time chosen by the test. */
-let patience: AbortController;
+let timeout: AbortController;
 beforeEach(() => {
-  patience = new AbortController();
-  vi.spyOn(AbortSignal, 'timeout').mockReturnValue(patience.signal);
+  timeout = new AbortController();
+  vi.spyOn(AbortSignal, 'timeout').mockReturnValue(timeout.signal);
 });
 afterEach(() => {
   vi.restoreAllMocks();
@@ -67,6 +67,6 @@ it('limits the lookup time', async () => {
   const both = [complete(() => requested.resolve(), 'tools', 'show', ''), fetchNames('tool', context)];
   await requested.promise;
   expect(vi.mocked(AbortSignal.timeout).mock.calls).toEqual([[1_500], [1_500]]);
-  patience.abort();
+  timeout.abort();
   expect(await Promise.all(both)).toEqual(['', []]);
 });

@@ -117,8 +117,8 @@ async function confirmChange({ terminal }: Context, path: string): Promise<void>
 
 /** A symbolic link in a checked-out project may lead anywhere. */
 async function requireInside(folder: string, { path, target }: ConfigurationFile): Promise<void> {
-  const inside = relative(await realpath(folder), target);
-  if (inside !== '..' && !inside.startsWith(`..${sep}`) && !isAbsolute(inside)) return;
+  const relativePath = relative(await realpath(folder), target);
+  if (relativePath !== '..' && !relativePath.startsWith(`..${sep}`) && !isAbsolute(relativePath)) return;
   throw new Failure(`${path} leads out of the project, to ${target}; use --file to change that file`);
 }
 
@@ -165,5 +165,5 @@ function parseServerName(name: string): string {
 function plainTextWarning({ title, name, reference }: Program, { scope, file }: ConfigureOptions): string {
   const shared = scope === 'project' && file === undefined ? ', which others may get with the project' : '';
   const instead = reference === undefined ? '' : `; ${title} also takes a reference: --token '${reference}'`;
-  return `the token stands in plain text in the configuration of ${name}${shared}${instead}`;
+  return `the token is stored in plain text in the configuration of ${name}${shared}${instead}`;
 }

@@ -90,7 +90,7 @@ describe('a program that has no configuration yet', () => {
     expect(JSON.parse(await read(join('work', file)))).toBeTypeOf('object');
   });
 
-  it('claude has none in projects', async () => {
+  it('claude has no project configuration', async () => {
     expect(await sluice(['claude', '--scope', 'project', '--yes'])).toMatchObject({
       code: 1,
       err: 'sluice: --scope project: Claude Desktop has no configuration in this scope\n',
@@ -289,7 +289,7 @@ describe('symbolic links', () => {
     expect(JSON.parse(await readFile(file, 'utf8'))).toHaveProperty('mcpServers.sluice');
   });
 
-  it('to a file that is not there yet lead to where it is made', async () => {
+  it('to a missing file determine where it is created', async () => {
     await symlink('dotfiles/mcp.json', join(home, 'link.json'));
     expect(await sluice(['cursor', '--yes', '--file', '../link.json'])).toMatchObject({ code: 0 });
     expect((await lstat(join(home, 'link.json'))).isSymbolicLink()).toBe(true);
@@ -309,7 +309,7 @@ describe('symbolic links', () => {
     ['a file', 'work/.cursor/mcp.json', '../../.bashrc'],
     ['a file that is not there', 'work/.cursor/mcp.json', '../../nothing'],
     ['a folder', 'work/.cursor', '../elsewhere'],
-  ])('out of a project are rejected: %s', async (_what, link, to) => {
+  ])('that lead out of a project are rejected: %s', async (_what, link, to) => {
     await put('.bashrc', '{}');
     await mkdir(join(home, 'elsewhere'));
     await mkdir(dirname(join(home, link)), { recursive: true });
@@ -333,7 +333,7 @@ describe('symbolic links', () => {
 });
 
 describe('before a change', () => {
-  it('asks for confirmation on a terminal, and applies it on yes', async () => {
+  it('prompts for confirmation on a terminal, and applies the change on yes', async () => {
     const { code, err } = await sluice(['cursor'], ['y']);
     expect({ code, err }).toEqual({ code: 0, err: `Change ${join(home, FILES.cursor)}? [y/N] y\n` });
     expect(JSON.parse(await read(FILES.cursor))).toHaveProperty('mcpServers.sluice');
@@ -351,7 +351,7 @@ describe('before a change', () => {
     expect(await readdir(home)).toEqual(['work']);
   });
 
-  it('detects that the client has changed the file meanwhile', async () => {
+  it('detects that the client has changed the file in the meantime', async () => {
     const file = await put(FILES.cursor, '{}');
     const terminal = scriptedTerminal({ env: { HOME: home }, cwd: project, answers: [] });
     const stdin = {
@@ -423,7 +423,7 @@ describe('a token', () => {
       const { code, out, err } = await sluice([program, '--yes', '--token', 's3cret']);
       expect(code).toBe(0);
       expect(out + err).not.toContain('s3cret');
-      expect(err).toContain(`warning: the token stands in plain text in the configuration of ${program}`);
+      expect(err).toContain(`warning: the token is stored in plain text in the configuration of ${program}`);
       const text = await read(FILES[program]);
       expect(text).toContain('"Bearer s3cret"');
       expect(await sluice([program])).toMatchObject({ code: 0, out: expect.stringContaining('Nothing to do') });
@@ -552,7 +552,7 @@ describe('the written entry', () => {
       '--mcp-url is the endpoint of namespace finance, not default: use -N finance, or omit /finance/mcp',
     ],
     [['--mcp-url', 'http://a:b@c'], '--mcp-url: must not contain a user name, password, query or fragment'],
-  ])('is never %j', async (args, problem) => {
+  ])('cannot be %j', async (args, problem) => {
     expect(await sluice(['cursor', '--yes', ...args])).toEqual({ code: 1, out: '', err: `sluice: ${problem}\n` });
     expect(await readdir(home)).toEqual(['work']);
   });

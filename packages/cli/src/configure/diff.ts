@@ -20,11 +20,11 @@ const SECRET_OPTION = /^-.*(?:auth|token|secret|key|passw|credential|header)/i;
 /** A reference to a secret, also as a header value. */
 const REFERENCE = /^(?:[\w-]+: ?)?(?:Bearer )?\$\{[^{}]+\}$/;
 /** Readable words and names of packages, options and files; generated secrets contain digits. */
-const PLAIN_WORD = /^-{0,2}[@./~]{0,2}[a-z]+(?:[._/:@-]{1,2}[a-z]+)*$/i;
-const LONGEST_WORD = 100;
+const NOT_SECRET = /^-{0,2}[@./~]{0,2}[a-z]+(?:[._/:@-]{1,2}[a-z]+)*$/i;
+const MAX_LENGTH = 100;
 
 /** Creates a mask for one configuration. More of our own entry (`ours`) is shown than of others. */
-function createSecretMask(ours: EntryPath): SecretMask {
+function createSecretMask(entry: EntryPath): SecretMask {
   const numbers = new Map<string, number>();
   const marked = (replacement: string, secret: string): string => {
     const number = numbers.get(secret) ?? numbers.size;
@@ -35,7 +35,7 @@ function createSecretMask(ours: EntryPath): SecretMask {
     mask: (text) => {
       const hidden: MaskedRange[] = [];
       const root = parseTree(text, [], { allowTrailingComma: true });
-      if (root !== undefined) collectSecrets(root, [], ours, hidden);
+      if (root !== undefined) collectSecrets(root, [], entry, hidden);
       // A comment may contain an entry that was commented out.
       visit(text, { onComment: (offset, length) => hidden.push({ offset, length, replacement: '/* … */' }) });
       let result = '';
@@ -57,7 +57,7 @@ interface MaskedRange {
   readonly replacement: string;
 }
 
-/** `path` contains the keys that lead to the node; list items add none. */
+/** `path` contains the keys of the path to the node; list items add none. */
 function collectSecrets(node: Node, path: readonly string[], ours: EntryPath, hidden: MaskedRange[]): void {
   if (node.type === 'property') {
     const [key, value] = node.children ?? [];
@@ -79,7 +79,7 @@ function isSecret(node: Node, value: string, path: readonly string[], { servers,
   if (keys.includes('env') || keys.includes('headers') || keys.some((key) => SECRET_NAME.test(key))) return true;
   if (!keys.includes('args')) return false;
   if (isOurs && URL.canParse(value)) return false;
-  const isWord = value.length <= LONGEST_WORD && PLAIN_WORD.test(value);
+  const isWord = value.length <= MAX_LENGTH && NOT_SECRET.test(value);
   return !isWord || SECRET_OPTION.test(previousItem(node));
 }
 
@@ -95,8 +95,8 @@ function redactUrl(value: string): string {
   const url = URL.parse(value);
   if (url === null) return '…';
   if (url.username === '' && url.password === '' && url.search === '' && url.hash === '') return value;
-  const person = url.username === '' && url.password === '' ? '' : '…@';
-  return `${url.protocol}//${person}${url.host}${url.pathname}${url.search === '' && url.hash === '' ? '' : '?…'}`;
+  const credentials = url.username === '' && url.password === '' ? '' : '…@';
+  return `${url.protocol}//${credentials}${url.host}${url.pathname}${url.search === '' && url.hash === '' ? '' : '?…'}`;
 }
 
 /** Formats a change as a unified diff with masked secrets. */

@@ -88,9 +88,9 @@ function formatValue(value: unknown, { unit, lineBreak }: Layout, indentation: s
 }
 
 // The edits of jsonc-parser reformat whole lines, remove comments of neighboring members with a member, and leave
-// a comma alone where one trailed. Here nothing changes but the member.
+// a comma alone where one trailed. Only the member changes here.
 
-/** Adds a member at the end of an object and returns the new text. Comments keep their place. */
+/** Adds a member at the end of an object and returns the new text. Comments stay in place. */
 export function addMember(text: string, object: Node, key: string, value: unknown): string {
   const layout = detectLayout(text);
   const last = membersOf(object).at(-1);
@@ -152,11 +152,11 @@ function formatMember(key: string, value: unknown, layout: Layout, indentation: 
 }
 
 /** Tokens between two members: line breaks, spaces, comments and the comma. */
-const BETWEEN = /(?<lineBreak>[\r\n]+)|[^\S\r\n]+|(?<comment>\/\/[^\r\n]*|\/\*.*?\*\/)|(?<comma>,)/suy;
+const SEPARATOR = /(?<lineBreak>[\r\n]+)|[^\S\r\n]+|(?<comment>\/\/[^\r\n]*|\/\*.*?\*\/)|(?<comma>,)/suy;
 
 /** Returns the offset of the comma after a member, if any, and the end of the comments on its line. */
 function findTail(text: string, node: Node): { readonly comma: number | undefined; readonly end: number } {
-  const pieces = new RegExp(BETWEEN);
+  const pieces = new RegExp(SEPARATOR);
   pieces.lastIndex = endOf(node);
   let comma: number | undefined;
   let end = endOf(node);
@@ -175,8 +175,8 @@ function findTail(text: string, node: Node): { readonly comma: number | undefine
 /** Start of a member, including the spaces that separate it from a member on the same line. */
 function startWithSpace(text: string, node: Node, previous: Node | undefined): number {
   if (previous === undefined) return node.offset;
-  const between = text.slice(endOf(previous), node.offset);
-  return /\n/.test(between) ? node.offset : node.offset - (/[ \t]*$/.exec(between)?.[0].length ?? 0);
+  const separator = text.slice(endOf(previous), node.offset);
+  return /\n/.test(separator) ? node.offset : node.offset - (/[ \t]*$/.exec(separator)?.[0].length ?? 0);
 }
 
 /** Removes the line at an offset when it is blank. */

@@ -11,9 +11,9 @@ beforeEach(async () => {
 afterEach(() => rm(home, { recursive: true }));
 
 async function fileOf(program: string, around: Partial<HostEnvironment>, scope: Scope = 'user'): Promise<string> {
-  const surroundings: HostEnvironment = { platform: 'linux', env: {}, home, cwd: '/project', ...around };
+  const host: HostEnvironment = { platform: 'linux', env: {}, home, cwd: '/project', ...around };
   const file = PROGRAMS.find(({ name }) => name === program)?.files[scope];
-  return (await file?.(surroundings))?.replace(home, '~') ?? 'none';
+  return (await file?.(host))?.replace(home, '~') ?? 'none';
 }
 
 it.each([
@@ -36,7 +36,7 @@ it('folders of environment variables take precedence', async () => {
   expect(await fileOf('vscode', { platform: 'win32', env: { APPDATA: '/r' } })).toBe('/r/Code/User/mcp.json');
 });
 
-it('a packaged Claude Desktop on Windows has its settings with the package', async () => {
+it('a packaged Claude Desktop on Windows has its settings in the folder of the package', async () => {
   const packages = join(home, 'AppData', 'Local', 'Packages');
   await mkdir(join(packages, 'Claude_abc'), { recursive: true });
   const path = 'LocalCache/Roaming/Claude/claude_desktop_config.json';

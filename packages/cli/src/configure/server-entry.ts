@@ -71,7 +71,7 @@ function mergeEntry(text: string, path: readonly string[], wanted: ServerEntry):
     if (value === undefined) return member === undefined ? result : removeMember(result, object, member);
     if (member === undefined) return addMember(result, object, key, value);
     if (isRecord(value) && member.value.type === 'object') return mergeEntry(result, [...path, key], value);
-    // Equal values keep their spelling.
+    // Equal values keep their notation.
     return isDeepStrictEqual(getNodeValue(member.value), value) ? result : replaceValue(result, member, value);
   }, text);
 }

@@ -10,7 +10,7 @@ import type { Terminal } from '../terminal/terminal.ts';
 export const EVENT_STREAM = 'text/event-stream';
 
 /** Issues that mean a wrong shape. Others, such as a value of a later version, do not prevent printing. */
-const WRONG_SHAPE = ['invalid_type', 'invalid_union'];
+const SHAPE_ISSUES = ['invalid_type', 'invalid_union'];
 const MAX_NOTES = 3;
 
 /** Error for a host that is not the management API; `notes` describe the response. */
@@ -33,7 +33,7 @@ function validateResponses(client: Client, host: string): void {
       const { success, error } = expected.data.safeParse(payload);
       const issues = success
         ? []
-        : error.issues.filter(({ code, path }) => WRONG_SHAPE.includes(code) && path.length <= depth);
+        : error.issues.filter(({ code, path }) => SHAPE_ISSUES.includes(code) && path.length <= depth);
       if (issues.length === 0) return undefined;
       throw notManagementApi(
         host,

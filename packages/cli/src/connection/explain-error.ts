@@ -61,10 +61,10 @@ function isJsonRpc(text: string): boolean {
 function explainRedirect(status: number, location: string | undefined, host: string, login: string): string {
   const target = location === undefined ? null : URL.parse(location, host);
   // The query of a login page may contain state and is omitted.
-  const where = target === null ? 'elsewhere' : target.origin + target.pathname;
+  const destination = target === null ? 'elsewhere' : target.origin + target.pathname;
   return status === 301 || status === 308
-    ? `${host} has moved to ${where}: use that as --host`
-    : `${host} requires authentication (${status} to ${where}): run "${login}"`;
+    ? `${host} has moved to ${destination}: use that as --host`
+    : `${host} requires authentication (${status} to ${destination}): run "${login}"`;
 }
 
 function formatDetails(details: ApiError['details']): string[] {

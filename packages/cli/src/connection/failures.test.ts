@@ -89,7 +89,7 @@ describe('a failed command reports in one line', () => {
     expect(await output('--no-auth')).toContain('returned 500');
   });
 
-  it('when a proxy leads to its log-in page, without the state that the page carries', async () => {
+  it('when a proxy redirects to its login page, without the state parameter', async () => {
     const host = await respondingWith((_request, response) => {
       response.writeHead(302, { location: 'https://login.example.com/auth?state=sealed' }).end();
     });
@@ -98,7 +98,7 @@ describe('a failed command reports in one line', () => {
     );
   });
 
-  it('when the address has moved', async () => {
+  it('when the address redirects', async () => {
     const host = await respondingWith((_request, response) => {
       response.writeHead(308, { location: 'https://sluice.example.com/api/v1/tools' }).end();
     });
@@ -118,17 +118,17 @@ describe('a failed command reports in one line', () => {
   });
 
   it('an unrelated page, with a success status or an error', async () => {
-    const good = await respondingWith((_request, response) => {
+    const healthy = await respondingWith((_request, response) => {
       response.setHeader('content-type', 'text/html').end('<html></html>');
     });
-    expect(await list(good)).toMatch(/^sluice: http:\S+ is not the management API: .*\n$/);
-    const bad = await respondingWith((_request, response) => {
+    expect(await list(healthy)).toMatch(/^sluice: http:\S+ is not the management API: .*\n$/);
+    const failing = await respondingWith((_request, response) => {
       response.writeHead(502, { 'content-type': 'text/html' }).end('<html>Bad gateway</html>');
     });
-    expect(await list(bad)).toBe(`sluice: ${bad} returned 502: a page that is not from the management API\n`);
+    expect(await list(failing)).toBe(`sluice: ${failing} returned 502: a page that is not from the management API\n`);
   });
 
-  it('when a failure is no envelope: its text, harmless, in one line', async () => {
+  it('when an error has no envelope: its sanitized text in one line', async () => {
     const host = await respondingWith((_request, response) => {
       response.writeHead(503, { 'content-type': 'text/plain' }).end('upstream\nis \u001b[31mdown');
     });
@@ -187,7 +187,7 @@ describe('a response that is not of the API', () => {
     [200, 'null', ['health']],
     [200, '{', ['health']],
     [201, '{"data":{"name":7},"error":null}', ['namespaces', 'create', 'a']],
-  ])('is no success: %i %s', async (status, body, argv) => {
+  ])('is a failure: %i %s', async (status, body, argv) => {
     expect(await responded(status, body, ...argv)).not.toEqual(['']);
   });
 });
@@ -200,7 +200,7 @@ describe('endless output of the peer is aborted', () => {
   it.each([
     ['before an answer', false],
     ['in the middle of one', true],
-  ])('a silence %s', async (_when, begun) => {
+  ])('an idle connection %s', async (_when, begun) => {
     const requested = Promise.withResolvers<void>();
     const host = await respondingWith((_request, response) => {
       if (begun) response.writeHead(200, { 'content-type': 'application/json' }).write('{"data":');
@@ -224,7 +224,7 @@ describe('endless output of the peer is aborted', () => {
     );
   });
 
-  it('a flood', async () => {
+  it('an oversized response', async () => {
     const host = await respondingWith(async (_request, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
       const piece = Buffer.alloc(2 ** 20, 'x');

@@ -10,7 +10,7 @@ import { Failure } from '../failure.ts';
 import { readDocument } from '../files/document.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import type { EntrySelector } from './entry-api.ts';
-import { type Entry, type EntryApi, formatPlace, writableMembers } from './entry-api.ts';
+import { type Entry, type EntryApi, formatNamespace, writableMembers } from './entry-api.ts';
 import { getEntry, isNewNamespace, NEW_NAMESPACE_NOTE } from './lookup.ts';
 
 /** Result of an editor session. */
@@ -88,12 +88,12 @@ export async function editEntry(
   else
     output.done(
       updated,
-      `changed ${api.kind} ${updated.name}${formatPlace(updated, 'in')}${isNew ? NEW_NAMESPACE_NOTE : ''}`,
+      `changed ${api.kind} ${updated.name}${formatNamespace(updated, 'in')}${isNew ? NEW_NAMESPACE_NOTE : ''}`,
     );
 }
 
 /**
- * Resolves with undefined when the text is unchanged. The text is JSON, which preserves the spelling of numbers. The
+ * Resolves with undefined when the text is unchanged. The text is JSON, which preserves the notation of numbers. The
  * file is kept until the service has accepted it.
  */
 async function editInEditor(context: Context, { api, entry, put, name }: EditSession): Promise<Entry | undefined> {

@@ -10,7 +10,7 @@ import {
 import { type Client, unwrap } from '@sluice/contract/client';
 import { validated } from '../files/document.ts';
 
-/** A tool, resource, prompt or namespace as returned by the API. Numbers keep their spelling. */
+/** A tool, resource, prompt or namespace as returned by the API. Numbers are unchanged. */
 export interface Entry {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -18,8 +18,8 @@ export interface Entry {
 }
 
 /** Formats the namespace of an entry for a message: ` in default`; empty for a namespace itself. */
-export function formatPlace({ namespace }: Entry, word: 'in' | 'from'): string {
-  return typeof namespace === 'string' ? ` ${word} ${namespace}` : '';
+export function formatNamespace({ namespace }: Entry, preposition: 'in' | 'from'): string {
+  return typeof namespace === 'string' ? ` ${preposition} ${namespace}` : '';
 }
 
 /** Members that the service sets and ignores in requests (decisions 2.5). */

@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 import type { EntrySelector } from './entry-api.ts';
-import { type EntryApi, formatPlace, writableMembers } from './entry-api.ts';
+import { type EntryApi, formatNamespace, writableMembers } from './entry-api.ts';
 import {
   addNameOption,
   addSelectorOptions,
@@ -39,9 +39,9 @@ export function removeCommand(context: Context, api: EntryApi): Command {
       // Delete exactly the entry that is reported, even if the name is reused meanwhile.
       const namespace = typeof entry.namespace === 'string' ? entry.namespace : undefined;
       const removed = await api.remove(client, name, { ...selection, namespace });
-      context.output().done(removed, `removed ${api.kind} ${removed.removed}${formatPlace(entry, 'from')}`);
+      context.output().done(removed, `removed ${api.kind} ${removed.removed}${formatNamespace(entry, 'from')}`);
       if (typeof entry.forward !== 'string') return;
-      const again = `it comes back with the next discovery of its forward ${sanitizeLine(entry.forward)}`;
+      const again = `the next discovery of its forward adds it again ${sanitizeLine(entry.forward)}`;
       context.terminal.stderr.write(`${again}; move it to a namespace that agents do not use to keep it away\n`);
     },
   );
@@ -60,7 +60,7 @@ export function labelCommand(context: Context, api: Pick<EntryApi, 'kind' | 'get
       .output()
       .done(
         changed,
-        `${api.kind} ${changed.name}${formatPlace(changed, 'in')}: ${formatLabels(changed.labels) || 'no labels'}`,
+        `${api.kind} ${changed.name}${formatNamespace(changed, 'in')}: ${formatLabels(changed.labels) || 'no labels'}`,
       );
   };
   const add = new Command('add')

@@ -69,7 +69,7 @@ function listCommand<Row extends ListRow, Fields>(context: Context, kind: EntryK
     });
 }
 
-/** With `shadowed`, a column tells which entries are shadowed. */
+/** With `shadowed`, a column shows which entries are shadowed. */
 function columnsOf<Row extends ListRow, Fields>(kind: EntryKind<Row, Fields>, shadowed = false): Column<Row>[] {
   return [
     { title: 'NAME', value: ({ name }) => name, cut: 'never' },

@@ -28,7 +28,7 @@ export async function requireNamespace(client: Client, namespace: string | undef
   if (await isNewNamespace(client, namespace)) throw new Failure(`namespace "${namespace}" does not exist`);
 }
 
-/** Returns an entry. When its namespace does not exist, the error says so instead of "not found". */
+/** Returns an entry. When its namespace does not exist, the error reports that instead of "not found". */
 export async function getEntry(
   client: Client,
   api: Pick<EntryApi, 'get'>,

@@ -9,9 +9,9 @@ async function evaluators(...argv: string[]) {
 }
 
 it('accepts list as an alias of get, like other groups, and lists it once', async () => {
-  const nowhere = ['--host', 'http://127.0.0.1:9'];
-  expect(await evaluators('list', ...nowhere)).toEqual(await evaluators('get', ...nowhere));
-  expect((await evaluators('list', ...nowhere)).err).not.toContain('unknown command');
+  const unreachable = ['--host', 'http://127.0.0.1:9'];
+  expect(await evaluators('list', ...unreachable)).toEqual(await evaluators('get', ...unreachable));
+  expect((await evaluators('list', ...unreachable)).err).not.toContain('unknown command');
   expect((await evaluators('--help')).out).toMatch(/^ {2}get {2}/m);
 });
 

@@ -10,7 +10,7 @@ export async function readDocument(path: string, terminal: Terminal): Promise<Js
   return parseDocument(await readText(path, terminal), path === '-' ? 'standard input' : path);
 }
 
-/** Parses JSON or YAML; numbers keep their spelling. `source` is the name for messages. */
+/** Parses JSON or YAML; numbers are unchanged. `source` is the name for messages. */
 export async function parseDocument(text: string, source: string): Promise<JsonValue> {
   const json = parseJsonText(text, source);
   if (json !== undefined) return json;

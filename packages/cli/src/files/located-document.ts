@@ -6,7 +6,7 @@ import { parseJsonText } from './read-file.ts';
 /** Keys and indexes from the root to a value. */
 export type KeyPath = readonly PropertyKey[];
 
-/** A YAML or JSON document with positions. Numbers keep their spelling. */
+/** A YAML or JSON document with positions. Numbers are unchanged. */
 export interface LocatedDocument {
   /** null for an empty document. */
   readonly content: JsonValue;

@@ -16,10 +16,10 @@ const rawNumber: ScalarTag = {
 const NOT_PLAIN =
   /^<<$|[^\n\x20-\x7e\u00a0-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]/u;
 /** Whitespace that a block scalar may lose: at its start, at its end, and on blank lines. */
-const LOST_IN_BLOCK = /^\n* | $|\n +(?:\n|$)/;
+const UNSAFE_IN_BLOCK = /^\n* | $|\n +(?:\n|$)/;
 
 /**
- * Formats a JSON value as YAML with the original spelling of numbers and without characters that manipulate a terminal.
+ * Formats a JSON value as YAML with the original notation of numbers and without characters that manipulate a terminal.
  */
 export function toYaml(value: JsonValue): string {
   const document = new Document(value, { customTags: (tags) => [rawNumber, ...tags], aliasDuplicateObjects: false });
@@ -27,7 +27,7 @@ export function toYaml(value: JsonValue): string {
     Scalar: (_key, node) => {
       if (typeof node.value !== 'string') return;
       const { value: text } = node;
-      const plain = !NOT_PLAIN.test(text) && !LOST_IN_BLOCK.test(text) && sanitizeJson(text) === text;
+      const plain = !NOT_PLAIN.test(text) && !UNSAFE_IN_BLOCK.test(text) && sanitizeJson(text) === text;
       if (!plain) node.type = Scalar.QUOTE_DOUBLE;
     },
   });

@@ -17,15 +17,17 @@ async function describeShadowedTools(
 ): Promise<string> {
   const query = { namespace, include: 'shadowed' as const };
   const tools = await unwrap(client.GET('/api/v1/tools', { params: { query } })).catch(() => []);
-  const ours = tools.filter((tool) => tool.forward === forward);
-  const names = new Set(ours.filter(({ shadowed }) => shadowed).map(({ name }) => name));
+  const ofForward = tools.filter((tool) => tool.forward === forward);
+  const names = new Set(ofForward.filter(({ shadowed }) => shadowed).map(({ name }) => name));
   if (names.size === 0) return '';
   const holders = tools.filter(({ name, shadowed }) => names.has(name) && !shadowed);
   const by = [
     ...new Set(holders.map((tool) => (tool.forward ? `forward ${tool.forward}` : 'manually registered tools'))),
   ];
-  const those = `shadowed by ${by.join(', ')}`;
-  return names.size === ours.length ? `, all ${those} (use --prefix)` : ` (${names.size} ${those}; use --prefix)`;
+  const reason = `shadowed by ${by.join(', ')}`;
+  return names.size === ofForward.length
+    ? `, all ${reason} (use --prefix)`
+    : ` (${names.size} ${reason}; use --prefix)`;
 }
 
 /** `sluice forwards` (decisions 1.8). */

@@ -47,7 +47,7 @@ describe('sluice pipeline check', () => {
     expect(await check(two)).toEqual({ code: 0, out: 'ok: p.yaml (listeners agents, b)\n', err: '' });
   });
 
-  it('lists all that is wrong, each with its place', async () => {
+  it('lists all errors, each with its position', async () => {
     const text = FILE.replace('mcp', 'mpc').replace('[main]', '[main, gone]').replace('"127.0.0.1:1"', '1');
     const { code, out, err } = await check(text);
     expect({ code, err }).toEqual({ code: 1, err: '' });
@@ -163,7 +163,7 @@ describe('sluice pipeline show', () => {
     expect(JSON.parse((await sluice('show', 'p.yaml', '--output', 'json')).out)).toEqual(parse(shown.out));
   });
 
-  it('reports what prevents a start', async () => {
+  it('reports errors that prevent startup', async () => {
     await writeFile(join(folder, 'p.yaml'), FILE.replace('[main]', '[gone]'));
     expect(await sluice('show', 'p.yaml')).toEqual({
       code: 1,

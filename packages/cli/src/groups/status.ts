@@ -4,7 +4,7 @@ import { isJsonObject } from '@sluice/protocol/json/parse';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 
-/** `sluice health`: checks the health of the service; also through the exit code. */
+/** `sluice health`: checks the health of the service; the exit code is 1 if it is unreachable. */
 export function healthCommand(context: Context): Command {
   return new Command('health').description('Check service health').action(async () => {
     const client = await context.connect();

@@ -46,7 +46,7 @@ describe('tools of a file', () => {
     ]);
   });
 
-  it('that are wrong throughout do not fill the screen', () => {
+  it('with many problems report only the first ones', () => {
     const notes = notesOf(Array.from({ length: 1000 }, () => ({})));
     expect(notes).toHaveLength(21);
     expect(notes.at(-1)).toBe('and 4980 more');

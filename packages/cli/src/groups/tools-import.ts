@@ -20,7 +20,7 @@ export function parseTools(document: JsonValue, source: string): ToolInput[] {
   if (!Array.isArray(items)) throw new Failure(`${source}: expected an array of tools, or an object with "tools"`);
   const tools: ToolInput[] = [];
   const findings: string[] = [];
-  const places = new Map<string, number>();
+  const positions = new Map<string, number>();
   for (const [at, item] of items.entries()) {
     const result = tryValidate(toolInput, item);
     if ('findings' in result) {
@@ -29,9 +29,9 @@ export function parseTools(document: JsonValue, source: string): ToolInput[] {
     }
     const { name, namespace = DEFAULT_NAMESPACE } = result.value;
     const key = `${namespace}/${name}`;
-    const earlier = places.get(key);
+    const earlier = positions.get(key);
     if (earlier !== undefined) findings.push(`${describeItem(item, at)}: same name as tool ${earlier} in ${namespace}`);
-    else places.set(key, at + 1);
+    else positions.set(key, at + 1);
     tools.push(result.value);
   }
   if (findings.length === 0) return tools;

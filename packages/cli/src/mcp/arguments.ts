@@ -7,7 +7,7 @@ import { errorReason } from '../files/system-error.ts';
 /** Schemas may be recursive. */
 const MAX_DEPTH = 20;
 
-/** Whether a property may be a string according to the schema; true when the schema does not say. */
+/** Whether a property may be a string according to the schema; true when the schema specifies no type. */
 export function acceptsStrings(schema: unknown, property: string): boolean {
   const properties = getMember(schema, 'properties');
   const own = getMember(properties, property);
@@ -51,7 +51,7 @@ function getMember(value: unknown, key: string): unknown {
 
 /**
  * Builds the arguments of a call: `--params`, overridden by each `--param NAME=VALUE`. A value is a string where the
- * schema of the tool allows strings or does not say, and JSON otherwise; `@FILE` reads the value from a file. Numbers
+ * schema of the tool allows strings or specifies no type, and JSON otherwise; `@FILE` reads the value from a file. Numbers
  * keep their spelling. Throws {@link Failure}.
  */
 export async function toolArguments(

@@ -8,10 +8,10 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const patience = () => createIdleTimeout(1000, () => new Error('too long'));
+const createTimeout = () => createIdleTimeout(1000, () => new Error('too long'));
 
 it('ends after the time, with the given reason', () => {
-  const { signal } = patience();
+  const { signal } = createTimeout();
   vi.advanceTimersByTime(999);
   expect(signal.aborted).toBe(false);
   vi.advanceTimersByTime(1);
@@ -19,7 +19,7 @@ it('ends after the time, with the given reason', () => {
 });
 
 it('restarts when the server sends a message', () => {
-  const { signal, restart } = patience();
+  const { signal, restart } = createTimeout();
   vi.advanceTimersByTime(900);
   restart();
   vi.advanceTimersByTime(900);
@@ -29,7 +29,7 @@ it('restarts when the server sends a message', () => {
 });
 
 it('pauses during prompts, and restarts after the last one', async () => {
-  const { signal, restart, pauseDuring: pausedDuring } = patience();
+  const { signal, restart, pauseDuring: pausedDuring } = createTimeout();
   const [first, second] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
   const both = [pausedDuring(first.promise), pausedDuring(second.promise)];
   first.resolve('a');
@@ -44,7 +44,7 @@ it('pauses during prompts, and restarts after the last one', async () => {
 });
 
 it('leaves no timer after its end', () => {
-  const { restart, stop: end } = patience();
+  const { restart, stop: end } = createTimeout();
   end();
   restart();
   expect(vi.getTimerCount()).toBe(0);

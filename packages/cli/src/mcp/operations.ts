@@ -24,7 +24,7 @@ export async function callTool(context: Context, options: ToolOptions): Promise<
   const { cwd } = context.terminal;
   const save = createSaver(options.save, context);
   const result = await withSession(context, options, async ({ client, request, meta }) => {
-    // The schema tells which arguments are strings; the client needs the whole list, because some arguments become
+    // The schema determines which arguments are strings; the client needs the whole list, because some arguments become
     // headers.
     const { tools } = await client.listTools(undefined, request);
     const tool = tools.find((candidate) => candidate.name === name);

@@ -143,9 +143,9 @@ function rejectOnAbort(signal: AbortSignal): Promise<never> {
 }
 
 async function closeSession(client: Client, transport: StreamableHTTPClientTransport): Promise<void> {
-  const enough = new AbortController();
+  const done = new AbortController();
   const ended = transport.sessionId === undefined ? undefined : transport.terminateSession();
-  await Promise.race([ended, delay(CLOSE_TIMEOUT_MS, undefined, enough)]).catch(() => undefined);
-  enough.abort();
+  await Promise.race([ended, delay(CLOSE_TIMEOUT_MS, undefined, done)]).catch(() => undefined);
+  done.abort();
   await client.close().catch(() => undefined);
 }

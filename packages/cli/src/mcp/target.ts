@@ -11,7 +11,7 @@ const MCP_PORT = '8081';
  */
 function defaultEndpoint(host: string, namespace: string): URL {
   const url = new URL(host);
-  // A path prefix of the management API says nothing about the MCP listener.
+  // A path prefix of the management API does not apply to the MCP listener.
   if (url.pathname !== '/') throw new Failure(`cannot derive the MCP listener from --host ${host}: use --mcp-url`);
   url.port = MCP_PORT;
   url.pathname = `/${encodeURIComponent(namespace)}/mcp`;
@@ -64,7 +64,7 @@ export interface TargetOptions {
   readonly logLevel: LoggingLevel;
 }
 
-/** An MCP server, and what every request to it carries. */
+/** An MCP server, and the headers of every request to it. */
 export interface Target {
   readonly url: URL;
   readonly headers: Headers;

@@ -15,7 +15,7 @@ export interface Output {
   readonly show: (payload: object) => void;
   /** Prints a one-line message about a completed action. */
   readonly done: (payload: unknown, sentence: string) => void;
-  /** Prints a payload as JSON. Numbers keep their spelling when it was parsed losslessly. */
+  /** Prints a payload as JSON. Numbers are unchanged when it was parsed losslessly. */
   readonly json: (payload: unknown) => void;
 }
 

@@ -38,7 +38,7 @@ describe('a table', () => {
     expect(line).toMatch(/^n {5}東+…$/);
   });
 
-  it('truncates prose first, then other columns, and names never', () => {
+  it('truncates prose first, then other columns, never names', () => {
     const three = [
       { title: 'NAME', value: () => 'n'.repeat(30), cut: 'never' },
       { title: 'TYPE', value: () => 't'.repeat(20) },
@@ -95,7 +95,7 @@ describe('rows that arrive one by one', () => {
     expect(line({ name: 'a', text: 'b' }, 30)).toBe(`a     b     ${'x'.repeat(17)}…\n`);
   });
 
-  it('are one line each, harmless', () => {
+  it('are one sanitized line each', () => {
     const line = running();
     line({ name: '', text: '' }, undefined);
     expect(line({ name: 'a\nb', text: '\u001b[31m' }, undefined)).toMatch(/^a b {3}\\u001b\[31m {2}x+…\n$/);

@@ -82,12 +82,12 @@ function fitWidths<Row>(
   width: number | undefined,
 ): readonly number[] {
   const available = width === undefined ? Number.POSITIVE_INFINITY : width - GAP * (columns.length - 1);
-  const having = (cut: Column<Row>['cut']) => columns.map((column) => column.cut === cut);
-  return narrow(narrow(natural, having('first'), available), having(undefined), available);
+  const columnsWithCut = (cut: Column<Row>['cut']) => columns.map((column) => column.cut === cut);
+  return shrink(shrink(natural, columnsWithCut('first'), available), columnsWithCut(undefined), available);
 }
 
 /** Limits the widths of some columns as far as needed. */
-function narrow(widths: readonly number[], those: readonly boolean[], available: number): number[] {
+function shrink(widths: readonly number[], those: readonly boolean[], available: number): number[] {
   const limited = (limit: number) => widths.map((width, at) => (those[at] ? Math.min(width, limit) : width));
   const tooWide = (limit: number) => limited(limit).reduce((sum, width) => sum + width, 0) > available;
   let limit = Math.max(MIN_WIDTH, ...widths);

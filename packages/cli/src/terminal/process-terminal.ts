@@ -5,7 +5,7 @@ import type { WriteStream } from 'node:tty';
 import { EXIT_INTERRUPTED, type Terminal, type TerminalInput, type TerminalOutput } from './terminal.ts';
 
 /** One Ctrl-C may arrive twice: from the terminal and from the parent process. */
-const SAME_SIGINT_MS = 100;
+const DUPLICATE_SIGINT_MS = 100;
 /** Time for a command to end cleanly after Ctrl-C. */
 const GRACE_MS = 2000;
 
@@ -84,7 +84,7 @@ function interruptSignal(owner: NodeJS.Process): AbortSignal {
   let first: number | undefined;
   owner.on('SIGINT', () => {
     const at = performance.now();
-    if (first !== undefined && at - first < SAME_SIGINT_MS) return;
+    if (first !== undefined && at - first < DUPLICATE_SIGINT_MS) return;
     if (first !== undefined) owner.exit(EXIT_INTERRUPTED);
     first = at;
     controller.abort();

@@ -10,7 +10,7 @@ export interface Progress {
 }
 
 const ON_TERMINAL_MS = 100;
-const ELSEWHERE_MS = 1000;
+const LINE_INTERVAL_MS = 1000;
 const ERASE_LINE = '\r\u001b[K';
 
 /**
@@ -18,8 +18,8 @@ const ERASE_LINE = '\r\u001b[K';
  * ends within the first interval prints nothing.
  */
 export function createProgress(screen: TerminalOutput, plain: boolean): Progress {
-  const inPlace = screen.isTerminal && !plain;
-  const interval = inPlace ? ON_TERMINAL_MS : ELSEWHERE_MS;
+  const updatesInPlace = screen.isTerminal && !plain;
+  const interval = updatesInPlace ? ON_TERMINAL_MS : LINE_INTERVAL_MS;
   let last = performance.now();
   let printed = false;
   return {
@@ -29,10 +29,10 @@ export function createProgress(screen: TerminalOutput, plain: boolean): Progress
       last = now;
       printed = true;
       const text = sanitizeLine(line);
-      screen.write(inPlace ? ERASE_LINE + truncateToWidth(text, (screen.columns ?? 80) - 1) : `${text}\n`);
+      screen.write(updatesInPlace ? ERASE_LINE + truncateToWidth(text, (screen.columns ?? 80) - 1) : `${text}\n`);
     },
     end: () => {
-      if (printed && inPlace) screen.write(ERASE_LINE);
+      if (printed && updatesInPlace) screen.write(ERASE_LINE);
     },
   };
 }

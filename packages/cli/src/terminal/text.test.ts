@@ -10,7 +10,7 @@ it('escapes control characters and direction marks in a line', () => {
 });
 
 it('escapes invisible characters, except joiners of emoji', () => {
-  const unseen = [
+  const invisible = [
     '\u061c',
     '\u200b',
     '\u200c',
@@ -22,7 +22,7 @@ it('escapes invisible characters, except joiners of emoji', () => {
     '\u{e0041}',
     '\u{e007f}',
   ];
-  for (const character of unseen) {
+  for (const character of invisible) {
     const encoded = character.split('').map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
     expect(sanitizeLine(`pay${character}pal`)).toBe(`pay${encoded.join('')}pal`);
     expect(JSON.parse(sanitizeJson(JSON.stringify(character)))).toBe(character);
@@ -63,7 +63,7 @@ test.each([
   ['letters of two columns', '天気予報', 5, '天気…'],
   ['people of many characters', '👩‍👩‍👧‍👦', 2, '👩‍👩‍👧‍👦'],
   ['letters with their marks', 'é̄ß', 2, 'é̄ß'],
-])('%s is cut to columns', (_what, line, columns, cut) => {
+])('%s is truncated to columns', (_what, line, columns, cut) => {
   expect(truncateToWidth(line, columns)).toBe(cut);
 });
 
@@ -71,7 +71,7 @@ test.each([
   ['on one letter', `a${'\u0301'.repeat(4000)}`],
   ['on each letter', `a${'\u0301'.repeat(40)}`.repeat(9)],
   ['of two halves', `a${'\u{e0100}'.repeat(4000)}`],
-])('marks without end are cut: %s', (_what, line) => {
+])('endless combining marks are truncated: %s', (_what, line) => {
   const cut = truncateToWidth(line, 10);
   expect(cut.length).toBeLessThanOrEqual(81);
   expect(displayWidth(cut)).toBeLessThanOrEqual(10);

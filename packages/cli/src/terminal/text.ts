@@ -4,13 +4,13 @@ import stringWidth from 'string-width';
  * Characters that manipulate a terminal or mislead its reader: control characters, line and paragraph separators,
  * direction marks and invisible characters.
  */
-const UNSEEN =
+const INVISIBLE =
   '\\u007f-\\u009f\\u061c\\u200b\\u200c\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\u{e0000}-\\u{e007f}';
 /** Joins emoji into one; invisible anywhere else. */
 const JOINER =
   '(?<!\\p{Extended_Pictographic}[\\ufe0f\\u{1f3fb}-\\u{1f3ff}]?)\\u200d|\\u200d(?!\\p{Extended_Pictographic})';
-const HARMFUL = new RegExp(`[\\u0000-\\u001f${UNSEEN}]|${JOINER}`, 'gu');
-const HARMFUL_IN_JSON = new RegExp(`[${UNSEEN}]|${JOINER}`, 'gu');
+const HARMFUL = new RegExp(`[\\u0000-\\u001f${INVISIBLE}]|${JOINER}`, 'gu');
+const HARMFUL_IN_JSON = new RegExp(`[${INVISIBLE}]|${JOINER}`, 'gu');
 const BLANKS = /[\t\n\v\f\r]+/g;
 
 /** Converts untrusted text to one printable line: line breaks become spaces, other control characters are escaped. */

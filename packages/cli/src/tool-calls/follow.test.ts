@@ -58,13 +58,13 @@ function begin({
     verbose: false,
   };
   // A token that is renewed each time.
-  let renewed = 0;
-  const auth = () => ({ kind: 'token', token: `T${renewed}`, from: 'option' }) as const;
+  let renewals = 0;
+  const auth = () => ({ kind: 'token', token: `T${renewals}`, from: 'option' }) as const;
   const context: Context = {
     terminal,
     options: () => ({ ...options, auth: auth() }),
     connect: (how) => {
-      renewed += 1;
+      renewals += 1;
       return connect(context.options(), terminal, how);
     },
     output: () => createOutput(context.options(), terminal),
@@ -75,9 +75,9 @@ function begin({
 }
 
 const tools = () => [...terminal.out().matchAll(/^.{24} {2}\w{8} {2}\w+ +(\S+)/gm)].map(([, name]) => name);
-const said = () => terminal.err().replaceAll(management.host, 'HOST').split('\n').slice(0, -1);
-const BEGAN = 'sluice: following tool calls at HOST; press Ctrl-C to stop';
-const AGAIN = 'sluice: reconnected; no events were missed';
+const errorLines = () => terminal.err().replaceAll(management.host, 'HOST').split('\n').slice(0, -1);
+const FOLLOWING = 'sluice: following tool calls at HOST; press Ctrl-C to stop';
+const RECONNECTED = 'sluice: reconnected; no events were missed';
 
 describe('events are printed as they arrive', () => {
   it('one line each, sanitized, without earlier ones', async () => {
@@ -92,7 +92,7 @@ describe('events are printed as they arrive', () => {
 2026-01-02T03:04:05.678Z  00000061  FAILED   a     default    weather  1.25  UNKNOWN: no\\u001b[31m!
 `,
     );
-    expect(said()).toEqual([BEGAN]);
+    expect(errorLines()).toEqual([FOLLOWING]);
     expect(new Set(management.authorizations)).toEqual(new Set(['Bearer T1']));
   });
 
@@ -137,11 +137,11 @@ describe('when the service becomes unavailable', () => {
     const again = await management.stream();
     again.write(encodeEvent(c) + encodeEvent(d));
     await expect.poll(tools).toEqual(['a', 'b', 'c', 'd']);
-    expect(said()).toEqual([
-      BEGAN,
+    expect(errorLines()).toEqual([
+      FOLLOWING,
       'sluice: the connection to HOST was lost (retrying)',
       'sluice: HOST returned 503: refused (retrying)',
-      AGAIN,
+      RECONNECTED,
     ]);
     // Three attempts were rejected in between.
     expect(management.authorizations.at(-1)).toBe('Bearer T5');
@@ -159,41 +159,41 @@ describe('when the service becomes unavailable', () => {
     management.recent = stored.length === 0 ? [] : [a];
     begin();
     const stream = await management.stream();
-    await expect.poll(said).toEqual([BEGAN]);
+    await expect.poll(errorLines).toEqual([FOLLOWING]);
     management.recent = stored;
     stream.end();
     await management.stream();
     await expect
-      .poll(said)
-      .toEqual([BEGAN, 'sluice: HOST closed the stream (retrying)', `sluice: reconnected; ${cost}`]);
+      .poll(errorLines)
+      .toEqual([FOLLOWING, 'sluice: HOST closed the stream (retrying)', `sluice: reconnected; ${cost}`]);
     expect(tools()).toEqual(stored.map(({ toolName }) => toolName).reverse());
   });
 
   it('before the first connection, the command fails', async () => {
     management.reject(503, 1);
     await expect(begin()).rejects.toMatchObject({ status: 503 });
-    expect(said()).toEqual([]);
+    expect(errorLines()).toEqual([]);
   });
 
   it('and returns without a list, the stream is closed and it reconnects', async () => {
     management.recent = [a];
     begin();
     const stream = await management.stream();
-    await expect.poll(said).toEqual([BEGAN]);
+    await expect.poll(errorLines).toEqual([FOLLOWING]);
     management.reject(502, 1, 'list');
     stream.end();
-    const useless = await management.stream();
-    const closed = new Promise((resolve) => useless.once('close', resolve));
+    const withoutEvents = await management.stream();
+    const closed = new Promise((resolve) => withoutEvents.once('close', resolve));
     (await management.stream()).write(encodeEvent(b));
     await expect.poll(tools).toEqual(['b']);
     await closed;
-    expect(said().slice(2)).toEqual(['sluice: HOST returned 502: refused (retrying)', AGAIN]);
+    expect(errorLines().slice(2)).toEqual(['sluice: HOST returned 502: refused (retrying)', RECONNECTED]);
   });
 
   it.each([401, 403, 404])('and then rejects with %i, the command fails', async (status) => {
     const following = begin();
     const stream = await management.stream();
-    await expect.poll(said).toEqual([BEGAN]);
+    await expect.poll(errorLines).toEqual([FOLLOWING]);
     management.reject(status, 1);
     stream.end();
     await expect(following).rejects.toMatchObject({ status });
@@ -202,12 +202,12 @@ describe('when the service becomes unavailable', () => {
   it('silently, the idle timeout reconnects', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     begin();
-    while (said().length === 0) await setImmediate();
-    for (let minutes = 0; said().length === 1 && minutes < 1000; minutes += 1) {
+    while (errorLines().length === 0) await setImmediate();
+    for (let minutes = 0; errorLines().length === 1 && minutes < 1000; minutes += 1) {
       vi.advanceTimersByTime(60_000);
       await setImmediate();
     }
-    expect(said()).toEqual([BEGAN, 'sluice: no response from HOST for 60 s (retrying)']);
+    expect(errorLines()).toEqual([FOLLOWING, 'sluice: no response from HOST for 60 s (retrying)']);
   });
 
   it('delays increase, and reset after a stable connection', async () => {
@@ -217,14 +217,14 @@ describe('when the service becomes unavailable', () => {
     begin({ delays });
     for (const [waits, lastsMs] of [1_000, 15_000].entries()) {
       const stream = await management.stream();
-      await expect.poll(() => said().length).toBe(1 + 2 * waits);
+      await expect.poll(() => errorLines().length).toBe(1 + 2 * waits);
       vi.advanceTimersByTime(lastsMs);
       stream.end();
       await expect.poll(() => next.mock.calls.length).toBe(waits + 1);
       expect(reset).toHaveBeenCalledTimes(waits);
     }
     // A repeated event is printed again.
-    expect(said().filter((line) => line.includes('closed the stream'))).toHaveLength(2);
+    expect(errorLines().filter((line) => line.includes('closed the stream'))).toHaveLength(2);
   });
 });
 
@@ -237,7 +237,7 @@ describe('an invalid event stream', () => {
     expect(terminal.out()).toBe('');
   });
 
-  it('is not awaited', async () => {
+  it('is not waited for', async () => {
     management.reject(200, 1);
     await expect(begin()).rejects.toThrow('is not the management API');
   });
@@ -251,19 +251,19 @@ describe('the command ends', () => {
     const following = begin();
     const stream = await management.stream();
     const closed = new Promise((resolve) => stream.once('close', resolve));
-    await expect.poll(said).toEqual([BEGAN]);
+    await expect.poll(errorLines).toEqual([FOLLOWING]);
     end();
     await following;
     await closed;
-    expect(said()).toEqual([BEGAN]);
+    expect(errorLines()).toEqual([FOLLOWING]);
   });
 
   it('with Ctrl-C while it waits for the service', async () => {
     const following = begin({ delays: new ReconnectDelay({ firstMs: 1_000_000, maxMs: 1_000_000 }) });
     const stream = await management.stream();
-    await expect.poll(said).toEqual([BEGAN]);
+    await expect.poll(errorLines).toEqual([FOLLOWING]);
     stream.end();
-    await expect.poll(() => said().length).toBe(2);
+    await expect.poll(() => errorLines().length).toBe(2);
     terminal.interrupt();
     await following;
   });

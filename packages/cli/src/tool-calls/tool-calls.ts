@@ -12,7 +12,7 @@ import { EVENT_COLUMNS, type EventFilter, matchesFilter } from './event.ts';
 import { type EventGap, Watch } from './watch.ts';
 
 /** After a connection that lasted this long, the retry delay starts again. */
-const SETTLED_MS = 10_000;
+const STABLE_CONNECTION_MS = 10_000;
 
 /**
  * Prints events as they happen, preceded by the `latest` ones, until Ctrl-C or until the reader closes. Reconnects
@@ -47,15 +47,15 @@ export async function followEvents(
       (error: unknown) => {
         if (ended.aborted) return '';
         if (!watch.begun || !isTransient(error, host)) throw error;
-        const brokeOff = watch.listening && !(error instanceof IdleTimeoutFailure);
-        return brokeOff ? `the connection to ${host} was lost` : explainError(error, host).message;
+        const isConnectionLost = watch.listening && !(error instanceof IdleTimeoutFailure);
+        return isConnectionLost ? `the connection to ${host} was lost` : explainError(error, host).message;
       },
     );
     if (ended.aborted) return;
     // Report repeated failures once.
     if (reason !== lastReason) printStatus(`${reason} (retrying)`);
     lastReason = reason;
-    if (watch.listening && performance.now() - since > SETTLED_MS) delays.reset();
+    if (watch.listening && performance.now() - since > STABLE_CONNECTION_MS) delays.reset();
     // Rejects when aborted.
     await delay(delays.next(), undefined, { signal: ended }).catch(() => undefined);
   }

@@ -8,7 +8,7 @@ import {
   validate,
 } from '../index.ts';
 
-const LEAST = {
+const MINIMAL = {
   name: 'gate',
   trigger: { method: 'tools/call' },
   llm: { operation: 'classify', prompt: 'Is it safe?', connection: 'main' },
@@ -23,26 +23,30 @@ function expectRejected(evaluator: unknown): Map<string, string> {
 
 describe('an evaluator', () => {
   test('gets defaults for missing members', () => {
-    expect(evaluatorInput.parse(LEAST)).toEqual({
-      ...LEAST,
+    expect(evaluatorInput.parse(MINIMAL)).toEqual({
+      ...MINIMAL,
       trigger: { method: 'tools/call', namespace: null },
-      llm: { ...LEAST.llm, result_schema: null },
+      llm: { ...MINIMAL.llm, result_schema: null },
       on_error: 'continue',
     });
   });
 
   test('can be submitted as returned', () => {
-    const responded = evaluatorInput.parse({ ...LEAST, on_error: 'block', trigger: { method: 'm', namespace: 'ops' } });
+    const responded = evaluatorInput.parse({
+      ...MINIMAL,
+      on_error: 'block',
+      trigger: { method: 'm', namespace: 'ops' },
+    });
     expect(evaluatorInput.parse(responded)).toEqual(responded);
-    const least = evaluatorInput.parse(LEAST);
-    expect(evaluatorInput.parse(least)).toEqual(least);
+    const minimal = evaluatorInput.parse(MINIMAL);
+    expect(evaluatorInput.parse(minimal)).toEqual(minimal);
   });
 
   test('keeps its schema unchanged, and spaces in the path of its action', () => {
     const schema = { type: 'object', maximum: JSON.rawJSON('1.0') };
     const { llm, processor } = evaluatorInput.parse({
-      ...LEAST,
-      llm: { ...LEAST.llm, result_schema: schema },
+      ...MINIMAL,
+      llm: { ...MINIMAL.llm, result_schema: schema },
       processor: { path: ' a.wasm ' },
     });
     expect(llm.result_schema).toBe(schema);
@@ -50,9 +54,9 @@ describe('an evaluator', () => {
   });
 
   test('drops unknown members and trims names', () => {
-    const submitted = { ...LEAST, name: ' gate\t', note: 1, trigger: { method: ' m ', tool: 't' } };
+    const submitted = { ...MINIMAL, name: ' gate\t', note: 1, trigger: { method: ' m ', tool: 't' } };
     expect(evaluatorInput.parse(submitted)).toEqual({
-      ...evaluatorInput.parse(LEAST),
+      ...evaluatorInput.parse(MINIMAL),
       trigger: { method: 'm', namespace: null },
     });
   });
@@ -60,8 +64,8 @@ describe('an evaluator', () => {
   test.each(['model', 'url', 'api_key', 'resultSchema', '__proto__', 'constructor'])(
     'is rejected with %s beside the prompt, and the value is not repeated',
     (member) => {
-      const llm: unknown = JSON.parse(`{${JSON.stringify(LEAST.llm).slice(1, -1)},"${member}":"s3cret"}`);
-      const issues = expectRejected({ ...LEAST, llm });
+      const llm: unknown = JSON.parse(`{${JSON.stringify(MINIMAL.llm).slice(1, -1)},"${member}":"s3cret"}`);
+      const issues = expectRejected({ ...MINIMAL, llm });
       expect([...issues]).toEqual([
         [`llm.${member}`, expect.stringMatching(/^is not a known field; known fields: operation, /)],
       ]);
@@ -70,30 +74,30 @@ describe('an evaluator', () => {
   );
 
   test('is accepted if only the service can reject it', () => {
-    for (const odd of [
-      { ...LEAST, name: ' ' },
-      { ...LEAST, trigger: { method: '', namespace: 'No Namespace!' } },
-      { ...LEAST, llm: { ...LEAST.llm, connection: '', prompt: '', result_schema: { type: 'nonsense' } } },
+    for (const invalid of [
+      { ...MINIMAL, name: ' ' },
+      { ...MINIMAL, trigger: { method: '', namespace: 'No Namespace!' } },
+      { ...MINIMAL, llm: { ...MINIMAL.llm, connection: '', prompt: '', result_schema: { type: 'nonsense' } } },
     ]) {
-      expect(expectRejected(odd)).toEqual(new Map());
+      expect(expectRejected(invalid)).toEqual(new Map());
     }
   });
 
   test.each([
-    ['name', { ...LEAST, name: undefined }],
-    ['name', { ...LEAST, name: 'x'.repeat(257) }],
-    ['name', { ...LEAST, name: 'a\nb' }],
-    ['trigger', { ...LEAST, trigger: undefined }],
-    ['trigger.method', { ...LEAST, trigger: {} }],
-    ['trigger.namespace', { ...LEAST, trigger: { method: 'm', namespace: 5 } }],
-    ['llm', { ...LEAST, llm: 'main' }],
-    ['llm.operation', { ...LEAST, llm: { ...LEAST.llm, operation: 'decide' } }],
-    ['llm.prompt', { ...LEAST, llm: { ...LEAST.llm, prompt: undefined } }],
-    ['llm.connection', { ...LEAST, llm: { ...LEAST.llm, connection: null } }],
-    ['llm.result_schema', { ...LEAST, llm: { ...LEAST.llm, result_schema: true } }],
-    ['processor.path', { ...LEAST, processor: {} }],
-    ['on_error', { ...LEAST, on_error: 'stop' }],
-    ['on_error', { ...LEAST, on_error: null }],
+    ['name', { ...MINIMAL, name: undefined }],
+    ['name', { ...MINIMAL, name: 'x'.repeat(257) }],
+    ['name', { ...MINIMAL, name: 'a\nb' }],
+    ['trigger', { ...MINIMAL, trigger: undefined }],
+    ['trigger.method', { ...MINIMAL, trigger: {} }],
+    ['trigger.namespace', { ...MINIMAL, trigger: { method: 'm', namespace: 5 } }],
+    ['llm', { ...MINIMAL, llm: 'main' }],
+    ['llm.operation', { ...MINIMAL, llm: { ...MINIMAL.llm, operation: 'decide' } }],
+    ['llm.prompt', { ...MINIMAL, llm: { ...MINIMAL.llm, prompt: undefined } }],
+    ['llm.connection', { ...MINIMAL, llm: { ...MINIMAL.llm, connection: null } }],
+    ['llm.result_schema', { ...MINIMAL, llm: { ...MINIMAL.llm, result_schema: true } }],
+    ['processor.path', { ...MINIMAL, processor: {} }],
+    ['on_error', { ...MINIMAL, on_error: 'stop' }],
+    ['on_error', { ...MINIMAL, on_error: null }],
   ])('is rejected for its %s', (path, evaluator) => {
     expect([...expectRejected(evaluator).keys()]).toEqual([path]);
   });
@@ -101,7 +105,7 @@ describe('an evaluator', () => {
 
 test('an update reports the invalid members of each evaluator', () => {
   expect(validate(evaluatorsInput, {})).toEqual({ issues: [{ path: 'evaluators', message: 'is required' }] });
-  expect(validate(evaluatorsInput, { evaluators: [LEAST, { ...LEAST, processor: undefined }] })).toEqual({
+  expect(validate(evaluatorsInput, { evaluators: [MINIMAL, { ...MINIMAL, processor: undefined }] })).toEqual({
     issues: [{ path: 'evaluators.1.processor', message: 'is required' }],
   });
   expect(validate(evaluatorsInput, { evaluators: Array.from({ length: 1_001 }, () => 5) })).toEqual({
@@ -114,7 +118,7 @@ test.each([evaluatorsInput, activationInput])('the expected revision is a whole 
   const read = (expected_revision: unknown) => schema.safeParse({ evaluators: [], expected_revision }).data;
   expect(read(JSON.rawJSON('7.0'))?.expected_revision).toBe(7);
   expect(read(0)?.expected_revision).toBe(0);
-  for (const wrong of [-1, 1.5, '7', null, true]) expect(read(wrong), String(wrong)).toBeUndefined();
+  for (const invalid of [-1, 1.5, '7', null, true]) expect(read(invalid), String(invalid)).toBeUndefined();
 });
 
 test('a conversation id has 1 to 256 characters, whatever their number of code units', () => {

@@ -28,7 +28,7 @@ describe('names', () => {
     expect(entryName.safeParse('😀'.repeat(257)).success).toBe(false);
   });
 
-  test.each(['', ' ', 'a\nb', 'a\u007fb', 'a\u0085b', '\udc00', 5, null, undefined])('%j is none', (name) => {
+  test.each(['', ' ', 'a\nb', 'a\u007fb', 'a\u0085b', '\udc00', 5, null, undefined])('%j is invalid', (name) => {
     expect(entryName.safeParse(name).success).toBe(false);
   });
 });
@@ -36,7 +36,7 @@ describe('names', () => {
 describe('the address of a forward', () => {
   const accepts = (address: string) => forwardInput.safeParse({ name: 'f', address }).success;
 
-  test.each(['http://a', ' HTTPS://a:1/mcp?x=1#y ', 'http://[::1]:80/'])('%j is one', (address) => {
+  test.each(['http://a', ' HTTPS://a:1/mcp?x=1#y ', 'http://[::1]:80/'])('%j is valid', (address) => {
     expect(accepts(address)).toBe(true);
   });
 
@@ -50,7 +50,7 @@ describe('the address of a forward', () => {
     'http://a/b c',
     'http://a\\b',
     'http://u:p@a',
-  ])('%j is none', (address) => {
+  ])('%j is invalid', (address) => {
     expect(accepts(address)).toBe(false);
   });
 });
@@ -85,8 +85,8 @@ test('a raw number is not an object', () => {
 });
 
 test('a label may have any name', () => {
-  const odd = JSON.parse('{"__proto__":"a","constructor":"b","":"c"}');
-  expect(Object.entries(labels.parse(odd))).toEqual(Object.entries(odd));
+  const unusual = JSON.parse('{"__proto__":"a","constructor":"b","":"c"}');
+  expect(Object.entries(labels.parse(unusual))).toEqual(Object.entries(unusual));
   expect(labels.safeParse(JSON.parse('{"__proto__":1}')).error?.issues).toMatchObject([{ path: ['__proto__'] }]);
 });
 
@@ -132,8 +132,8 @@ test.each([
   [{ host: '[::1]', port: 7 }, 'host'],
   [{ address: 'h:7', host: 'g' }, 'host'],
   [{ address: 'h:7', port: 8 }, 'port'],
-])('a service with %j is rejected', (place, member) => {
-  expect(serviceInput.safeParse({ ...SERVICE, ...place }).error?.issues[0]?.path).toEqual([member]);
+])('a service with %j is rejected', (address, member) => {
+  expect(serviceInput.safeParse({ ...SERVICE, ...address }).error?.issues[0]?.path).toEqual([member]);
 });
 
 test('a port is compared by value, in any notation', () => {

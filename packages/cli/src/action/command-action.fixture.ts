@@ -1,5 +1,5 @@
 /** Executes the commands in the LLM result, one after another, so that one component serves many tests. */
-export const OBEDIENT = `
+export const COMMAND_ACTION = `
 import { getHistory } from 'service:evaluator/conversation';
 import { error, info } from 'service:evaluator/log';
 import { copyToolToNamespace, getTool, listTools, listToolsInNamespace } from 'service:evaluator/registry';
@@ -9,7 +9,7 @@ import { verifyLlmResult } from 'service:evaluator/validation';
 console.log('at the top level', { started: true });
 const show = (value) => info(JSON.stringify(value) ?? 'undefined');
 const failing = (what) => { try { return what(); } catch (thrown) { return thrown instanceof Error ? thrown.message : 'no error'; } };
-const deeds = {
+const commands = {
   nothing() {},
   pass, 
   colored: () => info('a\\u001b[31mb\\nc'),
@@ -36,8 +36,8 @@ const deeds = {
   promise: () => Promise.resolve(),
   loop: () => { for (;;); },
 };
-export function evaluate(ctx) { return ctx.llmResult.split(' ').map((deed) => deeds[deed](ctx)).at(-1); }
+export function evaluate(ctx) { return ctx.llmResult.split(' ').map((command) => commands[command](ctx)).at(-1); }
 `;
 
-/** Where a text is in the obedient action, by line. */
-export const lineWith = (part: string) => OBEDIENT.slice(0, OBEDIENT.indexOf(part)).split('\n').length;
+/** Returns the line of a text in the action. */
+export const lineWith = (part: string) => COMMAND_ACTION.slice(0, COMMAND_ACTION.indexOf(part)).split('\n').length;

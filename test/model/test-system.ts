@@ -7,26 +7,26 @@ import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import { modernClient, reply } from '../fixtures/raw-client.ts';
 import { type ApiRequest, type ApiResponse, pathOf } from './request.ts';
 import { Upstreams } from './upstreams.ts';
-import { MCP_LISTS, SHOWN } from './view.ts';
+import { MCP_LISTS, REST_LISTS } from './view.ts';
 
 /** Time limit of a forward's background discovery; retries are at most 1.5 s apart (mcp 4). */
 const SETTLE_MS = 20_000;
 const POLL_MS = 5;
 
 /** The real service, as a process with the file store, and real upstreams. */
-export class World {
+export class TestSystem {
   readonly #gateway: Gateway;
   #upstreams: Upstreams;
   #agent = new Agent({ keepAlive: true });
 
-  static async start(): Promise<World> {
+  static async start(): Promise<TestSystem> {
     const [management, mcp] = await Promise.all([freePort(), freePort()]);
     const gateway = await startGateway({
       management: `127.0.0.1:${management}`,
       mcp: `127.0.0.1:${mcp}`,
       env: { SERVICE_FORWARD_HEALTHCHECK_INTERVAL: '0' },
     });
-    return new World(gateway, await Upstreams.start());
+    return new TestSystem(gateway, await Upstreams.start());
   }
 
   private constructor(gateway: Gateway, upstreams: Upstreams) {
@@ -41,7 +41,7 @@ export class World {
   /** Empties the registry through the API, and resets the upstreams. */
   async reset(): Promise<void> {
     // A run may have ended during a restart.
-    if ((await this.send(SHOWN.namespaces ?? raise('no namespaces')).catch(() => undefined)) === undefined) {
+    if ((await this.send(REST_LISTS.namespaces ?? raise('no namespaces')).catch(() => undefined)) === undefined) {
       await this.restart('SIGKILL');
     }
     await this.#upstreams.close();
@@ -86,7 +86,7 @@ export class World {
 
   /** The whole visible state in REST. */
   async view(): Promise<Record<string, JsonValue>> {
-    const responses = Object.entries(SHOWN).map(async ([what, request]) => [
+    const responses = Object.entries(REST_LISTS).map(async ([what, request]) => [
       what,
       (await this.send(request)).data ?? null,
     ]);
