@@ -7,9 +7,6 @@ const ALONE = 'packages/*/src/**/*.process.test.ts';
 /** `npm run test:slow`: tests that take long, or need programs that npm does not install. */
 const SLOW = '**/*.slow.test.ts';
 
-/** Services and clients in one process make much garbage that dies young; copying it cost a tenth of the tests' time. */
-const SHARED_PROCESS_ARGS = ['--max-semi-space-size=64'];
-
 /** Files that take long. They are started first, so that no worker idles while the last of them run. */
 const LONGEST = [
   'conformance.test.ts',
@@ -69,7 +66,6 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'across packages',
-          execArgv: SHARED_PROCESS_ARGS,
           include: ['test/**/*.test.ts', 'scripts/**/*.test.ts'],
           exclude: [SLOW],
         },
@@ -77,12 +73,7 @@ export default defineConfig({
       { extends: true, test: { name: 'alone', include: [ALONE], isolate: true } },
       {
         extends: true,
-        test: {
-          name: 'beside the code',
-          execArgv: SHARED_PROCESS_ARGS,
-          include: ['packages/*/src/**/*.test.ts'],
-          exclude: [ALONE, SLOW],
-        },
+        test: { name: 'beside the code', include: ['packages/*/src/**/*.test.ts'], exclude: [ALONE, SLOW] },
       },
       {
         extends: true,
