@@ -7,6 +7,9 @@ import { INSPECTOR_ARGS, ProcessProbe, type ResourceUsage } from './process-prob
 import { SessionClient } from './session-client.ts';
 import { SessionTally } from './tally.ts';
 
+/** Longest extension of the load for rare events. */
+const MAX_EXTENSION_MS = 60_000;
+
 /** Duration and load of a soak test. */
 export interface SoakOptions {
   /** Concurrent sessions. */
@@ -17,6 +20,8 @@ export interface SoakOptions {
    */
   readonly warmUpMs: number;
   readonly ms: number;
+  /** The load continues, for at most a minute longer, until this returns true: on a slow machine rare events take time. */
+  readonly isEnough?: (tally: SessionTally, sessionResets: number) => boolean;
   /** Mean pause of a session between bursts of calls, in milliseconds. */
   readonly pauseMs: number;
   /** Milliseconds between two session resets, where one of the two upstreams loses all sessions. */
@@ -125,7 +130,7 @@ export class Soak {
 
   /** Warms up, measures the baseline, applies the load, and compares the remaining resources with the baseline. */
   async run(options: SoakOptions): Promise<SoakResult> {
-    const { sessions, warmUpMs, ms, pauseMs, resetMs, settleMs, classes } = options;
+    const { sessions, warmUpMs, ms, pauseMs, resetMs, settleMs, classes, isEnough = () => true } = options;
     if (warmUpMs > 0) await this.#load(sessions, warmUpMs, pauseMs);
     const before = warmUpMs > 0 ? await this.#baseline(classes) : await this.probe.usage(classes);
     const sessionsBefore = await this.#upstreamSessions();
@@ -140,7 +145,7 @@ export class Soak {
         peakRss = Math.max(peakRss, await this.probe.rss());
       }, 500),
     ];
-    await this.#load(sessions, ms, pauseMs);
+    await this.#load(sessions, ms, pauseMs, () => isEnough(this.#tally, sessionResets));
     for (const timer of timers) clearInterval(timer);
 
     const ended = performance.now();
@@ -180,12 +185,14 @@ export class Soak {
     await Promise.all(this.#upstreams.map((upstream) => upstream.close()));
   }
 
-  /** Runs `sessions` concurrent clients for `ms`; resolves when every session has ended. */
-  async #load(sessions: number, ms: number, pauseMs: number): Promise<void> {
+  /** Runs `sessions` concurrent clients for `ms` and until `isEnough`; resolves when every session has ended. */
+  async #load(sessions: number, ms: number, pauseMs: number, isEnough = () => true): Promise<void> {
     this.#stopped = false;
-    const timer = setTimeout(() => {
-      this.#stopped = true;
-    }, ms);
+    const startedAt = performance.now();
+    const timer = setInterval(() => {
+      const elapsed = performance.now() - startedAt;
+      this.#stopped = elapsed >= ms + MAX_EXTENSION_MS || (elapsed >= ms && isEnough());
+    }, 100);
     const tally = this.#tally;
     await Promise.all(
       Array.from({ length: sessions }, async () => {
@@ -197,7 +204,7 @@ export class Soak {
         }
       }),
     );
-    clearTimeout(timer);
+    clearInterval(timer);
     await Promise.all(this.#vanished.map((client) => client.end()));
     this.#vanished = [];
     // Connections in the clients' pool do not count.
