@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { testSeed } from './fixtures/seed.ts';
 import { FuzzRun } from './fuzz/fuzz-run.ts';
 
@@ -7,17 +7,11 @@ const ENOUGH_REQUESTS = 2_000;
 /** Enough for most of them. */
 const FEW_REQUESTS = 400;
 
-let run: FuzzRun;
-
-beforeAll(async () => {
-  run = await FuzzRun.start();
-});
-
-afterAll(() => run.close());
-
 /** Sends random requests; fails if a response does not match /openapi.json, or the service failed. */
 async function fuzz(requests: number) {
   const seed = testSeed();
+  const run = await FuzzRun.start();
+  onTestFinished(() => run.close());
   const { sent, responses, findings } = await run.fuzz(seed, requests, 2);
   const failures = [...findings, ...(await run.end())];
   // Keeps the lines of an error readable.
