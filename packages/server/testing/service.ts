@@ -5,7 +5,7 @@ import { ActionCompiler } from '../src/policy/sandbox/compiler.ts';
 import { createLogger } from '../src/telemetry/log.ts';
 
 /** A management response; `data` is that of the envelope. */
-export interface Managed {
+export interface ManagementResponse {
   readonly status: number;
   readonly data: unknown;
 }
@@ -23,10 +23,10 @@ export interface TestService {
   /** Lines of the log so far. */
   readonly log: readonly string[];
   /** Sends a management request with a JSON body. */
-  manage(method: string, path: string, body?: unknown): Promise<Managed>;
+  manage(method: string, path: string, body?: unknown): Promise<ManagementResponse>;
   /** Registers a resource; throws unless the response is 201. */
   register(collection: 'forwards' | 'tools' | 'resources' | 'prompts' | 'namespaces', body: object): Promise<void>;
-  /** Stops it; in-flight requests get `graceMs` to finish. */
+  /** Stops it; waits for in-flight requests for at most `graceMs`. */
   stop(graceMs?: number): Promise<void>;
 }
 
@@ -79,7 +79,7 @@ export async function startTestService(
   const management = `http://${service.addresses.management}`;
   const mcp = `http://${service.addresses.mcp}`;
 
-  const manage = async (method: string, path: string, body?: unknown): Promise<Managed> => {
+  const manage = async (method: string, path: string, body?: unknown): Promise<ManagementResponse> => {
     const response = await fetch(`${management}/api/v1${path}`, {
       method,
       headers: { connection: 'close' },
