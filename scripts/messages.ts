@@ -15,7 +15,7 @@ const SOURCES = [
 const SKIPPED = /\.(?:test|fixture)\.ts$|\/(?:fixtures|generated|testing)\//;
 /** Calls whose string arguments reach users: errors, log lines, error responses, validation messages. */
 const CALL =
-  /(?:new \w*(?:Error|Refusal|Problem)|\b(?:log|#log|logger)\.(?:debug|info|warn|error)|\b(?:warn|rpcError|httpProblem|sendError|plainError|problem|fail|reject\w*|invalid\w*|refus\w*|malformed\w*|failure|usageError))\(|\b(?:error|message|problem|reason): (?=['"`])/g;
+  /(?:new \w*(?:Error|Rejection|Problem)|\b(?:log|#log|logger)\.(?:debug|info|warn|error)|\b(?:warn|rpcError|httpProblem|sendError|plainError|problem|fail|reject\w*|invalid\w*|refus\w*|malformed\w*|failure|usageError))\(|\b(?:error|message|problem|reason): (?=['"`])/g;
 const INTRODUCTION = `# Messages
 
 Errors and log messages by folder, as they are in the source: \`…\` stands for a value. Written by \`npm run messages\`; \`npm

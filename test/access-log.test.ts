@@ -182,7 +182,7 @@ describe('of an MCP request', () => {
     const before = performance.now();
     await listening.head;
     expect(linesOf(service, (each) => each.x_request_id === `request-${requests}`)).toEqual([]);
-    listening.leave();
+    listening.disconnect();
     expect(await line()).toMatchObject({
       method: 'GET',
       status: 200,

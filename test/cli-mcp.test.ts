@@ -407,7 +407,7 @@ describe('a server with scripted responses', () => {
       await expect.poll(server.sessions).toBe(0);
     } else {
       const call = server.seen.find(({ method }) => method === 'tools/call');
-      await expect.poll(() => call?.left).toBe(true);
+      await expect.poll(() => call?.isDisconnected).toBe(true);
     }
   });
 

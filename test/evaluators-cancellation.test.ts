@@ -100,11 +100,11 @@ describe.each(['continue', 'block'] as const)(
       const since = await sinceNow();
       const llmCall = blockedLlmCall();
       const reading = client.call('"c"');
-      const { left } = await llmCall.received;
+      const { disconnected } = await llmCall.received;
       expect(await client.post(cancellation('"c"'))).toMatchObject({ status: 202, text: '' });
       // Neither waits for the LLM, which has not responded.
-      expect([await reading.over, (await reading.head).statusCode, reading.text]).toEqual([true, 200, '']);
-      await left;
+      expect([await reading.ended, (await reading.head).statusCode, reading.text]).toEqual([true, 200, '']);
+      await disconnected;
       await expect.poll(() => since.lines()).toMatchObject([{ ...CANCELED, reason: 'the client canceled the call' }]);
       expect([since.calls(), since.llmCalls(), await counts()]).toEqual([0, 1, since.counted]);
       // The session continues, and the id can be reused.
@@ -119,10 +119,10 @@ describe.each(['continue', 'block'] as const)(
       const since = await sinceNow();
       const llmCall = blockedLlmCall();
       const reading = modernCall();
-      const { left } = await llmCall.received;
-      reading.leave();
-      await left;
-      await expect.poll(() => since.lines()).toMatchObject([{ ...CANCELED, reason: 'the client has left' }]);
+      const { disconnected } = await llmCall.received;
+      reading.disconnect();
+      await disconnected;
+      await expect.poll(() => since.lines()).toMatchObject([{ ...CANCELED, reason: 'the client has disconnected' }]);
       expect([since.llmCalls(), await counts()]).toEqual([1, since.counted]);
       llmCall.answer();
       await modernCall().matching(/done/);
@@ -173,13 +173,13 @@ test('a legacy client that disconnects has not canceled: its call is evaluated a
   await evaluated.apply(evaluator('gate'));
   const client = await legacy();
   const since = await sinceNow();
-  const left = disconnections().length;
+  const disconnected = disconnections().length;
   const events = (await eventsAt(evaluated.service, url)).length;
   const llmCall = blockedLlmCall();
   const reading = client.call('"c"');
   await llmCall.received;
-  reading.leave();
-  await expect.poll(() => disconnections().length).toBe(left + 1);
+  reading.disconnect();
+  await expect.poll(() => disconnections().length).toBe(disconnected + 1);
   expect(since.calls()).toBe(0);
   llmCall.answer();
   // The whole response is read from the upstream, although there is no client.
@@ -194,14 +194,14 @@ test('a legacy client that has disconnected can still cancel', async () => {
   await evaluated.apply(evaluator('gate'));
   const client = await legacy();
   const since = await sinceNow();
-  const left = disconnections().length;
+  const disconnected = disconnections().length;
   const llmCall = blockedLlmCall();
   const reading = client.call('"c"');
   const received = await llmCall.received;
-  reading.leave();
-  await expect.poll(() => disconnections().length).toBe(left + 1);
+  reading.disconnect();
+  await expect.poll(() => disconnections().length).toBe(disconnected + 1);
   await client.post(cancellation('"c"'));
-  await received.left;
+  await received.disconnected;
   await expect.poll(() => since.lines()).toMatchObject([CANCELED]);
   llmCall.answer();
   await client.call('"d"').matching(/done/);

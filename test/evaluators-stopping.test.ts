@@ -36,8 +36,8 @@ async function left() {
   const client = await sessionClient(evaluated.service.url());
   const reading = client.call('"c"');
   await requested.promise;
-  reading.leave();
-  await reading.over;
+  reading.disconnect();
+  await reading.ended;
   return { answer: () => response.resolve() };
 }
 

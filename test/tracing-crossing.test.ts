@@ -161,7 +161,7 @@ it('a call whose client disconnects has a complete span and a log line', async (
 });
 
 it('calls are not affected when the collector responds with errors', async () => {
-  traced.receiver.behavior = { kind: 'answers', status: 500, body: 'no' };
+  traced.receiver.behavior = { kind: 'responds', status: 500, body: 'no' };
   const { length } = traced.receiver.requests;
   const client = modernClient(traced.gateway.url());
   for (let calls = 0; calls < 5; calls++) {

@@ -245,7 +245,9 @@ describe('an upstream that does not respond', () => {
     await expect.poll(() => calls().length).toBe(1);
     disconnect.abort();
     await expect(call).rejects.toThrow();
-    await expect.poll(() => calls().map((seen) => seen.left), { timeout: IDLE_TIMEOUT_MS - 500 }).toEqual([true]);
+    await expect
+      .poll(() => calls().map((seen) => seen.isDisconnected), { timeout: IDLE_TIMEOUT_MS - 500 })
+      .toEqual([true]);
   });
 });
 

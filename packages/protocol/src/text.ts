@@ -15,8 +15,8 @@ export function truncateCharacters(text: string, maxCharacters: number): string 
 }
 
 /**
- * Returns the longest beginning of the text that has at most `maxBytes` bytes in UTF-8. Lone surrogates become U+FFFD; no
- * character is split.
+ * Returns the longest beginning of the text that has at most `maxBytes` bytes in UTF-8. Lone surrogates become U+FFFD;
+ * no character is split.
  */
 export function truncateBytes(text: string, maxBytes: number): string {
   // A surrogate pair that this splits does not fit anyway.
@@ -46,7 +46,7 @@ export function quoteText(text: string, maxLength: number): string {
 }
 
 /**
- * Returns a well-formed copy of the text. A slice of a parsed or longer text keeps the whole text in memory; store a copy
+ * Returns a well-formed copy of the text. A slice of a longer text retains all of it in memory; store a copy
  * instead.
  */
 export function detach(text: string): string {

@@ -6,9 +6,9 @@ const QUICK_PERIOD_MS = 10 * 60_000;
 const SLOW_MAX_MS = 30_000;
 
 /**
- * Delays between attempts to reach an upstream that is down (mcp 4): 0.25 to 1.5 s in the first ten minutes; after that up
- * to a bound that doubles with every attempt to 30 s, and at least half of it. Jitter spreads the retries of upstreams that
- * failed together.
+ * Delays between attempts to reach an upstream that is down (mcp 4): 0.25 to 1.5 s in the first ten minutes; after that
+ * up to a bound that doubles with every attempt to 30 s, and at least half of it. Jitter spreads the retries of
+ * upstreams that failed together.
  */
 export class Backoff {
   readonly #random: () => number;
@@ -44,13 +44,13 @@ export class Backoff {
 export interface ReconnectDelayOptions {
   /** Milliseconds before the first attempt unless the server sent a `retry` (default 1000). */
   readonly firstMs?: number;
-  /** Greatest delay (default 30000). */
+  /** Maximum delay (default 30000). */
   readonly maxMs?: number;
   /** Returns numbers from 0 to below 1. */
   readonly random?: () => number;
 }
 
-/** Least delay, whatever the server requests. */
+/** Minimum delay, regardless of the server's request. */
 const MIN_RETRY_MS = 50;
 
 /**
@@ -69,7 +69,7 @@ export class ReconnectDelay {
     this.#random = random;
   }
 
-  /** Sets the least delay, from `retry` of an event; capped at an hour. */
+  /** Sets the minimum delay, from `retry` of an event; capped at an hour. */
   setRetryMs(retryMs: number): void {
     this.#retryMs = Math.min(Math.max(retryMs, MIN_RETRY_MS), MAX_RETRY_MS);
   }

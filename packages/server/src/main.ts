@@ -6,7 +6,7 @@ import { ConfigError } from './http/settings.ts';
 import { StoreError } from './registry/store/store.ts';
 import { createLogger, createLogSink } from './telemetry/log.ts';
 
-/** Runs the service until it is stopped; the exit code tells how it ended (decisions 1.1). */
+/** Runs the service until it is stopped; the exit code indicates how it ended (decisions 1.1). */
 async function main(): Promise<void> {
   const invocation = await loadConfig(process.argv.slice(2), process.env, process.cwd());
   if (invocation.kind === 'print') {
@@ -26,7 +26,7 @@ async function main(): Promise<void> {
 
 /**
  * One Ctrl-C may arrive twice: the terminal sends it to every process in the foreground, and a package runner that
- * started us passes it on as well.
+ * started the service passes it on as well.
  */
 const SAME_SIGINT_MS = 100;
 

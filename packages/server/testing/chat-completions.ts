@@ -15,7 +15,7 @@ export interface ReceivedCompletion {
   readonly model: string;
   readonly messages: readonly { readonly role: string; readonly content: string }[];
   /** Resolves when the connection is closed before the response is complete. */
-  readonly left: Promise<void>;
+  readonly disconnected: Promise<void>;
 }
 
 /** A response: by default a completion whose only choice has `content`. */
@@ -114,7 +114,7 @@ export async function startChatCompletions(tls?: {
 /** Reads a request; undefined if it is incomplete. */
 async function read(request: IncomingMessage, response: ServerResponse): Promise<ReceivedCompletion | undefined> {
   const { method = '', url = '', headers } = request;
-  const left = new Promise<void>((resolve) => {
+  const disconnected = new Promise<void>((resolve) => {
     response.once('close', () => {
       if (!response.writableFinished) resolve();
     });
@@ -127,7 +127,7 @@ async function read(request: IncomingMessage, response: ServerResponse): Promise
   }
   const text = Buffer.concat(pieces).toString();
   const { model = '', messages = [] } = text === '' ? {} : JSON.parse(text);
-  return { method, path: url, headers, text, model, messages, left };
+  return { method, path: url, headers, text, model, messages, disconnected };
 }
 
 async function respond(response: ServerResponse, scripted: string | CompletionScript): Promise<void> {

@@ -54,7 +54,7 @@ export interface CodeService {
   /** The next requested execution. */
   next(): Promise<ReportedExecution>;
   /** Resolves when it has rejected an execution. */
-  readonly refused: Promise<void>;
+  readonly rejected: Promise<void>;
   /** All so far. */
   readonly executions: readonly ReportedExecution[];
   /** Proxy of its connections: the library cannot break them. */
@@ -70,7 +70,7 @@ export interface CodeService {
   close(): void;
 }
 
-/** Starts one; `refusals` is the number of executions that it rejects as UNAVAILABLE before it accepts one. */
+/** Starts one; `rejections` is the number of executions that it rejects as UNAVAILABLE before it accepts one. */
 export async function startCodeService(rejections = 0, options?: ServerOptions): Promise<CodeService> {
   const executions = new Arrivals<ReportedExecution>();
   const rejected = Promise.withResolvers<void>();
@@ -92,7 +92,7 @@ export async function startCodeService(rejections = 0, options?: ServerOptions):
   return {
     port: proxy.port,
     next: () => executions.next(),
-    refused: rejected.promise,
+    rejected: rejected.promise,
     executions: executions.all,
     proxy: proxy,
     die: () => proxy.close(),

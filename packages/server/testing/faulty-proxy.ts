@@ -11,7 +11,7 @@ export interface FaultyProxy {
   readonly accepted: number;
   readonly open: number;
   /** Replaces the handler of new connections. */
-  lead(behind: ConnectionHandler): void;
+  setHandler(handler: ConnectionHandler): void;
   /** Resets the open connections. */
   cut(): void;
   /** Breaks them with a reset. */
@@ -21,10 +21,10 @@ export interface FaultyProxy {
 }
 
 /** Starts one on a free port unless one is given. */
-export async function openFaultyProxy(behind: ConnectionHandler, port = 0): Promise<FaultyProxy> {
+export async function openFaultyProxy(handler: ConnectionHandler, port = 0): Promise<FaultyProxy> {
   const sockets = new Set<Socket>();
   let accepted = 0;
-  let target = behind;
+  let target = handler;
   const server = createServer((near) => {
     accepted++;
     sockets.add(near);
@@ -46,8 +46,8 @@ export async function openFaultyProxy(behind: ConnectionHandler, port = 0): Prom
     get open() {
       return sockets.size;
     },
-    lead: (to) => {
-      target = to;
+    setHandler: (newHandler) => {
+      target = newHandler;
     },
     cut: closeConnections,
     reset: () => {

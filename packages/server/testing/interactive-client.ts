@@ -80,7 +80,7 @@ export class InteractiveClient {
 
 /** The last message of the completed response. Throws if the response was aborted. */
 export async function lastMessage(reading: ResponseReader): Promise<string> {
-  if (!(await reading.over)) throw new Error(`the response was aborted after ${JSON.stringify(reading.text)}`);
+  if (!(await reading.ended)) throw new Error(`the response was aborted after ${JSON.stringify(reading.text)}`);
   return reading.messages.at(-1) ?? '';
 }
 

@@ -4,9 +4,9 @@ import { toolList, toolText } from '../../../test/fixtures/raw-upstream/texts.ts
 import { type RawUpstream, startRawUpstream } from '../../../test/fixtures/raw-upstream.ts';
 import { startTestService, type TestService } from './service.ts';
 
-/** The plainest list. */
+/** A minimal `tools/list` request. */
 export const LIST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';
-/** The plainest request of all. */
+/** A minimal `ping` request. */
 export const PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
 
 /**

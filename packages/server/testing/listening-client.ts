@@ -12,7 +12,7 @@ export interface ListeningClient {
   /** Resolves when the stream has ended properly; rejects when it was aborted. */
   readonly ended: Promise<void>;
   /** Closes the connection. */
-  leave(): void;
+  disconnect(): void;
 }
 
 /** Optional settings of a client besides its subscriptions. */
@@ -40,7 +40,7 @@ export function listenText(notifications: unknown, id = '1'): string {
   return `{"jsonrpc":"2.0","id":${id},"method":"subscriptions/listen","params":${params}}`;
 }
 
-/** Opens the stream; resolves when its head is here. */
+/** Opens the stream; resolves when its head has arrived. */
 export async function listenTo(
   url: string,
   notifications: unknown,
@@ -82,6 +82,6 @@ export async function listenTo(
       return events.slice(0, count);
     },
     ended,
-    leave: () => response.destroy(),
+    disconnect: () => response.destroy(),
   };
 }

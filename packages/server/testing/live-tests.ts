@@ -64,6 +64,6 @@ export function responseTo(request: string, member = '"result":{}'): string {
 }
 
 /** The address of the same namespace at another service. */
-export function movedTo(service: TestService, url: string): string {
+export function atService(service: TestService, url: string): string {
   return service.url(new URL(url).pathname.split('/')[1]);
 }

@@ -11,23 +11,23 @@ export interface LiveResponse {
   readonly session: string;
   readonly response: ServerResponse;
   /** True once the connection has closed before the response was complete. */
-  readonly left: boolean;
+  readonly isDisconnected: boolean;
   /** Starts an event stream. */
   begin(): void;
-  /** Sends one message on it. */
+  /** Sends one message in it. */
   send(message: string, fields?: EventFields): void;
   /** Responds with a status and no body. */
-  refuse(status: number): void;
+  reject(status: number): void;
 }
 
-/** One `tools/call` that has arrived. */
+/** One received `tools/call`. */
 export interface LiveCall extends LiveResponse {
   /** Id and progress token as received, as JSON text. */
   readonly id: string;
   readonly progressToken: string;
   readonly params: Readonly<Record<string, unknown>>;
   /** Sends a request to the client on the call's stream; `id` and `params` are JSON text. */
-  ask(id: string, method: string, params?: string): void;
+  request(id: string, method: string, params?: string): void;
   progress(value: number): void;
   /** The text of a response to the call. */
   answerText(text: string): string;
@@ -37,8 +37,8 @@ export interface LiveCall extends LiveResponse {
   json(text: string): void;
 }
 
-/** Any other message that has arrived. */
-export interface Arrived {
+/** Any other received message. */
+export interface ReceivedRequest {
   readonly body: string;
   readonly session: string | undefined;
   readonly headers: IncomingHttpHeaders;
@@ -54,7 +54,7 @@ export interface LiveUpstream {
   readonly streams: Arrivals<LiveResponse>;
   /** GET requests with `Last-Event-ID`: the test accepts or rejects them. */
   readonly resumptions: Arrivals<LiveResponse>;
-  readonly posted: readonly Arrived[];
+  readonly posted: readonly ReceivedRequest[];
   /** Ids of the sessions that are open. */
   readonly sessions: ReadonlySet<string>;
   /** JSON text of results by method, or the members of a response besides its id; changeable at any time. */
@@ -63,11 +63,11 @@ export interface LiveUpstream {
   acceptStatus: number;
   /** Status for notification streams that are not resumed (200); 0 for no response. */
   streamStatus: number;
-  /** Messages of this method that have arrived. */
-  of(method: string): readonly Arrived[];
+  /** Received messages of this method. */
+  of(method: string): readonly ReceivedRequest[];
   /** Client responses to server requests, unchanged. */
   answers(): readonly string[];
-  /** Drops all sessions: their ids get 404 from now on. */
+  /** Drops all sessions: requests with their ids are 404 from now on. */
   forgetSessions(): void;
   /** Accepts no new connections; open ones continue. */
   shut(): void;
@@ -101,7 +101,7 @@ export async function startLiveUpstream({
   const calls = new Arrivals<LiveCall>();
   const streams = new Arrivals<LiveResponse>();
   const resumptions = new Arrivals<LiveResponse>();
-  const posted: Arrived[] = [];
+  const posted: ReceivedRequest[] = [];
   const sessions = new Set<string>();
   const results: LiveUpstream['results'] = {
     initialize: `{"protocolVersion":"2025-11-25","capabilities":${capabilities},"serverInfo":{"name":"live","version":"1"}}`,
@@ -119,8 +119,8 @@ export async function startLiveUpstream({
     const session = typeof headers['mcp-session-id'] === 'string' ? headers['mcp-session-id'] : undefined;
     const { id, method: rpc, params = {} } = body === '' ? {} : JSON.parse(body);
     if (rpc !== 'initialize') {
-      if (session === undefined) return refuse(response, 400, 'Session ID required');
-      if (!sessions.has(session)) return refuse(response, 404, 'Session not found');
+      if (session === undefined) return reject(response, 400, 'Session ID required');
+      if (!sessions.has(session)) return reject(response, 404, 'Session not found');
       if (method === 'DELETE') {
         sessions.delete(session);
         return void response.writeHead(200).end();
@@ -129,7 +129,7 @@ export async function startLiveUpstream({
         const stream = new Answer(headers, session, response);
         if (headers['last-event-id'] !== undefined) return resumptions.add(stream);
         if (upstream.streamStatus === 0) return;
-        if (upstream.streamStatus !== 200) return stream.refuse(upstream.streamStatus);
+        if (upstream.streamStatus !== 200) return stream.reject(upstream.streamStatus);
         stream.begin();
         return streams.add(stream);
       }
@@ -141,7 +141,7 @@ export async function startLiveUpstream({
       return;
     }
     const result = results[rpc];
-    if (result === undefined) return refuse(response, 200, 'Method not found', -32601, id);
+    if (result === undefined) return reject(response, 200, 'Method not found', -32601, id);
     const opened = rpc === 'initialize' ? randomUUID() : undefined;
     const text = typeof result === 'function' ? await result() : result;
     if (opened !== undefined) sessions.add(opened);
@@ -203,7 +203,7 @@ class Answer extends PendingResponse implements LiveResponse {
     this.response.write(event(message, fields));
   }
 
-  refuse(status: number): void {
+  reject(status: number): void {
     this.response.writeHead(status).end();
   }
 }
@@ -221,7 +221,7 @@ class Call extends Answer implements LiveCall {
     this.progressToken = JSON.stringify(params._meta?.progressToken);
   }
 
-  ask(id: string, method: string, params = '{}'): void {
+  request(id: string, method: string, params = '{}'): void {
     this.send(`{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${params}}`);
   }
 
@@ -244,7 +244,7 @@ class Call extends Answer implements LiveCall {
   }
 }
 
-function refuse(response: ServerResponse, status: number, message: string, code = -32000, id: unknown = null): void {
+function reject(response: ServerResponse, status: number, message: string, code = -32000, id: unknown = null): void {
   const error = JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } });
   response.writeHead(status, { 'content-type': 'application/json' }).end(error);
 }

@@ -10,9 +10,9 @@ export type OtlpProtocol = 'grpc' | 'http/protobuf' | 'http/json';
 
 /** Response to exports; rejected exports are not stored. */
 export type OtlpBehavior =
-  | { readonly kind: 'takes' }
+  | { readonly kind: 'accepts' }
   /** An HTTP response; UNAVAILABLE in gRPC. */
-  | { readonly kind: 'answers'; readonly status: number; readonly body: string }
+  | { readonly kind: 'responds'; readonly status: number; readonly body: string }
   | { readonly kind: 'silent' };
 
 /** One export as received. */
@@ -105,7 +105,7 @@ export async function startOtlpReceiver(protocol: OtlpProtocol = 'http/protobuf'
       OTEL_BSP_SCHEDULE_DELAY: '20',
       OTEL_METRICS_EXPORTER: 'none',
     },
-    behavior: { kind: 'takes' },
+    behavior: { kind: 'accepts' },
     spans,
     points,
     requests,
@@ -144,7 +144,7 @@ async function startHttp(port: number, { protocols, onRequest, onMessage }: Rece
     const body = headers['content-encoding'] === 'gzip' ? gunzipSync(sent) : sent;
     const behavior = onRequest(path, headers, body);
     if (behavior.kind === 'silent') return;
-    if (behavior.kind === 'answers') {
+    if (behavior.kind === 'responds') {
       response.writeHead(behavior.status).end(behavior.body);
       return;
     }
@@ -190,7 +190,7 @@ async function startGrpc(port: number, { protocols, onRequest, onMessage }: Rece
       ) => {
         const behavior = onRequest(path, Object.fromEntries(Object.entries(call.metadata.getMap()).map(text)), EMPTY);
         if (behavior.kind === 'silent') return;
-        if (behavior.kind === 'answers') return done({ code: status.UNAVAILABLE, details: behavior.body });
+        if (behavior.kind === 'responds') return done({ code: status.UNAVAILABLE, details: behavior.body });
         onMessage(path, call.request);
         done(null, {});
       },

@@ -4,12 +4,12 @@ import type { ServerResponse } from 'node:http';
 export class PendingResponse {
   readonly response: ServerResponse;
   /** True once the connection has closed before the response was complete. */
-  left = false;
+  isDisconnected = false;
 
   constructor(response: ServerResponse) {
     this.response = response;
     response.once('close', () => {
-      this.left = !response.writableFinished;
+      this.isDisconnected = !response.writableFinished;
     });
   }
 

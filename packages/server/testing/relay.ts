@@ -6,7 +6,7 @@ import {
   type RawResponse,
   reply,
 } from '../../../test/fixtures/raw-client.ts';
-import type { Era, Seen } from '../../../test/fixtures/raw-upstream/message.ts';
+import type { Era, ReceivedMessage } from '../../../test/fixtures/raw-upstream/message.ts';
 import { textResultText, toolList, toolText } from '../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, type RawUpstreamOptions, startRawUpstream } from '../../../test/fixtures/raw-upstream.ts';
 import { startTestService, type TestService } from './service.ts';
@@ -80,7 +80,7 @@ export async function client(era: Era, url: string, meta?: string): Promise<RawC
 }
 
 /** The last request of this method that an upstream has received. */
-export function lastCall(upstream: RawUpstream, method = 'tools/call'): Seen {
+export function lastCall(upstream: RawUpstream, method = 'tools/call'): ReceivedMessage {
   const call = upstream.seen.findLast((seen) => seen.method === method);
   if (!call) throw new Error(`no ${method} arrived`);
   return call;

@@ -10,7 +10,7 @@ import { readSandboxScripts } from '../src/policy/sandbox/sandbox-process.ts';
 import { createLogger } from '../src/telemetry/log.ts';
 
 /** A management response; `data` is that of the envelope. */
-export interface Managed {
+export interface ManagementResponse {
   readonly status: number;
   readonly data: unknown;
 }
@@ -28,10 +28,10 @@ export interface TestService {
   /** Lines of the log so far. */
   readonly log: readonly string[];
   /** Sends a management request with a JSON body. */
-  manage(method: string, path: string, body?: unknown): Promise<Managed>;
+  manage(method: string, path: string, body?: unknown): Promise<ManagementResponse>;
   /** Registers a resource; throws unless the response is 201. */
   register(collection: 'forwards' | 'tools' | 'resources' | 'prompts' | 'namespaces', body: object): Promise<void>;
-  /** Stops it; in-flight requests get `graceMs` to finish. */
+  /** Stops it; waits for in-flight requests for at most `graceMs`. */
   stop(graceMs?: number): Promise<void>;
 }
 
@@ -98,7 +98,7 @@ export async function startTestService(
   const management = `http://${service.addresses.management}`;
   const mcp = `http://${service.addresses.mcp}`;
 
-  const manage = async (method: string, path: string, body?: unknown): Promise<Managed> => {
+  const manage = async (method: string, path: string, body?: unknown): Promise<ManagementResponse> => {
     const response = await fetch(`${management}/api/v1${path}`, {
       method,
       headers: { connection: 'close' },

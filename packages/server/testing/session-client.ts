@@ -9,7 +9,7 @@ export interface SessionClient {
   /** Sends a message and waits for the complete response. */
   post(body: string, headers?: Readonly<Record<string, string>>): Promise<RawResponse>;
   /** Sends a request; `params` is JSON text. The parsed response. */
-  ask(method: string, params?: string): Promise<Response>;
+  request(method: string, params?: string): Promise<Response>;
   /** Calls the tool `work`; `id` and `meta` (of `_meta`) are JSON text. The response is read as it arrives. */
   call(id: string, meta?: string, headers?: Readonly<Record<string, string>>): ResponseReader;
   /** Opens a notification stream, or resumes the stream of an event. */
@@ -51,7 +51,7 @@ export function clientOf(url: string, sessionHeaders: Readonly<Record<string, st
     url,
     headers: sessionHeaders,
     post: (body, headers) => post(url, body, { ...sessionHeaders, ...headers }),
-    async ask(method, params = '{}') {
+    async request(method, params = '{}') {
       const response = await post(
         url,
         `{"jsonrpc":"2.0","id":${++lastId},"method":"${method}","params":${params}}`,
@@ -81,10 +81,10 @@ export function callText(id: string, meta = ''): string {
 
 /** One HTTP response while it is being read. */
 export class ResponseReader {
-  /** Resolves when the head is here; rejects when there will be none. */
+  /** Resolves when the head has arrived; rejects when there will be none. */
   readonly head: Promise<IncomingMessage>;
   /** Resolves when the response has ended: true when it is complete. */
-  readonly over: Promise<boolean>;
+  readonly ended: Promise<boolean>;
   readonly events: ServerSentEvent[] = [];
   /** All text so far. */
   text = '';
@@ -97,7 +97,7 @@ export class ResponseReader {
     const head = Promise.withResolvers<IncomingMessage>();
     const over = Promise.withResolvers<boolean>();
     this.head = head.promise;
-    this.over = over.promise;
+    this.ended = over.promise;
     const decoder = new EventStreamDecoder({ onEvent: (event) => this.events.push(event), onEventError: () => {} });
     const end = (well: boolean) => {
       this.#ended = true;
@@ -151,7 +151,7 @@ export class ResponseReader {
   }
 
   /** Closes the connection. */
-  leave(): void {
+  disconnect(): void {
     this.#destroy();
   }
 

@@ -11,10 +11,10 @@ export interface StreamedCall {
   readonly progressToken: string;
   readonly response: ServerResponse;
   /** True once the connection has closed before the response was complete. */
-  readonly left: boolean;
+  readonly isDisconnected: boolean;
   /** Starts the event stream. */
   begin(): void;
-  /** Sends one message on it. */
+  /** Sends one message in it. */
   event(message: string): void;
   /** Reports progress on it. */
   progress(value: number): void;

@@ -11,7 +11,7 @@ export interface WatchedStream {
   readonly params: Readonly<Record<string, unknown>>;
   readonly response: ServerResponse;
   /** True once the connection has closed before the response was complete. */
-  readonly left: boolean;
+  readonly isDisconnected: boolean;
   /** Grants these uris. */
   acknowledge(...uris: readonly string[]): void;
   /** Sends one message. */
@@ -81,7 +81,7 @@ class Stream implements WatchedStream {
   readonly headers: IncomingHttpHeaders;
   readonly params: Readonly<Record<string, unknown>>;
   readonly response: ServerResponse;
-  left = false;
+  isDisconnected = false;
 
   constructor(
     body: string,
@@ -94,7 +94,7 @@ class Stream implements WatchedStream {
     this.params = params;
     this.response = response;
     response.once('close', () => {
-      this.left = !response.writableFinished;
+      this.isDisconnected = !response.writableFinished;
     });
   }
 

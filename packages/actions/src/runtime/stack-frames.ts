@@ -1,12 +1,14 @@
 /** Placeholder that the build replaces with the table of `bundle/source-positions.ts`. */
 const TABLE = '<positions>';
 
-/** Stack frame in the bundle, in the format of either engine: `at f (componentize-qjs:user.js:1:2)`, `f@action.js:1:2`. */
+/**
+ * Stack frame in the bundle, in the format of either engine: `at f (componentize-qjs:user.js:1:2)`, `f@action.js:1:2`.
+ */
 const FRAME = /^\s*(?:at )?(.*?)(?:@|\s*\(?)(?:componentize-qjs:user|action)\.js:(\d+):(\d+)\)?$/;
 
 const MAX_FRAMES = 10;
 
-/** Returns the frames of a stack that are in the source files of the action, innermost first. */
+/** Returns the frames of a stack that are in the source files of the action, innermost first. Bundled into actions. */
 export function authorFrames(stack: string): { readonly name: string; readonly position: string }[] {
   const table: unknown = JSON.parse(TABLE);
   if (!isTable(table)) return [];

@@ -21,7 +21,7 @@ export function parseLocated(text: string, name: string): LocatedDocument {
     const parsed = parseYaml(text, name);
     return { content: toJson(parsed, name), positionOf: (path) => findPosition(parsed, path) };
   }
-  // undefined; | Parsed as YAML once, when the first position is requested.
+  // Parsed as YAML once, when the first position is requested.
   let parsed: ParsedYaml | undefined;
   return {
     content: json,

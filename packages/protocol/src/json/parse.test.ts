@@ -23,7 +23,7 @@ describe.each([
       const value = parse(text);
       const again = JSON.stringify(value);
       expect(JSON.stringify(parse(again)), `seed ${seed}: ${text}`).toBe(again);
-      // Keys in their order, each as often as an object can have it.
+      // Keys in order, with the duplicates that an object can have.
       expect(again.match(/"(?:[^"\\]|\\.)*"(?=:)/g) ?? [], `seed ${seed}: ${text}`).toEqual(keysOf(value));
     }
   });

@@ -10,10 +10,10 @@ import {
   skipString,
 } from './text.ts';
 
-/** Greatest nesting: each level needs a stack frame. */
-const DEEPEST = 2_500;
+/** Maximum nesting: each level needs a stack frame. */
+const MAX_DEPTH = 2_500;
 
-/** Literals of JSON by their first letter. */
+/** First letters of JSON's literals. */
 const TRUE = 0x74;
 const FALSE = 0x66;
 const NULL = 0x6e;
@@ -21,12 +21,12 @@ const NULL = 0x6e;
 const MEMBER = { enumerable: true, configurable: true, writable: true } as const;
 
 /**
- * True when a key of some object in the text is written with an escape.
+ * True when a key of any object in the text contains an escape.
  *
- * `JSON.parse` of V8 12.8 to (at least) 14.6 confuses such a key with another one from an object that was parsed before:
- * after `{"a":1,"na\\u":2}` it parses `{"a":1,"na\u006de":2}` with a member `na\u` instead of `name` (nodejs/node issue
- * 63785). One client could change how another one's message is read, so texts with such keys are parsed by
- * {@link readJson}. Expects valid JSON.
+ * `JSON.parse` of V8 12.8 to (at least) 14.6 confuses such a key with another one from an object that was parsed
+ * before: after `{"a":1,"na\\u":2}` it parses `{"a":1,"na\u006de":2}` with a member `na\u` instead of `name`
+ * (nodejs/node issue 63785). One client could change how another client's message is parsed, so texts with such keys
+ * are parsed by {@link readJson}. Expects valid JSON.
  */
 export function hasEscapedKey(text: string): boolean {
   let backslash = text.indexOf('\\');
@@ -63,7 +63,7 @@ class Reader<N> {
   }
 
   value(depth: number): Json<N> {
-    if (depth > DEEPEST) throw new SyntaxError('nested too deeply');
+    if (depth > MAX_DEPTH) throw new SyntaxError('nested too deeply');
     this.#at = skipSpace(this.#text, this.#at);
     switch (this.#text.charCodeAt(this.#at)) {
       case OPEN_BRACE:
@@ -93,7 +93,7 @@ class Reader<N> {
       const key = this.#key();
       this.#at = skipSpace(this.#text, this.#at) + 1;
       const value = this.value(depth + 1);
-      // Assigned, this one would be no member.
+      // An assignment would set the prototype.
       if (key === '__proto__') Object.defineProperty(object, key, { ...MEMBER, value });
       else object[key] = value;
       this.#next();
@@ -127,7 +127,7 @@ class Reader<N> {
     return raw;
   }
 
-  /** Parsed instead of sliced: a slice of a text keeps all of it in memory. */
+  /** Parsed instead of sliced: a slice retains the whole text in memory. */
   #string(): string {
     const end = skipString(this.#text, this.#at);
     const text: unknown = JSON.parse(this.#text.slice(this.#at, end));
@@ -144,7 +144,7 @@ class Reader<N> {
   }
 }
 
-/** True for a character that may follow a number; NaN stands for the end of the text. */
+/** True for a character that may follow a number; NaN is the end of the text. */
 function isEnd(code: number): boolean {
   return Number.isNaN(code) || code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || code <= 0x20;
 }
@@ -176,10 +176,10 @@ declare global {
 export function parseLossless(text: string): JsonValue {
   const value: JsonValue = JSON.parse(text);
   // Strings need no further parsing. A reviver, which gets the text of numbers, takes at least twice as long.
-  return typeof value === 'string' ? value : readJson(text, asSpelled);
+  return typeof value === 'string' ? value : readJson(text, toExactNumber);
 }
 
-function asSpelled(source: string): number | RawNumber {
+function toExactNumber(source: string): number | RawNumber {
   const number = Number(source);
   return String(number) === source ? number : JSON.rawJSON(source);
 }
@@ -190,8 +190,8 @@ export function isJsonObject(value: unknown): value is JsonObject {
 }
 
 /**
- * `JSON.parse` without V8's bug with escaped keys (see {@link hasEscapedKey}), for untrusted text. Throws a SyntaxError.
- * Costs one search for a backslash for texts without escaped keys.
+ * `JSON.parse` without V8's bug with escaped keys (see {@link hasEscapedKey}), for untrusted text. Throws a
+ * SyntaxError. Costs one search for a backslash for texts without escaped keys.
  */
 export function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text);

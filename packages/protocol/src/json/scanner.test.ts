@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { propertyRuns } from '../../../../test/fixtures/seed.ts';
 import { type JsonKind, JsonScanner, type JsonSink, MAX_TOKEN_BYTES } from './scanner.ts';
 
-/** What a sink that enters all containers up to a depth was told, as nested values; deeper containers as their text. */
+/** Calls of a sink that enters all containers up to a depth, as nested values; deeper containers as their text. */
 class Tree implements JsonSink {
   readonly scanner: JsonScanner;
   readonly #bytes: Buffer;

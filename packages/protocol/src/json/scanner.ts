@@ -2,8 +2,8 @@
 export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
 
 /**
- * Receives what a {@link JsonScanner} finds: the value of the text, and the members and elements of containers that the sink
- * has entered. Everything else is only validated. Offsets count the bytes of all chunks.
+ * Receives what a {@link JsonScanner} finds: the value of the text, and the members and elements of containers that the
+ * sink has entered. Everything else is only validated. Offsets count the bytes of all chunks.
  */
 export interface JsonSink {
   /** The value at offset `start` begins. Returns true to enter a container, or to receive a scalar. */
@@ -78,9 +78,9 @@ function byteTable<T>(entryOf: (character: string) => T): T[] {
 }
 
 /**
- * Incremental JSON scanner: validates JSON in chunks that may end anywhere, and passes the shallow structure to a sink. Large
- * or hostile texts are never parsed at once, which would block the event loop and need many times their size in memory.
- * Takes 1 to 6 ms per MiB, whatever the text.
+ * Incremental JSON scanner: validates JSON in chunks that may end anywhere, and passes the shallow structure to a sink.
+ * Large or hostile texts are never parsed at once, which would block the event loop and need many times their size in
+ * memory. Takes 1 to 6 ms per MiB for any text.
  *
  * Accepts what `JSON.parse` accepts, and invalid UTF-8 in strings, because common parsers replace it.
  */
@@ -217,8 +217,8 @@ export class JsonScanner {
   }
 
   /**
-   * Scans what occurs most between the strings of a container that the sink has not entered, up to the end of that container
-   * or anything else. The same as `#scanStructure`, with its state in variables: three times as fast.
+   * Scans what occurs most between the strings of a container that the sink has not entered, up to the end of that
+   * container or anything else. The same as `#scanStructure`, with its state in variables: three times as fast.
    */
   #skipStructure(chunk: Buffer, from: number): number {
     const { length } = chunk;

@@ -1,7 +1,7 @@
 /**
- * Client capabilities. Upstreams may list other entries for other capabilities, so catalogs and shared sessions exist per
- * capability set (mcp 4). Between eras, server requests are translated; capabilities for methods that the other era lacks
- * are removed (mcp 5).
+ * Client capabilities. Upstreams may list other entries for other capabilities, so catalogs and shared sessions exist
+ * per capability set (mcp 4). Between eras, server requests are translated; capabilities for methods that the other era
+ * lacks are removed (mcp 5).
  */
 
 import { isJsonObject, type JsonObject, type JsonValue } from '../json/parse.ts';
@@ -24,7 +24,7 @@ const MAX_DEPTH = 16;
  * members that are null or false; `elicitation` without a mode means form mode.
  */
 export function capabilityKey(capabilities: ClientCapabilities): string {
-  return JSON.stringify(normal(capabilities, 0));
+  return JSON.stringify(normalize(capabilities, 0));
 }
 
 /**
@@ -35,11 +35,11 @@ export function chooseVariant<Variant extends { readonly capabilities: ClientCap
   variants: Iterable<Variant>,
   capabilities: ClientCapabilities,
 ): Variant | undefined {
-  const wanted = normal(capabilities, 0);
+  const wanted = normalize(capabilities, 0);
   let best: Variant | undefined;
   let bestSize = -1;
   for (const variant of variants) {
-    const offered = normal(variant.capabilities, 0);
+    const offered = normalize(variant.capabilities, 0);
     const size = sizeOf(offered);
     if (size > bestSize && covers(wanted, offered)) {
       best = variant;
@@ -49,13 +49,13 @@ export function chooseVariant<Variant extends { readonly capabilities: ClientCap
   return best;
 }
 
-function normal(value: unknown, depth: number): unknown {
-  if (Array.isArray(value) && depth < MAX_DEPTH) return value.map((element) => normal(element, depth + 1));
+function normalize(value: unknown, depth: number): unknown {
+  if (Array.isArray(value) && depth < MAX_DEPTH) return value.map((element) => normalize(element, depth + 1));
   if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return value;
   if (depth === MAX_DEPTH) return {};
   const members = Object.entries(value)
     .filter(([key, member]) => key !== 'listChanged' && member !== null && member !== false)
-    .map(([key, member]): [string, unknown] => [key, normal(member, depth + 1)])
+    .map(([key, member]): [string, unknown] => [key, normalize(member, depth + 1)])
     .sort(([a], [b]) => (a < b ? -1 : 1));
   if (depth === 0) {
     const elicitation = members.find(([key]) => key === 'elicitation');
@@ -91,9 +91,9 @@ export function methodSegment(key: string): string {
 const SERVER_REQUESTS = ['elicitation', 'sampling', 'roots'] as const;
 
 /**
- * Translates client capabilities for an upstream of the other era: without tasks (a capability in 2025-11-25, an extension
- * in 2026-07-28, with different methods) and without `roots.listChanged`, whose notification exists in one era only.
- * `serverRequests`: false removes the capabilities for server requests.
+ * Translates client capabilities for an upstream of the other era: without tasks (a capability in 2025-11-25, an
+ * extension in 2026-07-28, with different methods) and without `roots.listChanged`, whose notification exists in one
+ * era only. `serverRequests`: false removes the capabilities for server requests.
  */
 export function translatedCapabilities(capabilities: ClientCapabilities, serverRequests: boolean): JsonObject {
   const translated: JsonObject = { ...capabilities };
@@ -109,7 +109,9 @@ export function translatedCapabilities(capabilities: ClientCapabilities, serverR
 /** Limit of a canonical set towards upstreams, whose sessions are keyed by it. */
 const MAX_KEY_LENGTH = 4096;
 
-/** Capabilities of a modern client towards a legacy upstream that may send server requests; none when they are too long. */
+/**
+ * Capabilities of a modern client towards a legacy upstream that may send server requests; none when they are too long.
+ */
 export function legacyCapabilities(capabilities: ClientCapabilities): JsonObject {
   const translated = translatedCapabilities(capabilities, true);
   return capabilityKey(translated).length <= MAX_KEY_LENGTH ? translated : {};
@@ -117,12 +119,12 @@ export function legacyCapabilities(capabilities: ClientCapabilities): JsonObject
 
 /** True when the client accepts any server request. */
 export function supportsServerRequests(capabilities: ClientCapabilities): boolean {
-  return SERVER_REQUESTS.some((name) => declared(capabilities[name]));
+  return SERVER_REQUESTS.some((name) => isDeclared(capabilities[name]));
 }
 
 /**
- * The capabilities that a server request requires: elicitation of its mode (form by default), sampling (with tools if it
- * has some) or roots. Undefined for requests that clients never get.
+ * The capabilities that a server request requires: elicitation of its mode (form by default), sampling (with tools if
+ * it has some) or roots. Undefined for requests that clients never receive.
  */
 export function requiredCapabilities(
   method: string,
@@ -134,7 +136,7 @@ export function requiredCapabilities(
       if ((mode ?? 'form') === 'form') return { elicitation: { form: {} } };
       return mode === 'url' ? { elicitation: { url: {} } } : undefined;
     case 'sampling/createMessage':
-      return { sampling: declared(tools) || declared(toolChoice) ? { tools: {} } : {} };
+      return { sampling: isDeclared(tools) || isDeclared(toolChoice) ? { tools: {} } : {} };
     case 'roots/list':
       return { roots: {} };
     default:
@@ -156,7 +158,7 @@ export function acceptsServerRequest(
 export function declares(capabilities: ClientCapabilities, required: Readonly<Record<string, JsonObject>>): boolean {
   return Object.entries(required).every(([name, features]) => {
     const own = capabilities[name];
-    return declared(own) && Object.keys(features).every((feature) => has(own, feature));
+    return isDeclared(own) && Object.keys(features).every((feature) => hasFeature(own, feature));
   });
 }
 
@@ -165,18 +167,18 @@ function without(value: JsonObject, drop: (key: string) => boolean): JsonObject 
 }
 
 /** Null and false declare nothing. */
-function declared(value: JsonValue | undefined): boolean {
+function isDeclared(value: JsonValue | undefined): boolean {
   return value !== undefined && value !== null && value !== false;
 }
 
 /** Without modes `elicitation` means form (2025-11-25, "Elicitation"). */
-function has(capability: JsonValue | undefined, feature: string): boolean {
+function hasFeature(capability: JsonValue | undefined, feature: string): boolean {
   if (!isJsonObject(capability)) return feature === 'form';
-  if (Object.hasOwn(capability, feature) && declared(capability[feature])) return true;
-  return feature === 'form' && !Object.values(capability).some(declared);
+  if (Object.hasOwn(capability, feature) && isDeclared(capability[feature])) return true;
+  return feature === 'form' && !Object.values(capability).some(isDeclared);
 }
 
-/** Log levels, least first (2025-11-25, "Logging"; RFC 5424). */
+/** Log levels, lowest first (2025-11-25, "Logging"; RFC 5424). */
 const LEVELS: readonly unknown[] = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
 /** True for the name of a log level. */
@@ -185,15 +187,15 @@ export function isLogLevel(level: unknown): level is string {
 }
 
 /** The lowest level, which includes all messages. */
-export const LEAST_LEVEL = 'debug';
+export const MINIMUM_LEVEL = 'debug';
 
 /** True when `level` is lower than `than`, or `than` is not set. */
-export function lowerLevel(level: string, than: string | undefined): boolean {
+export function isLowerLevel(level: string, than: string | undefined): boolean {
   return than === undefined || LEVELS.indexOf(level) < LEVELS.indexOf(than);
 }
 
 /** True when a log message has at least this level; one with an unknown level always does. */
-export function reachesLevel(params: unknown, least: string): boolean {
+export function reachesLevel(params: unknown, minimumLevel: string): boolean {
   const at = LEVELS.indexOf(isJsonObject(params) ? params.level : undefined);
-  return at === -1 || at >= LEVELS.indexOf(least);
+  return at === -1 || at >= LEVELS.indexOf(minimumLevel);
 }

@@ -30,7 +30,7 @@ export const META_PROTOCOL_VERSION = 'io.modelcontextprotocol/protocolVersion';
 export const META_CLIENT_INFO = 'io.modelcontextprotocol/clientInfo';
 /** `params._meta` of a modern request: client capabilities. Required. */
 export const META_CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
-/** `params._meta` of a modern request: least level of log messages. */
+/** `params._meta` of a modern request: minimum level of log messages. */
 export const META_LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
 /** `result._meta` of a modern response: name and version of the server. */
 export const META_SERVER_INFO = 'io.modelcontextprotocol/serverInfo';

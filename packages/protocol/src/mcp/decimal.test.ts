@@ -24,7 +24,7 @@ describe('numbers in any notation', () => {
     ['1', '1.00000000000000000001'],
     ['1e400', '1e401'],
     ['10', '1'],
-    // No numbers of JSON.
+    // Not JSON numbers.
     ['42', '042'],
     ['42', '+42'],
     ['42', '0x2a'],

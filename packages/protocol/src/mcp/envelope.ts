@@ -14,27 +14,30 @@ export interface Envelope {
   readonly root: ScannedMember;
   /** Deepest nesting of arrays and objects. */
   readonly depth: number;
-  /** Key of an object, or the empty key of a batch, that has more members than allowed; only the first ones were scanned. */
-  readonly crowded: string | undefined;
+  /**
+   * Key of an object, or the empty key of a batch, that has more members than allowed; only the first ones were
+   * scanned.
+   */
+  readonly oversized: string | undefined;
   /** Whether the key of a member exceeds {@link MAX_TOKEN_BYTES}. */
   readonly hasLongKey: boolean;
 }
 
-/** Objects whose members are found: the key of each by the number of objects around it. */
+/** Keys of the objects whose members are scanned, by nesting depth. */
 const ENTERED: readonly (readonly string[])[] = [[''], ['params'], ['_meta', 'arguments']];
 
 class EnvelopeSink implements JsonSink {
   root: ScannedMember = { key: '', start: 0, end: 0, kind: 'null', members: undefined };
-  crowded: string | undefined = undefined;
+  oversized: string | undefined = undefined;
   hasLongKey = false;
   readonly scanner = new JsonScanner(this);
   /** The text, if its positions are the offsets of the body. */
   readonly #ascii: string | undefined;
   readonly #maxMembers: number;
-  /** The containers that are open, from the outermost. */
+  /** Open containers, outermost first. */
   readonly #open: ScannedMember[] = [];
   #next = this.root;
-  /** The value that has begun last, unless it was entered. */
+  /** The latest value, if it was not entered. */
   #skipped: ScannedMember | undefined = undefined;
 
   constructor(ascii: string | undefined, maxMembers: number) {
@@ -71,8 +74,8 @@ class EnvelopeSink implements JsonSink {
     const ended = this.#skipped ?? this.#open.pop();
     this.#skipped = undefined;
     if (ended) ended.end = end;
-    // The elements of a crowded batch are left between two of them.
-    if (this.crowded === '' && this.#open.length === 1) this.scanner.leave();
+    // An oversized batch can only be left between two elements.
+    if (this.oversized === '' && this.#open.length === 1) this.scanner.leave();
   }
 
   /** Adds a member to the innermost container. Returns whether that has too many. */
@@ -80,25 +83,25 @@ class EnvelopeSink implements JsonSink {
     const parent = this.#open[this.#open.length - 1];
     this.#next = { key, start: 0, end: 0, kind: 'null', members: undefined };
     parent?.members?.push(this.#next);
-    const isCrowded = (parent?.members?.length ?? 0) > this.#maxMembers;
-    if (isCrowded) this.crowded = parent?.key;
-    return isCrowded;
+    const isOversized = (parent?.members?.length ?? 0) > this.#maxMembers;
+    if (isOversized) this.oversized = parent?.key;
+    return isOversized;
   }
 }
 
 /**
- * Finds the members of a message, of its `params`, and of `_meta` and `arguments` in them, without parsing values: a client
- * chooses what is in a body, and parsing 4 MiB of small values takes a second. Returns the offset of the first byte that is
- * not JSON for an invalid body. `text`: the body as text, in which the returned ranges are positions.
+ * Finds the members of a message, of its `params`, and of `_meta` and `arguments` in them, without parsing values:
+ * parsing 4 MiB of small values, which a client may send, takes a second. Returns the offset of the first invalid byte
+ * if the body is not JSON. `text`: the body as text, in which the returned ranges are positions.
  */
 export function scanEnvelope(body: Buffer, text: string, maxMembers: number): Envelope | number {
   const isAscii = text.length === body.length;
   const sink = new EnvelopeSink(isAscii ? text : undefined, maxMembers);
   sink.scanner.write(body);
   if (!sink.scanner.isComplete) return sink.scanner.offset;
-  const { root, crowded, hasLongKey } = sink;
+  const { root, oversized, hasLongKey } = sink;
   if (!isAscii) toTextPositions(root, body);
-  return { root, depth: sink.scanner.maxDepth, crowded, hasLongKey };
+  return { root, depth: sink.scanner.maxDepth, oversized, hasLongKey };
 }
 
 /** Replaces offsets in bytes by positions in the text, for a body that is not ASCII. */

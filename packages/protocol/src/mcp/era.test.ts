@@ -33,7 +33,7 @@ describe('the era of a message', () => {
     expect(eraOf(notification(META), headers)).toEqual({ kind: 'served', era: 'modern' });
   });
 
-  it('is legacy for initialize, whatever the version header', () => {
+  it('is legacy for initialize, regardless of the version header', () => {
     expect(eraOf(request(undefined, 'initialize'), { 'mcp-protocol-version': '2026-07-28' })).toMatchObject({
       era: 'legacy',
     });

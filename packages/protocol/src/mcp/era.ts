@@ -47,20 +47,20 @@ const ALL_VERSIONS = [...MODERN_VERSIONS, ...LEGACY_VERSIONS];
 export function eraOf(message: RequestMessage | NotificationMessage, headers: IncomingHttpHeaders): RequestEra {
   const header = headers[HEADER_PROTOCOL_VERSION];
   const meta = message.params._meta;
-  const claim = isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined;
-  if (claim === undefined) return eraByHeader(message, header);
-  if (typeof claim !== 'string') return rejected(INVALID_PARAMS, `_meta "${META_PROTOCOL_VERSION}" must be a string`);
+  const version = isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined;
+  if (version === undefined) return eraByHeader(message, header);
+  if (typeof version !== 'string') return rejected(INVALID_PARAMS, `_meta "${META_PROTOCOL_VERSION}" must be a string`);
   if (header === undefined && message.kind === 'request') {
     return rejected(HEADER_MISMATCH, 'header MCP-Protocol-Version is missing');
   }
-  if (header !== undefined && header !== claim) {
+  if (header !== undefined && header !== version) {
     return rejected(
       HEADER_MISMATCH,
-      `header MCP-Protocol-Version ${quoted(header)} differs from _meta ${quoted(claim)}`,
+      `header MCP-Protocol-Version ${quoted(header)} differs from _meta ${quoted(version)}`,
     );
   }
   // Only modern versions have this metadata.
-  if (!MODERN_VERSIONS.includes(claim)) return unsupported(claim, MODERN_VERSIONS);
+  if (!MODERN_VERSIONS.includes(version)) return unsupported(version, MODERN_VERSIONS);
   if (message.kind === 'notification') return MODERN;
   const capabilities = isJsonObject(meta) ? meta[META_CLIENT_CAPABILITIES] : undefined;
   if (!isJsonObject(capabilities)) {

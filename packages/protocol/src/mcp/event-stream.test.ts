@@ -116,7 +116,7 @@ describe('EventStreamDecoder', () => {
     expect(errors).toEqual([]);
   });
 
-  it('makes no callbacks after stop, not even for the rest of the chunk', () => {
+  it('calls no callbacks after stop, not even for the rest of the chunk', () => {
     const events: ServerSentEvent[] = [];
     const decoder = new EventStreamDecoder({
       onEvent: (event) => {

@@ -7,18 +7,18 @@
 export interface ServerSentEvent {
   /** The exact text of the event's data lines, joined by LF; also empty for a block with only an id or a retry. */
   readonly data: string;
-  /** The event's type, if given; the default is `message`. */
+  /** The event's type, if it has one; the default is `message`. */
   readonly event?: string | undefined;
-  /** The event's id, if given. */
+  /** The event's id, if it has one. */
   readonly id?: string | undefined;
-  /** Milliseconds to wait before reconnecting, when the event carried it. */
+  /** Milliseconds to wait before reconnecting, if the event has one. */
   readonly retry?: number | undefined;
 }
 
 /** Error passed once to an {@link EventSink} when an event exceeds the decoder's limit. */
 export class EventTooLargeError extends Error {
   override readonly name = 'EventTooLargeError';
-  /** The bound that was crossed, in bytes. */
+  /** The exceeded limit, in bytes. */
   readonly maxEventBytes: number;
 
   constructor(maxEventBytes: number) {
@@ -115,14 +115,14 @@ export class EventStreamDecoder {
         else if (chunk[next] === LF) next++;
       }
       if (this.#partial === undefined) {
-        this.#line(chunk, position, end);
+        this.#parseLine(chunk, position, end);
       } else {
-        this.#keep(chunk, position, end);
+        this.#appendPartial(chunk, position, end);
         const line = this.#partial;
         const lineBytes = this.#partialBytes;
         this.#partial = undefined;
         this.#partialBytes = 0;
-        this.#line(line, 0, lineBytes);
+        this.#parseLine(line, 0, lineBytes);
       }
       if (this.#stopped) return;
       position = next;
@@ -130,12 +130,12 @@ export class EventStreamDecoder {
       if (carriageReturn !== -1 && carriageReturn < position) carriageReturn = chunk.indexOf(CR, position);
     }
     if (position < length) {
-      this.#keep(chunk, position, length);
-      if (this.#partialBytes + this.#dataBytes > this.#maxEventBytes) this.#tooLarge();
+      this.#appendPartial(chunk, position, length);
+      if (this.#partialBytes + this.#dataBytes > this.#maxEventBytes) this.#failTooLarge();
     }
   }
 
-  #keep(chunk: Buffer, start: number, end: number): void {
+  #appendPartial(chunk: Buffer, start: number, end: number): void {
     const bytes = this.#partialBytes + end - start;
     if (this.#partial === undefined || this.#partial.length < bytes) {
       const grown = Buffer.allocUnsafe(Math.max(1024, bytes * 2));
@@ -146,7 +146,7 @@ export class EventStreamDecoder {
     this.#partialBytes = bytes;
   }
 
-  #line(bytes: Buffer, from: number, end: number): void {
+  #parseLine(bytes: Buffer, from: number, end: number): void {
     let start = from;
     if (this.#atStart) {
       this.#atStart = false;
@@ -170,7 +170,7 @@ export class EventStreamDecoder {
       const value = valueStart(bytes, start + 4, end);
       this.#dataBytes += end - value + LINE_COST;
       if (this.#dataBytes > this.#maxEventBytes) {
-        this.#tooLarge();
+        this.#failTooLarge();
         return;
       }
       const text = bytes.toString('utf8', value, end);
@@ -203,7 +203,7 @@ export class EventStreamDecoder {
     this.#id = undefined;
     this.#retry = undefined;
     if (first === undefined) {
-      // No event, but where to resume and when to reconnect count all the same.
+      // Not an event, but its id and reconnection time still apply.
       if (id !== undefined || retry !== undefined) this.#sink.onEvent({ data: '', event: undefined, id, retry });
       return;
     }
@@ -215,13 +215,13 @@ export class EventStreamDecoder {
     this.#sink.onEvent({ data, event, id, retry });
   }
 
-  #tooLarge(): void {
+  #failTooLarge(): void {
     this.stop();
     this.#sink.onEventError(new EventTooLargeError(this.#maxEventBytes));
   }
 }
 
-/** Where a field's value starts: after the colon and one space. */
+/** Returns the start of a field's value: after the colon and one space. */
 function valueStart(bytes: Buffer, colon: number, end: number): number {
   if (colon >= end) return end;
   return bytes[colon + 1] === SPACE && colon + 1 < end ? colon + 2 : colon + 1;
@@ -234,15 +234,15 @@ function valueStart(bytes: Buffer, colon: number, end: number): number {
 export function encodeEvent(event: ServerSentEvent): string {
   const { data } = event;
   let text = '';
-  if (event.event !== undefined) text += `event: ${oneLine('event', event.event)}\n`;
-  if (event.id !== undefined) text += `id: ${oneLine('id', event.id)}\n`;
+  if (event.event !== undefined) text += `event: ${requireSingleLine('event', event.event)}\n`;
+  if (event.id !== undefined) text += `id: ${requireSingleLine('id', event.id)}\n`;
   if (event.retry !== undefined) text += `retry: ${event.retry}\n`;
   if (!data.includes('\n') && !data.includes('\r')) return `${text}data: ${data}\n\n`;
   for (const line of data.split(/\r\n|\n|\r/)) text += `data: ${line}\n`;
   return `${text}\n`;
 }
 
-function oneLine(field: string, value: string): string {
+function requireSingleLine(field: string, value: string): string {
   if (/[\r\n\0]/.test(value)) throw new RangeError(`an event's ${field} must not contain a line break or NUL`);
   return value;
 }

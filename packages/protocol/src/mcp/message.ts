@@ -71,7 +71,9 @@ export interface RequestMessage {
   readonly params: JsonObject;
   /** Undefined when the request has no params. */
   readonly paramsRange: Range | undefined;
-  /** Positions of the members of `params`, and in them of the members of `_meta` and `arguments`. No key occurs twice. */
+  /**
+   * Positions of the members of `params`, and in them of the members of `_meta` and `arguments`. No key occurs twice.
+   */
   readonly paramMembers: readonly ScannedMember[];
 }
 
@@ -104,7 +106,7 @@ export interface Malformed {
 
 const NO_PARAMS: JsonObject = {};
 
-/** Characters from which on a value is retained as text only: parsed, it may need twenty times as much memory. */
+/** Length in characters above which a value is retained as text: parsed, it may need twenty times as much memory. */
 const LARGE_CHARACTERS = 64 * 1024;
 
 /** Parses a body: a JSON-RPC message, a batch, or the error (mcp 6). */
@@ -150,27 +152,27 @@ function parseRoot(text: string, root: ScannedMember, envelope: Envelope, limits
         isResponse = true;
         break;
       default:
-        if (!PLAIN.test(member.key)) problem ??= lookalikeOf(member.key, ENVELOPE);
+        if (!LOWER_CASE_NAME.test(member.key)) problem ??= similarMemberOf(member.key, ENVELOPE_MEMBERS);
     }
   }
   const hasValidId = id !== undefined && isId(text, id);
   const idText = id && hasValidId ? text.slice(id.start, id.end) : 'null';
-  const bad = (reason: string): Malformed => malformed(INVALID_REQUEST, `invalid request: ${reason}`, idText);
+  const invalid = (reason: string): Malformed => malformed(INVALID_REQUEST, `invalid request: ${reason}`, idText);
   const exceeded = exceededLimit(envelope, limits);
   if (exceeded !== undefined) return malformed(INVALID_PARAMS, `invalid request: ${exceeded}`, idText);
-  if (problem !== undefined) return bad(problem);
-  if (!version || valueOfString(text, version) !== '2.0') return bad('member "jsonrpc" must be "2.0"');
-  if (id && !hasValidId) return bad('member "id" must be a string or an integer');
+  if (problem !== undefined) return invalid(problem);
+  if (!version || valueOfString(text, version) !== '2.0') return invalid('member "jsonrpc" must be "2.0"');
+  if (id && !hasValidId) return invalid('member "id" must be a string or an integer');
   const idRange = id && { start: id.start, end: id.end };
   if (!method) {
     if (idRange && isResponse) return { kind: 'response', text, idText, idRange };
-    return bad('member "method" is missing');
+    return invalid('member "method" is missing');
   }
   const name = valueOfString(text, method);
-  if (name === undefined) return bad('member "method" must be a string');
+  if (name === undefined) return invalid('member "method" must be a string');
   // Parsers written in C end a string there: an upstream would see another method than the policy.
-  if (name.includes('\0')) return bad('member "method" must not contain U+0000');
-  if (params && params.kind !== 'object') return bad('member "params" must be an object');
+  if (name.includes('\0')) return invalid('member "method" must not contain U+0000');
+  if (params && params.kind !== 'object') return invalid('member "params" must be an object');
   const paramMembers = params?.members ?? NO_MEMBERS;
   const declared = declaredCapabilities(name, paramMembers);
   if (declared && Buffer.byteLength(text.slice(declared.start, declared.end)) > limits.capabilitiesBytes) {
@@ -179,8 +181,8 @@ function parseRoot(text: string, root: ScannedMember, envelope: Envelope, limits
   }
   const value = params ? paramsOf(text, params) : NO_PARAMS;
   if (!idRange) return { kind: 'notification', text, method: name, params: value };
-  problem = problemOfParams(paramMembers, CORE.test(name));
-  if (problem !== undefined) return bad(problem);
+  problem = problemOfParams(paramMembers, CORE_METHOD.test(name));
+  if (problem !== undefined) return invalid(problem);
   const paramsRange = params && { start: params.start, end: params.end };
   return { kind: 'request', text, idText, idRange, method: name, params: value, paramsRange, paramMembers };
 }
@@ -188,12 +190,12 @@ function parseRoot(text: string, root: ScannedMember, envelope: Envelope, limits
 const NO_MEMBERS: readonly ScannedMember[] = [];
 
 function exceededLimit(
-  { root, depth, crowded, hasLongKey }: Envelope,
+  { root, depth, oversized, hasLongKey }: Envelope,
   { depth: maxDepth, members: maxMembers }: MessageLimits,
 ): string | undefined {
   if (depth > maxDepth) return `nesting of ${depth} levels exceeds the limit of ${maxDepth} (SERVICE_MAX_JSON_DEPTH)`;
-  if (crowded !== undefined) {
-    const where = crowded === root.key ? 'the message' : JSON.stringify(crowded);
+  if (oversized !== undefined) {
+    const where = oversized === root.key ? 'the message' : JSON.stringify(oversized);
     return `${where} exceeds the limit of ${maxMembers} members (SERVICE_MAX_JSON_MEMBERS)`;
   }
   return hasLongKey ? `a member name exceeds ${MAX_TOKEN_BYTES} bytes` : undefined;
@@ -225,20 +227,20 @@ function lazyObject(text: string, scanned: readonly ScannedMember[]): JsonObject
     const isTree = kind === 'object' || kind === 'array';
     const value = isTree ? undefined : parse();
     const descriptor =
-      key === '_meta' && inner ? { value: lazyObject(text, inner) } : isTree ? { get: reparsed(parse) } : { value };
+      key === '_meta' && inner ? { value: lazyObject(text, inner) } : isTree ? { get: weaklyCached(parse) } : { value };
     Object.defineProperty(object, key, { ...descriptor, enumerable: true, configurable: true });
   }
   return object;
 }
 
 /** Returns the parsed value, parsing it again after it was garbage-collected. */
-function reparsed(parse: () => unknown): () => unknown {
-  let known: WeakRef<object> | undefined;
+function weaklyCached(parse: () => unknown): () => unknown {
+  let cached: WeakRef<object> | undefined;
   return () => {
-    const current = known?.deref();
+    const current = cached?.deref();
     if (current) return current;
     const parsed = parse();
-    if (typeof parsed === 'object' && parsed !== null) known = new WeakRef(parsed);
+    if (typeof parsed === 'object' && parsed !== null) cached = new WeakRef(parsed);
     return parsed;
   };
 }
@@ -251,16 +253,17 @@ function isId(text: string, { kind, start, end }: ScannedMember): boolean {
 const MAX_LINEAR = 16;
 
 /**
- * Members with a meaning. Some parsers ignore case in names: a policy that sees `name` must not be bypassed with `Name`.
+ * Members with a meaning. Some parsers ignore case in names: a policy that sees `name` must not be bypassed with
+ * `Name`.
  */
-const ENVELOPE: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
-const PARAMS: ReadonlySet<string> = new Set(['name', 'arguments', 'uri', '_meta']);
-/** Names that cannot be lookalikes. */
-const PLAIN = /^[a-z_]*$/;
+const ENVELOPE_MEMBERS: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
+const PARAM_MEMBERS: ReadonlySet<string> = new Set(['name', 'arguments', 'uri', '_meta']);
+/** Names that cannot be mistaken for a known one. */
+const LOWER_CASE_NAME = /^[a-z_]*$/;
 /** Methods with these params; others are defined by their vendors. */
-const CORE = /^(?:tools|prompts|resources|completion)\//;
+const CORE_METHOD = /^(?:tools|prompts|resources|completion)\//;
 
-function lookalikeOf(key: string, known: ReadonlySet<string>): string | undefined {
+function similarMemberOf(key: string, known: ReadonlySet<string>): string | undefined {
   // Parsers written in C end a name at its first U+0000.
   const [prefix = ''] = key.split('\0');
   // Both conversions, because some letters, such as the long s, map to an ASCII letter only in upper case.
@@ -269,12 +272,12 @@ function lookalikeOf(key: string, known: ReadonlySet<string>): string | undefine
 }
 
 /** Finds a duplicate key in the params or their `_meta`, or one that an upstream may take for another. */
-function problemOfParams(params: readonly ScannedMember[], core: boolean): string | undefined {
+function problemOfParams(params: readonly ScannedMember[], isCoreMethod: boolean): string | undefined {
   const duplicate = duplicateKey(params);
   if (duplicate !== undefined) return `duplicate member ${JSON.stringify(duplicate)} in "params"`;
   for (const { key, members: inner } of params) {
-    const lookalike = core && !PLAIN.test(key) ? lookalikeOf(key, PARAMS) : undefined;
-    if (lookalike !== undefined) return `${lookalike} in "params"`;
+    const similar = isCoreMethod && !LOWER_CASE_NAME.test(key) ? similarMemberOf(key, PARAM_MEMBERS) : undefined;
+    if (similar !== undefined) return `${similar} in "params"`;
     const inMeta = key === '_meta' && inner ? duplicateKey(inner) : undefined;
     if (inMeta !== undefined) return `duplicate member ${JSON.stringify(inMeta)} in "params._meta"`;
   }
@@ -294,8 +297,8 @@ function malformed(code: number, message: string, idText = 'null'): Malformed {
 }
 
 /**
- * The response to a server request that cannot be sent to a client: an empty result for `ping`, else -32601. `text`: the
- * request, whose exact id is repeated.
+ * The response to a server request that cannot be sent to a client: an empty result for `ping`, else -32601. `text`:
+ * the request, whose exact id is repeated.
  */
 export function rejectServerRequest(text: string, method: unknown): string {
   const response =
@@ -353,8 +356,8 @@ export function withParam(text: string, name: string, replacement: string): stri
 }
 
 /**
- * The parts of a request that are needed until its response: id, method, progress token and log level. A copy, which does
- * not retain the text and params of the request.
+ * The parts of a request that are needed until its response: id, method, progress token and log level. A copy, which
+ * does not retain the text and params of the request.
  */
 export function outlineOf(message: RequestMessage): RequestMessage {
   const { idText, method } = message;
@@ -370,7 +373,7 @@ export function outlineOf(message: RequestMessage): RequestMessage {
   return outline;
 }
 
-/** The least log level of a modern request; undefined when it wants no log messages (2026-07-28, "Logging"). */
+/** The minimum log level of a modern request; undefined when it requests no log messages (2026-07-28, "Logging"). */
 export function requestedLevel({ params }: RequestMessage): string | undefined {
   const meta = params._meta;
   const level = isJsonObject(meta) ? meta[META_LOG_LEVEL] : undefined;

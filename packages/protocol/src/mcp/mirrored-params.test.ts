@@ -17,7 +17,7 @@ function call(args: string): RequestMessage {
   return message;
 }
 
-describe('headers made of arguments', () => {
+describe('headers from arguments', () => {
   it.each([
     ['{"region":"us-west1","shards":42}', ['Mcp-Param-Region', 'us-west1', 'Mcp-Param-Shards', '42']],
     ['{"region":"é","options":{"dry.run":true}}', ['Mcp-Param-Region', '=?base64?w6k=?=', 'Mcp-Param-Dry-Run', 'true']],
@@ -59,7 +59,7 @@ describe('headers of a client', () => {
     ['{"shards":42}', { 'mcp-param-shards': '=?base64?NDI=?=' }],
     ['{"shards":9223372036854775807}', { 'mcp-param-shards': '9223372036854775807' }],
     ['{"options":{"dry.run":false}}', { 'mcp-param-dry-run': 'false' }],
-    // No header can mirror it, and whether the tool can do with it is the upstream's to say.
+    // No header can mirror it; whether the tool accepts it is determined by the upstream.
     ['{"region":{}}', {}],
   ])('agree with the body: %s, %o', (args, headers) => {
     expect(PARAMS.problem(call(args), headers)).toBeUndefined();

@@ -1,6 +1,6 @@
 /**
- * `x-mcp-header`: tool parameters that modern requests mirror in `Mcp-Param-*` headers (2026-07-28, Streamable HTTP, "Custom
- * Headers from Tool Parameters"; mcp 4), and the encoding of header values, which `Mcp-Name` uses too.
+ * `x-mcp-header`: tool parameters that modern requests mirror in `Mcp-Param-*` headers (2026-07-28, Streamable HTTP,
+ * "Custom Headers from Tool Parameters"; mcp 4), and the encoding of header values, which `Mcp-Name` uses too.
  */
 
 import type { IncomingHttpHeaders } from 'node:http';
@@ -51,53 +51,53 @@ const SCHEMA_MAPS = ['patternProperties', 'dependentSchemas', 'dependencies', '$
 interface Visit {
   readonly schema: Readonly<Record<string, unknown>>;
   /** Path of `properties` keys; undefined below other keywords. */
-  readonly place: Place | undefined;
+  readonly location: ParameterLocation | undefined;
 }
 
 /** One key of a path, linked to its parent, so that deep schemas need no array per level. */
-interface Place {
+interface ParameterLocation {
   readonly depth: number;
   readonly key: string;
-  readonly parent: Place | undefined;
+  readonly parent: ParameterLocation | undefined;
 }
 
-/** Greatest depth of a declaration. */
+/** Maximum depth of a declaration. */
 const MAX_PATH = 64;
-const ROOT: Place = { depth: 0, key: '', parent: undefined };
+const ROOT: ParameterLocation = { depth: 0, key: '', parent: undefined };
 
 /**
- * Reads the declarations of an input schema. A violation of the protocol's constraints makes the tool invalid: a name that
- * is not a header token, two names that differ only in case, a type other than string, integer or boolean, or a position
- * below a keyword other than `properties`.
+ * Reads the declarations of an input schema. A violation of the protocol's constraints makes the tool invalid: a name
+ * that is not a header token, two names that differ only in case, a type other than string, integer or boolean, or a
+ * position below a keyword other than `properties`.
  */
 export function readParamHeaders(inputSchema: unknown): ParamHeaders {
   if (!isJsonObject(inputSchema)) return NONE;
   const headers: ParamHeader[] = [];
   const names = new Set<string>();
   // An explicit stack: schemas may be nested deeper than the call stack allows.
-  const open: Visit[] = [{ schema: inputSchema, place: ROOT }];
+  const open: Visit[] = [{ schema: inputSchema, location: ROOT }];
   for (let visit = open.pop(); visit !== undefined; visit = open.pop()) {
-    const { schema, place } = visit;
+    const { schema, location } = visit;
     if (Object.hasOwn(schema, ANNOTATION)) {
       const name = schema[ANNOTATION];
-      if (place === undefined || place.depth === 0 || place.depth > MAX_PATH)
+      if (location === undefined || location.depth === 0 || location.depth > MAX_PATH)
         return invalid('must be on a property reached through "properties" only');
       if (typeof name !== 'string' || !TOKEN.test(name)) return invalid('must be a valid header name');
       if (!TYPES.has(schema.type)) return invalid('must be on a property of type string, integer or boolean');
       if (names.has(name.toLowerCase())) return invalid('is used twice for the same header');
       names.add(name.toLowerCase());
-      headers.push({ header: `Mcp-Param-${name}`, path: pathTo(place) });
+      headers.push({ header: `Mcp-Param-${name}`, path: pathTo(location) });
     }
     const { properties } = schema;
     if (isJsonObject(properties)) {
       for (const [key, child] of Object.entries(properties)) {
         if (!isJsonObject(child)) continue;
-        open.push({ schema: child, place: place && { depth: place.depth + 1, key, parent: place } });
+        open.push({ schema: child, location: location && { depth: location.depth + 1, key, parent: location } });
       }
     }
     for (const keyword of SUBSCHEMAS) {
       const child = schema[keyword];
-      if (isJsonObject(child)) open.push({ schema: child, place: undefined });
+      if (isJsonObject(child)) open.push({ schema: child, location: undefined });
       else if (Array.isArray(child)) pushAll(open, child);
     }
     for (const keyword of SCHEMA_MAPS) {
@@ -111,19 +111,19 @@ export function readParamHeaders(inputSchema: unknown): ParamHeaders {
 const PREFIX = '=?base64?';
 const SUFFIX = '?=';
 /** Values that need no encoding: visible ASCII, with spaces and tabs except at the ends. */
-const PLAIN = /^[!-~](?:[\t -~]*[!-~])?$/;
+const UNENCODED_VALUE = /^[!-~](?:[\t -~]*[!-~])?$/;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 /** Encodes a header value: plain ASCII unchanged, other text in the Base64 sentinel form. */
 export function encodeHeaderValue(text: string): string {
-  if (PLAIN.test(text) && !(text.startsWith(PREFIX) && text.endsWith(SUFFIX))) return text;
+  if (UNENCODED_VALUE.test(text) && !(text.startsWith(PREFIX) && text.endsWith(SUFFIX))) return text;
   return PREFIX + Buffer.from(text, 'utf8').toString('base64') + SUFFIX;
 }
 
 /** Decodes a header value; undefined for invalid characters, Base64 or UTF-8. */
 export function decodeHeaderValue(value: string): string | undefined {
   if (!value.startsWith(PREFIX) || !value.endsWith(SUFFIX) || value.length < PREFIX.length + SUFFIX.length) {
-    return value === '' || PLAIN.test(value) ? value : undefined;
+    return value === '' || UNENCODED_VALUE.test(value) ? value : undefined;
   }
   const encoded = value.slice(PREFIX.length, -SUFFIX.length);
   if (!BASE64.test(encoded)) return undefined;
@@ -133,12 +133,12 @@ export function decodeHeaderValue(value: string): string | undefined {
 }
 
 function pushAll(open: Visit[], schemas: readonly unknown[]): void {
-  for (const schema of schemas) if (isJsonObject(schema)) open.push({ schema, place: undefined });
+  for (const schema of schemas) if (isJsonObject(schema)) open.push({ schema, location: undefined });
 }
 
-function pathTo(place: Place): string[] {
-  const path = new Array<string>(place.depth);
-  for (let link: Place | undefined = place; link !== undefined && link.depth > 0; link = link.parent) {
+function pathTo(location: ParameterLocation): string[] {
+  const path = new Array<string>(location.depth);
+  for (let link: ParameterLocation | undefined = location; link !== undefined && link.depth > 0; link = link.parent) {
     path[link.depth - 1] = link.key;
   }
   return path;
@@ -152,8 +152,8 @@ const NUMBER = /^(-?)(0|[1-9]\d*)(?:\.(\d+))?(?:[eE]([+-]?\d{1,12}))?$/;
 const ZERO = 0x30;
 
 /**
- * True when two JSON texts are the same number, of any size and precision: `42.0` and `42`, but not 9223372036854775807 and
- * 9223372036854775808, which are the same double. Exponents of more than 12 digits are not supported.
+ * True when two JSON texts are the same number, of any size and precision: `42.0` and `42`, but not 9223372036854775807
+ * and 9223372036854775808, which are the same double. Exponents of more than 12 digits are not supported.
  */
 export function sameNumber(a: string, b: string): boolean {
   if (a === b) return NUMBER.test(a);
@@ -176,30 +176,31 @@ function canonical(text: string): string | undefined {
 }
 
 /** Tree of declared headers, in the structure of the arguments. */
-interface Branch {
+interface HeaderNode {
   header: string | undefined;
-  readonly children: Map<string, Branch>;
+  readonly children: Map<string, HeaderNode>;
 }
 
 /**
- * The declared headers of a tool (2026-07-28, Streamable HTTP, "Custom Headers from Tool Parameters"). Creates them from the
- * arguments of a call and compares them. Values are read from the text of the message, so that numbers stay exact.
+ * The declared headers of a tool (2026-07-28, Streamable HTTP, "Custom Headers from Tool Parameters"). Creates them
+ * from the arguments of a call and compares them. Values are read from the text of the message, so that numbers stay
+ * exact.
  */
 export class MirroredParams {
   /** Full names as declared, by lower-case name. */
   readonly #names = new Map<string, string>();
-  readonly #root: Branch = { header: undefined, children: new Map() };
+  readonly #root: HeaderNode = { header: undefined, children: new Map() };
 
   constructor(declared: readonly ParamHeader[]) {
     for (const { header, path } of declared) {
       this.#names.set(header.toLowerCase(), header);
-      let branch = this.#root;
+      let node = this.#root;
       for (const key of path) {
-        const child = branch.children.get(key) ?? { header: undefined, children: new Map() };
-        branch.children.set(key, child);
-        branch = child;
+        const child = node.children.get(key) ?? { header: undefined, children: new Map() };
+        node.children.set(key, child);
+        node = child;
       }
-      branch.header = header;
+      node.header = header;
     }
   }
 
@@ -234,7 +235,7 @@ export class MirroredParams {
       if (json === undefined) return `header ${header} mirrors an argument that the body does not have`;
       const text = typeof value === 'string' ? decodeHeaderValue(value) : undefined;
       if (text === undefined) return `header ${header} is not valid`;
-      if (!mirrors(text, json)) return `header ${header} differs from the body`;
+      if (!matchesBody(text, json)) return `header ${header} differs from the body`;
     }
     return undefined;
   }
@@ -247,11 +248,11 @@ export class MirroredParams {
   }
 }
 
-function collect(branch: Branch, text: string, object: Iterable<Member>, values: Map<string, string>): void {
+function collect(node: HeaderNode, text: string, object: Iterable<Member>, values: Map<string, string>): void {
   // The last one of duplicate members counts, as for JSON.parse.
-  const found = new Map<Branch, { readonly start: number; readonly end: number }>();
+  const found = new Map<HeaderNode, { readonly start: number; readonly end: number }>();
   for (const { key, start, end } of object) {
-    const child = branch.children.get(key);
+    const child = node.children.get(key);
     if (child) found.set(child, { start, end });
   }
   for (const [child, { start, end }] of found) {
@@ -279,7 +280,7 @@ function headerValue(json: string): string | undefined {
 }
 
 /** Numbers are compared as numbers, all else as text ("Server Validation"). */
-function mirrors(text: string, json: string): boolean {
+function matchesBody(text: string, json: string): boolean {
   switch (json[0]) {
     case '"':
       return JSON.parse(json) === text;

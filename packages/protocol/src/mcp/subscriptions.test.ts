@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
-  acknowledgement,
+  acknowledgment,
   legacyResourceUpdated,
   listenResult,
   resourceUpdated,
@@ -14,7 +14,7 @@ const ID = '9007199254740993';
 
 describe('messages of a subscription', () => {
   it("contain the id with the client's exact text", () => {
-    expect(acknowledgement(ID, { toolsListChanged: true })).toBe(
+    expect(acknowledgment(ID, { toolsListChanged: true })).toBe(
       `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{${META},"notifications":{"toolsListChanged":true}}}`,
     );
     expect(subscriptionNotification(ID, 'notifications/x')).toBe(

@@ -11,7 +11,7 @@ const META_SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
 const UPDATED = 'notifications/resources/updated';
 
 /** The first message of the stream: the granted part of the request. */
-export function acknowledgement(idText: string, granted: ListenFilter): string {
+export function acknowledgment(idText: string, granted: ListenFilter): string {
   return notification('notifications/subscriptions/acknowledged', idText, `"notifications":${JSON.stringify(granted)}`);
 }
 
@@ -36,7 +36,7 @@ export function listenResult(idText: string): string {
 }
 
 /**
- * Replaces the subscription id of an upstream's notification, whose `params` are an object; the rest keeps its exact text.
+ * Replaces the subscription id of an upstream's notification, whose `params` are an object; the rest is unchanged.
  */
 export function withSubscriptionId(text: string, idText: string): string {
   const params = lastMember(text, 'params', 0);
@@ -55,10 +55,10 @@ export function withoutSubscriptionId(text: string): string {
   const found = params && lastMember(text, '_meta', params.start);
   if (!params || !found || !lastMember(text, META_SUBSCRIPTION_ID, found.start)) return text;
   const isId = (key: string) => key === META_SUBSCRIPTION_ID;
-  const alone = members(text, found.start).every(({ key }) => isId(key));
+  const isOnlyMember = members(text, found.start).every(({ key }) => isId(key));
   return applyEdits(
     text,
-    alone ? removeEdits(text, params.start, (key) => key === '_meta') : removeEdits(text, found.start, isId),
+    isOnlyMember ? removeEdits(text, params.start, (key) => key === '_meta') : removeEdits(text, found.start, isId),
   );
 }
 

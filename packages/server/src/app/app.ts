@@ -49,7 +49,7 @@ import { serviceState } from './metric-sources.ts';
 import { type ChainParts, makeChain, pipelineListener } from './pipeline.ts';
 import { bind, bootstrap, openEvaluators, openRegistry, openSealer, openSessionStore } from './storage.ts';
 
-/** The service, running. */
+/** Running service. */
 export interface Service {
   /** Bound addresses, `host:port`: `management`, and the pipeline's listeners by name. */
   readonly addresses: Readonly<Record<string, string>>;
@@ -86,14 +86,14 @@ export async function startService(
 ): Promise<Service> {
   const log = logger.target('service');
   const { pipeline } = config;
-  // Open resources are closed in reverse order, on shutdown and on a failed start; a failing one does not keep others
-  // open.
+  // Open resources are closed in reverse order, on shutdown and on a failed start; a failing one does not prevent
+  // the others.
   await using open = new AsyncDisposableStack();
   let exportMs = 0;
 
   const registry = await openRegistry(config, logger);
   open.defer(() => registry.close());
-  const limits = { silenceMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
+  const limits = { idleMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
   const calls = new InFlightCalls<InFlightCall>(limits);
   open.defer(() => calls.close());
   const forwards = new Forwards({
@@ -136,7 +136,7 @@ export async function startService(
   const events = new EventStore(sealer, replica);
   open.defer(() => events.close());
   const sessions = new ClientSessions(sealer, profiles, sessionStore, new ActiveSessions(events, replica));
-  const longStreams = new OpenStreams();
+  const openStreams = new OpenStreams();
   const interactions = new InteractionStore(config.interactionCapacity);
   const toolCalls = new ToolCallEvents(logger, (id) => interactions.completion(id) !== undefined);
 
@@ -243,7 +243,7 @@ export async function startService(
     events,
     calls,
     listChanges,
-    longStreams,
+    openStreams,
     profiles,
     metrics,
     clusters,
@@ -275,7 +275,7 @@ export async function startService(
       interactions,
       toolCalls,
       calls,
-      longStreams,
+      openStreams,
       droppedLines,
     }),
   });
@@ -299,7 +299,7 @@ export async function startService(
     metrics,
     metricSource,
     toolCalls,
-    longStreams,
+    openStreams,
     log: managementLog,
     ready: () => ready,
     corsOrigin: config.corsOrigin,
@@ -318,7 +318,7 @@ export async function startService(
   ready = true;
   forwards.start();
   serviceHealth.start();
-  const ends = open.move();
+  const resources = open.move();
 
   return {
     addresses,
@@ -326,21 +326,24 @@ export async function startService(
     async stop(graceMs = pipeline.shutdownTimeoutMs) {
       ready = false;
       log.info('stopping', { grace_seconds: graceMs / 1000 });
-      const over = performance.now() + graceMs;
-      const left = () => Math.max(over - performance.now(), MIN_DRAIN_MS);
-      // They would never end by themselves.
-      longStreams.endAll();
+      const deadline = performance.now() + graceMs;
+      const remainingMs = () => Math.max(deadline - performance.now(), MIN_DRAIN_MS);
+      // These streams would never end by themselves.
+      openStreams.endAll();
       suspendedCalls.close();
-      const [ofManagement, ...others] = bound;
+      const [managementServer, ...others] = bound;
       await Promise.all(others.map(({ listener }) => listener.drain(graceMs)));
       // Calls whose client has disconnected may still be in evaluation or in flight; they get the rest of the grace
       // period.
-      await engine.close(over - performance.now());
-      await Promise.all([forwards.close(over - performance.now()), bridgedCalls.close(over - performance.now())]);
+      await engine.close(deadline - performance.now());
+      await Promise.all([
+        forwards.close(deadline - performance.now()),
+        bridgedCalls.close(deadline - performance.now()),
+      ]);
       // Stays open until here so that readiness can be probed; slow clients do not delay the shutdown.
-      await ofManagement?.listener.drain(left());
-      exportMs = Math.min(left(), LAST_EXPORT_MS);
-      await ends.disposeAsync();
+      await managementServer?.listener.drain(remainingMs());
+      exportMs = Math.min(remainingMs(), LAST_EXPORT_MS);
+      await resources.disposeAsync();
       log.info('stopped');
     },
   };

@@ -39,7 +39,7 @@ describe('a listener', () => {
       ', tls: { certificates: [{ cert_path: c.pem, key_path: ./k.pem }] }, max_connections: 1',
     );
     const port = portOf(service);
-    const ask = () => request({ host: 'localhost', port, ca: localhostCertificate.cert, agent: false });
+    const sendRequest = () => request({ host: 'localhost', port, ca: localhostCertificate.cert, agent: false });
     const open = connectTls({
       host: 'localhost',
       port,
@@ -56,14 +56,14 @@ describe('a listener', () => {
     });
     await expect.poll(() => responded).toMatch(/^HTTP\/1.1 200 [\s\S]*safe/);
     // The limit counts TLS connections.
-    const [rejected] = await once(ask().end(), 'response');
+    const [rejected] = await once(sendRequest().end(), 'response');
     expect(rejected.statusCode).toBe(503);
     rejected.resume();
     open.destroy();
     await expect(send(at(service, 'l', '/'), 'GET')).rejects.toThrow();
     await expect
       .poll(async () => {
-        const [response] = await once(ask().end(), 'response');
+        const [response] = await once(sendRequest().end(), 'response');
         response.resume();
         return response.statusCode;
       })

@@ -19,7 +19,7 @@ export interface ServiceStateParts {
   readonly interactions: Pick<InteractionStore, 'length' | 'bodyBytes'>;
   readonly toolCalls: Pick<ToolCallEvents, 'counts'>;
   readonly calls: Pick<InFlightCalls<InFlightCall>, 'size'>;
-  readonly longStreams: Pick<OpenStreams, 'size'>;
+  readonly openStreams: Pick<OpenStreams, 'size'>;
   /** Number of lost log lines. */
   readonly droppedLines: () => number;
 }
@@ -27,7 +27,7 @@ export interface ServiceStateParts {
 /** Metrics that telemetry cannot collect by itself. */
 export function serviceState(parts: ServiceStateParts): ServiceState {
   const { registry, forwards, serviceHealth, evaluators, metrics, interactions, toolCalls } = parts;
-  const { calls, longStreams, droppedLines } = parts;
+  const { calls, openStreams, droppedLines } = parts;
   return {
     filters: () => metrics.snapshot().filters,
     evaluators: () =>
@@ -52,7 +52,7 @@ export function serviceState(parts: ServiceStateParts): ServiceState {
     interactions: () => ({ count: interactions.length, bytes: interactions.bodyBytes }),
     toolCallEvents: () => toolCalls.counts.all(),
     inFlightCalls: () => calls.size,
-    openStreams: () => longStreams.size,
+    openStreams: () => openStreams.size,
     droppedLines,
   };
 }

@@ -17,13 +17,18 @@ describe('static_response', () => {
   conditions: [{ when: { path_prefix: /tea, methods: [GET], headers: { x-cup: '1' } } }, { unless: { path: /tea/no } }]
 - filter: static_response
   status: 204`);
-    const ask = async (path: string, method = 'GET', cup = '1') =>
+    const sendRequest = async (path: string, method = 'GET', cup = '1') =>
       (await send(at(service, 'l', path), method, { 'x-cup': cup })).status;
     const response = await send(at(service, 'l', '/tea?x'), 'GET', { 'x-cup': '1' });
     expect([response.status, response.headers['x-tea'], response.text]).toEqual([418, 'pot', 'short and stout']);
-    expect(await Promise.all([ask('/tea/no'), ask('/tea', 'POST'), ask('/tea', 'GET', '2'), ask('/')])).toEqual([
-      204, 204, 204, 204,
-    ]);
+    expect(
+      await Promise.all([
+        sendRequest('/tea/no'),
+        sendRequest('/tea', 'POST'),
+        sendRequest('/tea', 'GET', '2'),
+        sendRequest('/'),
+      ]),
+    ).toEqual([204, 204, 204, 204]);
   });
 });
 
@@ -98,11 +103,11 @@ filter_chains:
   - name: tail
     filters: [{ filter: service_tool_call }]
 `);
-    const ask = async (name: string, method: string, params?: string) =>
+    const sendRequest = async (name: string, method: string, params?: string) =>
       JSON.parse((await modernClient(at(service, name, '/default/mcp')).call(method, params)).text);
-    expect(await ask('lists', 'tools/list')).toHaveProperty('result.tools');
-    expect(await ask('lists', 'tools/call', '{"name":"x"}')).toMatchObject({ error: { code: -32601 } });
-    expect(await ask('whole', 'tools/call', '{"name":"x"}')).toMatchObject({ error: { code: -32602 } });
+    expect(await sendRequest('lists', 'tools/list')).toHaveProperty('result.tools');
+    expect(await sendRequest('lists', 'tools/call', '{"name":"x"}')).toMatchObject({ error: { code: -32601 } });
+    expect(await sendRequest('whole', 'tools/call', '{"name":"x"}')).toMatchObject({ error: { code: -32602 } });
   });
 
   it('apply the mcp filter settings for body size and malformed messages', async () => {

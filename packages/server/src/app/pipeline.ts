@@ -46,7 +46,7 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
   readonly toolCalls: ToolCallSink;
   readonly calls: InFlightCalls<InFlightCall>;
   readonly events: EventStore;
-  readonly longStreams: OpenStreams;
+  readonly openStreams: OpenStreams;
   readonly listChanges: ListChangeNotifier;
   readonly sessionBindings: SessionBindings;
   readonly sessionSubscriptions: SessionSubscriptions;

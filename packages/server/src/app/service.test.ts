@@ -250,7 +250,7 @@ describe('shutdown', () => {
     call.begin();
     await service.stop(200);
     await lost;
-    await expect.poll(() => call.left).toBe(true);
+    await expect.poll(() => call.isDisconnected).toBe(true);
   });
 
   it('does not wait for a call whose legacy client has disconnected', async () => {
@@ -270,7 +270,7 @@ describe('shutdown', () => {
     const before = performance.now();
     await service.stop(200);
     expect(performance.now() - before).toBeLessThan(20_000);
-    await expect.poll(() => call.left).toBe(true);
+    await expect.poll(() => call.isDisconnected).toBe(true);
   });
 
   it('ends its upstream sessions', async () => {
@@ -315,7 +315,7 @@ describe('the bootstrap file', () => {
     const service = await start({
       forwards: [
         { name: 'a', address: one.url, labels: { team: 'x' }, prefix: 'p-' },
-        { name: 'dead', address: 'http://127.0.0.1:9/mcp', namespace: 'finance' },
+        { name: 'unreachable', address: 'http://127.0.0.1:9/mcp', namespace: 'finance' },
         { name: 'broken', address: 'ftp://nowhere' },
       ],
       namespaces: ['plain', { name: 'labeled', labels: { k: 'v' } }],
@@ -325,7 +325,7 @@ describe('the bootstrap file', () => {
     const { data } = await service.manage('GET', '/forwards');
     expect(data).toEqual([
       expect.objectContaining({ name: 'a', labels: { team: 'x' }, prefix: 'p-', available: true }),
-      expect.objectContaining({ name: 'dead', namespace: 'finance', available: false }),
+      expect.objectContaining({ name: 'unreachable', namespace: 'finance', available: false }),
     ]);
     expect(await service.manage('GET', '/namespaces/labeled')).toMatchObject({ data: { labels: { k: 'v' } } });
     expect((await service.manage('GET', '/namespaces/plain')).status).toBe(200);

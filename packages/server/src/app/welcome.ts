@@ -14,13 +14,13 @@ export function welcome(
   return (
     `Sluice is up; nothing is registered yet. Register an upstream MCP server:\n` +
     `  npx sluice forwards add --name my-tools --service http://HOST:PORT/mcp --host http://${management} --no-auth\n` +
-    // A pipeline may have its agents' listeners under other names, or none.
+    // A pipeline may have no listener with this name.
     (endpoint ? `Then point your MCP client at ${endpoint}\n` : '') +
     `API reference: http://${management}/api/docs. Guided demo: npm run demo\n`
   );
 }
 
-/** An address that a person can use: a listener on all interfaces is reached on this machine by its loopback name. */
+/** Returns an address that clients on this machine can use: `localhost` for a listener on all interfaces. */
 function reachable(address = ''): string {
   return address.replace(/^(?:0\.0\.0\.0|\[::\]):/, 'localhost:');
 }

@@ -4,7 +4,7 @@ import type { RequestContext } from './context.ts';
 import type { Outcome } from './outcome.ts';
 import { method, path, requiredHeaders } from './settings.ts';
 
-/** What a chain has to know of an outcome; chains of other protocols have further kinds. */
+/** Members of an outcome that a chain uses; chains of other protocols have further kinds. */
 export interface AnyOutcome {
   readonly kind: string;
   readonly status?: number;
@@ -22,8 +22,8 @@ export type Filter<Context extends RequestContext = RequestContext, Result exten
 export interface FilterRoute<F> {
   readonly filter: F;
   /**
-   * JSON-RPC methods that the filter answers: requests with another one skip it. `undefined` stands for everything that is
-   * no JSON-RPC request. All requests if there is no list.
+   * JSON-RPC methods that the filter answers: requests with another one skip it. `undefined`: anything but a JSON-RPC
+   * request. Without a list, all requests.
    */
   readonly methods?: readonly (string | undefined)[] | undefined;
 }
@@ -124,7 +124,7 @@ async function continueAfter<Context extends RequestContext, Result extends AnyO
   return outcome ?? run(steps, next, context, now);
 }
 
-/** Counts a step that took this long, and notes which filter responded. */
+/** Counts a step and its duration, and records which filter responded. */
 function settle(
   { name, counters }: Step<unknown>,
   { observation }: RequestContext,

@@ -70,7 +70,7 @@ function targetOf(upstream: HttpUpstream, connectTimeoutMs = CONNECT_MS): Target
   return { transport, server, pathPrefix: path };
 }
 
-/** An endpoint given as an address has weight 1. */
+/** An endpoint that is a plain address has weight 1. */
 const endpoint = z.preprocess(
   (value) => (typeof value === 'string' ? { address: value } : value),
   z.strictObject(

@@ -6,7 +6,7 @@ import { pipelineTests } from '../app/pipeline.fixture.ts';
 
 const { runFilters, finally: atEnd } = pipelineTests();
 
-/** A listener that reads messages and sends everything on. */
+/** A listener that reads messages and forwards them. */
 async function relay() {
   const backend = await startTappedBackend();
   atEnd(() => backend.close());

@@ -44,7 +44,7 @@ function heldBytes(): number {
   return heapUsed + external;
 }
 
-/** A little while for every megabyte: slower than the other side is. */
+/** A delay after every megabyte, so that this side is slower than the other. */
 const slowly = (bytes: number) => (bytes % MEGABYTE === 0 ? delay(2) : undefined);
 
 describe('backpressure of the proxy', () => {

@@ -71,7 +71,7 @@ export function hasBody({
   return encoding !== undefined || (length !== undefined && Number(length) !== 0);
 }
 
-/** How long the body of a rejected request is drained. */
+/** Time for which the body of a rejected request is drained, in milliseconds. */
 const LINGER_MS = 2_000;
 
 /**
@@ -94,9 +94,9 @@ export function drainRequestBody(request: IncomingMessage, response: Pick<Respon
 
 /**
  * Calls `onTimeout` when the body of a request is incomplete after `timeoutMs`. Unlike `requestTimeout` of node:http, it
- * can be left out for requests whose bodies are proxied, which may take any time (decisions 4.6).
+ * does not apply to requests with proxied bodies, which may take any time (decisions 4.6).
  */
-export function limitBodyTime(request: IncomingMessage, timeoutMs: number, onTimeout: () => void): void {
+export function setBodyTimeout(request: IncomingMessage, timeoutMs: number, onTimeout: () => void): void {
   if (!hasBody(request.headers)) return;
   const timer = setTimeout(() => {
     // The body may be complete although it has not been read.

@@ -3,7 +3,7 @@ import { isIPv4, type Socket } from 'node:net';
 import { ellipsize } from '@sluice/protocol/text';
 
 /** Reason why a request is rejected before it is served. */
-export interface Refusal {
+export interface Rejection {
   readonly status: number;
   readonly reason: string;
 }
@@ -27,7 +27,7 @@ export class AmbiguousRequestGuard {
    * Returns why the request is rejected; undefined if its head is unambiguous. The caller closes the connection after the
    * response; requests that Node parses from data already received on it are rejected too.
    */
-  reasonFor(request: IncomingMessage): string | undefined {
+  rejectionReason(request: IncomingMessage): string | undefined {
     const { socket } = request;
     if (this.#rejected.has(socket)) return 'connection closed after a rejected request';
     const reason = ambiguity(request);
@@ -73,7 +73,7 @@ export type HostOriginGuard = (
   localAddress: string | undefined,
   host: string | undefined,
   origin: string | undefined,
-) => Refusal | undefined;
+) => Rejection | undefined;
 
 /** Loopback addresses; dual-stack listeners see IPv4 as `::ffff:127.0.0.1`. */
 const LOOPBACK_ADDRESS = /^(?:127\.|::1$|::ffff:127\.)/;

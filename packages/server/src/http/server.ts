@@ -12,7 +12,7 @@ import type { Duplex } from 'node:stream';
 import type { ObserveRequest, RequestObservation } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
 import { drainRequestBody } from './request-body.ts';
-import { AmbiguousRequestGuard, type HostOriginGuard, type Refusal } from './request-validation.ts';
+import { AmbiguousRequestGuard, type HostOriginGuard, type Rejection } from './request-validation.ts';
 
 /** Options of {@link createHttpServer}. */
 export interface HttpServerOptions {
@@ -44,17 +44,17 @@ const HEADERS_MS = 60_000;
 /** Connections beyond the limit that receive a response; further ones are closed at once. */
 const MAX_REJECTED = 100;
 
-const TOO_MANY_CONNECTIONS: Refusal = { status: 503, reason: 'too many connections: try again later' };
+const TOO_MANY_CONNECTIONS: Rejection = { status: 503, reason: 'too many connections: try again later' };
 
 /** Logged status of a request whose client disconnected before the response began. */
 const CLIENT_CLOSED_REQUEST = 499;
 
-/** Responds to a request. With a `refusal`, the rest of the request body is already taken care of. */
+/** Responds to a request. With a `rejection`, the rest of the request body is already being drained. */
 export type ServeRequest = (
   request: IncomingMessage,
   response: ServerResponse,
   observation: RequestObservation,
-  refusal: Refusal | undefined,
+  rejection: Rejection | undefined,
 ) => void;
 
 /**
@@ -83,7 +83,7 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
     response.on('close', () => {
       observation.end(response.headersSent ? response.statusCode : CLIENT_CLOSED_REQUEST, response.writableFinished);
     });
-    const reason = ambiguous.reasonFor(request);
+    const reason = ambiguous.rejectionReason(request);
     if (reason !== undefined) {
       // What follows on the connection cannot be interpreted.
       response.shouldKeepAlive = false;
@@ -91,12 +91,12 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
       return serve(request, response, observation, { status: 400, reason });
     }
     const excessive = excess?.has(socket) === true;
-    const refusal = excessive ? TOO_MANY_CONNECTIONS : guard(socket.localAddress, headers.host, headers.origin);
-    if (refusal) {
+    const rejection = excessive ? TOO_MANY_CONNECTIONS : guard(socket.localAddress, headers.host, headers.origin);
+    if (rejection) {
       if (excessive) response.shouldKeepAlive = false;
       drainRequestBody(request, response);
     }
-    serve(request, response, observation, refusal);
+    serve(request, response, observation, rejection);
   });
   // Node would reject unknown expectations itself; RFC 9110 allows to ignore them.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
@@ -110,13 +110,13 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
   return server;
 }
 
-/** Responds to data that is not a request, unless the client would take the response for another one. */
+/** Responds to data that is not a request, unless the client would interpret the response as another one. */
 function rejectMalformedRequests(server: Server, errorResponse: ErrorResponse): void {
   /** The latest response of each connection. */
   const latest = new WeakMap<Duplex, ServerResponse>();
   server.prependListener('request', (request, response) => latest.set(request.socket, response));
   server.on('clientError', (error: Error & { code?: string }, socket) => {
-    // During a response the client would take a second one as part of it, or as the response to another request.
+    // The client would interpret a second response as part of the first, or as the response to another request.
     if (isResponding(latest.get(socket)) && socket instanceof Socket) return socket.destroySoon();
     if (error.code === 'ECONNRESET') return socket.destroy();
     const timedOut = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
@@ -145,8 +145,8 @@ function respondAndClose(socket: Duplex, status: number, { headers, body }: Retu
   const head = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join('')}\r\n${body}`);
   // Closing the connection while the client is still sending would discard the response.
-  const late = setTimeout(() => socket.destroy(), LINGER_MS);
-  socket.once('close', () => clearTimeout(late));
+  const lingerTimer = setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.once('close', () => clearTimeout(lingerTimer));
 }
 
 /** Returns the set of open connections beyond the limit: they are accepted in order to reject their requests. */

@@ -53,7 +53,7 @@ function deltasOf({ content, refusal, calls }: Choice, index: number): Piece[] {
 
 type Choice = typeof choices extends fc.Arbitrary<(infer Each)[]> ? Each : never;
 
-test('assembles any completion from its chunks, however the choices are interleaved', () => {
+test('assembles any completion from its chunks with any interleaving of choices', () => {
   fc.assert(
     fc.property(choices, fc.infiniteStream(fc.nat()), (wanted, order) => {
       const queues = wanted.map(deltasOf);

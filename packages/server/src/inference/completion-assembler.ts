@@ -153,9 +153,9 @@ export class CompletionAssembler {
 
 /** Whether the JSON may have more than {@link MAX_LONG_EVENT_VALUES} values: each follows a comma or a bracket. */
 function hasManyValues(data: string): boolean {
-  let left = MAX_LONG_EVENT_VALUES;
+  let remaining = MAX_LONG_EVENT_VALUES;
   for (const sign of [',', '[', '{']) {
-    for (let at = data.indexOf(sign); at !== -1; at = data.indexOf(sign, at + 1)) if (--left < 0) return true;
+    for (let at = data.indexOf(sign); at !== -1; at = data.indexOf(sign, at + 1)) if (--remaining < 0) return true;
   }
   return false;
 }

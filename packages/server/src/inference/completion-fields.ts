@@ -6,7 +6,7 @@ export const MAX_NAME_CHARACTERS = 256;
 
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
-/** Finds the members `id`, `model` and `messages` of a body while it passes, and whether the body is JSON. */
+/** Finds the members `id`, `model` and `messages` of a body while it is proxied, and whether the body is JSON. */
 export class CompletionFields implements JsonSink {
   /** Member `id`, if it is a string of 1 to 256 characters. */
   id: string | undefined = undefined;

@@ -13,7 +13,7 @@ import type { MemoryBudget } from './bounded-memory.ts';
 export interface DecodedSink {
   /** Next chunk, valid only until the call returns. Returns false if no more is needed. */
   onDecoded(chunk: Buffer): boolean;
-  /** Last call. `isTruncated`: the rest was too much to decode. */
+  /** Last call. `isTruncated`: the rest was too large to decode. */
   onDecodedEnd(isTruncated: boolean): void;
 }
 
@@ -39,7 +39,7 @@ const DECOMPRESSORS: ReadonlyMap<string, CreateDecompressor> = new Map<string, C
 /**
  * Creates the decoder for a `Content-Encoding`: gzip, deflate, br, zstd or none (decisions 4.8); undefined for an unknown
  * coding. Decompression runs in the thread pool of Node.js and stops when the sink has enough, so that a small body that
- * expands to a large one costs no more than a large body. Corrupt data ends the body; what was decoded before counts.
+ * expands to a large one costs no more than a large body. Corrupt data ends the body; data decoded before it is used.
  *
  * A decompressor receives at most `maxBytes`: input without output costs time, too. Its pending input is reserved from
  * the budget.
@@ -105,14 +105,14 @@ class ChunkCombiner implements BodyDecoder {
 
 class IdentityDecoder implements BodyDecoder {
   readonly #sink: DecodedSink;
-  #isWanted = true;
+  #needsMore = true;
 
   constructor(sink: DecodedSink) {
     this.#sink = sink;
   }
 
   write(chunk: Buffer): void {
-    if (this.#isWanted) this.#isWanted = this.#sink.onDecoded(chunk);
+    if (this.#needsMore) this.#needsMore = this.#sink.onDecoded(chunk);
   }
 
   end(): void {
@@ -171,7 +171,7 @@ class CompressedBodyDecoder implements BodyDecoder {
     stream.on('data', (chunk: Buffer) => {
       if (!this.#sink.onDecoded(chunk)) stream.destroy();
     });
-    // What was decoded before the error counts.
+    // Data decoded before the error is used.
     stream.on('error', () => {});
     stream.on('close', () => {
       this.#releasePending(this.#pendingBytes);

@@ -56,7 +56,7 @@ test('interactions are listed in order of arrival, whenever they ended', () => {
   expect(arrivals(store.list())).toEqual([3, 4, 5]);
   expect(arrivals(store.list({ limit: 1 }))).toEqual([5]);
   expect(arrivals(store.list({ conversationId: 'a', limit: 1 }))).toEqual([4]);
-  // The first recorded one is removed first all the same.
+  // The first recorded one is removed first nevertheless.
   store.capacity = 2;
   expect(arrivals(store.list())).toEqual([3, 4]);
 });

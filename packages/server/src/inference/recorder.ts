@@ -37,7 +37,7 @@ export interface RecorderOptions {
 }
 
 /**
- * Records chat completions (decisions 4.8). The proxy reports what it forwards after it has forwarded it; recording never
+ * Records chat completions (decisions 4.8). The proxy reports each part after forwarding it; recording never
  * waits, throws or takes long.
  *
  * @example

@@ -34,7 +34,7 @@ export class InferenceSettings {
     return this.#store.capacity;
   }
 
-  /** Changes the given settings from the next request on. Throws `ZodError` for an invalid upstream and changes nothing. */
+  /** Changes these settings from the next request on. Throws `ZodError` for an invalid upstream and changes nothing. */
   set({ upstream: text, capacity }: InferenceChange): void {
     const upstream = text === undefined ? undefined : httpUpstream.parse(text);
     if (capacity !== undefined) this.#store.capacity = capacity;

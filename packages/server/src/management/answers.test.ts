@@ -8,10 +8,10 @@ import { startApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
 import { staysOpen } from './operations.fixture.ts';
 
-const DEAD = 'http://127.0.0.1:9/mcp';
+const UNREACHABLE = 'http://127.0.0.1:9/mcp';
 const TOOL = { description: '', uri: 'u:1', toolType: 'custom', input_schema: {} };
 
-/** With bodies of every form. */
+/** With every type of body. */
 const INTERACTIONS = [
   recordedInteraction({
     requestText: '{"messages":[]}',
@@ -28,7 +28,7 @@ const INTERACTIONS = [
   recordedInteraction({ requestText: '{"messages":[]}', statusCode: 0 }),
 ];
 
-test('every operation answers each status of its own, in the form that the document gives it', async (context) => {
+test('every operation returns each of its statuses in the documented form', async (context) => {
   let ready = true;
   const api = await startApi(context, { ready: () => ready });
   const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('found')) } });
@@ -50,7 +50,7 @@ test('every operation answers each status of its own, in the form that the docum
     if (answer.location !== '') {
       const read = await api.call('GET', answer.location);
       expect(read.status, answer.location).toBe(200);
-      // What is down is tried again and again, and each time it is told anew when that will be next.
+      // An unreachable upstream is retried, and each attempt changes the time of the next one.
       const told = Object.hasOwn(Object(answer.data), 'statusMessage') && { statusMessage: expect.any(String) };
       if (!request.includes('/services')) expect(read.data).toEqual({ ...Object(answer.data), ...told });
     }
@@ -82,8 +82,8 @@ test('every operation answers each status of its own, in the form that the docum
 
   const forwards = '/api/v1/forwards';
   await answers(201, `POST ${forwards}`, { name: 'up', address: upstream.url, prefix: 'p_', labels: { a: '1' } });
-  await answers(201, `POST ${forwards}`, { name: 'down', address: DEAD, namespace: 'elsewhere' });
-  await answers(409, `POST ${forwards}`, { name: 'up', address: DEAD });
+  await answers(201, `POST ${forwards}`, { name: 'down', address: UNREACHABLE, namespace: 'elsewhere' });
+  await answers(409, `POST ${forwards}`, { name: 'up', address: UNREACHABLE });
   await answers(200, `GET ${forwards}`);
   await answers(200, `GET ${forwards}/up`);
   await answers(200, `GET ${forwards}/down`);

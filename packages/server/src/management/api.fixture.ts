@@ -30,7 +30,7 @@ import { LegacyBackendProxy } from './legacy-backend.ts';
 import { plainError } from './responses.ts';
 import { Management, managementObserver } from './server.ts';
 
-/** An answer of the API as a client sees it. */
+/** A response of the API as received by a client. */
 export interface Answered {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
@@ -43,40 +43,40 @@ export interface Answered {
   readonly error: unknown;
 }
 
-/** A management API that listens on the loopback interface, with what stands behind it. */
+/** A management API that listens on the loopback interface, with the components that it uses. */
 export interface Api {
   readonly url: string;
   readonly port: number;
   readonly registry: Registry;
   readonly forwards: Forwards;
   readonly toolCalls: ToolCallEvents;
-  readonly longStreams: OpenStreams;
+  readonly openStreams: OpenStreams;
   readonly interactions: InteractionStore;
   readonly inference: InferenceSettings;
   readonly evaluators: Evaluators;
   readonly bindings: NamespaceBindings;
-  /** All routes, as a tree: each path continues what it stands under. */
+  /** All routes, as a tree: each path continues its parent. */
   readonly routes: string;
   /** Lines of the log so far. */
   readonly log: readonly string[];
-  /** Sends a request; `body` is sent as it is when it is text or bytes, else as JSON. */
+  /** Sends a request; a `body` of text or bytes is sent unchanged, anything else as JSON. */
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answered>;
 }
 
-/** One that has to be closed. */
+/** An API that the caller closes. */
 export interface SharedApi extends Api {
   close(): Promise<void>;
 }
 
-/** What evaluators are loaded with; nothing of it need be there. */
+/** Configuration of evaluators, all of it optional. */
 export interface EvaluatorSettings {
   readonly connections?: readonly LlmConnection[];
-  /** Where relative paths of actions start. */
+  /** Base folder of relative paths of actions. */
   readonly baseFolder?: string;
   readonly actionsPath?: string;
   readonly compiling?: ComponentCompiler;
   readonly revisions?: RevisionStore;
-  /** What the configuration of the service names. */
+  /** Evaluators in the configuration of the service. */
   readonly configured?: readonly Evaluator[];
 }
 
@@ -86,11 +86,11 @@ export interface ApiSettings {
   readonly allowedHosts?: readonly string[];
   readonly ready?: () => boolean;
   readonly store?: Store;
-  /** How often streams that stay open get a comment. */
+  /** Interval of keep-alive comments on open streams. */
   readonly keepAliveMs?: number;
-  /** What a request body may take to come. */
+  /** Timeout of a request body. */
   readonly bodyTimeoutMs?: number;
-  /** Address of a legacy backend, and what it may take to begin an answer. */
+  /** Address of a legacy backend, and the timeout of its response head. */
   readonly classicUrl?: string;
   readonly firstByteTimeoutMs?: number;
   readonly evaluators?: EvaluatorSettings;
@@ -103,7 +103,7 @@ export async function startApi(context: Pick<TestContext, 'onTestFinished'>, set
   return api;
 }
 
-/** Starts the API for tests that share it, because they leave it as they find it. Who starts it also closes it. */
+/** Starts the API for tests that share it, since they do not change it. The caller closes it. */
 export async function startSharedApi(settings: ApiSettings = {}): Promise<SharedApi> {
   const { corsOrigin, allowedHosts, ready = () => true, store = memoryStore() } = settings;
   const lines: string[] = [];
@@ -119,7 +119,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const channels = new GrpcChannels(registry);
   const calling = { timeoutMs: 5_000, maxRetries: 0, retryDelayMs: 0 };
   const toolCalls = new ToolCallEvents(logger);
-  const longStreams = new OpenStreams(settings.keepAliveMs);
+  const openStreams = new OpenStreams(settings.keepAliveMs);
   const log = logger.target('service::mgmt');
   const interactions = new InteractionStore(1_000);
   const inference = new InferenceSettings(
@@ -144,7 +144,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   await evaluators.start(configured);
   const bindings = new NamespaceBindings(registry);
   const metrics = new ServiceMetrics();
-  // Nobody probes here, and nobody calls.
+  // There are neither probes nor calls.
   const serviceHealth = { get: () => 'pending' as const };
   const calls = { size: 0 };
   const requestMetrics = new RequestMetrics();
@@ -159,7 +159,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       interactions,
       toolCalls,
       calls,
-      longStreams,
+      openStreams,
       droppedLines: () => 0,
     }),
   });
@@ -171,7 +171,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     metrics,
     metricSource,
     toolCalls,
-    longStreams,
+    openStreams,
     interactions,
     inference,
     evaluators,
@@ -192,7 +192,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     registry,
     forwards,
     toolCalls,
-    longStreams,
+    openStreams,
     interactions,
     inference,
     evaluators,
@@ -205,7 +205,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
         method,
         headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
         body: raw ? (body ?? null) : JSON.stringify(body),
-        // Connections that are kept would hold up the app's end.
+        // Idle connections would delay the shutdown.
         reset: true,
       });
       const text = await answer.body.text();
@@ -216,7 +216,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       return { status: answer.statusCode, headers: answer.headers, location, text, data, error };
     },
     async close() {
-      longStreams.endAll();
+      openStreams.endAll();
       await listener.drain(30_000);
       app.close();
       await legacyBackend.close();

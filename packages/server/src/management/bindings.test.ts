@@ -3,7 +3,7 @@ import { startApi } from './api.fixture.ts';
 
 const PATH = '/api/v1/evaluators/namespaces';
 
-test('a namespace is bound, read and unbound; it need not exist', async (context) => {
+test('a namespace is bound, read and unbound; it does not have to exist', async (context) => {
   const api = await startApi(context);
   expect((await api.call('GET', PATH)).text).toBe('{"data":{},"error":null}');
   const bound = await api.call('PUT', `${PATH}/finance`, { conversation_id: 'c-1' });
@@ -19,7 +19,7 @@ test('a namespace is bound, read and unbound; it need not exist', async (context
   expect((await api.call('GET', PATH)).data).toEqual({ default: '😀'.repeat(256) });
 });
 
-test('a namespace that is deleted is not bound any more', async (context) => {
+test('deleting a namespace deletes its binding', async (context) => {
   const api = await startApi(context);
   await api.call('POST', '/api/v1/namespaces', { name: 'gone' });
   await api.call('PUT', `${PATH}/gone`, { conversation_id: 'c' });
@@ -35,7 +35,7 @@ test.for([
   ['Finance', { conversation_id: 'c' }, 'namespace must consist of lowercase letters, digits and hyphens only'],
   ['-', { conversation_id: 'c' }, 'namespace must start and end with a letter or digit'],
   ['%20a', { conversation_id: 'c' }, 'namespace must '],
-] as const)('of %s, %j is refused', async ([namespace, body, problem], context) => {
+] as const)('of %s, %j is rejected', async ([namespace, body, problem], context) => {
   const api = await startApi(context);
   const answer = await api.call('PUT', `${PATH}/${namespace}`, body);
   expect(answer.status).toBe(400);

@@ -9,7 +9,7 @@ import { startApi } from './api.fixture.ts';
 const LIMIT_MS = 100;
 const CHUNKED = 'Host: localhost\r\nTransfer-Encoding: chunked\r\n';
 
-/** A connection that sends one byte of a body after the other, for as long as it is open. */
+/** A connection that sends a body byte by byte while it is open. */
 function dripping(port: number, line: string, head = CHUNKED): { socket: Socket; stop: () => void } {
   const socket = connect(port, '127.0.0.1');
   socket.on('error', () => undefined);
@@ -24,7 +24,7 @@ function dripping(port: number, line: string, head = CHUNKED): { socket: Socket;
   return { socket, stop };
 }
 
-test('a body that takes too long is 408, with the envelope, and its connection ends', async (context) => {
+test('a body that takes too long is 408 with the envelope, and the connection is closed', async (context) => {
   const api = await startApi(context, { bodyTimeoutMs: LIMIT_MS });
   const text = await readAll(dripping(api.port, 'POST /api/v1/namespaces').socket);
   expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/);
@@ -38,13 +38,16 @@ test.for([
   ['DELETE /api/v1/tools/x', 404],
   ['OPTIONS /api/v1/tools', 204],
   ['PUT /api/v1/tools/%zz', 400],
-] as const)('%s keeps nobody who goes on sending what is not wanted', async ([line, status], context) => {
-  const api = await startApi(context, { bodyTimeoutMs: LIMIT_MS });
-  const text = await readAll(dripping(api.port, line).socket);
-  expect(text.match(/HTTP\/1\.1 (?!408)\d+/g) ?? [`HTTP/1.1 ${status}`]).toEqual([`HTTP/1.1 ${status}`]);
-});
+] as const)(
+  '%s closes the connection of a client that continues to send an unwanted body',
+  async ([line, status], context) => {
+    const api = await startApi(context, { bodyTimeoutMs: LIMIT_MS });
+    const text = await readAll(dripping(api.port, line).socket);
+    expect(text.match(/HTTP\/1\.1 (?!408)\d+/g) ?? [`HTTP/1.1 ${status}`]).toEqual([`HTTP/1.1 ${status}`]);
+  },
+);
 
-test('a body that comes in time is read, and the connection goes on after the limit', async (context) => {
+test('a body that arrives in time is read, and the connection stays open after the limit', async (context) => {
   const api = await startApi(context, { bodyTimeoutMs: LIMIT_MS });
   const socket = connect(api.port, '127.0.0.1');
   const all = readAll(socket);
@@ -55,19 +58,19 @@ test('a body that comes in time is read, and the connection goes on after the li
   expect((await all).match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 201', 'HTTP/1.1 200']);
 });
 
-test('a stream whose client has sent all of a body that nobody reads goes on', async (context) => {
+test('a stream continues after its client has sent an unread body', async (context) => {
   const api = await startApi(context, { bodyTimeoutMs: LIMIT_MS, keepAliveMs: 2 * LIMIT_MS });
   const socket = connect(api.port, '127.0.0.1');
   context.onTestFinished(() => void socket.destroy());
   socket.write('GET /api/v1/tool-calls/notifications HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc');
-  // Its head, and then comments that say that it is still there.
+  // The head, then keep-alive comments.
   for (let heard = 0; heard < 3; heard++) {
     const [piece] = await once(socket, 'data');
     expect(String(piece)).not.toContain('408');
   }
 });
 
-test('a body that is passed on may take as long as it comes', async (context) => {
+test('a proxied body has no timeout', async (context) => {
   const firstByteTimeoutMs = 5 * LIMIT_MS;
   let read = 0;
   const backend = createServer(async (request, response) => {
@@ -79,7 +82,7 @@ test('a body that is passed on may take as long as it comes', async (context) =>
     backend.closeAllConnections();
     backend.close();
   });
-  // Nor is it the backend's fault that the client is slow.
+  // The response timeout of the backend does not include the upload of a slow client.
   const api = await startApi(context, {
     bodyTimeoutMs: LIMIT_MS,
     classicUrl: `http://127.0.0.1:${port}`,
@@ -87,7 +90,7 @@ test('a body that is passed on may take as long as it comes', async (context) =>
   });
   const { socket, stop } = dripping(api.port, 'POST /api/v1/chat', `${CHUNKED}Connection: close\r\n`);
   const all = readAll(socket);
-  // There are ten bytes to each LIMIT_MS, or fewer: so many take longer than either limit.
+  // At most ten bytes are sent per LIMIT_MS: this many take longer than either limit.
   await expect.poll(() => read).toBeGreaterThan(60);
   stop();
   socket.write('0\r\n\r\n');

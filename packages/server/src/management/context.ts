@@ -30,7 +30,7 @@ export interface ManagementContext {
   readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'listen'>;
   readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
   readonly inference: InferenceSettings;
-  readonly longStreams: Pick<OpenStreams, 'add'>;
+  readonly openStreams: Pick<OpenStreams, 'add'>;
   /** Whether the service is ready: loaded, listening and not shutting down. */
   readonly ready: () => boolean;
 }

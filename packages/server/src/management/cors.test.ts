@@ -5,13 +5,13 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { type Api, type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
 
-const DEAD = { name: 'dead', address: 'http://127.0.0.1:9/mcp' };
+const UNREACHABLE = { name: 'unreachable', address: 'http://127.0.0.1:9/mcp' };
 
-/** Asks for every status that the API has. */
+/** Sends requests for every status of the API. */
 async function everyStatus(api: Api, store: PausableStore) {
   const answers = [
     await api.call('GET', '/healthz'),
-    await api.call('POST', '/api/v1/forwards', DEAD),
+    await api.call('POST', '/api/v1/forwards', UNREACHABLE),
     await api.call('OPTIONS', '/api/v1/tools'),
     await api.call('POST', '/api/v1/tools', '{'),
     await api.call('GET', '/api/v1/tools/%zz'),
@@ -20,9 +20,9 @@ async function everyStatus(api: Api, store: PausableStore) {
     await api.call('GET', '/nothing'),
     await api.call('GET', '/api/v1/tools/none'),
     await api.call('DELETE', '/api/v1/tools'),
-    await api.call('POST', '/api/v1/forwards', DEAD),
+    await api.call('POST', '/api/v1/forwards', UNREACHABLE),
     await api.call('POST', '/api/v1/tools', Buffer.alloc(1024 * 1024 + 1, 0x20)),
-    await api.call('POST', '/api/v1/forwards/dead/refreshes'),
+    await api.call('POST', '/api/v1/forwards/unreachable/refreshes'),
     await api.call('GET', '/readyz'),
     await api.call('HEAD', '/api/v1/namespaces'),
   ];
@@ -52,14 +52,14 @@ test.for([
   },
 );
 
-test('with the origin *, none is foreign', async (context) => {
+test('with the origin *, no origin is foreign', async (context) => {
   const api = await startApi(context, { corsOrigin: '*' });
   const answer = await api.call('GET', '/healthz', undefined, { origin: 'https://anywhere.example' });
   expect(answer).toMatchObject({ status: 200, headers: { 'access-control-allow-origin': '*' } });
   expect(answer.headers.vary).toBeUndefined();
 });
 
-describe('what hardly is a request', () => {
+describe('a malformed request', () => {
   let api: SharedApi;
   beforeAll(async () => {
     api = await startSharedApi({ corsOrigin: 'https://console.example' });

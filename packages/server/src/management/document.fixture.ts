@@ -4,7 +4,7 @@ import addFormats from 'ajv-formats';
 import { expect } from 'vitest';
 import type { Answered, Api } from './api.fixture.ts';
 
-/** A JSON Schema, as far as tests look into one. */
+/** The parts of a JSON Schema that tests use. */
 interface SchemaObject {
   readonly $ref?: string;
   readonly required?: readonly string[];
@@ -34,7 +34,7 @@ interface OpenApi {
   };
 }
 
-/** `/openapi.json` as an API serves it, for its answers to be held against. */
+/** `/openapi.json` as served by an API, to validate its responses. */
 export class ServedDocument {
   readonly content: OpenApi;
   readonly #ajv = addFormats.default(new Ajv2020({ strict: false }));
@@ -44,12 +44,12 @@ export class ServedDocument {
     this.#ajv.addSchema(JSON.parse(text), 'document');
   }
 
-  /** Reads it. */
+  /** Reads the document. */
   static async of(api: Api): Promise<ServedDocument> {
     return new ServedDocument((await api.call('GET', '/openapi.json')).text);
   }
 
-  /** The schema of the body that an operation takes. */
+  /** The schema of the request body of an operation. */
   bodyOf({ path, method }: Operation): SchemaObject {
     const body = this.#operation(path, method).requestBody;
     if (!body) throw new Error(`${method} ${path} has no body in the document`);
@@ -57,14 +57,14 @@ export class ServedDocument {
     return this.content.components.schemas[lastOf(schema.$ref)] ?? schema;
   }
 
-  /** Whether a schema of the document lets a value pass. */
+  /** Whether a value is valid for a schema of the document. */
   accepts(schema: object, value: unknown): boolean {
-    // What it refers to is in the document.
+    // Its references are to the document.
     const text = JSON.stringify(schema).replaceAll('"$ref":"#', '"$ref":"document#');
     return this.#ajv.validate(JSON.parse(text), value) === true;
   }
 
-  /** Fails unless the operation declares the answer's status, and for that status this form and these headers. */
+  /** Fails unless the operation declares the status of the response, with its content type, schema and headers. */
   expectDeclared({ path, method }: Operation, { status, text, headers }: Answered): void {
     const where = `${method} ${path} ${status}: ${text}`;
     const declared = this.#operation(path, method).responses[status];

@@ -14,7 +14,7 @@ test.each([
   '/a\\..\\b',
   '/..;x/',
   '/.;',
-])('%s may be another path', (path) => expect(hasDotSegments(path)).toBe(true));
+])('%s may resolve to another path', (path) => expect(hasDotSegments(path)).toBe(true));
 
 test.each([
   '/',
@@ -30,4 +30,4 @@ test.each([
   '/%2ea',
   '/;.',
   '/a%2f.b',
-])('%s is itself', (path) => expect(hasDotSegments(path)).toBe(false));
+])('%s resolves to itself', (path) => expect(hasDotSegments(path)).toBe(false));

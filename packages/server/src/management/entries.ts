@@ -42,7 +42,7 @@ function addKind(
 ): void {
   router.add(list, ({ query }) => {
     const namespace = query('namespace');
-    const { shadowed, upstream } = included(query('include'));
+    const { shadowed, upstream } = parseInclude(query('include'));
     const snapshot = registry.current;
     const entries = snapshot.entries(kind, { shadowed, ...(namespace !== undefined && { namespace }) });
     return listResponse(entries, (entry) =>
@@ -52,8 +52,8 @@ function addKind(
 
   router.addWithBody(create, async ({ body }) => {
     const { entry, location } = await registry.commit((draft) => {
-      const made = createEntry(draft, kind, body);
-      return { entry: made, location: locationOf(create.path, draft, made) };
+      const entry = createEntry(draft, kind, body);
+      return { entry: entry, location: locationOf(create.path, draft, entry) };
     });
     return dataResponse(entryJson(entry), { status: 201, headers: { location } });
   });
@@ -61,7 +61,7 @@ function addKind(
   router.add(get, (request) =>
     dataResponse(
       entryJson(findInSnapshot(registry.current, kind, selectorOf(request)), {
-        upstream: included(request.query('include')).upstream,
+        upstream: parseInclude(request.query('include')).upstream,
       }),
     ),
   );
@@ -78,9 +78,9 @@ function addKind(
 }
 
 /** Parses the comma-separated list of `?include=`. */
-function included(include = ''): { readonly shadowed: boolean; readonly upstream: boolean } {
-  const words = include.split(',');
-  return { shadowed: words.includes('shadowed'), upstream: words.includes('upstream') };
+function parseInclude(include = ''): { readonly shadowed: boolean; readonly upstream: boolean } {
+  const items = include.split(',');
+  return { shadowed: items.includes('shadowed'), upstream: items.includes('upstream') };
 }
 
 /** The URL of a new entry, with its uri where resources share a name. */

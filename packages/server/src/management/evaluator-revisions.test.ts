@@ -8,7 +8,7 @@ import { CONNECTIONS, namesIn, startEvaluatorApi, warningsIn } from './evaluator
 
 const ISO = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
-/** Keeps revisions over restarts, as a file does, without the time that a disk takes. */
+/** Stores revisions across restarts like a file, without the delays of a disk. */
 function keptByTest(): RevisionStore {
   let kept = NO_REVISIONS;
   return {
@@ -20,7 +20,7 @@ function keptByTest(): RevisionStore {
 }
 
 describe('revisions', () => {
-  test('say of every submission what became of it, newest first, without what it consists of', async (context) => {
+  test('list the status of every submission, newest first, without its evaluators', async (context) => {
     const { get, put } = await startEvaluatorApi(context);
     expect((await get('/revisions')).data).toEqual([]);
     await put([evaluatorDefinition('a'), evaluatorDefinition('b', 'broken.wasm')], {}, { 'x-forwarded-user': 'ann' });
@@ -48,7 +48,7 @@ describe('revisions', () => {
     expect((await get('/revisions/active')).data).toEqual(active);
   });
 
-  test('are told to the letter as they were submitted, before and after a restart', async (context) => {
+  test('are returned exactly as submitted, before and after a restart', async (context) => {
     const { api, get, restart } = await startEvaluatorApi(context);
     const schema = '{"b":1.0,"a":[9007199254740993,-0,1E2,{}],"\\"\\u001fé😀":{"__proto__":null}}';
     const told =
@@ -80,14 +80,14 @@ describe('revisions', () => {
     [{ 'x-forwarded-user': 'a'.repeat(300) }, 'a'.repeat(256)],
     [{ 'x-forwarded-user': 'a'.repeat(257) }, 'a'.repeat(256)],
     [{}, undefined],
-  ] as const)('name who it was, by %j', async ([headers, actor], context) => {
+  ] as const)('contain the actor, from %j', async ([headers, actor], context) => {
     const { api, get, put } = await startEvaluatorApi(context);
     await put([], {}, { ...headers });
     await api.call('POST', '/api/v1/evaluators/revisions/1/activate', {}, { ...headers });
     for (const id of [1, 2]) expect(Object((await get(`/revisions/${id}`)).data).actor).toBe(actor);
   });
 
-  test('that are not there are 404, whatever stands for their number', async (context) => {
+  test('that do not exist are 404, for any number', async (context) => {
     const { api, get, put } = await startEvaluatorApi(context);
     expect((await get('/revisions/active')).error).toEqual({ code: 'NOT_FOUND', message: 'no revision is active' });
     await put([]);
@@ -101,7 +101,7 @@ describe('revisions', () => {
     expect((await get('/revisions')).data).toHaveLength(1);
   });
 
-  test('of which there are 50 at most keep the active one, over restarts too', async (context) => {
+  test('are limited to 50 including the active one, also after a restart', async (context) => {
     const { get, put, restart } = await startEvaluatorApi(context, { revisions: keptByTest() });
     await put([evaluatorDefinition('first')]);
     await put([evaluatorDefinition('active')]);
@@ -118,7 +118,7 @@ describe('revisions', () => {
 });
 
 describe('activation', () => {
-  test('makes a new revision of an old one, and answers as a submission does', async (context) => {
+  test('creates a new revision from an old one, and responds like a submission', async (context) => {
     const { api, compiler, folder, get, put } = await startEvaluatorApi(context);
     await put([evaluatorDefinition('a'), evaluatorDefinition('b', 'broken.wasm')]);
     await put([]);
@@ -131,7 +131,7 @@ describe('activation', () => {
     expect(await third).toMatchObject({ status: 'active', origin: 'api', skipped: ['b'] });
     expect(await first).toMatchObject({ status: 'superseded', checksum: (await third).checksum });
 
-    // What it names is compiled anew.
+    // Its actions are compiled again.
     await writeFile(join(folder, 'broken.wasm'), 'ok again');
     const whole = await api.call('POST', '/api/v1/evaluators/revisions/1/activate');
     expect(namesIn(whole)).toEqual(['a', 'b']);
@@ -139,7 +139,7 @@ describe('activation', () => {
     expect(compiler.compiled).toContain('ok again');
   });
 
-  test('is 409 when another revision is active than was expected', async (context) => {
+  test('is 409 if the active revision is not the expected one', async (context) => {
     const { api, get, put } = await startEvaluatorApi(context);
     await put([evaluatorDefinition('a')]);
     await put([evaluatorDefinition('b')]);
@@ -150,7 +150,7 @@ describe('activation', () => {
     expect((await get('/revisions')).data).toHaveLength(2);
   });
 
-  test('is 409 when another revision is active than If-Match names, and 400 for one that is none', async (context) => {
+  test('is 409 if the active revision is not that of If-Match, and 400 for an invalid one', async (context) => {
     const { api, get, put } = await startEvaluatorApi(context);
     await put([evaluatorDefinition('a')]);
     await put([evaluatorDefinition('b')]);
@@ -166,7 +166,7 @@ describe('activation', () => {
     expect((await activate('*')).headers.etag).toBe('"4"');
   });
 
-  test('is 422 when a connection is not there any more, and leaves a rejected revision', async (context) => {
+  test('is 422 if a connection no longer exists, and creates a rejected revision', async (context) => {
     const it = await startEvaluatorApi(context);
     const { get, put, restart } = it;
     const one = evaluatorDefinition('a');
@@ -182,7 +182,7 @@ describe('activation', () => {
     expect((await get('/revisions/3')).data).toMatchObject({ status: 'rejected', failure_reason: reason });
   });
 
-  test('is 422 when an action has come to lie outside of SERVICE_ACTIONS_PATH', async (context) => {
+  test('is 422 if an action is now outside of SERVICE_ACTIONS_PATH', async (context) => {
     const it = await startEvaluatorApi(context);
     const { folder, get, put, restart } = it;
     await put([evaluatorDefinition('a')]);
@@ -194,7 +194,7 @@ describe('activation', () => {
     expect((await get('/revisions/active')).data).toMatchObject({ id: 2 });
   });
 
-  test('needs no body, but one that there is has to be one', async (context) => {
+  test('requires no body, but rejects an invalid one', async (context) => {
     const { api, put } = await startEvaluatorApi(context);
     await put([]);
     const path = '/api/v1/evaluators/revisions/1/activate';
@@ -208,7 +208,7 @@ describe('activation', () => {
 });
 
 describe('after a restart', () => {
-  test('the active revision is active, and the others are there', async (context) => {
+  test('the active revision is active, and the others are listed', async (context) => {
     const { get, put, restart } = await startEvaluatorApi(context);
     await put([evaluatorDefinition('a')]);
     await put([evaluatorDefinition('b'), evaluatorDefinition('c', 'broken.wasm')]);
@@ -243,8 +243,8 @@ describe('after a restart', () => {
   });
 });
 
-describe('a set of the configuration', () => {
-  test('becomes the active revision, without what cannot be loaded', async (context) => {
+describe('a set in the bootstrap file', () => {
+  test('becomes the active revision, without evaluators that cannot be loaded', async (context) => {
     const bad = [
       evaluatorDefinition('a', 'broken.wasm'),
       evaluatorDefinition('b'),
@@ -258,7 +258,7 @@ describe('a set of the configuration', () => {
       status: 'active',
       origin: 'startup',
       evaluators: { length: 4 },
-      // Of two that are called `b`, the first judges.
+      // Of two evaluators named `b`, the first is used.
       skipped: ['a'],
     });
     expect(Object((await get('/revisions/1')).data)).not.toHaveProperty('actor');
@@ -266,32 +266,32 @@ describe('a set of the configuration', () => {
     expect(api.log.join('')).toContain('evaluator \\"a\\" skipped: broken.wasm: is not a component');
   });
 
-  test('that is the same as at the last start leaves what has become active since', async (context) => {
+  test('that equals that of the last start does not replace a later active revision', async (context) => {
     const configured = [evaluatorDefinition('configured')];
     const { get, put, restart } = await startEvaluatorApi(context, { configured });
     await put([evaluatorDefinition('changed')]);
     await restart();
     expect(namesIn(await get())).toEqual(['changed']);
     expect((await get('/revisions')).data).toHaveLength(2);
-    // The order of members means nothing.
+    // The order of members has no meaning.
     const { name, ...rest } = evaluatorDefinition('configured');
     await restart({ configured: [{ ...rest, name }] });
     expect(namesIn(await get())).toEqual(['changed']);
   });
 
-  test('that is another one replaces what has become active since', async (context) => {
+  test('that differs replaces a later active revision', async (context) => {
     const { get, put, restart } = await startEvaluatorApi(context, { configured: [evaluatorDefinition('configured')] });
     await put([evaluatorDefinition('changed')]);
     await restart({ configured: [evaluatorDefinition('new')] });
     expect(namesIn(await get())).toEqual(['new']);
     expect((await get('/revisions/3')).data).toMatchObject({ status: 'active', origin: 'startup' });
-    // Back to the first: it is another one than the newest of the configuration.
+    // Back to the first: it differs from the latest revision of the configuration.
     await restart({ configured: [evaluatorDefinition('configured')] });
     expect(namesIn(await get())).toEqual(['configured']);
     expect((await get()).headers.etag).toBe('"4"');
   });
 
-  test('that is left out of the configuration leaves what is active; one that is empty clears it', async (context) => {
+  test('that is missing leaves the active revision; an empty one deletes all evaluators', async (context) => {
     const { get, restart } = await startEvaluatorApi(context, { configured: [evaluatorDefinition('configured')] });
     await restart({});
     expect(namesIn(await get())).toEqual(['configured']);
@@ -300,7 +300,7 @@ describe('a set of the configuration', () => {
     expect((await get()).headers.etag).toBe('"2"');
   });
 
-  test('is known again after 50 other revisions', async (context) => {
+  test('is recognized after 50 other revisions', async (context) => {
     const configured = [evaluatorDefinition('configured')];
     const { get, put, restart } = await startEvaluatorApi(context, { configured, revisions: keptByTest() });
     for (let count = 0; count < 55; count++) await put([evaluatorDefinition('changed')]);
@@ -310,8 +310,8 @@ describe('a set of the configuration', () => {
   });
 });
 
-describe('what cannot be written', () => {
-  // Root may write everywhere, so that a folder stands where the file is to come.
+describe('a failed write', () => {
+  // A folder in place of the file, since root may write everywhere.
   test.for([
     ['a submission', (it: Awaited<ReturnType<typeof startEvaluatorApi>>) => it.put([evaluatorDefinition('b')])],
     ['a rejected one', (it: Awaited<ReturnType<typeof startEvaluatorApi>>) => it.put([evaluatorDefinition('')])],

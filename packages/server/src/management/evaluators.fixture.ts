@@ -10,12 +10,12 @@ import { diskFiles } from '../registry/store/files.ts';
 import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
 import { type Answered, type Api, type EvaluatorSettings, startSharedApi } from './api.fixture.ts';
 
-/** What nobody may ever see of a connection. */
+/** The secret of a connection, which must never be exposed. */
 export const SECRETS = ['sk-S3CRET', 's3cret-model', 's3cret-host'] as const;
 
 const [apiKey, model, host] = SECRETS;
 
-/** Connections under the names `model` and `another`. */
+/** Connections named `model` and `another`. */
 export const CONNECTIONS: readonly LlmConnection[] = ['model', 'another'].map((name) => ({
   name,
   model,
@@ -23,7 +23,7 @@ export const CONNECTIONS: readonly LlmConnection[] = ['model', 'another'].map((n
   apiKey,
 }));
 
-/** A management API with evaluators that can be loaded, over restarts too. */
+/** A management API with loadable evaluators, also across restarts. */
 export interface EvaluatorApi {
   /** With `evaluator-revisions.json`, and the actions `ok.wasm` and `broken.wasm`. */
   readonly folder: string;
@@ -31,13 +31,13 @@ export interface EvaluatorApi {
   readonly api: Api;
   /** `PUT /api/v1/evaluators`. */
   put(evaluators: readonly unknown[], more?: object, headers?: Record<string, string>): Promise<Answered>;
-  /** `GET /api/v1/evaluators` and what follows. */
+  /** `GET /api/v1/evaluators` and paths below. */
   get(path?: string): Promise<Answered>;
-  /** Closes it and starts it anew on the same folder; `settings` replace those of before. */
+  /** Closes it and starts it again on the same folder; `settings` replace the previous ones. */
   restart(settings?: EvaluatorSettings): Promise<void>;
 }
 
-/** Starts one for a test and stops it after that. */
+/** Starts the API for one test and stops it afterwards. */
 export async function startEvaluatorApi(
   context: Pick<TestContext, 'onTestFinished'>,
   settings: EvaluatorSettings = {},
@@ -78,12 +78,12 @@ export async function startEvaluatorApi(
   };
 }
 
-/** The names of the evaluators in an answer. */
+/** The names of the evaluators in a response. */
 export function namesIn({ data }: Answered): unknown[] {
   return Array.isArray(data) ? data.map(({ name }: Evaluator) => name) : [];
 }
 
-/** The envelope's `warnings`; undefined when it has none. */
+/** The envelope's `warnings`; undefined if it has none. */
 export function warningsIn({ text }: Answered): unknown {
   const envelope: unknown = JSON.parse(text);
   return Object(envelope).warnings;

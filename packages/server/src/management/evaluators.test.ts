@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { evaluatorDefinition } from '../policy/fixtures/evaluator-definition.ts';
 import { CONNECTIONS, namesIn, SECRETS, startEvaluatorApi, warningsIn } from './evaluators.fixture.ts';
 
-/** What is submitted at least. */
+/** The minimal submission. */
 const SMALLEST = {
   name: 'guard',
   trigger: { method: 'tools/call' },
@@ -13,14 +13,14 @@ const SMALLEST = {
 };
 
 describe('PUT /api/v1/evaluators', () => {
-  test('before it there are none, of revision 0', async (context) => {
+  test('before the first one there are no evaluators, with revision 0', async (context) => {
     const { get } = await startEvaluatorApi(context);
     const answer = await get();
     expect(answer.text).toBe('{"data":[],"error":null}');
     expect(answer.headers.etag).toBe('"0"');
   });
 
-  test('what is submitted is answered with every member, and so it is read', async (context) => {
+  test('submitted evaluators are returned with all members, also by GET', async (context) => {
     const { get, put } = await startEvaluatorApi(context);
     const full = {
       name: 'full',
@@ -38,7 +38,7 @@ describe('PUT /api/v1/evaluators', () => {
     expect([read.text, read.headers.etag]).toEqual([answer.text, '"1"']);
   });
 
-  test('what was read can be submitted, and numbers of a schema keep their spelling', async (context) => {
+  test('returned evaluators can be submitted, and numbers of a schema are unchanged', async (context) => {
     const { api, get } = await startEvaluatorApi(context);
     const schema = '{"maximum":9007199254740993,"minimum":1.0}';
     const text = JSON.stringify({ evaluators: [evaluatorDefinition('a')] }).replace(
@@ -52,7 +52,7 @@ describe('PUT /api/v1/evaluators', () => {
     expect((await get('/revisions/active')).text).toContain(schema);
   });
 
-  test('an empty list clears them', async (context) => {
+  test('an empty list deletes them', async (context) => {
     const { get, put } = await startEvaluatorApi(context);
     await put([SMALLEST]);
     const answer = await put([]);
@@ -60,7 +60,7 @@ describe('PUT /api/v1/evaluators', () => {
     expect((await get()).data).toEqual([]);
   });
 
-  test('one of ten whose action is broken is skipped, with a warning', async (context) => {
+  test('one of ten with an invalid action is skipped, with a warning', async (context) => {
     const { folder, get, put } = await startEvaluatorApi(context);
     const names = Array.from({ length: 10 }, (_, index) => `e${index}`);
     const answer = await put(names.map((name) => evaluatorDefinition(name, name === 'e4' ? 'broken.wasm' : 'ok.wasm')));
@@ -74,7 +74,7 @@ describe('PUT /api/v1/evaluators', () => {
     expect(JSON.parse((await get()).text)).not.toHaveProperty('warnings');
     expect((await get('/revisions/active')).data).toMatchObject({ skipped: ['e4'], evaluators: { length: 10 } });
 
-    // A changed file counts from the next request on, and only from then.
+    // A changed file takes effect with the next request.
     await writeFile(join(folder, 'broken.wasm'), 'ok by now');
     expect(namesIn(await get())).toEqual(nine);
     expect(namesIn(await put(names.map((name) => evaluatorDefinition(name, 'broken.wasm'))))).toEqual(names);
@@ -95,7 +95,7 @@ describe('PUT /api/v1/evaluators', () => {
     expect(answer.text).not.toContain(folder);
   });
 
-  test('the same content is compiled once, however many files have it and however often it is submitted', async (context) => {
+  test('the same content is compiled once, for any number of files and submissions', async (context) => {
     const { compiler, folder, put } = await startEvaluatorApi(context);
     await writeFile(join(folder, 'copy.wasm'), 'ok');
     await put([
@@ -116,7 +116,7 @@ const inLlm =
   (members: object): Change =>
   (evaluator) => ({ ...evaluator, llm: { ...evaluator.llm, ...members } });
 
-describe('400: nothing changes, and no revision says that it was tried', () => {
+describe('400: nothing changes, and no revision is created', () => {
   test.for<[string, Change, string]>([
     ['model inline', inLlm({ model: SECRETS[1] }), 'llm.model is not a known field'],
     ['url inline', inLlm({ url: `http://${SECRETS[2]}` }), 'llm.url is not a known field'],
@@ -131,7 +131,7 @@ describe('400: nothing changes, and no revision says that it was tried', () => {
   ])('%s', async ([_what, change, problem], context) => {
     const { api, get, put } = await startEvaluatorApi(context);
     await put([evaluatorDefinition('before')]);
-    // What is to be refused with other codes is not looked at yet.
+    // Rejections with other codes are not tested here.
     const broken = change(evaluatorDefinition('x', 'broken.wasm'));
     const answer = await put([evaluatorDefinition('x'), broken], { expected_revision: 7 });
     expect(answer.status).toBe(400);
@@ -160,7 +160,7 @@ describe('400: nothing changes, and no revision says that it was tried', () => {
 });
 
 describe('409', () => {
-  test('another revision is active than was expected: nothing changes, nothing is kept', async (context) => {
+  test('if the active revision is not the expected one, nothing is changed or stored', async (context) => {
     const { get, put } = await startEvaluatorApi(context);
     expect((await put([], { expected_revision: 1 })).status).toBe(409);
     expect((await put([evaluatorDefinition('a')], { expected_revision: 0 })).status).toBe(200);
@@ -176,7 +176,7 @@ describe('409', () => {
     expect((await put([evaluatorDefinition('b')], { expected_revision: 1 })).headers.etag).toBe('"2"');
   });
 
-  test('of several who expect the same one comes through', async (context) => {
+  test('one of several concurrent updates with the same expected revision succeeds', async (context) => {
     const { get, put } = await startEvaluatorApi(context);
     const names = Array.from({ length: 10 }, (_, index) => `e${index}`);
     const answers = await Promise.all(names.map((name) => put([evaluatorDefinition(name)], { expected_revision: 0 })));
@@ -190,7 +190,7 @@ describe('409', () => {
 describe('If-Match', () => {
   const APART = ['"0"', '"01"', 'W/"1"', '"2", "3"', '"x"'];
 
-  test('is what has to be active, as expected_revision is', async (context) => {
+  test('names the expected active revision, like expected_revision', async (context) => {
     const { get, put } = await startEvaluatorApi(context);
     const matching = (ifMatch: string, more = {}) => put([evaluatorDefinition('b')], more, { 'if-match': ifMatch });
     const none = await matching('*');
@@ -219,7 +219,7 @@ describe('If-Match', () => {
     expect((await matching('*')).headers.etag).toBe('"4"');
   });
 
-  test('holds beside expected_revision, not in place of it', async (context) => {
+  test('applies in addition to expected_revision', async (context) => {
     const { put } = await startEvaluatorApi(context);
     await put([]);
     for (const [expected_revision, ifMatch, status] of [
@@ -246,7 +246,7 @@ describe('If-Match', () => {
   });
 });
 
-describe('422: nothing changes, and a rejected revision says why', () => {
+describe('422: nothing changes, and a rejected revision contains the reason', () => {
   test.for<[string, Change, string]>([
     [
       'an unknown connection',
@@ -292,11 +292,11 @@ describe('422: nothing changes, and a rejected revision says why', () => {
     });
     expect(rejected).not.toHaveProperty('activated_at');
     expect((await get('/revisions/2')).data).toMatchObject({ evaluators: { length: 2 }, skipped: [] });
-    // It is the active one that is expected, not the newest.
+    // The active one is expected, not the latest.
     expect((await put([], { expected_revision: 1 })).headers.etag).toBe('"3"');
   });
 
-  test('everything that is wrong is told at once', async (context) => {
+  test('all problems are reported at once', async (context) => {
     const { put } = await startEvaluatorApi(context);
     const answer = await put([
       { ...evaluatorDefinition(''), trigger: { method: '', namespace: '-' } },
@@ -312,12 +312,12 @@ describe('422: nothing changes, and a rejected revision says why', () => {
   });
 });
 
-test('connections are told by their names alone, sorted', async (context) => {
+test('connections are listed by name only, sorted', async (context) => {
   const { get } = await startEvaluatorApi(context);
   expect((await get('/llm-connections')).text).toBe('{"data":["another","model"],"error":null}');
 });
 
-test('what a connection consists of is in no answer, no revision and no line of the log', async (context) => {
+test('the settings of a connection appear in no response, revision or log line', async (context) => {
   const it = await startEvaluatorApi(context);
   const { folder, get, put, restart } = it;
   const answers = [

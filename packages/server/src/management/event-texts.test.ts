@@ -3,7 +3,7 @@ import type { ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import { identity } from '../telemetry/tool-calls/identities.fixture.ts';
 import { EventTexts } from './tool-calls.ts';
 
-test('the text of an event is made once for all that send it', () => {
+test('the text of an event is serialized once for all streams', () => {
   const texts = new EventTexts();
   const record: ToolCallRecord = {
     eventId: 'e',

@@ -8,7 +8,7 @@ import { bodyFor, named, pathOf } from './operations.fixture.ts';
 
 const LIMIT = 1024 * 1024;
 
-// Nothing of what is refused here does anything, so that one API and its document are enough.
+// Rejected requests have no effects, so one API and its document suffice.
 let api: SharedApi;
 let document: ServedDocument;
 beforeAll(async () => {
@@ -25,7 +25,7 @@ afterEach(() => {
   expect(api.registry.current).toBe(before);
 });
 
-/** Head and body of the first answer on the connection, which is ended then: who asked has more to send, and does not. */
+/** Head and body of the first response on the connection, which is then closed before the request is complete. */
 async function firstAnswer(socket: Socket): Promise<string[]> {
   let read = '';
   for await (const chunk of socket) {
@@ -37,7 +37,7 @@ async function firstAnswer(socket: Socket): Promise<string[]> {
   return read.split('\r\n\r\n');
 }
 
-/** Values to put where they may not fit. */
+/** Values that are invalid in many places. */
 const VALUES: readonly unknown[] = [
   null,
   5,
@@ -54,7 +54,7 @@ const VALUES: readonly unknown[] = [
   { a: null },
 ];
 
-/** What an answer says of the members that it refuses: path and reason of each. */
+/** Path and reason of each rejected member in a response. */
 function refused(answer: { readonly text: string }): Map<string, string> {
   const { code, details } = errorResponse.parse(JSON.parse(answer.text)).error;
   expect(code).toBe('BAD_REQUEST');
@@ -65,7 +65,7 @@ describe.for(named(allOperations.filter(({ body }) => body)))('%s', ([_name, ope
   const { method, body: { kind, optional } = { kind: '' } } = operation;
   const path = pathOf(operation);
 
-  test('says which body it cannot read, and why', async () => {
+  test('names the unparsable body and the reason', async () => {
     const invalid = `invalid ${kind} JSON: `;
     const none = [undefined, '', ' \r\n\t'].map((body) => [body, 'request body required'] as const);
     for (const [body, reason] of [
@@ -85,13 +85,13 @@ describe.for(named(allOperations.filter(({ body }) => body)))('%s', ([_name, ope
       expect([answer.status, answer.data], String(body)).toEqual([400, null]);
       const { code, message } = errorResponse.parse(JSON.parse(answer.text)).error;
       expect(code).toBe('BAD_REQUEST');
-      // Of what the parser says itself only that it says something is fixed.
+      // The parser's own text is arbitrary but not empty.
       if (reason === invalid) expect(message.length).toBeGreaterThan(reason.length);
       expect(message.slice(0, reason === invalid ? reason.length : undefined)).toBe(reason);
     }
   });
 
-  test('names each member that it needs and that is missing', async () => {
+  test('names each missing required member', async () => {
     const { required = [] } = document.bodyOf(operation);
     for (const member of required) {
       const answer = await api.call(method, path, { ...bodyFor(operation), [member]: undefined });
@@ -106,7 +106,7 @@ describe.for(named(allOperations.filter(({ body }) => body)))('%s', ([_name, ope
     }
   });
 
-  test('names each member that has another type than the document says', async () => {
+  test('names each member of the wrong type', async () => {
     const { properties = {} } = document.bodyOf(operation);
     expect(properties).not.toEqual({});
     for (const [member, schema] of Object.entries(properties)) {
@@ -127,13 +127,13 @@ describe.for(named(allOperations.filter(({ method }) => method !== 'GET')))('%s'
   const { method } = operation;
   const path = pathOf(operation);
 
-  test('refuses more than 1 MiB, announced or not', async (context) => {
+  test('rejects more than 1 MiB, with or without Content-Length', async (context) => {
     const whole = JSON.stringify({ ...bodyFor(operation), filling: 'x'.repeat(LIMIT) });
     const sent = await api.call(method, path, whole);
     expect(sent).toMatchObject({ status: 413, data: null, error: { code: 'PAYLOAD_TOO_LARGE' } });
 
     for (const rest of [
-      // Nobody has to send what is announced to learn that it is too much.
+      // The rejection does not wait for the announced body.
       `Content-Length: ${whole.length}\r\n\r\n`,
       `Transfer-Encoding: chunked\r\n\r\n${whole.length.toString(16)}\r\n${whole}\r\n0\r\n\r\n`,
     ]) {

@@ -6,12 +6,12 @@ import type { Snapshot } from '../registry/snapshot.ts';
 import { type Api, type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, named, needsWhatItNames, pathOf, staysOpen, undo } from './operations.fixture.ts';
 
-// What stays open has tests of its own.
+// Event streams have their own tests.
 const ENDING = allOperations.filter((operation) => !staysOpen(operation));
 const READING = ENDING.filter(({ method }) => method === 'GET');
 const WITH_NAME = allOperations.filter(({ path }) => path.includes('{'));
 const PATHS = [...new Set(allOperations.map(({ path }) => path))];
-/** What else is asked there is the legacy backend's to answer (decisions 4.6). */
+/** Other requests to this path are for the legacy backend (decisions 4.6). */
 const PASSED_ON = '/api/v1/management/statistics';
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH'];
 
@@ -23,13 +23,13 @@ function addressOf(path: string): string {
   return path.replace(/\{\w+\}/, 'x');
 }
 
-/** Names as they stand in a path, and what they are. */
+/** Names as written in a path, with their decoded form. */
 const NAMES = [
   ['a%2Fb', 'a/b'],
   ['100%25', '100%'],
   ['a%252Fb', 'a%2Fb'],
   ['a%20b', 'a b'],
-  // A blank in a form, but not in a path.
+  // `+` is a space in form data, but not in a path.
   ['a+b', 'a+b'],
   ['a;b:c', 'a;b:c'],
   ['a%3Fb%23c', 'a?b#c'],
@@ -38,10 +38,10 @@ const NAMES = [
   ['__proto__', '__proto__'],
 ] as const;
 
-// A forward whose upstream is down would say from moment to moment when it tries again.
+// The record of a forward whose upstream is down would change with each retry.
 let upstream: RawUpstream;
 let provisioner: CapabilityService;
-/** With one entry of each kind. No test changes it: what does well and changes something gets an API of its own. */
+/** With one entry of each kind. No test changes it: successful changes use an API of their own. */
 let api: SharedApi;
 beforeAll(async () => {
   upstream = await startRawUpstream();
@@ -65,22 +65,22 @@ afterEach(() => {
   expect(api.registry.current).toBe(before);
 });
 
-/** One entry of each kind; the service is there and provisions. */
+/** One entry of each kind; the service is running and supports provisioning. */
 async function makeAll(of: Api): Promise<void> {
   await makeOneOfEach(of, upstream.url);
   const service = { name: 'x', address: provisioner.address, serviceType: 'tool-invoker' };
   expect((await of.call('POST', '/api/v1/services', service)).status).toBe(200);
 }
 
-/** What keeps a new entry from clashing with those that there are. */
+/** Members that avoid a conflict of a new entry with existing ones. */
 const FRESH = { name: 'y', location: 'y:1' };
 
-/** As much of it as a body has; not every one may have other members. */
+/** The members that the body may have: some bodies allow no others. */
 function freshOf(body: object): object {
   return Object.fromEntries(Object.entries(FRESH).filter(([member]) => Object.hasOwn(body, member)));
 }
 
-/** The kind of thing that a path is about: `tool` of `/api/v1/tools/{name}`. */
+/** The kind of entry of a path: `tool` for `/api/v1/tools/{name}`. */
 function kindOf(path: string): string {
   return /\/(\w+)s\/\{/.exec(path)?.[1] ?? '';
 }
@@ -103,7 +103,7 @@ describe.for(named(READING))('%s', ([_name, operation]) => {
 describe.for(named(ENDING))('%s', ([_name, operation]) => {
   const { method } = operation;
 
-  test('does the same with a slash at the end, query parameters that nobody knows and credentials that nobody wants', async (context) => {
+  test('ignores a trailing slash, unknown query parameters and credentials', async (context) => {
     const own = method === 'GET' ? api : await startApi(context);
     if (own !== api) await makeAll(own);
     const sample = bodyFor(operation, upstream.url);
@@ -126,7 +126,7 @@ describe.for(named(ENDING))('%s', ([_name, operation]) => {
     expect(others).toEqual([plain, plain, plain, plain]);
   });
 
-  test('is refused to a foreign origin and a foreign host, and does nothing then', async () => {
+  test('rejects a foreign origin and a foreign host without any effect', async () => {
     for (const header of ['origin', 'host']) {
       const foreign = { [header]: header === 'host' ? 'evil.example' : 'https://evil.example' };
       const answer = await api.call(method, pathOf(operation), bodyFor(operation, upstream.url), foreign);
@@ -138,7 +138,7 @@ describe.for(named(ENDING))('%s', ([_name, operation]) => {
 describe.for(named(WITH_NAME))('%s', ([_name, operation]) => {
   const { method } = operation;
 
-  test.runIf(needsWhatItNames(operation))('says 404 of a missing name, which it decodes', async () => {
+  test.runIf(needsWhatItNames(operation))('returns 404 for an unknown name, which it decodes', async () => {
     for (const [encoded, decoded] of NAMES) {
       const answer = await api.call(method, pathOf(operation, encoded), bodyFor(operation, upstream.url));
       const message = `${kindOf(operation.path)} not found: ${decoded}`;
@@ -146,7 +146,7 @@ describe.for(named(WITH_NAME))('%s', ([_name, operation]) => {
     }
   });
 
-  test('says 400 of a path that cannot be decoded', async () => {
+  test('returns 400 for a path that cannot be decoded', async () => {
     for (const name of ['%', '%2', '%zz', 'a%FF', '%C0%80', '%ED%A0%80']) {
       const answer = await api.call(method, pathOf(operation, name), bodyFor(operation, upstream.url));
       expect(answer, name).toMatchObject({ status: 400, data: null, error: { code: 'BAD_REQUEST' } });
@@ -154,7 +154,7 @@ describe.for(named(WITH_NAME))('%s', ([_name, operation]) => {
     }
   });
 
-  test('does not take a slash that is not encoded for part of a name', async () => {
+  test('does not treat an unencoded slash as part of a name', async () => {
     expect((await api.call(method, pathOf(operation, 'a/b'), bodyFor(operation, upstream.url))).error).toMatchObject({
       code: 'NOT_FOUND',
       message: expect.stringMatching(/^path not found: /),
@@ -163,7 +163,7 @@ describe.for(named(WITH_NAME))('%s', ([_name, operation]) => {
 });
 
 describe.for(PATHS)('%s', (path) => {
-  test('answers OPTIONS with what the API takes', async () => {
+  test('answers OPTIONS with the methods of the API', async () => {
     for (const end of ['', '/']) {
       const answer = await api.call('OPTIONS', addressOf(path) + end);
       expect([answer.status, answer.text]).toEqual([204, '']);
@@ -180,7 +180,7 @@ describe.for(PATHS.filter((path) => path !== PASSED_ON))('%s', (path) => {
   const methods = methodsOf(path);
   const address = addressOf(path);
 
-  test('refuses every other method and names those that it has', async () => {
+  test('rejects every other method and lists the allowed ones', async () => {
     const allowed = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].sort();
     const refused = METHODS.filter((method) => !methods.includes(method));
     expect(refused).toContain('PATCH');
@@ -197,7 +197,7 @@ describe.for(PATHS.filter((path) => path !== PASSED_ON))('%s', (path) => {
   });
 });
 
-test('methods that statistics do not have are left to the legacy backend', async () => {
+test('methods that statistics do not support are proxied to the legacy backend', async () => {
   for (const method of METHODS.filter((each) => !methodsOf(PASSED_ON).includes(each))) {
     for (const end of ['', '/']) {
       const answer = await api.call(method, PASSED_ON + end, {});

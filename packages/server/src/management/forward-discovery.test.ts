@@ -9,7 +9,7 @@ import { startApi } from './api.fixture.ts';
 const PATH = '/api/v1/forwards';
 const NO_METHOD = { kind: 'error', text: '{"code":-32601,"message":"unknown"}' } as const;
 
-/** One that announces no changes, so that it is read when the test says so and at no other time. */
+/** An upstream that announces no changes, so that it is read only on request of the test. */
 async function upstreamWith(scripts: RawUpstreamOptions['scripts']) {
   const quiet = capabilityScripts('{"tools":{},"resources":{},"prompts":{}}');
   const upstream = await startRawUpstream({ eras: ['modern'], scripts: { ...quiet, ...scripts } });
@@ -17,8 +17,8 @@ async function upstreamWith(scripts: RawUpstreamOptions['scripts']) {
   return upstream;
 }
 
-/** An upstream's answer that waits for the test. */
-function heldScript() {
+/** A response of an upstream that is delayed until the test releases it. */
+function delayedScript() {
   const arrival = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<string>();
   const script = (): Promise<string> => {
@@ -29,7 +29,7 @@ function heldScript() {
 }
 
 describe('registering a forward', () => {
-  test('stores it before it asks the upstream', async (context) => {
+  test('stores it before the discovery', async (context) => {
     const api = await startApi(context);
     let stored = false;
     const upstream = await upstreamWith({
@@ -42,14 +42,14 @@ describe('registering a forward', () => {
     expect(stored).toBe(true);
   });
 
-  test('waits 30 s for an upstream that is slow, and goes on in the background', async (context) => {
+  test('waits 30 s for a slow upstream, and continues in the background', async (context) => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => {
       vi.useRealTimers();
     });
     const api = await startApi(context);
-    // One request may itself take 30 s: so it is two that are slow.
-    const [first, second] = [heldScript(), heldScript()];
+    // A single request may take 30 s, so two slow ones are needed.
+    const [first, second] = [delayedScript(), delayedScript()];
     const upstream = await upstreamWith({ 'server/discover': first.script, 'tools/list': second.script });
     let added: Awaited<ReturnType<typeof api.call>> | undefined;
     const adding = api.call('POST', PATH, { name: 'slow', address: upstream.url }).then((answered) => {
@@ -73,7 +73,7 @@ describe('registering a forward', () => {
     expect(await status()).not.toHaveProperty('statusMessage');
   });
 
-  test('counts what there is of each kind, templates among the resources, and a missing method as none', async (context) => {
+  test('counts the entries of each kind, templates as resources, and a missing method as none', async (context) => {
     const api = await startApi(context);
     const upstream = await upstreamWith({
       'tools/list': toolList(toolText('a'), toolText('b')),
@@ -90,7 +90,7 @@ describe('registering a forward', () => {
       ...counts,
       prompts_discovered: 1,
     });
-    // The prefix is for names that are called, not for uris nor their names.
+    // The prefix applies to names of tools and prompts, neither to URIs nor to names of resources.
     const names = async (kind: string) =>
       Object((await api.call('GET', `/api/v1/${kind}`)).data).map((entry: object) => Object(entry).name);
     expect(await names('tools')).toEqual(['p.a', 'p.b']);
@@ -98,7 +98,7 @@ describe('registering a forward', () => {
     expect(await names('resources')).toEqual(['one', 'any']);
   });
 
-  test('says in the status what was skipped and where a list went in circles', async (context) => {
+  test('reports skipped entries and repeated cursors in the status', async (context) => {
     const api = await startApi(context);
     const upstream = await upstreamWith({
       'tools/list': `{"tools":[${toolText('a')},{"description":"nameless"},${toolText('a')}],${LIST_END}`,
@@ -119,7 +119,7 @@ describe('registering a forward', () => {
     expect((await api.call('GET', `${PATH}/up`)).data).toEqual(added.data);
   });
 
-  test('works for a namespace of this very service', async () => {
+  test('works for a namespace of the same service', async () => {
     const service = await startTestService();
     onTestFinished(() => service.stop());
     const upstream = await upstreamWith({
@@ -140,17 +140,17 @@ describe('registering a forward', () => {
 });
 
 describe('refreshing a forward', () => {
-  test('is done once for all who ask at the same time', async (context) => {
+  test('runs once for concurrent requests', async (context) => {
     const api = await startApi(context);
     const upstream = await upstreamWith({ 'tools/list': toolList(toolText('a')) });
     await api.call('POST', PATH, { name: 'up', address: upstream.url });
-    const held = heldScript();
-    upstream.scripts['tools/list'] = held.script;
+    const delayed = delayedScript();
+    upstream.scripts['tools/list'] = delayed.script;
     const once = upstream.count('tools/list');
     const refresh = vi.spyOn(api.forwards, 'refresh');
     const refreshed = Array.from({ length: 5 }, () => api.call('POST', `${PATH}/up/refreshes`));
     await expect.poll(() => refresh.mock.calls.length).toBe(5);
-    held.answer(toolList(toolText('b'), toolText('c')));
+    delayed.answer(toolList(toolText('b'), toolText('c')));
     for (const { status, data } of await Promise.all(refreshed)) {
       expect([status, data]).toMatchObject([200, { refreshed: 'up', tools_discovered: 2 }]);
     }
@@ -163,7 +163,7 @@ describe('refreshing a forward', () => {
     ['a page', { kind: 'http', status: 200, type: 'text/html', body: '<html></html>' }],
     ['no JSON', { kind: 'http', status: 200, type: 'application/json', body: '{' }],
     ['a lost connection', { kind: 'cut' }],
-  ] as const)('is 502 when one of the lists is answered by %s, and all lists stay', async ([_what, fault], context) => {
+  ] as const)('is 502 if one of the lists returns %s, and all lists remain', async ([_what, fault], context) => {
     const api = await startApi(context);
     const upstream = await upstreamWith({
       'tools/list': toolList(toolText('a')),
@@ -181,7 +181,7 @@ describe('refreshing a forward', () => {
   });
 });
 
-test('a forward that is registered anew knows nothing of what was changed before', async (context) => {
+test('a forward that is registered again has no earlier overrides', async (context) => {
   const api = await startApi(context);
   const upstream = await upstreamWith({ 'tools/list': toolList(toolText('a'), toolText('b')) });
   const register = () => api.call('POST', PATH, { name: 'up', address: upstream.url });

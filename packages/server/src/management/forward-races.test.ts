@@ -6,7 +6,7 @@ import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { addForward } from '../registry/operations-topology.ts';
 import { startApi } from './api.fixture.ts';
 
-/** An upstream that answers its lists of tools when the test says so. */
+/** An upstream whose responses to `tools/list` are released by the test. */
 async function slow(context: Pick<TestContext, 'onTestFinished'>) {
   const asked = Promise.withResolvers<void>();
   const release = Promise.withResolvers<void>();
@@ -32,7 +32,7 @@ async function quick(context: Pick<TestContext, 'onTestFinished'>) {
   return upstream;
 }
 
-test('a forward that is removed and registered anew during its discovery is answered as what was registered', async (context) => {
+test('a forward that is deleted and registered again during its discovery is returned as first registered', async (context) => {
   const store = new PausableStore();
   const api = await startApi(context, { store });
   const first = await slow(context);
@@ -59,7 +59,7 @@ test('a forward that is removed and registered anew during its discovery is answ
   expect(await again).toMatchObject({ status: 201, data: { ...other, available: true, tools_discovered: 2 } });
 });
 
-test('a refresh of a forward that is removed while its catalog is stored is not answered with that of another', async (context) => {
+test('a refresh of a forward that is deleted while its catalog is stored does not return that of another', async (context) => {
   const store = new PausableStore();
   const api = await startApi(context, { store });
   const up = await quick(context);
@@ -81,7 +81,7 @@ test('a refresh of a forward that is removed while its catalog is stored is not 
   expect(await refresh).toMatchObject({ status: 404, error: { code: 'NOT_FOUND' } });
 });
 
-test('a refresh of a forward that is removed while it is read finds none', async (context) => {
+test('a refresh of a forward that is deleted during discovery is 404', async (context) => {
   const api = await startApi(context);
   const first = await slow(context);
   const create = api.call('POST', '/api/v1/forwards', { name: 'f', address: first.url });
@@ -94,7 +94,7 @@ test('a refresh of a forward that is removed while it is read finds none', async
   expect(await create).toMatchObject({ status: 201, data: { available: false, statusMessage: 'removed' } });
 });
 
-test('a list of many forwards shows one that is removed while it is being sent as it was', async (context) => {
+test('a list of many forwards contains one that is deleted while the list is sent', async (context) => {
   const api = await startApi(context);
   const up = await quick(context);
   for (let i = 0; i < 200; i++) {
@@ -119,7 +119,7 @@ test('a list of many forwards shows one that is removed while it is being sent a
   expect(Array.isArray(data) && data.at(-1)).toMatchObject({ name: 'f', tools_discovered: 2 });
 });
 
-test('a forward that is registered while the process stops is looked after no more', async (context) => {
+test('a forward that is registered during shutdown gets no controller', async (context) => {
   const store = new PausableStore();
   const api = await startApi(context, { store });
   const up = await quick(context);
@@ -133,7 +133,7 @@ test('a forward that is registered while the process stops is looked after no mo
   expect(up.seen.map(({ method }) => method)).toEqual([]);
 });
 
-test('a forward that is registered before all are looked after is discovered before that is answered', async (context) => {
+test('a forward that is registered during startup is discovered before the response', async (context) => {
   const api = await startApi(context);
   const first = await slow(context);
   const added = api.call('POST', '/api/v1/forwards', { name: 'f', address: first.url });

@@ -5,10 +5,10 @@ import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { startApi } from './api.fixture.ts';
 
 const PATH = '/api/v1/forwards';
-const DEAD = 'http://127.0.0.1:9/mcp';
+const UNREACHABLE = 'http://127.0.0.1:9/mcp';
 const TOOL = { description: '', uri: 'http://u/mcp', toolType: 'custom', input_schema: {} };
 
-test('a new forward is 201 with Location, its counts and what its server says of itself', async (context) => {
+test('a new forward is 201 with Location, its counts and its server information', async (context) => {
   const api = await startApi(context);
   const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('a'), toolText('b')) } });
   context.onTestFinished(upstream.close);
@@ -36,19 +36,24 @@ test('a new forward is 201 with Location, its counts and what its server says of
   expect((await api.call('GET', PATH)).data).toEqual([added.data]);
 });
 
-test('an upstream that is down gives 201 all the same, and says why', async (context) => {
+test('an upstream that is down is registered with 201 and the reason', async (context) => {
   const api = await startApi(context);
-  const added = await api.call('POST', PATH, { name: 'dead', address: DEAD, namespace: 'ops', prefix: 'x.' });
+  const added = await api.call('POST', PATH, {
+    name: 'unreachable',
+    address: UNREACHABLE,
+    namespace: 'ops',
+    prefix: 'x.',
+  });
   expect(added.status).toBe(201);
   expect(added.data).toMatchObject({ available: false, namespace: 'ops', prefix: 'x.', tools_discovered: 0 });
   expect(forwardOutput.parse(added.data).statusMessage).toContain('refused');
   expect((await api.call('GET', '/api/v1/namespaces/ops')).status).toBe(200);
 });
 
-test('a held name is 409', async (context) => {
+test('a name in use is 409', async (context) => {
   const api = await startApi(context);
-  await api.call('POST', PATH, { name: 'dead', address: DEAD });
-  expect(await api.call('POST', PATH, { name: 'dead', address: DEAD })).toMatchObject({
+  await api.call('POST', PATH, { name: 'unreachable', address: UNREACHABLE });
+  expect(await api.call('POST', PATH, { name: 'unreachable', address: UNREACHABLE })).toMatchObject({
     status: 409,
     error: { code: 'CONFLICT' },
   });
@@ -69,28 +74,31 @@ test.for([
   ['prefix', { prefix: 'x'.repeat(33) }],
   ['labels.a', { labels: { a: true } }],
   ['namespace', { namespace: 5 }],
-] as const)('a missing or mistyped member is 400 and named: %s', async ([member, change], context) => {
-  const api = await startApi(context);
-  const answer = await api.call('POST', PATH, { name: 'f', address: DEAD, ...change });
-  expect(answer).toMatchObject({ status: 400, error: { code: 'BAD_REQUEST', details: [{ path: member }] } });
-  expect(answer.text).not.toContain('secret');
-  expect((await api.call('GET', PATH)).data).toEqual([]);
-});
+] as const)(
+  'a missing member, or one of the wrong type, is 400 with its name: %s',
+  async ([member, change], context) => {
+    const api = await startApi(context);
+    const answer = await api.call('POST', PATH, { name: 'f', address: UNREACHABLE, ...change });
+    expect(answer).toMatchObject({ status: 400, error: { code: 'BAD_REQUEST', details: [{ path: member }] } });
+    expect(answer.text).not.toContain('secret');
+    expect((await api.call('GET', PATH)).data).toEqual([]);
+  },
+);
 
-test('the list is in order of registration and can be narrowed to a namespace', async (context) => {
+test('the list is in order of registration and can be filtered by namespace', async (context) => {
   const api = await startApi(context);
   for (const [name, namespace] of [
     ['b', 'ops'],
     ['a', 'default'],
     ['c', 'ops'],
   ]) {
-    await api.call('POST', PATH, { name, namespace, address: DEAD });
+    await api.call('POST', PATH, { name, namespace, address: UNREACHABLE });
   }
   expect((await api.call('GET', PATH)).data).toMatchObject([{ name: 'b' }, { name: 'a' }, { name: 'c' }]);
   expect((await api.call('GET', `${PATH}?namespace=ops`)).data).toMatchObject([{ name: 'b' }, { name: 'c' }]);
 });
 
-test('a refresh shows what the upstream now offers', async (context) => {
+test('a refresh returns the current catalog of the upstream', async (context) => {
   const api = await startApi(context);
   const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('a')) } });
   context.onTestFinished(upstream.close);
@@ -103,7 +111,7 @@ test('a refresh shows what the upstream now offers', async (context) => {
   expect((await api.call('GET', '/api/v1/tools')).data).toMatchObject([{ name: 'b' }, { name: 'c' }]);
 });
 
-test('a refresh of an upstream that is down is 502, and the last good catalog stays', async (context) => {
+test('a refresh of an upstream that is down is 502, and the last catalog remains', async (context) => {
   const api = await startApi(context);
   const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('a')) } });
   context.onTestFinished(upstream.close);
@@ -116,7 +124,7 @@ test('a refresh of an upstream that is down is 502, and the last good catalog st
   expect((await api.call('GET', '/api/v1/tools/a')).status).toBe(200);
 });
 
-test('deleting one removes what it discovered and nothing else', async (context) => {
+test('deleting a forward deletes its discovered entries only', async (context) => {
   const api = await startApi(context);
   const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('a')) } });
   context.onTestFinished(upstream.close);
@@ -126,7 +134,7 @@ test('deleting one removes what it discovered and nothing else', async (context)
   expect((await api.call('GET', '/api/v1/tools')).data).toMatchObject([{ name: 'own' }]);
 });
 
-test('a missing name is 404', async (context) => {
+test('an unknown name is 404', async (context) => {
   const api = await startApi(context);
   for (const [method, path] of [
     ['GET', `${PATH}/none`],
@@ -137,7 +145,7 @@ test('a missing name is 404', async (context) => {
   }
 });
 
-test('what a forward cannot serve because its key is held is named, listed on demand, and takes over', async (context) => {
+test('entries of a forward that are shadowed are reported, listed on request, and served once their key is free', async (context) => {
   const api = await startApi(context);
   const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('a'), toolText('b')) } });
   context.onTestFinished(upstream.close);

@@ -13,8 +13,8 @@ const REMOVED: ForwardStatus = { available: false, statusMessage: 'removed' };
 /** `/api/v1/forwards` with refreshes (specification, "Endpoints"; decisions 2.4, 4.3). */
 export function forwardRoutes(router: Router, { registry, forwards }: ManagementContext): void {
   const { list, create, get, remove, refresh } = operations.forwards;
-  const show = (forward: Forward, snapshot = registry.current): string => {
-    // It may have been removed meanwhile, and its name reused.
+  const serialize = (forward: Forward, snapshot = registry.current): string => {
+    // The forward may have been removed meanwhile, and its name reused.
     const isIn = ({ forwards: registered }: Snapshot): boolean =>
       registered.get(forward.name)?.registrationId === forward.registrationId;
     const status = isIn(registry.current) ? forwards.status(forward.name) : REMOVED;
@@ -25,21 +25,21 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
     const namespace = query('namespace');
     const snapshot = registry.current;
     const all = [...snapshot.forwards.values()].sort(byRegistration);
-    const wanted = namespace === undefined ? all : all.filter((forward) => forward.namespace === namespace);
-    return listResponse(wanted, (forward) => show(forward, snapshot));
+    const selected = namespace === undefined ? all : all.filter((forward) => forward.namespace === namespace);
+    return listResponse(selected, (forward) => serialize(forward, snapshot));
   });
 
   router.addWithBody(create, async ({ body: { name, address, namespace, labels = {}, prefix = '' } }) => {
     const target = namespace === undefined ? DEFAULT_NAMESPACE : namespaceOf(namespace);
     const added = await forwards.add({ name, address, namespace: target, labels, prefix });
     const location = `${create.path}/${encodeURIComponent(name)}`;
-    return dataResponse(show(added), { status: 201, headers: { location } });
+    return dataResponse(serialize(added), { status: 201, headers: { location } });
   });
 
   router.add(get, ({ name }) => {
     const forward = registry.current.forwards.get(name);
     if (!forward) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
-    return dataResponse(show(forward));
+    return dataResponse(serialize(forward));
   });
 
   router.add(remove, async ({ name }) => {
@@ -49,8 +49,8 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
 
   router.add(refresh, async ({ name }) => {
     await forwards.refresh(name);
-    const answer: RefreshResult = { refreshed: name, ...countsOf(registry.current, name) };
-    return dataResponse(JSON.stringify(answer));
+    const result: RefreshResult = { refreshed: name, ...countsOf(registry.current, name) };
+    return dataResponse(JSON.stringify(result));
   });
 }
 

@@ -7,7 +7,7 @@ const RESOURCE = { name: 'r', type: 'custom' };
 const SERVICE = { name: 's', serviceType: 'tool-invoker', host: 'calc.test' };
 const OPS = '/api/v1/namespaces/ops';
 
-/** Method, path and body of calls in the order in which they are made, and what each is answered. */
+/** Method, path and body of calls in order, with the expected response of each. */
 const CALLS: readonly (readonly [string, string, unknown, object])[] = [
   ['POST', '/api/v1/namespaces', { name: 'ops', labels: { a: '1' } }, { status: 201, data: { labels: { a: '1' } } }],
   ['PUT', OPS, { labels: { a: '2' } }, { status: 200, data: { labels: { a: '2' } } }],
@@ -21,7 +21,7 @@ const CALLS: readonly (readonly [string, string, unknown, object])[] = [
   ['DELETE', '/api/v1/tools/t', undefined, { status: 200 }],
   ['POST', '/api/v1/services', { ...SERVICE, port: 1 }, { status: 201, data: { port: 1 } }],
   ['POST', '/api/v1/services', { ...SERVICE, port: 2 }, { status: 200, data: { port: 2 } }],
-  // Its name means it and no other, until another of that name comes.
+  // Its name identifies only this entry, until another one gets the name.
   [
     'POST',
     '/api/v1/resources',
@@ -36,12 +36,12 @@ const CALLS: readonly (readonly [string, string, unknown, object])[] = [
   ],
 ];
 
-test('calls that are stored together are answered as if each had been alone', async (context) => {
+test('calls that are committed together get the same responses as separate ones', async (context) => {
   const store = new PausableStore();
   const api = await startApi(context, { store });
   const commit = vi.spyOn(api.registry, 'commit');
   store.hold = true;
-  // While this one is being stored, the others gather.
+  // While this one is being stored, the others are collected.
   const first = api.call('POST', '/api/v1/namespaces', { name: 'before' });
   await expect.poll(() => commit.mock.calls.length).toBe(1);
   const answers = [];

@@ -3,7 +3,7 @@ import { startApi } from './api.fixture.ts';
 
 const PATH = '/api/v1/config/inference';
 
-test('what is given is changed, and all of it is answered', async (context) => {
+test('the given members are changed, and the whole configuration is returned', async (context) => {
   const api = await startApi(context);
   const upstream = '127.0.0.1:11434';
   expect((await api.call('POST', PATH, { capacity: 5 })).data).toEqual({ upstream, capacity: 5 });
@@ -13,7 +13,7 @@ test('what is given is changed, and all of it is answered', async (context) => {
   expect(api.inference.upstreamText).toBe(https);
   const both = { upstream: '[::1]:80', capacity: 0 };
   expect((await api.call('POST', PATH, both)).data).toEqual(both);
-  // Spelled otherwise, but the same number.
+  // Another notation of the same number.
   expect((await api.call('POST', PATH, '{"capacity":1e3}')).data).toEqual({ upstream: '[::1]:80', capacity: 1_000 });
 });
 
@@ -31,7 +31,7 @@ test.for([
   [{ upstream: 'models.example', capacity: 5 }, 'upstream "models.example" has no port; expected host:port'],
   [{ upstream: 'ftp://h:1', capacity: 5 }, 'upstream "ftp://h:1" is not an http or https URL; expected '],
   [{ upstream: 'http://a:secret@h:1' }, 'upstream "http://***@h:1" contains credentials; expected '],
-])('%j is refused with its reason, and changes nothing', async ([body, reason], context) => {
+])('%j is rejected with the reason, and changes nothing', async ([body, reason], context) => {
   const api = await startApi(context);
   const answer = await api.call('POST', PATH, body);
   expect(answer.status).toBe(400);

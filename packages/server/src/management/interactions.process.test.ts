@@ -6,7 +6,7 @@ import { startApi } from './api.fixture.ts';
 const PATH = '/api/v1/interactions';
 const ASKED = '{"messages":[{"role":"user","content":"é"}]}';
 
-test('hundreds of MiB are answered while others are served, and no faster than they are read', async (context) => {
+test('responses of hundreds of MiB are sent while others are served, at the speed of their reader', async (context) => {
   const api = await startApi(context);
   const content = 'x'.repeat(1024 * 1024);
   for (let at = 0; at < 200; at++) {
@@ -33,7 +33,7 @@ test('hundreds of MiB are answered while others are served, and no faster than t
   expect(bytes).toBeGreaterThan(200 * 1024 * 1024);
   expect(bytes).toBeLessThan(202 * 1024 * 1024);
   expect(others).toBeGreaterThan(5);
-  // Made in one go it would take 400 MiB, and stop everybody for half a second.
+  // Serialized at once it would need 400 MiB and block the process for half a second.
   expect(most).toBeLessThan(150 * 1024 * 1024);
   const start = Buffer.concat(pieces).toString();
   expect(start.slice(0, 200)).toContain(

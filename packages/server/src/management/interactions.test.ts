@@ -5,7 +5,7 @@ import { startApi } from './api.fixture.ts';
 const PATH = '/api/v1/interactions';
 const ASKED = '{"messages":[{"role":"user","content":"é"}],"seed":9223372036854775807}';
 
-test('an interaction is answered with its bodies, as they were sent', async (context) => {
+test('an interaction is returned with its bodies unchanged', async (context) => {
   const api = await startApi(context);
   const ids = { conversationId: 'a', completionId: 'c-1', model: 'm' };
   const whole = { epochMs: 5, requestText: ASKED, responseText: '{"id":"c-1","n":1.0}', ...ids };
@@ -25,7 +25,7 @@ test('an interaction is answered with its bodies, as they were sent', async (con
   ]);
 });
 
-test('those asked for are answered, oldest first; what is no number of them counts as nothing said', async (context) => {
+test('the requested number is returned, oldest first; an invalid limit is ignored', async (context) => {
   const api = await startApi(context);
   const told = [{ conversationId: 'a b' }, { completionId: 'x' }, { conversationId: 'a b', completionId: 'x' }, {}];
   for (const [at, each] of told.entries()) api.interactions.add(recordedInteraction({ epochMs: at + 1, ...each }));
@@ -47,7 +47,7 @@ test('those asked for are answered, oldest first; what is no number of them coun
   }
 });
 
-test('they are gone once they were cleared', async (context) => {
+test('they are deleted by clear', async (context) => {
   const api = await startApi(context);
   api.interactions.add(recordedInteraction({ requestText: ASKED }));
   expect((await api.call('DELETE', PATH)).data).toEqual({ cleared: true });

@@ -83,18 +83,18 @@ function* listJson(found: readonly Interaction[], withBodies: boolean): JsonPiec
 /** Joins the pieces to slices of equal size; the last one is smaller, possibly empty. */
 function* slicesOf(pieces: JsonPieces): Generator<Buffer, undefined> {
   let parts: Buffer[] = [];
-  let room = SLICE;
+  let remaining = SLICE;
   for (const piece of pieces) {
     let rest = typeof piece === 'string' ? Buffer.from(piece) : piece;
-    while (rest.length >= room) {
-      parts.push(rest.subarray(0, room));
-      rest = rest.subarray(room);
+    while (rest.length >= remaining) {
+      parts.push(rest.subarray(0, remaining));
+      rest = rest.subarray(remaining);
       yield Buffer.concat(parts);
       parts = [];
-      room = SLICE;
+      remaining = SLICE;
     }
     parts.push(rest);
-    room -= rest.length;
+    remaining -= rest.length;
   }
   yield Buffer.concat(parts);
 }

@@ -20,7 +20,7 @@ const PATHS = [
   '/api/v2/tool-calls/notifications',
 ];
 
-/** A legacy backend that answers with what it was sent. */
+/** A legacy backend that returns the received request. */
 async function backend(status = 201) {
   const seen: { head: IncomingMessage; body: string }[] = [];
   const server = createServer(async (head, response) => {
@@ -44,7 +44,7 @@ async function serviceWith(url: string) {
   return service;
 }
 
-test.each(PATHS)('%s is passed on with method, query, headers and body, and its answer back', async (path) => {
+test.each(PATHS)('%s is proxied with method, query, headers and body, and its response returned', async (path) => {
   const { seen, url } = await backend();
   const { management } = await serviceWith(url);
   const headers = { 'content-type': 'text/x', connection: 'x-mine', 'x-mine': '1', te: 'trailers', authorization: 'a' };
@@ -66,7 +66,7 @@ test.each(PATHS)('%s is passed on with method, query, headers and body, and its 
   expect(Object.keys(head?.headers ?? {})).not.toContain('te');
 });
 
-test('statistics are our own to read, and not to be written', async () => {
+test('statistics are read from Sluice, and written to the backend', async () => {
   const { seen, url } = await backend(404);
   const { management } = await serviceWith(url);
   const path = `${management}/api/v1/management/statistics`;
@@ -75,12 +75,12 @@ test('statistics are our own to read, and not to be written', async () => {
   expect(seen).toHaveLength(1);
 });
 
-test('a request is told to be forwarded when it was sent to the backend, and only then', async () => {
+test('a request is logged as forwarded only if it was sent to the backend', async () => {
   const { url } = await backend();
   const { host } = new URL(url);
   for (const [address, path, ...told] of [
     [url, '/api/v1/chat', 201, 'forwarded', host],
-    // It is for the backend to say that it cannot read that.
+    // The backend rejects what it cannot parse.
     [url, '/api/v1/chat/%zz', 201, 'forwarded', host],
     [url, '/api/v1/chat/../x', 400, 'refused', undefined],
     ['', '/api/v1/chat', 503, 'refused', undefined],
@@ -105,8 +105,8 @@ test.each(PATHS)('%s is 503 while there is no backend', async (path) => {
   expect(JSON.parse(answer.text)).toMatchObject({ data: null, error: { code: 'UNAVAILABLE' } });
 });
 
-test('a backend that is not there is 502', async () => {
-  // A port that the system gives to nobody.
+test('an unreachable backend is 502', async () => {
+  // A port that the system never assigns.
   const { management, log } = await serviceWith('http://127.0.0.1:2');
   const answer = await send(`${management}/api/v1/chat`, 'GET');
   expect(answer.status).toBe(502);
@@ -115,7 +115,7 @@ test('a backend that is not there is 502', async () => {
   expect(JSON.parse(answer.text)).toMatchObject({ data: null, error: { code: 'BAD_GATEWAY' } });
 });
 
-/** A backend that is told of each connection when a request has come on it; its address. */
+/** Starts a backend that calls `onRequest` with the connection of each request; returns its address. */
 async function rawBackend(onRequest: (socket: Socket) => void): Promise<string> {
   const server = createNetServer((socket) => {
     socket.on('error', () => undefined);
@@ -131,7 +131,7 @@ async function rawBackend(onRequest: (socket: Socket) => void): Promise<string> 
 
 const LIMIT_MS = 300;
 
-test('a backend that does not begin its answer in time is 502', async (context) => {
+test('a backend that does not start its response in time is 502', async (context) => {
   const classicUrl = await rawBackend(() => undefined);
   const api = await startApi(context, { classicUrl, firstByteTimeoutMs: LIMIT_MS });
   const answer = await api.call('POST', '/api/v1/chat', 'body');
@@ -139,7 +139,7 @@ test('a backend that does not begin its answer in time is 502', async (context) 
   expect(answer.headers['access-control-allow-origin']).toBe('*');
 });
 
-test('an answer that has begun may take as long as it takes, in its head as in its body', async (context) => {
+test('a response that has started has no timeout, neither for headers nor for the body', async (context) => {
   const asked = Promise.withResolvers<Socket>();
   const classicUrl = await rawBackend(asked.resolve);
   const api = await startApi(context, { classicUrl, firstByteTimeoutMs: LIMIT_MS });
@@ -149,7 +149,7 @@ test('an answer that has begun may take as long as it takes, in its head as in i
   const socket = await asked.promise;
   for (const bytes of ['HTTP/1.1 200', ' OK\r\nContent-Length: 4\r\n\r\n', 'do', 'ne']) {
     socket.write(bytes);
-    // What was written has been read when a later request is answered.
+    // Once a later request is answered, everything written before has been read.
     expect((await send(`${api.url}/api/v1/namespaces`, 'GET')).status).toBe(200);
     vi.advanceTimersByTime(2 * LIMIT_MS);
   }

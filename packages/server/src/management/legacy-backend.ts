@@ -31,7 +31,7 @@ const PREFIXES: readonly string[] = [
   '/api/v2/tool-calls',
 ];
 /** The only path below them that is served here, for GET, HEAD and OPTIONS. */
-const NATIVE = /^\/api\/v1\/management\/statistics\/?$/;
+const NATIVE_PATH = /^\/api\/v1\/management\/statistics\/?$/;
 
 const NOT_SET = 'no legacy backend: SERVICE_CLASSIC_URL is not set';
 const DOT_SEGMENTS = 'invalid path: segments "." and ".." are not allowed';
@@ -39,7 +39,7 @@ const FORWARDING: ReadonlySet<string> = new Set(['x-forwarded-for', 'x-forwarded
 
 /** True for a request that is proxied to the legacy backend. */
 export function isLegacyPath(method: string, path: string): boolean {
-  if ((method === 'GET' || method === 'HEAD' || method === 'OPTIONS') && NATIVE.test(path)) return false;
+  if ((method === 'GET' || method === 'HEAD' || method === 'OPTIONS') && NATIVE_PATH.test(path)) return false;
   return PREFIXES.some((prefix) => path.startsWith(prefix));
 }
 

@@ -5,7 +5,7 @@ import { startApi } from './api.fixture.ts';
 
 const TOOL = { description: '', uri: 'u:1', toolType: 'custom', input_schema: {} };
 
-test('what is made by hand and forwards come in order of registration, and what a forward has in the order of its upstream', async (context) => {
+test('manual entries and forwards are listed in order of registration, entries of a forward in the order of its upstream', async (context) => {
   const api = await startApi(context);
   const lists = (names: readonly string[]) => ({
     'tools/list': toolList(...names.map((name) => toolText(name))),
@@ -35,13 +35,13 @@ test('what is made by hand and forwards come in order of registration, and what 
   await makeByHand('b');
   expect(await listed()).toEqual(thrice('x', 'z', 'm', 'a', 'b'));
 
-  // A later discovery is in the place of the first, and what has come since in that of the upstream.
+  // Later discoveries keep the position of the first one, with new entries in the upstream's order.
   Object.assign(upstream.scripts, lists(['a', 'new', 'z']));
   await api.call('POST', '/api/v1/forwards/up/refreshes');
   expect(await listed()).toEqual(thrice('x', 'a', 'new', 'z', 'b'));
   expect(await listed('?namespace=default')).toEqual(thrice('x', 'a', 'new', 'z', 'b'));
 
-  // Who was deleted and is made again comes last.
+  // An entry that is deleted and created again is last.
   for (const kind of ['tools', 'resources', 'prompts']) await api.call('DELETE', `/api/v1/${kind}/x`);
   await makeByHand('x');
   expect(await listed()).toEqual(thrice('a', 'new', 'z', 'b', 'x'));

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { readAll } from '../../../../test/fixtures/raw-exchange.ts';
 import { startTestService } from '../../testing/service.ts';
 
-test('a client hears what could not be read of its request, also while it goes on sending', async () => {
+test('a client receives the reason why its request is malformed, even while it continues to send', async () => {
   const service = await startTestService();
   onTestFinished(() => service.stop(0));
   const { hostname, port } = new URL(service.management);
@@ -17,7 +17,7 @@ test('a client hears what could not be read of its request, also while it goes o
     });
     const answered = once(socket, 'end');
     await once(socket, 'connect');
-    // No path has such a byte.
+    // Such bytes are invalid in a path.
     const head = 'PUT /api/v1/tools/\xe9 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4194304\r\n\r\n';
     socket.write(Buffer.from(head, 'latin1'));
     for (let piece = 0; piece < 64; piece++) {
@@ -32,7 +32,7 @@ test('a client hears what could not be read of its request, also while it goes o
 test.for([
   ['a stream of events', 'GET /api/v1/tool-calls/notifications'],
   ['an answer that did not wait for the body', 'PUT /api/v1/tools/%zz'],
-] as const)('%s is followed by no second answer when the rest of the request cannot be read', async ([_name, line]) => {
+] as const)('%s has no second response if the rest of the request is malformed', async ([_name, line]) => {
   const service = await startTestService();
   onTestFinished(() => service.stop(0));
   const socket = connect(Number(new URL(service.management).port), '127.0.0.1');
@@ -44,7 +44,7 @@ test.for([
   expect(`${first}${await all}`.match(/HTTP\/1\.1 \d+/g)).toHaveLength(1);
 });
 
-test('what cannot be read after an answer gets one of its own', async () => {
+test('malformed input after a response gets its own response', async () => {
   const service = await startTestService();
   onTestFinished(() => service.stop(0));
   const socket = connect(Number(new URL(service.management).port), '127.0.0.1');

@@ -8,14 +8,14 @@ import { startApi } from './api.fixture.ts';
 
 const TOOL = { name: 't', description: '', uri: 'http://u/mcp', toolType: 'custom', input_schema: {} };
 
-/** Sends bytes as they are and reads until the connection ends. */
+/** Sends bytes unchanged and reads until the connection ends. */
 async function sendRaw(port: number, bytes: string): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   socket.write(bytes);
   return readText(socket);
 }
 
-test('health is the exact body, also while the service is not ready', async (context) => {
+test('health returns the exact body, also while the service is not ready', async (context) => {
   const api = await startApi(context, { ready: () => false });
   for (const path of ['/healthz', '/health', '/health/']) {
     const answer = await api.call('GET', path);
@@ -33,7 +33,7 @@ test('readiness follows the service', async (context) => {
   expect((await api.call('GET', '/readyz')).text).toBe('{"data":{"status":"ready"},"error":null}');
 });
 
-test('statistics count what is served', async (context) => {
+test('statistics count served entries', async (context) => {
   const api = await startApi(context);
   await api.call('POST', '/api/v1/tools', TOOL);
   await api.call('POST', '/api/v1/tools', { ...TOOL, namespace: 'other' });
@@ -85,7 +85,7 @@ test.for([
   expect(answer).toContain('"code":"METHOD_NOT_ALLOWED"');
 });
 
-test('OPTIONS answers 204 with what the API takes, on any path', async (context) => {
+test('OPTIONS returns 204 with the methods of the API, on any path', async (context) => {
   const api = await startApi(context);
   for (const path of ['/api/v1/tools', '/nothing']) {
     const answer = await api.call('OPTIONS', path);
@@ -99,7 +99,7 @@ test('OPTIONS answers 204 with what the API takes, on any path', async (context)
   }
 });
 
-test('a foreign Host or Origin is refused before anything happens', async (context) => {
+test('a foreign Host or Origin is rejected first', async (context) => {
   const api = await startApi(context);
   const foreignHost = await api.call('POST', '/api/v1/namespaces', { name: 'a' }, { host: 'evil.example' });
   expect(foreignHost).toMatchObject({ status: 403, error: { code: 'FORBIDDEN' } });
@@ -147,7 +147,7 @@ test('the content type of a body is not checked', async (context) => {
   }
 });
 
-test('a byte order mark is no part of the body', async (context) => {
+test('a byte order mark is not part of the body', async (context) => {
   const api = await startApi(context);
   expect((await api.call('POST', '/api/v1/namespaces', '\ufeff{"name":"bom"}')).status).toBe(201);
 });
@@ -181,13 +181,13 @@ test('a body over 1 MiB is 413, and one of exactly 1 MiB is read', async (contex
   expect((await api.call('POST', '/api/v1/tools', filled(1024 * 1024))).status).toBe(201);
 });
 
-test('a client that sends far too much still gets the 413', async (context) => {
+test('a client that sends far too much receives 413', async (context) => {
   const api = await startApi(context);
   const answer = await api.call('POST', '/api/v1/tools', Buffer.alloc(32 * 1024 * 1024, 0x20));
   expect(answer.status).toBe(413);
 });
 
-test('a body that is longer than announced or chunked over the limit is refused', async (context) => {
+test('a chunked body, or one longer than its Content-Length, is rejected beyond the limit', async (context) => {
   const api = await startApi(context);
   const chunk = `${(600_000).toString(16)}\r\n${' '.repeat(600_000)}\r\n`;
   const head =
@@ -218,7 +218,7 @@ test('a commit that fails is 500 without internals, changes nothing and is logge
   expect(lines[0]).not.toContain('abc');
 });
 
-test('a fault of the service itself is 500 without internals, and is logged', async (context) => {
+test('an internal error is 500 without internals, and is logged', async (context) => {
   const api = await startApi(context, {
     ready: () => {
       throw new TypeError('cannot read /secret/place');
@@ -233,7 +233,7 @@ test('a fault of the service itself is 500 without internals, and is logged', as
   expect(line).not.toContain('abc');
 });
 
-test('a list of many entries is whole, in order, and valid JSON', async (context) => {
+test('a list of many entries is complete, in order, and valid JSON', async (context) => {
   const api = await startApi(context);
   const names = Array.from({ length: 1_001 }, (_, at) => `tool-${at}`);
   await api.registry.commit((draft) => {

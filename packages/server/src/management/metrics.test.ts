@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { post } from '../../../../test/fixtures/raw-client.ts';
 import { startTestService } from '../../testing/service.ts';
 
-/** A service, and what its counters say. */
+/** A service and the values of its counters. */
 async function startCounted() {
   const service = await startTestService();
   onTestFinished(() => service.stop());
@@ -17,7 +17,7 @@ async function startCounted() {
   return { service, read };
 }
 
-test('asking for the counters counts nothing', async () => {
+test('reading the counters does not change them', async () => {
   const { service, read } = await startCounted();
   await post(service.url(), '{"jsonrpc":"2.0","id":1,"method":"ping"}');
   const first = await read();
@@ -25,7 +25,7 @@ test('asking for the counters counts nothing', async () => {
   expect(await read()).toEqual(first);
 });
 
-test('counters are of the process, so that another service begins with none', async () => {
+test('counters start at 0 with each service', async () => {
   const first = await startCounted();
   await post(first.service.url(), '{"jsonrpc":"2.0","id":1,"method":"ping"}');
   const second = await startCounted();

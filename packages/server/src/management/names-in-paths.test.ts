@@ -46,7 +46,7 @@ test.for(MAKERS.map((operation) => [operation.path, operation] as const))(
       (other) =>
         other.path.startsWith(`${path}/{name}`) &&
         other.method !== 'DELETE' &&
-        // There is no service that could answer it.
+        // There is no service for it.
         other.body?.kind !== 'provision',
     );
     for (const [at, name] of NAMES.entries()) {

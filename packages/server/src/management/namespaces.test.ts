@@ -6,7 +6,7 @@ import { startApi } from './api.fixture.ts';
 const PATH = '/api/v1/namespaces';
 const TOOL = { name: 't', description: '', uri: 'http://u/mcp', toolType: 'custom', input_schema: {} };
 
-test('default exists, and namespaces are listed in the order of their making', async (context) => {
+test('default exists, and namespaces are listed in order of creation', async (context) => {
   const api = await startApi(context);
   await api.call('POST', PATH, { name: 'zeta' });
   await api.call('POST', PATH, { name: 'alpha', labels: { team: 'a' } });
@@ -40,7 +40,7 @@ test.for([
   ['ä', 'lowercase letters, digits and hyphens'],
   ['-a', 'start and end with a letter or digit'],
   ['a-', 'start and end with a letter or digit'],
-] as const)('the name %j is 400 and says which rule it breaks', async ([name, rule], context) => {
+] as const)('the name %j is 400 with the violated rule', async ([name, rule], context) => {
   const api = await startApi(context);
   for (const answer of [
     await api.call('POST', PATH, { name }),
@@ -53,7 +53,7 @@ test.for([
   }
 });
 
-test('the longest and the shortest name are taken', async (context) => {
+test('the longest and the shortest name are accepted', async (context) => {
   const api = await startApi(context);
   expect((await api.call('POST', PATH, { name: 'a'.repeat(63) })).status).toBe(201);
   expect((await api.call('POST', PATH, { name: '0' })).status).toBe(201);
@@ -64,7 +64,7 @@ test.for([
   ['resources', { name: 'x', location: 'x:1', type: 'custom' }],
   ['prompts', { name: 'x' }],
   ['forwards', { name: 'x', address: 'http://127.0.0.1:9/mcp' }],
-] as const)('one that does not exist is made by naming it in %s', async ([kind, body], context) => {
+] as const)('a missing namespace is created by %s', async ([kind, body], context) => {
   const api = await startApi(context);
   const made = await api.call('POST', `/api/v1/${kind}`, { ...body, namespace: ' fresh ' });
   expect([made.status, made.data]).toMatchObject([201, { namespace: 'fresh' }]);
@@ -87,7 +87,7 @@ test('PUT replaces the labels and never renames', async (context) => {
   expect((await api.call('GET', `${PATH}/other`)).status).toBe(404);
 });
 
-test('a missing or impossible name in the path is 404', async (context) => {
+test('an unknown or invalid name in the path is 404', async (context) => {
   const api = await startApi(context);
   for (const name of ['missing', 'Not-Valid', '%20', 'a%2Fb']) {
     for (const method of ['GET', 'PUT', 'DELETE']) {
@@ -106,14 +106,14 @@ test('default cannot be deleted, not even with cascade', async (context) => {
   expect((await api.call('DELETE', `${PATH}/default?cascade=true`)).status).toBe(409);
 });
 
-test('a namespace that holds something is deleted with cascade only', async (context) => {
+test('a namespace that is not empty is deleted with cascade only', async (context) => {
   const api = await startApi(context);
   const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('far'), toolText('near')) } });
   context.onTestFinished(upstream.close);
   await api.call('POST', '/api/v1/forwards', { name: 'up', address: upstream.url, namespace: 'ops' });
   await api.call('POST', '/api/v1/tools', { ...TOOL, namespace: 'ops' });
   await api.call('POST', '/api/v1/resources', { name: 'r', location: 'x:1', type: 'custom', namespace: 'ops' });
-  // What was moved elsewhere still belongs to the forward.
+  // Moved entries still belong to the forward.
   await api.call('PUT', '/api/v1/tools/far', {
     description: 'd',
     uri: upstream.url,
@@ -142,7 +142,7 @@ test('an empty namespace is deleted', async (context) => {
   expect((await api.call('DELETE', `${PATH}/ops`)).status).toBe(404);
 });
 
-test('a namespace public is warned of, however it comes about, and once', async (context) => {
+test('a namespace named public causes one warning, however it is created', async (context) => {
   const api = await startApi(context);
   const warnings = (): number => api.log.filter((line) => line.includes('namespace public')).length;
   await api.call('POST', PATH, { name: 'publicity' });

@@ -47,7 +47,7 @@ function namespaceJson({ name, labels }: { name: string; labels: Labels }): stri
  * Logs a warning when a namespace `public` is created: authenticating proxies do not authenticate requests for its path
  * (decisions 5.2). Returns a function that stops the check.
  */
-export function warnOfPublicNamespace(registry: Registry, log: TargetLogger): () => void {
+export function warnPublicNamespace(registry: Registry, log: TargetLogger): () => void {
   let known = false;
   const check = (): void => {
     const exists = registry.current.namespace('public') !== undefined;
@@ -60,7 +60,7 @@ export function warnOfPublicNamespace(registry: Registry, log: TargetLogger): ()
   return registry.onChange(check);
 }
 
-/** `/api/v1/evaluators/namespaces`: the conversation of a namespace's requests (decisions 2.10, 4.5). */
+/** `/api/v1/evaluators/namespaces`: bindings of namespaces to conversations (decisions 2.10, 4.5). */
 export function bindingRoutes(router: Router, { bindings: current }: ManagementContext): void {
   const { bindings, bind, unbind } = operations.evaluators;
 
@@ -79,9 +79,9 @@ export function bindingRoutes(router: Router, { bindings: current }: ManagementC
   });
 }
 
-/** Validates a namespace name; the namespace need not exist. */
+/** Validates a namespace name; the namespace does not have to exist. */
 function validNamespace(name: string): string {
-  // The contract's schema trims names; in a path blanks are part of the name.
+  // The contract's schema trims names; in a path, spaces are part of the name.
   const problem =
     name.trim() === name ? namespaceName.safeParse(name).error?.issues[0]?.message : 'must not have blanks';
   if (problem === undefined) return name;

@@ -2,13 +2,13 @@ import { allOperations, type Operation, operations } from '@sluice/contract';
 import { expect } from 'vitest';
 import type { Answered, Api } from './api.fixture.ts';
 
-/** Nobody listens there. */
-const DEAD = 'http://127.0.0.1:9/mcp';
+/** An address without a listener. */
+const UNREACHABLE = 'http://127.0.0.1:9/mcp';
 
-/** What each kind of body looks like at least. An operation of a new kind needs one here. */
+/** A minimal body of each kind. Operations of a new kind need another one. */
 const BODIES: Readonly<Record<string, object>> = {
   namespace: { name: 'x' },
-  forward: { name: 'x', address: DEAD },
+  forward: { name: 'x', address: UNREACHABLE },
   tool: { name: 'x', description: '', uri: 'http://u/mcp', toolType: 'custom', input_schema: {} },
   resource: { name: 'x', location: 'x:1', type: 'custom' },
   prompt: { name: 'x' },
@@ -20,32 +20,31 @@ const BODIES: Readonly<Record<string, object>> = {
   provision: { name: 'x', configuration: 'c', secrets: 's' },
 };
 
-/** True of an answer that stays open: an event stream. */
+/** Whether the response is an event stream, which stays open. */
 export function staysOpen({ responses }: Operation): boolean {
   return Object.values(responses).some(({ eventStream }) => eventStream);
 }
 
-/** Operations under the words that name a test. */
+/** Operations by test name. */
 export function named(given: readonly Operation[]): (readonly [string, Operation])[] {
   return given.map((operation) => [`${operation.method} ${operation.path}`, operation]);
 }
 
-/** A body that the operation takes, with which a forward gets this address; undefined when it takes none. */
-export function bodyFor({ body }: Operation, address = DEAD): object | undefined {
+/** A valid body for the operation, with this address for forwards; undefined if it has no body. */
+export function bodyFor({ body }: Operation, address = UNREACHABLE): object | undefined {
   if (!body) return undefined;
   const sample = BODIES[body.kind];
   if (!sample) throw new Error(`no sample of a ${body.kind}`);
   return body.kind === 'forward' ? { ...sample, address } : sample;
 }
 
-/** The operation's path, with this in the place of a name; unless given, what {@link makeOneOfEach} makes. */
+/** The operation's path with this name; by default that of the entries of {@link makeOneOfEach}. */
 export function pathOf({ path, pathParameter: parameter }: Operation, name = parameter ? '1' : 'x'): string {
   return path.replace(/\{\w+\}/, name);
 }
 
 /**
- * Makes one entry named `x` of everything that can be made, the forward with this address, and a revision of the
- * evaluators.
+ * Creates one entry named `x` of each kind, the forward with this address, and a revision of the evaluators.
  */
 export async function makeOneOfEach(api: Api, address: string): Promise<void> {
   for (const operation of allOperations) {
@@ -56,19 +55,19 @@ export async function makeOneOfEach(api: Api, address: string): Promise<void> {
   expect(status, replace.id).toBe(200);
 }
 
-/** Whether there is something that the operation needs, which its path names. */
+/** Whether the operation needs an existing entry, the one in its path. */
 export function needsWhatItNames({ path, errors: failures }: Operation): boolean {
   return path.includes('{') && failures.includes('NOT_FOUND');
 }
 
 /**
- * Takes back what an operation did, so that it can do the same again: deletes what it made, or makes again what it
- * deleted. Fails when there is nothing to take back.
+ * Reverts an operation, so that it can be repeated: deletes the created entry, or creates the deleted one again. Fails
+ * if there is nothing to revert.
  */
 export async function undo(api: Api, operation: Operation, { location }: Answered, address: string) {
   const { method, path } = operation;
   if (location !== '') expect((await api.call('DELETE', location)).status, location).toBe(200);
-  // Clearing a list leaves nothing to make again, nor does what need not be there.
+  // Clearing a list needs no revert, nor does an operation without an existing entry.
   if (method !== 'DELETE' || !needsWhatItNames(operation)) return;
   const maker = allOperations.find(({ responses, path: made }) => responses[201] && path === `${made}/{name}`);
   if (!maker) throw new Error(`nothing makes again what DELETE ${path} deletes`);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { type Sample, sampleOf, samplesOf } from '../../testing/prometheus-text.ts';
 import { type Api, startApi } from './api.fixture.ts';
 
-/** Not by `call`, which reads JSON. */
+/** Instead of `call`, which reads JSON. */
 const get = (api: Api): Promise<Response> => fetch(`${api.url}/metrics`, { headers: { connection: 'close' } });
 const scrape = async (api: Api): Promise<Sample[]> => samplesOf(await (await get(api)).text());
 
@@ -16,7 +16,7 @@ const TOOL = {
 };
 
 describe('/metrics', () => {
-  it('answers with Prometheus’ text format and no envelope', async (context) => {
+  it('returns the Prometheus text format without an envelope', async (context) => {
     const api = await startApi(context);
     const { status, headers } = await get(api);
     expect(status).toBe(200);
@@ -24,7 +24,7 @@ describe('/metrics', () => {
     expect(sampleOf(await scrape(api), 'sluice_registry_namespaces')).toBe(1);
   });
 
-  it('tells what is registered now', async (context) => {
+  it('reports the current number of entries', async (context) => {
     const api = await startApi(context);
     const tools = { sluice_entry_kind: 'tool' };
     expect(sampleOf(await scrape(api), 'sluice_registry_entries', tools)).toBe(0);
@@ -35,7 +35,7 @@ describe('/metrics', () => {
     expect(sampleOf(after, 'sluice_registry_entries', tools)).toBe(1);
   });
 
-  it('answers HEAD without a body, and says which methods it has', async (context) => {
+  it('answers HEAD without a body, and returns Allow', async (context) => {
     const api = await startApi(context);
     const head = await api.call('HEAD', '/metrics');
     expect(head).toMatchObject({ status: 200, text: '' });
@@ -44,14 +44,14 @@ describe('/metrics', () => {
     expect(refused).toMatchObject({ status: 405, headers: { allow: 'GET, HEAD, OPTIONS' } });
   });
 
-  it('is not for pages of other origins', async (context) => {
+  it('rejects other origins', async (context) => {
     const api = await startApi(context);
     const answer = await api.call('GET', '/metrics', undefined, { origin: 'http://elsewhere.example' });
     expect(answer.status).toBe(403);
     expect(answer.text).not.toContain('sluice_');
   });
 
-  it('takes scrapes beside each other', async (context) => {
+  it('supports concurrent scrapes', async (context) => {
     const api = await startApi(context);
     const scrapes = await Promise.all(Array.from({ length: 8 }, () => scrape(api)));
     for (const samples of scrapes) expect(sampleOf(samples, 'sluice_registry_namespaces')).toBe(1);

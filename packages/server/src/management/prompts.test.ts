@@ -27,7 +27,7 @@ test('a new prompt is 201 with Location and defaults', async (context) => {
   expect((await api.call('POST', PATH, { name: 'greet' })).status).toBe(409);
 });
 
-test('arguments, messages and other members are kept; messages are not listed on MCP', async (context) => {
+test('arguments, messages and other members are stored; messages are not in MCP lists', async (context) => {
   const api = await startApi(context);
   const body = {
     name: 'greet',
@@ -53,7 +53,7 @@ test.for([
   ['messages.0.content', { name: 'p', messages: [{ role: 'user', content: 5 }] }],
   ['messages.0.content', { name: 'p', messages: [{ role: 'user' }] }],
   ['description', { name: 'p', description: null }],
-] as const)('a missing or mistyped member is 400 and named: %s', async ([member, body], context) => {
+] as const)('a missing member, or one of the wrong type, is 400 with its name: %s', async ([member, body], context) => {
   const api = await startApi(context);
   const answer = await api.call('POST', PATH, body);
   expect(answer).toMatchObject({ status: 400, error: { code: 'BAD_REQUEST', details: [{ path: member }] } });
@@ -69,7 +69,7 @@ test('PUT replaces, renames and moves; DELETE removes', async (context) => {
   expect((await api.call('GET', PATH)).data).toEqual([]);
 });
 
-test('a discovered prompt is served as it came, can be overridden, and has no messages of its own', async (context) => {
+test('a discovered prompt is served unchanged, can be overridden, and has no messages', async (context) => {
   const RAW = '{"name":"plan","arguments":[{"name":"goal","title":"Goal"}],"_meta":{"n":1.0}}';
   const api = await startApi(context);
   const upstream = await startRawUpstream({ scripts: { 'prompts/list': `{"prompts":[${RAW}],${LIST_END}` } });

@@ -12,7 +12,7 @@ const SECRET = 'hunter2';
 const CONFIGURATION = '{"region":"eu"}';
 const BODY = { name: 'crm', configuration: CONFIGURATION, secrets: SECRET, uri: 'weather://crm' };
 
-/** An API with the service `weather`, which provisions like this. */
+/** An API with the service `weather`, whose provisioning is this function. */
 async function provisioning(
   context: Pick<TestContext, 'onTestFinished'>,
   provision: (request: ProvisionRequest__Output, metadata: Metadata) => ProvisionReply,
@@ -27,7 +27,7 @@ async function provisioning(
   return { api, service };
 }
 
-test('name, configuration and secrets are handed to the service as they are, and what it says is answered', async (context) => {
+test('name, configuration and secrets are sent unchanged, and the reply of the service is returned', async (context) => {
   const seen: unknown[] = [];
   const { api } = await provisioning(context, (request, metadata) => {
     seen.push(request, metadata.get('x-service-request-id'));
@@ -62,7 +62,7 @@ test('name, configuration and secrets are handed to the service as they are, and
   expect(api.log.join('')).not.toMatch(/hunter2|region/);
 });
 
-test('all but the name may be left out, and a service that says nothing is answered with empty members', async (context) => {
+test('all members except the name are optional, and an empty reply is returned as empty members', async (context) => {
   const seen: unknown[] = [];
   const { api } = await provisioning(context, (request) => {
     seen.push(request);
@@ -79,7 +79,7 @@ test('all but the name may be left out, and a service that says nothing is answe
   ]);
 });
 
-test('a member that nobody knows is 400 and nothing is asked, so that no secret is replaced by an empty one', async (context) => {
+test('an unknown member is 400 without a call, so that no secret is replaced by an empty one', async (context) => {
   const seen: unknown[] = [];
   const { api } = await provisioning(context, (request) => {
     seen.push(request);
@@ -93,7 +93,7 @@ test('a member that nobody knows is 400 and nothing is asked, so that no secret 
   expect(seen).toEqual([]);
 });
 
-test('of several services of the name the first registered is asked, or that of the type', async (context) => {
+test('of several services with the name, the first registered is called, or that of the type', async (context) => {
   const { api } = await provisioning(context, () => ({ configurationUri: 'first' }), 'resource-provider');
   const second = await startCapabilityService((server, { provisioner }) =>
     server.addService(provisioner, { Provision: unaryHandler(() => ({ configurationUri: 'second' })) }),
@@ -112,7 +112,7 @@ test.for([
   [status.INVALID_ARGUMENT, /failed to provision: status INVALID_ARGUMENT; see the log of the service$/],
   [status.UNAVAILABLE, /is not available$/],
   [status.UNIMPLEMENTED, /does not support provisioning \(tool\.Provisioner\/Provision is not implemented\)$/],
-  [status.DEADLINE_EXCEEDED, /did not answer in time; it may have stored them all the same$/],
+  [status.DEADLINE_EXCEEDED, /did not answer in time; it may still have stored them$/],
 ] as const)(
   'a call that fails with %i is 502, whose message repeats nothing of what the service says',
   async ([code, message], context) => {
@@ -130,7 +130,7 @@ test.for([
   },
 );
 
-test('a service that is not there is 502 and named', async (context) => {
+test('an unreachable service is 502 with its name', async (context) => {
   const { api, service } = await provisioning(context, () => ({}));
   service.close();
   const answer = await api.call('POST', PATH, BODY);

@@ -10,7 +10,7 @@ beforeAll(async () => {
   return () => api.close();
 });
 
-/** Method and path of each route of a printed tree; the names of parameters do not count. */
+/** Method and path of each route of a printed tree, without the names of parameters. */
 function routesOf(tree: string): string[] {
   const routes: string[] = [];
   const path: string[] = [];
@@ -35,12 +35,12 @@ describe('/openapi.json', () => {
     }
   });
 
-  test('names every route that there is, and no other', async () => {
+  test('contains exactly the routes', async () => {
     const { paths } = (await ServedDocument.of(api)).content;
     const documented = Object.entries(paths).flatMap(([path, item]) =>
       Object.keys(item).map((method) => `${method.toUpperCase()} ${path.replaceAll(/\{\w+\}/g, '{}')}`),
     );
-    // Each GET has a HEAD; the page that shows the document is none of its operations, nor is what Prometheus reads.
+    // Each GET has a HEAD; the reference page and the Prometheus metrics are not operations of the document.
     const routes = routesOf(api.routes).filter((route) => !route.startsWith('HEAD '));
     const ofThePage = routes.filter((route) => /^GET \/api\/docs(\/|$)/.test(route));
     expect(ofThePage).toContain('GET /api/docs');
@@ -55,7 +55,7 @@ describe('/api/docs', () => {
     return { status: answer.status, headers: answer.headers, text: await answer.text() };
   };
 
-  test('is a page that names this product alone, and all that it loads is here', async () => {
+  test('contains no other product name, and loads its own files only', async () => {
     for (const path of ['/api/docs', '/api/docs/']) {
       const page = await fetched(api.url + path);
       expect(page.status).toBe(200);
@@ -72,13 +72,13 @@ describe('/api/docs', () => {
         expect(url.origin).toBe(api.url);
         const asset = await fetched(url.href);
         expect([asset.status, asset.text.length > 0], url.href).toEqual([200, true]);
-        // What style sheets load besides is in themselves.
+        // Further resources of style sheets are embedded.
         if (url.pathname.endsWith('.css')) expect(asset.text).not.toMatch(/@import|url\((?!["']?data:)/);
       }
     }
   });
 
-  test('may load and run only what comes from the service itself, and cannot be framed', async () => {
+  test('loads and runs content of the service only, and cannot be framed', async () => {
     for (const path of ['', '/', '/json', '/static/swagger-initializer.js', '/static/swagger-ui.css']) {
       const { status, headers } = await fetched(`${api.url}/api/docs${path}`);
       expect(status, path).toBe(200);
@@ -106,7 +106,7 @@ describe('/api/docs', () => {
     expect((await fetched(`${api.url}/api/docs/yaml`)).text).toMatch(/^openapi: 3\.1\./);
   });
 
-  test('has nothing but its own files', async () => {
+  test('serves its own files only', async () => {
     for (const path of [
       'nothing',
       'static/none.js',

@@ -18,7 +18,7 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** A sluice gate: two posts and the water that passes under the board. */
+/** A sluice gate: two posts, the board and the water below it. */
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#0f62fe" d="M1 1h2v14H1zM13 1h2v14h-2zM4 3h8v5H4zM4 11h8v1H4zM4 13h8v1H4z"/></svg>`;
 
 const PATH = '/api/docs';
@@ -91,12 +91,12 @@ export function referenceRoutes(router: Router): void {
   });
   addText('/static/swagger-initializer.js', 'application/javascript; charset=utf-8', () => INITIALIZER);
   addText('/static/theme/sluice.svg', 'image/svg+xml', () => ICON);
-  // The page that belongs to the files is not ours.
+  // The index page of the library is replaced by our own page.
   router.addPath(`${FILES}/index.html`, () => page({ status: 302, headers: { location: `${PATH}/` }, body: '' }));
-  router.addPath(`${FILES}/*`, (request) => file(request, files));
+  router.addPath(`${FILES}/*`, (request) => serveFile(request, files));
 }
 
-async function file({ http }: ApiRequest<never>, root: string): Promise<ApiResponse> {
+async function serveFile({ http }: ApiRequest<never>, root: string): Promise<ApiResponse> {
   const [path = ''] = (http.url ?? '').split('?', 1);
   const { type, statusCode, headers, stream } = await send(http, path.slice(FILES.length), { root, index: false });
   if (type === 'file') return page({ status: statusCode, headers: lowerCased(headers), body: stream });

@@ -7,8 +7,7 @@ import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { startApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, named, pathOf } from './operations.fixture.ts';
 
-// What capability services are given to keep is not stored here, nor is anything of the inference listener; evaluators
-// have a file of their own.
+// Provisioned values are not stored here, nor is the state of the inference listener; evaluators have their own file.
 const STORING = allOperations.filter(
   ({ method, body, tag }) =>
     method !== 'GET' && body?.kind !== 'provision' && tag !== 'inference' && tag !== 'evaluators',
@@ -19,12 +18,12 @@ test.for(named(STORING))(
   async ([_name, operation], context) => {
     const store = new PausableStore();
     const api = await startApi(context, { store });
-    // It announces no changes: nothing is read and stored but what the operations have.
+    // It announces no changes: only the operations cause reads and commits.
     const scripts = { ...capabilityScripts('{"tools":{}}'), 'tools/list': toolList(toolText('found')) };
     const upstream = await startRawUpstream({ scripts });
     context.onTestFinished(upstream.close);
     await makeOneOfEach(api, upstream.url);
-    // A refresh has to find something new, or there is nothing to store.
+    // Only a refresh with changes is stored.
     upstream.scripts['tools/list'] = toolList(toolText('other'));
     const before = api.registry.current;
     const committed = store.journal.length;
@@ -45,7 +44,7 @@ test.for(named(STORING))(
     expect(api.registry.current).toBe(before);
     expect(store.journal).toHaveLength(committed);
     expect(api.log.filter((line) => line.includes('the disk is full')).length).toBeGreaterThan(0);
-    // It goes through as soon as the disk takes it.
+    // It succeeds once the disk accepts it.
     const again = await api.call(operation.method, pathOf(operation), body);
     expect(Object.keys(operation.responses)).toContain(String(again.status));
   },

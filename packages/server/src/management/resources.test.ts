@@ -11,7 +11,7 @@ function served(api: Api, key: string): string | undefined {
   return api.registry.current.namespace('default')?.indexes.resource.get(key)?.rendered[0]?.json;
 }
 
-describe('hand-made resources', () => {
+describe('manually registered resources', () => {
   test('a new one is 201 with Location and defaults', async (context) => {
     const api = await startApi(context);
     const made = await api.call('POST', PATH, RESOURCE);
@@ -22,7 +22,7 @@ describe('hand-made resources', () => {
     expect(JSON.parse(served(api, 'file:///readme') ?? '')).toEqual({ uri: 'file:///readme', name: 'readme' });
   });
 
-  test('aliases are folded and other members kept', async (context) => {
+  test('aliases are replaced by canonical names, and other members stored', async (context) => {
     const api = await startApi(context);
     const made = await api.call('POST', PATH, {
       name: 'r',
@@ -48,7 +48,7 @@ describe('hand-made resources', () => {
     expect(JSON.parse(served(api, 'x:1') ?? '')).toEqual({ uri: 'x:1', name: 'r', mimeType: 'text/plain', size: 5 });
   });
 
-  test('a misspelled uri of secrets is 400 with a suggestion', async (context) => {
+  test('a misspelled secretsURI is 400 with a suggestion', async (context) => {
     const api = await startApi(context);
     expect(await api.call('POST', PATH, { ...RESOURCE, secretUri: 'vault://1' })).toMatchObject({
       status: 400,
@@ -70,11 +70,14 @@ describe('hand-made resources', () => {
     ['mimeType', { mime_type: 5 }],
     ['params', { params: {} }],
     ['params.0.value', { params: [{ name: 'a' }] }],
-  ] as const)('a missing or mistyped member is 400 and named: %s', async ([member, change], context) => {
-    const api = await startApi(context);
-    const answer = await api.call('POST', PATH, { ...RESOURCE, ...change });
-    expect(answer).toMatchObject({ status: 400, error: { details: [{ path: member }] } });
-  });
+  ] as const)(
+    'a missing member, or one of the wrong type, is 400 with its name: %s',
+    async ([member, change], context) => {
+      const api = await startApi(context);
+      const answer = await api.call('POST', PATH, { ...RESOURCE, ...change });
+      expect(answer).toMatchObject({ status: 400, error: { details: [{ path: member }] } });
+    },
+  );
 
   test('a location is unique, a name is not', async (context) => {
     const api = await startApi(context);
@@ -93,7 +96,7 @@ describe('hand-made resources', () => {
     expect((await api.call('GET', `${PATH}/readme`)).data).toMatchObject({ location: 'file:///b?x=1' });
   });
 
-  test('PUT replaces, renames, moves, and may change the location unless it is held', async (context) => {
+  test('PUT replaces, renames, moves, and changes the location unless it is in use', async (context) => {
     const api = await startApi(context);
     await api.call('POST', PATH, { ...RESOURCE, description: 'd', id: '1' });
     await api.call('POST', PATH, { ...RESOURCE, name: 'held', location: 'x:held' });
@@ -122,7 +125,7 @@ describe('discovered resources', () => {
   const RAW = '{"uri":"file:///a","name":"A","size":9223372036854775807,"type":"theirs"}';
   const TEMPLATE = '{"uriTemplate":"file:///{path}","name":"T","mimeType":"text/plain"}';
 
-  test('they keep their uri and their service labels, and the rest can be overridden', async (context) => {
+  test('their uri and service labels are fixed, all other members can be overridden', async (context) => {
     const api = await startApi(context);
     const upstream = await startRawUpstream({
       scripts: {
@@ -163,7 +166,7 @@ describe('discovered resources', () => {
     expect((await api.call('GET', `${PATH}/A`)).text).toBe(same);
     expect(served(api, 'file:///a')).toBe(RAW);
 
-    // A renamed one keeps its name over a refresh; another takes its upstream's new one.
+    // A renamed resource keeps its name across a refresh; others get the upstream's new name.
     upstream.scripts['resources/list'] = `{"resources":[${RAW.replace('"A"', '"B"')}],${LIST_END}`;
     await api.call('POST', '/api/v1/forwards/up/refreshes');
     expect((await api.call('GET', PATH)).data).toMatchObject([{ name: 'B' }, { name: 'Files' }]);

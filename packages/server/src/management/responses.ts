@@ -22,8 +22,8 @@ export interface DataOptions {
 const JSON_TYPE = { 'content-type': 'application/json' };
 
 /**
- * Returns a response with a payload in the envelope (specification, "Response envelope"). The payload is JSON text, in
- * which entries keep their exact numbers.
+ * Returns a response with a payload in the envelope (specification, "Response envelope"). The payload is JSON text, so
+ * that the numbers of entries are exact.
  */
 export function dataResponse(data: string, { status = 200, headers, warnings }: DataOptions = {}): ApiResponse {
   const body = `{"data":${data},"error":null${warnings === undefined ? '' : `,"warnings":${warnings}`}}`;

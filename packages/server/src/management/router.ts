@@ -92,11 +92,11 @@ export class Router {
   }
 }
 
-/** Greatest nesting of a body: deeper values could exhaust the stack of a reader. */
+/** Maximum nesting of a body: deeper values could exhaust the stack of a consumer. */
 const MAX_DEPTH = 256;
 
 /**
- * Parses a request body with a schema. `kind` names the described thing in messages. OperationError BAD_REQUEST when the
+ * Parses a request body with a schema. `kind` is the name of the resource in messages. OperationError BAD_REQUEST when the
  * body is missing (unless `optional`: then it is `{}`), is not a JSON object in UTF-8, or does not match the schema; the
  * message has the first issue and `details` all of them (decisions 2.1, 4.1).
  */

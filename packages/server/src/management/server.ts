@@ -1,8 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 import { UpstreamError } from '../http/client/errors.ts';
-import { collectBody, drainRequestBody, hasBody, limitBodyTime } from '../http/request-body.ts';
-import type { HostOriginGuard, Refusal } from '../http/request-validation.ts';
+import { collectBody, drainRequestBody, hasBody, setBodyTimeout } from '../http/request-body.ts';
+import type { HostOriginGuard, Rejection } from '../http/request-validation.ts';
 import { createHttpServer, rejectMalformed } from '../http/server.ts';
 import { OperationError } from '../registry/operations.ts';
 import {
@@ -18,7 +18,7 @@ import { evaluatorRoutes } from './evaluators.ts';
 import { forwardRoutes } from './forwards.ts';
 import { inferenceConfigRoutes, interactionRoutes } from './interactions.ts';
 import { isLegacyPath, type LegacyBackendProxy } from './legacy-backend.ts';
-import { bindingRoutes, namespaceRoutes, warnOfPublicNamespace } from './namespaces.ts';
+import { bindingRoutes, namespaceRoutes, warnPublicNamespace } from './namespaces.ts';
 import { healthRoutes, metricsRoutes, prometheusRoutes, statisticsRoutes } from './observability.ts';
 import { referenceRoutes } from './reference.ts';
 import { type ApiResponse, errorResponse } from './responses.ts';
@@ -110,19 +110,19 @@ export class Management {
     this.#cors = corsHeaders(options.corsOrigin);
     this.#bodyLimit = options.bodyLimit ?? 1024 * 1024;
     this.#bodyTimeoutMs = options.bodyTimeoutMs ?? 300_000;
-    this.#stopWarning = warnOfPublicNamespace(options.registry, options.log);
+    this.#stopWarning = warnPublicNamespace(options.registry, options.log);
     for (const addRoutes of ROUTES) addRoutes(this.router, options);
     this.server = createHttpServer(
       {
         tls: undefined,
-        // `limitBodyTime` limits bodies: the server's own limit would apply to proxied bodies too.
+        // `setBodyTimeout` limits bodies: the server's own limit would apply to proxied bodies too.
         readTimeoutMs: 0,
         maxConnections: undefined,
         guard: options.guard,
         observe: options.observe,
         errorResponse: this.#malformedResponse,
       },
-      (request, response, observation, refusal) => this.#serve(request, response, observation, refusal),
+      (request, response, observation, rejection) => this.#serve(request, response, observation, rejection),
     );
   }
 
@@ -135,15 +135,15 @@ export class Management {
     request: IncomingMessage,
     response: ServerResponse,
     observation: RequestObservation,
-    refusal: Refusal | undefined,
+    rejection: Rejection | undefined,
   ): void {
     const { method = '', url = '', headers, socket } = request;
     const [path = ''] = url.split('?', 1);
     const send = (sent: ApiResponse): void => this.#send(response, sent, observation);
 
-    if (refusal) return send(errorResponse(refusal.status === 403 ? 'FORBIDDEN' : 'BAD_REQUEST', refusal.reason));
+    if (rejection) return send(errorResponse(rejection.status === 403 ? 'FORBIDDEN' : 'BAD_REQUEST', rejection.reason));
     if (this.#proxy(request, response, observation, path)) return;
-    limitBodyTime(request, this.#bodyTimeoutMs, () => {
+    setBodyTimeout(request, this.#bodyTimeoutMs, () => {
       // A started response cannot be replaced.
       if (response.headersSent) socket.destroy();
       else rejectMalformed(socket, 408, this.#malformedResponse);

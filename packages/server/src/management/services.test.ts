@@ -6,7 +6,7 @@ const PATH = '/api/v1/services';
 const SERVICE = { name: 'files', address: '10.0.0.7:50051', serviceType: 'tool-invoker' };
 const SHOWN = { ...SERVICE, host: '10.0.0.7', port: 50_051, labels: {}, health: 'pending' };
 
-test('a new entry is 201 with Location, all three forms of its address, and health that nobody has probed', async (context) => {
+test('a new entry is 201 with Location, all three forms of its address, and pending health', async (context) => {
   const api = await startApi(context);
   expect((await api.call('GET', PATH)).data).toEqual([]);
   const made = await api.call('POST', PATH, SERVICE);
@@ -19,7 +19,7 @@ test('a new entry is 201 with Location, all three forms of its address, and heal
   expect((await api.call('GET', PATH)).data).toEqual([SHOWN]);
 });
 
-test('every member is kept, aliases are folded, and members that nobody knows are dropped', async (context) => {
+test('known members are stored, aliases are replaced, and unknown members are dropped', async (context) => {
   const api = await startApi(context);
   const made = await api.call('POST', PATH, {
     serviceName: ' py ',
@@ -47,13 +47,13 @@ test('every member is kept, aliases are folded, and members that nobody knows ar
   });
 });
 
-test('the canonical name wins over its alias', async (context) => {
+test('the canonical name takes precedence over its alias', async (context) => {
   const api = await startApi(context);
   const body = { ...SERVICE, serviceName: 'other', service_type: 'resource-provider' };
   expect((await api.call('POST', PATH, body)).data).toEqual(SHOWN);
 });
 
-test('the same key again is 200: all of the entry is replaced but its place', async (context) => {
+test('an existing key is 200: the entry is replaced, except for its position', async (context) => {
   const api = await startApi(context);
   for (const name of ['a', 'b', 'c']) {
     await api.call('POST', PATH, { ...SERVICE, name, labels: { old: '1' }, id: 'old' });
@@ -70,14 +70,14 @@ test('the same key again is 200: all of the entry is replaced but its place', as
   ]);
 });
 
-test('of requests for one key at once, one makes the entry and the others replace it', async (context) => {
+test('one of several concurrent requests for a key creates the entry, the others replace it', async (context) => {
   const api = await startApi(context);
   const answers = await Promise.all(Array.from({ length: 6 }, () => api.call('POST', PATH, SERVICE)));
   expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 200, 200, 200, 201]);
   expect((await api.call('GET', PATH)).data).toEqual([SHOWN]);
 });
 
-test('name, type, engine and language together are the key, and the name gives the first with all of them', async (context) => {
+test('name, type, engine and language are the key, and the name returns the first entry with all of them', async (context) => {
   const api = await startApi(context);
   const engine = { ...SERVICE, name: 'run', serviceType: 'code-execution-engine' };
   const variants = [
@@ -103,7 +103,7 @@ test('name, type, engine and language together are the key, and the name gives t
   expect((await api.call('GET', PATH)).data).toHaveLength(8);
 });
 
-test('deleting removes all entries of the name, or those of one type, and says how many', async (context) => {
+test('deleting removes all entries of the name, or those of one type, and returns their number', async (context) => {
   const api = await startApi(context);
   for (const serviceType of ['tool-invoker', 'resource-provider', 'multi-capability']) {
     await api.call('POST', PATH, { ...SERVICE, serviceType });
@@ -117,7 +117,7 @@ test('deleting removes all entries of the name, or those of one type, and says h
   expect((await api.call('GET', `${PATH}/files?serviceType=resource-provider`)).status).toBe(404);
   expect((await api.call('DELETE', `${PATH}/files`)).data).toEqual({ removed: 'files', count: 4 });
   expect((await api.call('GET', PATH)).data).toMatchObject([{ name: 'file' }]);
-  // The next of the name comes last.
+  // The next service with this name is last.
   await api.call('POST', PATH, SERVICE);
   expect((await api.call('GET', PATH)).data).toMatchObject([{ name: 'file' }, { name: 'files' }]);
 });
@@ -204,7 +204,7 @@ test.for([
   },
 );
 
-test('the answer to an unknown type names those that there are', async (context) => {
+test('the response to an unknown type lists the known ones', async (context) => {
   const api = await startApi(context);
   const answer = await api.call('POST', PATH, { ...SERVICE, serviceType: 'tool' });
   for (const type of ['tool-invoker', 'resource-provider', 'multi-capability', 'code-execution-engine']) {
@@ -213,13 +213,13 @@ test('the answer to an unknown type names those that there are', async (context)
   }
 });
 
-test('a port is a number however it is spelled, and is shown as one', async (context) => {
+test('a port is a number in any notation, and is returned as one', async (context) => {
   const api = await startApi(context);
   const made = await api.call('POST', PATH, '{"name":"n","host":"h","port":50051.0,"serviceType":"tool-invoker"}');
   expect(made.text).toContain('"port":50051,');
 });
 
-test('there is no PUT, neither on the list nor on an entry', async (context) => {
+test('PUT is not supported, neither on the list nor on an entry', async (context) => {
   const api = await startApi(context);
   await api.call('POST', PATH, SERVICE);
   const onEntry = await api.call('PUT', `${PATH}/files`, SERVICE);

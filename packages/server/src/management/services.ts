@@ -11,20 +11,20 @@ import type { Router } from './router.ts';
 /** `/api/v1/services` (specification, "Endpoints"; decisions 2.8, 4.1, 4.2). */
 export function serviceRoutes(router: Router, { registry, serviceHealth, provisioning }: ManagementContext): void {
   const { list, create, get, remove, provision } = operations.services;
-  const show = (entry: ServiceEntry) => serviceBody(entry, serviceHealth.get(entry));
+  const toBody = (entry: ServiceEntry) => serviceBody(entry, serviceHealth.get(entry));
 
-  router.add(list, () => listResponse(registry.current.services.all, (entry) => JSON.stringify(show(entry))));
+  router.add(list, () => listResponse(registry.current.services.all, (entry) => JSON.stringify(toBody(entry))));
 
   router.addWithBody(create, async ({ body }) => {
     const { entry, created } = await registry.commit((draft) => registerService(draft, body));
-    const json = JSON.stringify(show(entry));
+    const json = JSON.stringify(toBody(entry));
     if (!created) return dataResponse(json);
     const location = `${create.path}/${encodeURIComponent(entry.name)}?serviceType=${entry.serviceType}`;
     return dataResponse(json, { status: 201, headers: { location } });
   });
 
   router.add(get, ({ name, query }) => {
-    const entries = findServices(registry.current, name, query('serviceType')).map(show);
+    const entries = findServices(registry.current, name, query('serviceType')).map(toBody);
     return dataResponse(JSON.stringify(entries.length === 1 ? entries[0] : { ...entries[0], entries }));
   });
 
@@ -35,7 +35,7 @@ export function serviceRoutes(router: Router, { registry, serviceHealth, provisi
 
   router.addWithBody(provision, async ({ http, name, query, body }) => {
     const [first] = findServices(registry.current, name, query('serviceType'));
-    const answer = await provisioning.provision(first, body, serviceRequestId(correlationOf(http.headers).requestId));
-    return dataResponse(JSON.stringify(answer));
+    const result = await provisioning.provision(first, body, serviceRequestId(correlationOf(http.headers).requestId));
+    return dataResponse(JSON.stringify(result));
   });
 }

@@ -3,7 +3,7 @@ import { LIST_END, toolList, toolText } from '../../../../test/fixtures/raw-upst
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { startApi } from './api.fixture.ts';
 
-/** An upstream that has one tool, resource and prompt, all called `x`. */
+/** An upstream with one tool, resource and prompt, all named `x`. */
 async function startWithX(description: string) {
   const entry = `"name":"x","description":"${description}"`;
   return startRawUpstream({
@@ -24,7 +24,7 @@ describe.for([
 ] as const)('among %s', ([kind, body, place]) => {
   const path = `/api/v1/${kind}`;
 
-  test('the first of a key is served, the others wait, and the oldest of them takes over', async (context) => {
+  test('the first entry of a key is served, the others are shadowed, and the oldest of them replaces it', async (context) => {
     const api = await startApi(context);
     for (const name of ['first', 'second', 'third']) {
       const upstream = await startWithX(name);
@@ -47,7 +47,7 @@ describe.for([
       const { statusMessage } = Object((await api.call('GET', `/api/v1/forwards/${name}`)).data);
       expect(statusMessage).toContain(`${kind.slice(0, -1)} x`);
     }
-    // Made by hand, it would clash too.
+    // A manual entry would conflict, too.
     const refused = await api.call('POST', path, { ...body, ...place, name: 'x' });
     expect([refused.status, refused.error]).toMatchObject([409, { code: 'CONFLICT' }]);
 
@@ -57,14 +57,14 @@ describe.for([
       ['third', true],
     ]);
     expect((await api.call('GET', `${path}/x`)).data).toMatchObject({ forward: 'second', description: 'second' });
-    // Another name, or place, leaves the key to the next.
+    // With another name or namespace, the key is free for the next.
     const moved = { ...Object((await api.call('GET', `${path}/x`)).data), namespace: 'away' };
     expect((await api.call('PUT', `${path}/x`, moved)).status).toBe(200);
     expect((await api.call('GET', `${path}/x?namespace=default`)).data).toMatchObject({ forward: 'third' });
     expect((await api.call('GET', `${path}/x?namespace=away`)).data).toMatchObject({ forward: 'second' });
   });
 
-  test('a key that is held is 409 for whoever is made with it, renamed to it or moved to it', async (context) => {
+  test('a key in use is 409 for creations, renames and moves', async (context) => {
     const api = await startApi(context);
     const entry = (name: string, namespace = 'default') => ({ ...body, name, namespace, location: `x:${name}` });
     for (const made of [entry('a'), entry('b'), entry('a', 'ops')]) await api.call('POST', path, made);
@@ -82,7 +82,7 @@ describe.for([
   });
 });
 
-test('a name as an upstream sent it is kept, and found', async (context) => {
+test('a name of an upstream is stored unchanged, and found', async (context) => {
   const api = await startApi(context);
   const names = [' blanks ', 'a\\tb', 'x/y', 'é'.repeat(300)];
   const upstream = await startRawUpstream({

@@ -17,7 +17,7 @@ beforeEach(async (context) => {
   api = await startApi(context);
 });
 
-describe('the kept events', () => {
+describe('stored events', () => {
   const namesOf = async (query: string): Promise<string[]> => {
     const { status, data } = await api.call('GET', PATH + query);
     expect(status).toBe(200);
@@ -27,7 +27,7 @@ describe('the kept events', () => {
       .map(({ eventType, toolName }) => `${toolName} ${eventType}`);
   };
 
-  test('are answered newest first, as the document says', async () => {
+  test('are returned newest first, as documented', async () => {
     const document = await ServedDocument.of(api);
     const report = begun(api.toolCalls, identity(), toolSummary(['a', 'service_auth_b'], ['b']));
     report.completed(false, contentOfTexts(['x'.repeat(20_000)]));
@@ -37,7 +37,7 @@ describe('the kept events', () => {
     expect(await namesOf('')).toEqual(['none FAILED', 'code-execution/e/l STARTED', 'echo COMPLETED', 'echo STARTED']);
   });
 
-  test('can be asked for by tool, by category and both', async () => {
+  test('can be filtered by tool, category or both', async () => {
     for (const toolName of ['a', 'b/c']) {
       const call = identity({ toolName });
       begun(api.toolCalls, call, codeSummary(0)).failed('EXECUTION_ERROR', '');
@@ -72,12 +72,12 @@ async function open(url: string, headers: Record<string, string> = {}) {
   onTestFinished(() => void request.destroy());
   const [response]: IncomingMessage[] = await once(request, 'response');
   if (!response) throw new Error('no response');
-  // What breaks off is seen by its end.
+  // Aborted streams are detected by their end.
   response.on('error', () => {});
   return { request, response };
 }
 
-/** The blocks of a stream one after the other, as lines: what stands between empty lines. */
+/** The blocks of a stream, separated by empty lines, as lines. */
 async function* blocksOf(response: IncomingMessage): AsyncGenerator<string[], void> {
   let text = '';
   for await (const chunk of response.setEncoding('utf8')) {
@@ -87,8 +87,8 @@ async function* blocksOf(response: IncomingMessage): AsyncGenerator<string[], vo
   }
 }
 
-describe('the stream of events', () => {
-  test('says its type at once and tells events from then on, with type, id and JSON', async () => {
+describe('the event stream', () => {
+  test('sends its headers immediately and then new events with type, id and JSON', async () => {
     api.toolCalls.of(identity({ toolName: 'before' })).failed('UNKNOWN', '');
     const { response } = await open(api.url + NOTIFICATIONS);
     expect(response.statusCode).toBe(200);
@@ -114,7 +114,7 @@ describe('the stream of events', () => {
     }
   });
 
-  test('does not tell again what came before a Last-Event-ID', async () => {
+  test('does not replay events for Last-Event-ID', async () => {
     const { eventId = '' } = begun(api.toolCalls, identity({ toolName: 'before' }), codeSummary(0));
     const { response } = await open(`${api.url}${NOTIFICATIONS}/?unknown`, { 'last-event-id': eventId });
     const blocks = blocksOf(response);
@@ -123,7 +123,7 @@ describe('the stream of events', () => {
     expect((await blocks.next()).value?.[2]).toContain('"after"');
   });
 
-  test('is kept alive by comments', async (context) => {
+  test('sends keep-alive comments', async (context) => {
     const { url } = await startApi(context, { keepAliveMs: 10 });
     const { response } = await open(url + NOTIFICATIONS);
     const blocks = blocksOf(response);
@@ -131,21 +131,21 @@ describe('the stream of events', () => {
     expect((await blocks.next()).value).toEqual([':']);
   });
 
-  test('breaks off for a client that does not read, and not for one that does', async () => {
+  test('disconnects a client that does not read, but not one that does', async () => {
     const slow = await open(api.url + NOTIFICATIONS);
     const quick = blocksOf((await open(api.url + NOTIFICATIONS)).response);
     await quick.next();
     slow.response.pause();
     const content = contentOfTexts(['x'.repeat(16 * 1024)]);
-    // What lies between the service and the client takes some, and a thousand more are waited for.
-    for (let sent = 0; sent < 5_000 && api.longStreams.size === 2; sent++) {
+    // The buffers between service and client hold some events, and the queue a thousand more.
+    for (let sent = 0; sent < 5_000 && api.openStreams.size === 2; sent++) {
       const report = begun(api.toolCalls, identity(), codeSummary(0));
       report.completed(false, content);
       for (const type of ['STARTED', 'COMPLETED']) {
         expect((await quick.next()).value?.slice(0, 2)).toEqual([`event: ${type}`, `id: ${report.eventId}`]);
       }
     }
-    expect(api.longStreams.size).toBe(1);
+    expect(api.openStreams.size).toBe(1);
     const ended = new Promise((resolve) => slow.response.once('close', () => resolve(slow.response.complete)));
     slow.response.resume();
     expect(await ended).toBe(false);
@@ -153,7 +153,7 @@ describe('the stream of events', () => {
     expect(lines).toMatchObject([{ level: 'info', target: 'service::mgmt', behind: 1000 }]);
   });
 
-  test.for([16_000, 8_000, 100])('tells a client that was away for a while all of it: texts of %i', async (length) => {
+  test.for([16_000, 8_000, 100])('sends all events to a client that paused reading: texts of %i', async (length) => {
     const { response } = await open(api.url + NOTIFICATIONS);
     response.pause();
     const content = contentOfTexts(['x'.repeat(length)]);
@@ -166,15 +166,15 @@ describe('the stream of events', () => {
     for (let event = 0; event < 960; event++) expect((await blocks.next()).value?.[0]).toMatch(/^event: /);
   });
 
-  test('costs nothing any more once its client has left', async () => {
+  test('releases its resources after its client has disconnected', async () => {
     const { request } = await open(api.url + NOTIFICATIONS);
-    expect(api.longStreams.size).toBe(1);
+    expect(api.openStreams.size).toBe(1);
     request.destroy();
-    // The service hears of it some turns later.
-    await expect.poll(() => api.longStreams.size).toBe(0);
+    // The service detects it some turns later.
+    await expect.poll(() => api.openStreams.size).toBe(0);
   });
 
-  test('is there for 100 clients at a time', async () => {
+  test('accepts 100 concurrent clients', async () => {
     const watching = await Promise.all(Array.from({ length: 100 }, () => open(api.url + NOTIFICATIONS)));
     const document = await ServedDocument.of(api);
     const refused = await api.call('GET', NOTIFICATIONS);
@@ -184,20 +184,20 @@ describe('the stream of events', () => {
     });
     document.expectDeclared(operations.toolCalls.notifications, refused);
     watching[0]?.request.destroy();
-    await expect.poll(() => api.longStreams.size).toBe(99);
+    await expect.poll(() => api.openStreams.size).toBe(99);
     expect((await open(api.url + NOTIFICATIONS)).response.statusCode).toBe(200);
   });
 
   test('answers HEAD with its type and no stream', async () => {
     const { status, headers, text } = await api.call('HEAD', NOTIFICATIONS);
     expect([status, headers['content-type'], text]).toEqual([200, 'text/event-stream', '']);
-    expect(api.longStreams.size).toBe(0);
+    expect(api.openStreams.size).toBe(0);
   });
 
-  test('is refused to a foreign origin', async () => {
+  test('rejects a foreign origin', async () => {
     const { status } = await api.call('GET', NOTIFICATIONS, undefined, { origin: 'https://evil.example' });
     expect(status).toBe(403);
-    expect(api.longStreams.size).toBe(0);
+    expect(api.openStreams.size).toBe(0);
   });
 
   test('is described as an event stream', async () => {

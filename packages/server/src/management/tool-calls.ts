@@ -9,36 +9,36 @@ import { listResponse } from './responses.ts';
 import { parseLimit, type Router } from './router.ts';
 
 /**
- * Serialized tool-call events, shared by all streams: created when an event is first sent and kept while a stream has to
- * send it. Serializing per stream would cost time and memory for each client.
+ * Serialized tool-call events, shared by all streams: created when an event is first sent, and cached while a stream has
+ * to send it. Serializing per stream would cost time and memory for each client.
  */
 export class EventTexts {
-  readonly #made = new WeakMap<ToolCallRecord, WeakRef<Buffer>>();
+  readonly #serialized = new WeakMap<ToolCallRecord, WeakRef<Buffer>>();
 
   of(record: ToolCallRecord): Buffer {
-    const made = this.#made.get(record)?.deref();
-    if (made) return made;
+    const cached = this.#serialized.get(record)?.deref();
+    if (cached) return cached;
     const event = eventOf(record);
     const text = Buffer.from(`event: ${event.eventType}\nid: ${event.eventId}\ndata: ${JSON.stringify(event)}\n\n`);
-    this.#made.set(record, new WeakRef(text));
+    this.#serialized.set(record, new WeakRef(text));
     return text;
   }
 }
 
 /**
  * Server-sent events of tool calls for one client (decisions 6). Events are read as fast as the client reads them. A client
- * that is too far behind is disconnected, so that it knows that it missed events.
+ * that is too far behind is disconnected, so that it detects the missed events.
  */
 class ToolCallStream extends Readable implements OpenStream, ToolCallListener {
   readonly #events: EventCursor;
   readonly #texts: EventTexts;
-  readonly #onLost: () => void;
+  readonly #onOverflow: () => void;
 
-  /** `onLost` is called when the client is too far behind. */
-  constructor(events: Pick<ToolCallEvents, 'listen'>, texts: EventTexts, onLost: () => void) {
+  /** `onOverflow` is called when the client is too far behind. */
+  constructor(events: Pick<ToolCallEvents, 'listen'>, texts: EventTexts, onOverflow: () => void) {
     super();
     this.#texts = texts;
-    this.#onLost = onLost;
+    this.#onOverflow = onOverflow;
     this.#events = events.listen(this);
     // Sends the response head before the first event.
     this.keepAlive();
@@ -61,8 +61,8 @@ class ToolCallStream extends Readable implements OpenStream, ToolCallListener {
     while (this.readableLength < this.readableHighWaterMark && this.#pushNext());
   }
 
-  lost(): void {
-    this.#onLost();
+  overflow(): void {
+    this.#onOverflow();
     this.destroy();
   }
 
@@ -87,10 +87,10 @@ class ToolCallStream extends Readable implements OpenStream, ToolCallListener {
 const DEFAULT_LIMIT = 100;
 
 /** `/api/v1/tool-calls`: recent tool-call events and their stream (decisions 6). */
-export function toolCallRoutes(router: Router, { toolCalls, longStreams, log }: ManagementContext): void {
+export function toolCallRoutes(router: Router, { toolCalls, openStreams, log }: ManagementContext): void {
   const { list, notifications } = operations.toolCalls;
   const texts = new EventTexts();
-  let openStreams = 0;
+  let streamCount = 0;
 
   router.add(list, ({ query }) => {
     const category = list.query.category.values.find((known) => known === query('category'));
@@ -103,7 +103,7 @@ export function toolCallRoutes(router: Router, { toolCalls, longStreams, log }: 
   });
 
   router.add(notifications, ({ http }) => {
-    if (openStreams >= MAX_TOOL_CALL_STREAMS) {
+    if (streamCount >= MAX_TOOL_CALL_STREAMS) {
       throw new OperationError(
         'UNAVAILABLE',
         `too many event streams: at most ${MAX_TOOL_CALL_STREAMS} can be open; try again later`,
@@ -117,9 +117,9 @@ export function toolCallRoutes(router: Router, { toolCalls, longStreams, log }: 
         behind: TOOL_CALL_EVENT_CAPACITY,
       }),
     );
-    openStreams++;
-    stream.once('close', () => openStreams--);
-    stream.once('close', longStreams.add(stream));
+    streamCount++;
+    stream.once('close', () => streamCount--);
+    stream.once('close', openStreams.add(stream));
     return { status: 200, headers, body: stream };
   });
 }

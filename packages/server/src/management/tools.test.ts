@@ -14,12 +14,12 @@ const TOOL = {
   input_schema: { type: 'object' },
 };
 
-/** What MCP serves under this key. */
+/** The tool served by MCP under this key. */
 function served(api: Api, key: string, namespace = 'default'): string | undefined {
   return api.registry.current.namespace(namespace)?.indexes.tool.get(key)?.rendered[0]?.json;
 }
 
-describe('hand-made tools', () => {
+describe('manually registered tools', () => {
   test('a new tool is 201 with Location and defaults, and can be read', async (context) => {
     const api = await startApi(context);
     const made = await api.call('POST', PATH, TOOL);
@@ -32,7 +32,7 @@ describe('hand-made tools', () => {
     expect(toolInput.safeParse(read.data).success).toBe(true);
   });
 
-  test('aliases are folded, and only canonical names come out', async (context) => {
+  test('aliases are replaced by canonical names', async (context) => {
     const api = await startApi(context);
     const made = await api.call('POST', PATH, {
       name: 'a',
@@ -58,7 +58,7 @@ describe('hand-made tools', () => {
     });
   });
 
-  test('every member is kept, unknown ones and the spelling of numbers included', async (context) => {
+  test('all members are stored, including unknown ones and the notation of numbers', async (context) => {
     const api = await startApi(context);
     const text = `{"name":"big","description":"","uri":"u","toolType":"t","id":"7","title":"T","annotations":{"readOnlyHint":true},"icons":[{"src":"i"}],"_meta":{"a":1.0},"source":"kept","location":5,"input_schema":{"maximum":9223372036854775807}}`;
     await api.call('POST', PATH, text);
@@ -85,7 +85,7 @@ describe('hand-made tools', () => {
     expect(made.data).toEqual({ ...TOOL, namespace: 'default', labels: {} });
   });
 
-  test('a held name is 409, in another namespace it is free, and a missing namespace is made', async (context) => {
+  test('a name in use is 409, is available in another namespace, and a missing namespace is created', async (context) => {
     const api = await startApi(context);
     await api.call('POST', PATH, TOOL);
     expect(await api.call('POST', PATH, { ...TOOL, name: ' transfer ' })).toMatchObject({
@@ -98,7 +98,7 @@ describe('hand-made tools', () => {
     expect((await api.call('GET', '/api/v1/namespaces/ops')).status).toBe(200);
   });
 
-  test('of requests for one name at once, one wins', async (context) => {
+  test('one of several concurrent requests for a name succeeds', async (context) => {
     const api = await startApi(context);
     const answers = await Promise.all(Array.from({ length: 8 }, () => api.call('POST', PATH, TOOL)));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409, 409, 409, 409]);
@@ -124,13 +124,16 @@ describe('hand-made tools', () => {
     ['icons', { icons: {} }],
     ['output_schema', { outputSchema: true }],
     ['id', { id: 1 }],
-  ] as const)('a missing or mistyped member is 400 and named: %s', async ([member, change], context) => {
-    const api = await startApi(context);
-    const answer = await api.call('POST', PATH, { ...TOOL, ...change });
-    expect(answer.status).toBe(400);
-    expect(answer.error).toMatchObject({ details: [{ path: member }], message: expect.stringContaining(member) });
-    expect((await api.call('GET', PATH)).data).toEqual([]);
-  });
+  ] as const)(
+    'a missing member, or one of the wrong type, is 400 with its name: %s',
+    async ([member, change], context) => {
+      const api = await startApi(context);
+      const answer = await api.call('POST', PATH, { ...TOOL, ...change });
+      expect(answer.status).toBe(400);
+      expect(answer.error).toMatchObject({ details: [{ path: member }], message: expect.stringContaining(member) });
+      expect((await api.call('GET', PATH)).data).toEqual([]);
+    },
+  );
 
   test.for([
     ['secretUri', 'secretsURI'],
@@ -146,7 +149,7 @@ describe('hand-made tools', () => {
     expect((await api.call('GET', PATH)).data).toEqual([{ ...TOOL, namespace: 'default', labels: {} }]);
   });
 
-  test('a number where an object belongs is no object, however it is spelled', async (context) => {
+  test('a number is not an object, in any notation', async (context) => {
     const api = await startApi(context);
     for (const member of ['input_schema', 'labels', 'annotations']) {
       const text = JSON.stringify({ ...TOOL, [member]: '@' }).replace('"@"', '1.0');
@@ -154,7 +157,7 @@ describe('hand-made tools', () => {
     }
   });
 
-  test('a name of 256 characters that all need encoding is found', async (context) => {
+  test('a name of 256 characters that require encoding is found', async (context) => {
     const api = await startApi(context);
     const name = `${'/'.repeat(100)}%2F ${'😀'.repeat(150)}ä?#`.slice(0, 300);
     expect([...name].length).toBeLessThanOrEqual(256);
@@ -165,7 +168,7 @@ describe('hand-made tools', () => {
     expect((await api.call('DELETE', `${PATH}/${encodeURIComponent(name)}`)).data).toEqual({ removed: name });
   });
 
-  test('PUT replaces everything but the name, which it may leave out', async (context) => {
+  test('PUT replaces everything except the name, which is optional', async (context) => {
     const api = await startApi(context);
     await api.call('POST', PATH, { ...TOOL, title: 'T', labels: { a: '1' }, id: '7', extra: true });
     const { name: _, ...unnamed } = TOOL;
@@ -175,14 +178,14 @@ describe('hand-made tools', () => {
     expect((await api.call('GET', `${PATH}/transfer`)).data).toEqual(put.data);
   });
 
-  test('PUT needs the required members', async (context) => {
+  test('PUT requires the required members', async (context) => {
     const api = await startApi(context);
     await api.call('POST', PATH, TOOL);
     const answer = await api.call('PUT', `${PATH}/transfer`, { description: '', uri: 'u', toolType: 't' });
     expect(answer).toMatchObject({ status: 400, error: { details: [{ path: 'input_schema' }] } });
   });
 
-  test('PUT renames and moves, and keeps the place in the list', async (context) => {
+  test('PUT renames and moves, without changing the position in the list', async (context) => {
     const api = await startApi(context);
     for (const name of ['a', 'b', 'c']) await api.call('POST', PATH, { ...TOOL, name });
     expect((await api.call('PUT', `${PATH}/b`, { ...TOOL, name: 'z' })).data).toMatchObject({ name: 'z' });
@@ -192,11 +195,11 @@ describe('hand-made tools', () => {
     expect(moved.data).toMatchObject({ name: 'z', namespace: 'ops' });
     expect((await api.call('GET', `${PATH}?namespace=ops`)).data).toHaveLength(1);
     expect((await api.call('GET', `${PATH}?namespace=default`)).data).toHaveLength(2);
-    // Without a namespace it stays where it is.
+    // Without a namespace it is not moved.
     expect((await api.call('PUT', `${PATH}/z`, { ...TOOL, name: 'y' })).data).toMatchObject({ namespace: 'ops' });
   });
 
-  test('a rename or move onto a held name is 409 and changes nothing', async (context) => {
+  test('a rename or move to a name in use is 409 and changes nothing', async (context) => {
     const api = await startApi(context);
     await api.call('POST', PATH, { ...TOOL, name: 'a' });
     await api.call('POST', PATH, { ...TOOL, name: 'b' });
@@ -210,7 +213,7 @@ describe('hand-made tools', () => {
     ]);
   });
 
-  test('a missing name is 404', async (context) => {
+  test('an unknown name is 404', async (context) => {
     const api = await startApi(context);
     await api.call('POST', PATH, TOOL);
     for (const path of [
@@ -257,7 +260,7 @@ const OTHER = toolText('other');
 describe('discovered tools', () => {
   async function start(context: Pick<TestContext, 'onTestFinished'>, prefix?: string) {
     const api = await startApi(context);
-    // It announces no changes, so that it is read when the test says so and at no other time.
+    // It announces no changes, so that it is read only on request of the test.
     const scripts = { ...capabilityScripts('{"tools":{}}'), 'tools/list': toolList(RAW, OTHER) };
     const upstream = await startRawUpstream({ scripts });
     context.onTestFinished(upstream.close);
@@ -270,7 +273,7 @@ describe('discovered tools', () => {
     return { api, upstream, put, refresh };
   }
 
-  test('they are shown with what the registry adds, and served as they came', async (context) => {
+  test('they are returned with registry members, and served unchanged', async (context) => {
     const { api, upstream } = await start(context);
     const { data, text } = await api.call('GET', `${PATH}/search`);
     expect(data).toMatchObject({
@@ -290,14 +293,14 @@ describe('discovered tools', () => {
     expect(served(api, 'search')).toBe(RAW);
   });
 
-  test('sending back what was read changes nothing', async (context) => {
+  test('a PUT of the GET response changes nothing', async (context) => {
     const { api, put } = await start(context);
-    // Read and sent by a client whose numbers are doubles.
+    // As processed by a client that converts numbers to doubles.
     expect((await put('search', {})).status).toBe(200);
     expect(served(api, 'search')).toBe(RAW);
   });
 
-  test('one with a member that would be refused as misspelt can be put back, and changed', async (context) => {
+  test('a tool with a member that would be rejected as misspelled can be updated', async (context) => {
     const { api, upstream, put, refresh } = await start(context);
     upstream.scripts['tools/list'] = toolList(RAW.replace('"title"', '"secretUri":"theirs","title"'));
     await refresh();
@@ -309,7 +312,7 @@ describe('discovered tools', () => {
     expect(await api.call('GET', `${PATH}/search`)).not.toHaveProperty('data.secretsUri');
   });
 
-  test('members that differ, are new or are left out become overrides', async (context) => {
+  test('members that differ, are new or are omitted become overrides', async (context) => {
     const { api, put } = await start(context);
     const answer = await put('search', {
       description: 'Ours',
@@ -334,14 +337,14 @@ describe('discovered tools', () => {
     expect(served(api, 'search')).toContain('"weight":1.0');
   });
 
-  test("a value equal to the upstream's again drops its override", async (context) => {
+  test('a value equal to that of the upstream removes the override', async (context) => {
     const { api, put } = await start(context);
     await put('search', { title: 'Ours', description: 'Ours' });
     await put('search', { title: 'Search', description: '' });
     expect(served(api, 'search')).toBe(RAW);
   });
 
-  test('what the upstream says itself is shown when asked for, and is ignored when it is sent back', async (context) => {
+  test('upstream values are returned with include=upstream, and ignored in PUT', async (context) => {
     const { api, put } = await start(context);
     await put('search', { title: 'Ours', description: 'Ours', _meta: undefined });
     const upstream = {
@@ -360,12 +363,12 @@ describe('discovered tools', () => {
     const before = served(api, 'search');
     expect((await put('search', {}, '?include=upstream')).data).not.toHaveProperty('upstream');
     expect(served(api, 'search')).toBe(before);
-    // Sent back as it is, it drops every override.
+    // The unchanged upstream object removes all overrides.
     await put('search', Object(Object(data).upstream));
     expect(served(api, 'search')).toBe(RAW);
   });
 
-  test('a list shows it beside what is shadowed', async (context) => {
+  test('a list includes them together with shadowed entries', async (context) => {
     const { api, upstream } = await start(context);
     await api.call('POST', '/api/v1/forwards', { name: 'second', address: upstream.url });
     await api.call('POST', PATH, TOOL);
@@ -385,14 +388,14 @@ describe('discovered tools', () => {
     expect(await listed('?include=other,upstreams')).toEqual([['up', false, false], ['up', false, false], made]);
   });
 
-  test("an empty description takes the upstream's away", async (context) => {
+  test('an empty description removes that of the upstream', async (context) => {
     const { api, put } = await start(context);
     await put('other', { description: '' });
     expect(JSON.parse(served(api, 'other') ?? '')).not.toHaveProperty('description');
     expect((await api.call('GET', `${PATH}/other`)).data).toMatchObject({ description: '' });
   });
 
-  test('members named like what every object inherits are members like any other', async (context) => {
+  test('members with names of inherited properties are ordinary members', async (context) => {
     const { api, upstream, refresh } = await start(context);
     const odd = '{"name":"odd","toString":1,"constructor":{"prototype":2},"__proto__":3,"inputSchema":{}}';
     upstream.scripts['tools/list'] = toolList(odd);
@@ -410,7 +413,7 @@ describe('discovered tools', () => {
     expect(served(api, 'own')).toContain('"toString":1');
   });
 
-  test('a refresh renews what lies below and keeps overrides, name, namespace and labels', async (context) => {
+  test('a refresh updates upstream values and preserves overrides, name, namespace and labels', async (context) => {
     const { api, upstream, put, refresh } = await start(context);
     await put('search', { name: 'find', namespace: 'ops', title: 'Ours', labels: { team: 'a' } });
     upstream.scripts['tools/list'] = toolList(RAW.replace('"x":1', '"x":2'), OTHER);
@@ -446,7 +449,7 @@ describe('discovered tools', () => {
     }
   });
 
-  test('labels of the service cannot be set or taken away, except the one for headers', async (context) => {
+  test('service labels cannot be set or removed, except the one for headers', async (context) => {
     const { put } = await start(context);
     const answer = await put('search', {
       labels: { 'service.other': 'x', 'service.forward_headers': 'x-tenant', a: '1' },
@@ -455,7 +458,7 @@ describe('discovered tools', () => {
     expect(answer.text).not.toContain('service.other');
   });
 
-  test("a prefix makes the name, and the upstream's own is shown", async (context) => {
+  test('a prefix is prepended to the name, and the upstream name is returned', async (context) => {
     const { api } = await start(context, 'crm_');
     expect((await api.call('GET', `${PATH}/crm_search`)).data).toMatchObject({ upstreamName: 'search' });
     expect(JSON.parse(served(api, 'crm_search') ?? '')).toMatchObject({ name: 'crm_search' });
@@ -469,7 +472,7 @@ describe('discovered tools', () => {
     expect((await api.call('GET', PATH)).data).toMatchObject([{ name: 'search' }, { name: 'other' }]);
   });
 
-  test('a hand-made tool cannot take its name, nor can it be renamed onto one', async (context) => {
+  test('its name is not available to manual tools, and it cannot be renamed to theirs', async (context) => {
     const { api, put } = await start(context);
     expect((await api.call('POST', PATH, { ...TOOL, name: 'search' })).error).toMatchObject({
       message: 'tool already exists in namespace default: search (from forward up)',

@@ -10,12 +10,12 @@ let documented: string[];
 beforeAll(async () => {
   api = await startSharedApi();
   documented = Object.keys((await ServedDocument.of(api)).content.paths);
-  // Nothing is below what there is either.
+  // Existing paths have no subpaths, either.
   await api.call('POST', '/api/v1/services', { name: 'x', address: 'h:7', serviceType: 'tool-invoker' });
   return () => api.close();
 });
 
-// As these are built they move to the document, and out of here.
+// Once implemented, they are in the document and no longer here.
 test.for([
   '/',
   '/admin',
@@ -24,7 +24,7 @@ test.for([
   '/plugins/a/index.js',
   '/api/plugins/a/b/c',
   '/api/v1/plugins',
-])('%s is not built yet: 404 for every method, and not in the document', async (path) => {
+])('%s is not available yet: 404 for every method, and not in the document', async (path) => {
   for (const method of METHODS) {
     const answer = await api.call(method, path, method === 'GET' || method === 'HEAD' ? undefined : {});
     expect(answer.status, method).toBe(404);

@@ -41,7 +41,7 @@ describe('advertised capabilities', () => {
   const advertised = (era: Era, ...texts: readonly string[]) =>
     JSON.parse(advertisedCapabilities(declarations(...texts), era));
 
-  it('are tools, resources and prompts with change notifications, whatever the forwards declare', () => {
+  it('are tools, resources and prompts with change notifications, regardless of the forwards declare', () => {
     expect(advertised('legacy')).toEqual(ALWAYS);
     expect(advertised('modern', '', 'modern {"tools":{"x":1},"resources":{"subscribe":false},"prompts":null}')).toEqual(
       ALWAYS,

@@ -229,7 +229,7 @@ describe('the client of a batch', () => {
       for (const id of ['1', '2', '3']) {
         const member = result.addMember({ idText: id });
         members.push(member);
-        rpc(member, id).onLeave(() => left.push(id));
+        rpc(member, id).onDisconnect(() => left.push(id));
       }
       rpc(members[0], '1').sendResult('{}');
     });

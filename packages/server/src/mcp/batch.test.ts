@@ -356,13 +356,13 @@ describe('calls in a batch', () => {
     const { response } = await opened;
     response.destroy();
     await once(response, 'close');
-    // Enough round trips for a departure to have been noticed here.
+    // Enough round trips to detect a disconnect.
     for (let i = 0; i < 5; i++) await post(at, ping('9'), headers);
     one?.progress(2);
     one?.end('x');
     two?.end('x');
     await expect.poll(() => [one, two].map((call) => call?.response.writableFinished)).toEqual([true, true]);
-    expect([one?.left, two?.left]).toEqual([false, false]);
+    expect([one?.isDisconnected, two?.isDisconnected]).toEqual([false, false]);
     expect(tests.service.log.filter((line) => line.includes('request failed'))).toEqual([]);
   });
 

@@ -52,7 +52,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
     this.#type = contentType(headers);
     if (this.#type !== 'text/event-stream' || this.#batch.streams) return;
     this.#decoder = new EventStreamDecoder({
-      onEvent: ({ data }) => this.#response(data),
+      onEvent: ({ data }) => this.#forwardResponse(data),
       onEventError: () => this.destroy(),
     });
   }
@@ -82,7 +82,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
     this.#fail(INTERNAL.message);
   }
 
-  /** Passes the body on. False if it was replaced by an error. */
+  /** Forwards the body. False if it was replaced by an error. */
   #finishBody(): boolean {
     const text = this.#body.concat().toString('utf8');
     if (this.#type === 'application/json') {
@@ -95,7 +95,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
   }
 
   /** Forwards a message if it is a response; an array may contain nothing else. */
-  #response(data: string): void {
+  #forwardResponse(data: string): void {
     if (memberText(data, 'method') === undefined) this.#batch.sendMessage(data, this.#status);
   }
 
@@ -144,7 +144,7 @@ export class BatchResponse {
   /** True if members share an event stream, false if they share an array. */
   readonly streams: boolean;
   #open: number;
-  #begun = false;
+  #hasBegun = false;
 
   /** `headers` are those of every response to this request. */
   constructor(target: ResponseLike, headers: readonly string[], { size, hasRequests, streams }: BatchResponseOptions) {
@@ -171,7 +171,7 @@ export class BatchResponse {
 
   /** Sends a message of a member with this HTTP status. False if the client reads too slowly. */
   sendMessage(text: string, status: number): boolean {
-    const first = !this.#begun;
+    const first = !this.#hasBegun;
     this.#begin(status);
     return this.streams ? this.#client.sendEvent(text) : this.#client.write(`${first ? '[' : ','}${text}`);
   }
@@ -184,14 +184,14 @@ export class BatchResponse {
 
   onMemberEnded(): void {
     if (--this.#open > 0) return;
-    if (!this.#begun) this.#client.sendPlain(202);
+    if (!this.#hasBegun) this.#client.sendPlain(202);
     else if (this.streams) this.#client.end();
     else this.#client.end(']');
   }
 
   #begin(status: number): void {
-    if (this.#begun) return;
-    this.#begun = true;
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
     if (this.streams) this.#client.beginStream();
     else this.#client.beginJson(this.#hasRequests ? 200 : Math.max(status, 400), undefined);
   }

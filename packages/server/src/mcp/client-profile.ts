@@ -12,7 +12,7 @@ import type { Registry } from '../registry/registry.ts';
 const BOOLEAN_SCHEMAS: Readonly<Record<string, string>> = { t: '{}', f: '{"not":{}}' };
 
 /** Keys with escapes are rare, and may be any key. */
-const ESCAPED = '\\u';
+const UNICODE_ESCAPE = '\\u';
 
 /**
  * Matches every tool with a member of `properties` that is true or false, and few others: the first member, or one after
@@ -23,16 +23,17 @@ const BOOLEAN_PROPERTY = /\\u|(?:"properties"\s*:\s*\{|\}\s*,)\s*"[^"\\]*(?:\\|"
 /**
  * Adapts a tool to legacy clients, which reject a whole list for one tool whose schemas 2025-11-25 does not allow (mcp 5):
  * removes an `outputSchema` whose `type` is not "object", and replaces a property schema of true or false by an equivalent
- * object. Everything else keeps its exact text. `json` must be valid JSON.
+ * object. Everything else is unchanged. `json` must be valid JSON.
  */
 export function legacyTool(json: string): string {
   const output =
-    json.includes('"outputSchema"') || json.includes(ESCAPED) ? memberText(json, 'outputSchema') : undefined;
-  const drops = output !== undefined && !describesObject(output);
-  const edits = drops ? removeEdits(json, 0, (key) => key === 'outputSchema') : [];
+    json.includes('"outputSchema"') || json.includes(UNICODE_ESCAPE) ? memberText(json, 'outputSchema') : undefined;
+  const removesOutput = output !== undefined && !describesObject(output);
+  const edits = removesOutput ? removeEdits(json, 0, (key) => key === 'outputSchema') : [];
   if (BOOLEAN_PROPERTY.test(json)) {
     for (const { key, start } of members(json)) {
-      if (key === 'inputSchema' || (key === 'outputSchema' && !drops)) edits.push(...objectsForBooleans(json, start));
+      if (key === 'inputSchema' || (key === 'outputSchema' && !removesOutput))
+        edits.push(...objectsForBooleans(json, start));
     }
   }
   return edits.length === 0 ? json : applyEdits(json, edits);

@@ -58,7 +58,7 @@ async function begun(body: string, era: McpRequest['era']): Promise<boolean> {
   });
   const reading = new ResponseReader(`http://127.0.0.1:${await listen(server, 0)}/x/mcp`, 'POST', {}, body);
   await reached.promise;
-  reading.leave();
+  reading.disconnect();
   await closed.promise;
   decided.resolve();
   // Outcomes are started in the following microtasks.

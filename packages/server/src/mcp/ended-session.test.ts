@@ -16,10 +16,10 @@ it('a server request after the end of the session is rejected', async () => {
   call.begin();
   call.progress(1);
   expect(await client.end()).toBe(204);
-  call.ask('7', 'elicitation/create');
+  call.request('7', 'elicitation/create');
   await expect.poll(() => upstream.answers()).toEqual([expect.stringMatching(/"id":7,"error":/)]);
   call.end('done');
-  await reading.over;
+  await reading.ended;
   expect(reading.text).not.toContain('elicitation/create');
   await expect.poll(() => upstream.sessions.has(call.session)).toBe(false);
 });
@@ -32,8 +32,8 @@ it('a call whose upstream session expired is not retried after the client sessio
   const opened = upstream.of('initialize').length;
   upstream.forgetSessions();
   expect(await client.end()).toBe(204);
-  call.refuse(404);
-  await reading.over;
+  call.reject(404);
+  await reading.ended;
   expect(reading.text).toContain('the session of the client has ended');
   expect(upstream.of('initialize').length).toBe(opened);
   expect(upstream.sessions.size).toBe(0);

@@ -34,7 +34,7 @@ afterEach(() => {
 function listen(namespace: Namespace = OPS): { notifications: string[]; stop: () => void } {
   const notifications: string[] = [];
   const stop = notifier.subscribe(namespace, {
-    onTouched: (kinds) => void notifications.push(`touched ${[...kinds]}`),
+    onEntriesChanged: (kinds) => void notifications.push(`touched ${[...kinds]}`),
     onChanged: (kinds) => void notifications.push(`changed ${[...kinds]}`),
     onDeleted: () => void notifications.push('gone'),
   });

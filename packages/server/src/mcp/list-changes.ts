@@ -45,12 +45,12 @@ export interface NamespaceListener {
   /** The lists of these kinds may have changed for clients: `LIST_CHANGED` has the notifications. */
   onChanged(kinds: ReadonlySet<Kind>): void;
   /** Entries of these kinds changed, visibly to clients or not. Called before `onChanged`. */
-  onTouched?(kinds: ReadonlySet<Kind>): void;
+  onEntriesChanged?(kinds: ReadonlySet<Kind>): void;
   /** The namespace was deleted. The last call. */
   onDeleted(): void;
 }
 
-/** Least interval between notifications: the first change is reported at once, later ones are combined. */
+/** Minimum interval between notifications: the first change is reported at once, later ones are combined. */
 const MIN_INTERVAL_MS = 100;
 
 /** Methods that return a list of a kind. */
@@ -79,7 +79,7 @@ export class ListChangeNotifier {
   #evaluators = new EvaluatorSet(0, []);
   #unsubscribe: (() => void) | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
-  #lastAt = Number.NEGATIVE_INFINITY;
+  #notifiedAt = Number.NEGATIVE_INFINITY;
 
   constructor(registry: Registry) {
     this.#registry = registry;
@@ -132,21 +132,21 @@ export class ListChangeNotifier {
   }
 
   #schedule(): void {
-    const delay = Math.max(this.#lastAt + MIN_INTERVAL_MS - performance.now(), 0);
+    const delay = Math.max(this.#notifiedAt + MIN_INTERVAL_MS - performance.now(), 0);
     this.#timer ??= setTimeout(() => this.#notify(), delay).unref();
   }
 
   #notify(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#lastAt = performance.now();
+    this.#notifiedAt = performance.now();
     const before = this.#reported;
     const after = this.#state();
     if (!before) return;
     this.#reported = after;
     for (const [namespace, listeners] of [...this.#listeners]) {
-      if (after.snapshot.namespaces.has(namespace)) notifyOfChanges(before, after, namespace, listeners);
-      else this.#notifyOfDeletion(namespace, listeners);
+      if (after.snapshot.namespaces.has(namespace)) notifyChanges(before, after, namespace, listeners);
+      else this.#notifyDeletion(namespace, listeners);
     }
   }
 
@@ -154,14 +154,14 @@ export class ListChangeNotifier {
     return { snapshot: this.#registry.current, evaluators: this.#evaluators };
   }
 
-  #notifyOfDeletion(namespace: Namespace, listeners: ReadonlySet<NamespaceListener>): void {
+  #notifyDeletion(namespace: Namespace, listeners: ReadonlySet<NamespaceListener>): void {
     this.#listeners.delete(namespace);
     for (const listener of [...listeners]) listener.onDeleted();
     this.#releaseIfIdle();
   }
 }
 
-function notifyOfChanges(
+function notifyChanges(
   before: State,
   after: State,
   namespace: Namespace,
@@ -169,16 +169,16 @@ function notifyOfChanges(
 ): void {
   const indexes = after.snapshot.namespaces.get(namespace)?.indexes;
   const indexesBefore = before.snapshot.namespaces.get(namespace)?.indexes;
-  const touched = new Set(KINDS.filter((kind) => indexes?.[kind] !== indexesBefore?.[kind]));
+  const modified = new Set(KINDS.filter((kind) => indexes?.[kind] !== indexesBefore?.[kind]));
   const changed = new Set(
     KINDS.filter(
       (kind) =>
-        (touched.has(kind) && isListChanged(before.snapshot, after.snapshot, namespace, kind)) ||
+        (modified.has(kind) && isListChanged(before.snapshot, after.snapshot, namespace, kind)) ||
         isFilteredDifferently(before, after, namespace, kind),
     ),
   );
   for (const listener of [...listeners]) {
-    if (touched.size > 0) listener.onTouched?.(touched);
+    if (modified.size > 0) listener.onEntriesChanged?.(modified);
     if (changed.size > 0) listener.onChanged(changed);
   }
 }

@@ -48,17 +48,22 @@ class Client extends EventEmitter implements ResponseLike {
 }
 
 describe('a slow reader of a listen stream', () => {
-  const longStreams = new OpenStreams();
+  const openStreams = new OpenStreams();
   let client: Client;
   let stream: ListenStream;
   beforeEach(() => {
     vi.useFakeTimers();
     const registry = new Registry(memoryStore());
     const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
-    const watching = { registry, forwards: { upstream: () => undefined }, forwardOfUnlisted: () => undefined, log };
+    const watcherOptions = {
+      registry,
+      forwards: { upstream: () => undefined },
+      forwardOfUnlisted: () => undefined,
+      log,
+    };
     client = new Client();
     stream = new ListenStream(
-      { listChanges: new ListChangeNotifier(registry), longStreams, watching },
+      { listChanges: new ListChangeNotifier(registry), openStreams, watcherOptions },
       { toolsListChanged: true, resourcesListChanged: true },
       { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] },
       new ResponseWriter(client, [], '1'),
@@ -99,7 +104,7 @@ describe('a slow reader of a listen stream', () => {
 
   it('sends everything when the stream ends, and releases its upstreams', () => {
     stream.onChanged(new Set(['resource']));
-    expect(longStreams.size).toBeGreaterThan(0);
+    expect(openStreams.size).toBeGreaterThan(0);
     stream.end();
     stream.end();
     expect(client.take()).toEqual(['notifications/resources/list_changed', '"result"']);
@@ -112,9 +117,9 @@ describe('a slow reader of a listen stream', () => {
   });
 
   it('releases all resources', () => {
-    const before = longStreams.size;
+    const before = openStreams.size;
     client.emit('close');
-    expect(longStreams.size).toBe(before - 1);
+    expect(openStreams.size).toBe(before - 1);
     stream.onChanged(new Set(['resource']));
     client.emit('drain');
     stream.end();

@@ -1,6 +1,6 @@
 import { LIST_CHANGED } from '@sluice/protocol/mcp/constants';
 import {
-  acknowledgement,
+  acknowledgment,
   type ListenFilter,
   listenResult,
   resourceUpdated,
@@ -21,15 +21,15 @@ import type { ResponseWriter } from './response.ts';
 /** Dependencies of all streams. */
 export interface ListenParts {
   readonly listChanges: ListChangeNotifier;
-  readonly longStreams: OpenStreams;
-  readonly watching: ResourceWatcherOptions;
+  readonly openStreams: OpenStreams;
+  readonly watcherOptions: ResourceWatcherOptions;
 }
 
 /** Time after which the connection of a client that does not read is closed. */
 const LINGER_MS = 2_000;
 
 /**
- * The stream of one `subscriptions/listen` (2026-07-28, "Subscriptions"): the acknowledgement, once the upstreams of the
+ * The stream of one `subscriptions/listen` (2026-07-28, "Subscriptions"): the acknowledgment, once the upstreams of the
  * resources have responded; then notifications, until the client disconnects or the service ends the stream with a result.
  *
  * A client that reads slowly gets each notification once, and the upstreams are paused.
@@ -66,15 +66,15 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
   }
 
   start(): void {
-    const { listChanges, longStreams, watching } = this.#parts;
-    this.#client.onLeave(() => this.#close());
-    this.#removeStream = longStreams.add(this);
+    const { listChanges, openStreams, watcherOptions } = this.#parts;
+    this.#client.onDisconnect(() => this.#close());
+    this.#removeStream = openStreams.add(this);
     if (this.#ended) return;
-    // Changes from here on are reported after the acknowledgement.
+    // Changes from here on are reported after the acknowledgment.
     this.#unsubscribe = listChanges.subscribe(this.#watcher.namespace, this);
     const uris = this.#requested.resourceSubscriptions;
     if (!uris) return this.onReady([]);
-    this.#watch = new ResourceWatcher(watching, this.#watcher, uris, this);
+    this.#watch = new ResourceWatcher(watcherOptions, this.#watcher, uris, this);
     this.#watch.start();
   }
 
@@ -91,7 +91,7 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
     return this.#acknowledged && !this.#blocked;
   }
 
-  onLost(): void {
+  onMissedEvents(): void {
     this.end();
   }
 
@@ -100,7 +100,7 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
     this.#flush();
   }
 
-  onTouched(kinds: ReadonlySet<Kind>): void {
+  onEntriesChanged(kinds: ReadonlySet<Kind>): void {
     if (kinds.has('resource')) this.#watch?.refresh();
   }
 
@@ -127,7 +127,7 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
     const filter = granted.length > 0 ? { ...lists, resourceSubscriptions: granted } : lists;
     this.#acknowledged = true;
     this.#client.beginStream();
-    this.#write(acknowledgement(this.#client.idText, filter));
+    this.#write(acknowledgment(this.#client.idText, filter));
   }
 
   /** Sends pending notifications while the client keeps up, or `all` of them. */
@@ -159,7 +159,7 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
     if (!this.#blocked) this.#watch?.resume();
   }
 
-  /** Releases everything that belongs to the stream. */
+  /** Releases the resources of the stream. */
   #close(): void {
     this.#ended = true;
     this.#removeStream?.();

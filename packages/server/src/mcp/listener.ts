@@ -78,8 +78,8 @@ const EMPTY = Buffer.alloc(0);
  */
 export function requestHandler(options: ServingOptions): ServeRequest {
   const { mcp } = options;
-  return (request, response, observation, refusal) => {
-    if (refusal) return refuse(options, observation, response, refusal.status, refusal.reason);
+  return (request, response, observation, rejection) => {
+    if (rejection) return reject(options, observation, response, rejection.status, rejection.reason);
     const { headers } = request;
     if (!mcp) return handle(options, observation, request, response, undefined);
     if (hasBody(headers)) {
@@ -87,7 +87,7 @@ export function requestHandler(options: ServingOptions): ServeRequest {
         onBody: (body) => handle(options, observation, request, response, body),
         onTooLarge: () => {
           drainRequestBody(request, response);
-          refuse(options, observation, response, 413, 'request body too large');
+          reject(options, observation, response, 413, 'request body too large');
         },
         // The client disconnected before its request was complete.
         onError: () => response.destroy(),
@@ -100,7 +100,7 @@ export function requestHandler(options: ServingOptions): ServeRequest {
 }
 
 /** Responds to a request that did not reach the chain. */
-function refuse(
+function reject(
   { mcp }: ServingOptions,
   observation: RequestObservation,
   response: ServerResponse,
@@ -116,7 +116,7 @@ function refuse(
 }
 
 /** A request, and its body where that was read. */
-interface Received {
+interface ReceivedRequest {
   readonly request: IncomingMessage;
   readonly body: Buffer | undefined;
 }
@@ -135,13 +135,13 @@ function handle(
 }
 
 /** `received` is undefined for a message of a batch, which has no request of its own. */
-function serve(options: ServingOptions, context: McpRequest, response: ResponseLike, received?: Received): void {
+function serve(options: ServingOptions, context: McpRequest, response: ResponseLike, received?: ReceivedRequest): void {
   context.client = response;
   try {
     const outcome = options.chain(context);
-    if (!(outcome instanceof Promise)) return answer(options, context, response, outcome, received);
+    if (!(outcome instanceof Promise)) return respond(options, context, response, outcome, received);
     outcome
-      .then((settled) => answer(options, context, response, settled, received))
+      .then((settled) => respond(options, context, response, settled, received))
       .catch((error: unknown) => fail(options, context, response, error, received));
   } catch (error) {
     fail(options, context, response, error, received);
@@ -153,12 +153,12 @@ function fail(
   context: McpRequest,
   response: ResponseLike,
   error: unknown,
-  received: Received | undefined,
+  received: ReceivedRequest | undefined,
 ): void {
   options.log.error('request failed', { error, method: context.metadata.get('mcp.method') });
   // A partial response cannot be replaced: closing the connection shows that it is incomplete.
   if (response.headersSent) response.destroy();
-  else answer(options, context, response, internalError(options, context), received);
+  else respond(options, context, response, internalError(options, context), received);
 }
 
 /** Only a JSON-RPC request has an error in the response body; all others have the HTTP status only. */
@@ -167,19 +167,19 @@ function internalError({ mcp }: ServingOptions, { message }: McpRequest): McpOut
   return { kind: 'error', error: INTERNAL, status: message?.kind === 'request' ? 200 : 500 };
 }
 
-function answer(
+function respond(
   options: ServingOptions,
   context: McpRequest,
   response: ResponseLike,
   outcome: McpOutcome = unhandledOutcome(options, context),
-  received?: Received,
+  received?: ReceivedRequest,
 ): void {
   if (response.destroyed) return continueWithoutClient(context, outcome);
   if (context.observation) context.observation.rejected = isRejection(outcome);
   if (context.headerEdits.length > 0 && !context.inBatch) editResponseHead(response, context.headerEdits);
   if (outcome.kind === 'exchange') {
-    // One message of a batch is no HTTP request that could be sent on.
-    if (!received) return answer(options, context, response, unhandledOutcome(options, context));
+    // A message of a batch is not an HTTP request that could be proxied.
+    if (!received) return respond(options, context, response, unhandledOutcome(options, context));
     return outcome.start(received.request, response, received.body);
   }
   // Drains the unused body, so that the next request can be read.

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { send } from '../../../../test/fixtures/raw-client.ts';
-import { liveTests, movedTo, notification } from '../../testing/live-tests.ts';
+import { atService, liveTests, notification } from '../../testing/live-tests.ts';
 import type { LiveUpstream } from '../../testing/live-upstream.ts';
 import { startTestService } from '../../testing/service.ts';
 import { clientOf, type ResponseReader, type SessionClient, sessionClient } from '../../testing/session-client.ts';
@@ -28,7 +28,7 @@ async function link(client: SessionClient, upstream: LiveUpstream): Promise<stri
   const reading = client.call('"open"');
   const call = await upstream.calls.next();
   call.json('x');
-  await reading.over;
+  await reading.ended;
   return call.session;
 }
 
@@ -47,7 +47,7 @@ describe('the notification stream', () => {
       expect(headers['cache-control']).toContain('no-cache');
       await stream.matching(/\n\n/);
       expect(stream.events).toEqual(version === '2025-11-25' ? [{ data: '', id: expect.any(String) }] : []);
-      stream.leave();
+      stream.disconnect();
     }
   });
 
@@ -61,8 +61,8 @@ describe('the notification stream', () => {
     vi.advanceTimersByTime(1_000);
     expect(await streams[2]?.message(0)).toBe(LIST_CHANGED);
     vi.useRealTimers();
-    streams[2]?.leave();
-    await streams[2]?.over;
+    streams[2]?.disconnect();
+    await streams[2]?.ended;
     // New messages go to the most recent connection.
     await expect
       .poll(async () => {
@@ -78,14 +78,14 @@ describe('the notification stream', () => {
     const client = await sessionClient(url);
     const first = client.listen();
     await first.event(0);
-    first.leave();
-    await first.over;
+    first.disconnect();
+    await first.ended;
     await addTool(url, 'meanwhile');
     const second = client.listen(first.lastId);
     expect(await second.message(0)).toBe(LIST_CHANGED);
     await addTool(url, 'later');
     expect(await second.message(1)).toBe(LIST_CHANGED);
-    expect((await client.ask('tools/list')).result).toMatchObject({
+    expect((await client.request('tools/list')).result).toMatchObject({
       tools: expect.arrayContaining([expect.objectContaining({ name: 'later' })]),
     });
   });
@@ -95,8 +95,8 @@ describe('the notification stream', () => {
     const client = await sessionClient(url);
     const first = client.listen();
     await first.event(0);
-    first.leave();
-    await first.over;
+    first.disconnect();
+    await first.ended;
     expect((await client.listen(first.lastId).head).statusCode).toBe(200);
   });
 
@@ -109,13 +109,13 @@ describe('the notification stream', () => {
       await stream.event(0);
       streams.push(stream);
     }
-    expect(await streams[0]?.over).toBe(true);
+    expect(await streams[0]?.ended).toBe(true);
     await addTool(url, 'x');
     await streams[8]?.message(0);
     expect(streams.slice(0, 8).flatMap(({ messages }) => messages)).toEqual([]);
     // The others are still open.
-    for (const stream of streams.slice(2).reverse()) stream.leave();
-    await Promise.all(streams.slice(2).map(({ over }) => over));
+    for (const stream of streams.slice(2).reverse()) stream.disconnect();
+    await Promise.all(streams.slice(2).map(({ ended }) => ended));
     await expect
       .poll(async () => {
         await addTool(url, `n${++added}`);
@@ -145,9 +145,9 @@ describe('the notification stream', () => {
     const [first, second] = [one.listen(), two.listen()];
     await Promise.all([first.event(0), second.event(0)]);
     expect(await one.end()).toBe(204);
-    expect(await first.over).toBe(true);
+    expect(await first.ended).toBe(true);
     await tests.service.manage('DELETE', `/namespaces/${namespaceOf(url)}?cascade=true`);
-    expect(await second.over).toBe(true);
+    expect(await second.ended).toBe(true);
     expect((await send(url, 'GET', two.headers)).status).toBe(404);
   });
 
@@ -163,7 +163,7 @@ describe('the notification stream', () => {
     const before = performance.now();
     running = false;
     const stopped = service.stop(20_000);
-    expect(await stream.over).toBe(true);
+    expect(await stream.ended).toBe(true);
     await stopped;
     expect(performance.now() - before).toBeLessThan(15_000);
   });
@@ -198,9 +198,9 @@ describe('an upstream’s notification stream', () => {
         '2025-11-25',
         'text/event-stream',
       ]);
-      expect(stream.left).toBe(false);
-      listening.leave();
-      await expect.poll(() => stream.left).toBe(true);
+      expect(stream.isDisconnected).toBe(false);
+      listening.disconnect();
+      await expect.poll(() => stream.isDisconnected).toBe(true);
     }
     // A client that listens before an upstream session exists.
     const early = await sessionClient(url);
@@ -210,7 +210,7 @@ describe('an upstream’s notification stream', () => {
     expect((await upstream.streams.next()).session).toBe(second);
     expect(upstream.streams.all).toHaveLength(3);
     await early.end();
-    await expect.poll(() => upstream.streams.all[2]?.left).toBe(true);
+    await expect.poll(() => upstream.streams.all[2]?.isDisconnected).toBe(true);
     await expect.poll(() => upstream.sessions.size).toBe(1);
   });
 
@@ -249,7 +249,7 @@ describe('an upstream’s notification stream', () => {
     const log = (level: string) => notification('message', `{"level":"${level}","data":"${level} 1"}`);
     stream.send(log('debug'));
     expect(await listening.message(0)).toBe(log('debug'));
-    await client.ask('logging/setLevel', '{"level":"warning"}');
+    await client.request('logging/setLevel', '{"level":"warning"}');
     for (const level of ['debug', 'notice', 'warning', 'emergency', 'own']) stream.send(log(level));
     await listening.message(3);
     expect(listening.messages.slice(1)).toEqual(['warning', 'emergency', 'own'].map(log));
@@ -270,7 +270,7 @@ describe('an upstream’s notification stream', () => {
     // Progress of no pending call.
     stream.send(notification('progress', '{"progressToken":"mine","progress":2}'));
     for (const each of calls) each.json('done');
-    await Promise.all([reading.over, other.over]);
+    await Promise.all([reading.ended, other.ended]);
     expect([reading.messages.length, other.messages.length]).toEqual([2, 1]);
     expect(listening.messages).toEqual([]);
   });
@@ -284,7 +284,7 @@ describe('an upstream’s notification stream', () => {
     upstream.results['tools/list'] = '{"tools":[{"name":"changed","inputSchema":{"type":"object"}}]}';
     stream.send(TOOLS);
     expect(await listening.message(0)).toBe(LIST_CHANGED);
-    expect((await client.ask('tools/list')).result).toMatchObject({ tools: [{ name: 'changed' }] });
+    expect((await client.request('tools/list')).result).toMatchObject({ tools: [{ name: 'changed' }] });
     expect(listening.messages).toHaveLength(1);
   });
 
@@ -330,7 +330,7 @@ describe('a client that reads its notification stream slowly', () => {
       const before = sent;
       second.send(notification('example.com/other', `{"n":${number}}`));
       expect(await theirs.message(number)).toContain(`"n":${number}`);
-      await client.ask('ping');
+      await client.request('ping');
       await delay(2);
       quiet = sent > 0 && sent === before ? quiet + 1 : 0;
     }
@@ -358,13 +358,13 @@ describe('a client that reads its notification stream slowly', () => {
       if (!stream.response.writableNeedDrain) {
         stream.send(notification('example.com/n', `{"n":${++sent},"padding":"${padding}"}`));
       }
-      await client.ask('ping');
+      await client.request('ping');
       quiet = sent === before ? quiet + 1 : 0;
     }
     const fresh = client.listen();
     stream.send(notification('example.com/last'));
     await fresh.matching(/example\.com\/last/);
-    stuck.leave();
+    stuck.disconnect();
   });
 });
 
@@ -375,8 +375,8 @@ it('reopens after a restart and reports all lists as changed', async () => {
   const stream = client.listen();
   await stream.event(0);
   const restarted = await restart();
-  await stream.over;
-  const again = clientOf(movedTo(restarted, url), client.headers).listen(stream.lastId);
+  await stream.ended;
+  const again = clientOf(atService(restarted, url), client.headers).listen(stream.lastId);
   const kinds = [await again.message(0), await again.message(1), await again.message(2)];
   expect(kinds.map((text) => JSON.parse(text).method).sort()).toEqual([
     'notifications/prompts/list_changed',
@@ -384,5 +384,5 @@ it('reopens after a restart and reports all lists as changed', async () => {
     'notifications/tools/list_changed',
   ]);
   expect(upstream.calls.all).toEqual([]);
-  again.leave();
+  again.disconnect();
 });

@@ -5,7 +5,7 @@ import { ResponseWriter } from './response.ts';
 it('reports the disconnect once the caller is ready', async () => {
   const received: string[] = [];
   const left = Promise.withResolvers<void>();
-  new ResponseWriter(new NullResponse(), [], '1').onLeave(() => {
+  new ResponseWriter(new NullResponse(), [], '1').onDisconnect(() => {
     received.push('left');
     left.resolve();
   });

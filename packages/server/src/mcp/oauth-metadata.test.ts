@@ -45,31 +45,31 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end();
 });
 
-const ask = (path: string, headers = {}) => send(`${service.mcp}${path}`, 'GET', headers);
+const get = (path: string, headers = {}) => send(`${service.mcp}${path}`, 'GET', headers);
 
 describe('the document of a protected resource', () => {
   it("names the namespace's endpoint and this service, at the address that the client used", async () => {
     const path = '/.well-known/oauth-protected-resource/default/mcp';
-    const { status, text, headers } = await ask(path, FORWARDED);
+    const { status, text, headers } = await get(path, FORWARDED);
     expect([status, headers['content-type']]).toEqual([200, 'application/json']);
     expect(JSON.parse(text)).toEqual({
       resource: 'https://mcp.example/default/mcp',
       authorization_servers: ['https://mcp.example'],
       bearer_methods_supported: ['header'],
     });
-    expect(JSON.parse((await ask(path)).text).resource).toBe(service.url());
+    expect(JSON.parse((await get(path)).text).resource).toBe(service.url());
   });
 
   it('is not there for a namespace that is not', async () => {
-    expect((await ask('/.well-known/oauth-protected-resource/none/mcp')).status).toBe(404);
-    expect((await ask('/.well-known/oauth-protected-resource/default')).status).toBe(404);
+    expect((await get('/.well-known/oauth-protected-resource/none/mcp')).status).toBe(404);
+    expect((await get('/.well-known/oauth-protected-resource/default')).status).toBe(404);
   });
 });
 
 it.each(['/.well-known/openid-configuration', '/.well-known/oauth-authorization-server'])(
   '%s redirects to the provider through this service',
   async (path) => {
-    const document = JSON.parse((await ask(path, FORWARDED)).text);
+    const document = JSON.parse((await get(path, FORWARDED)).text);
     expect(document).toEqual({
       issuer: 'https://mcp.example',
       authorization_endpoint: 'https://mcp.example/authorize',
@@ -110,7 +110,7 @@ describe('a request for a token', () => {
     expect(seen?.headers).not.toHaveProperty('cookie');
   });
 
-  it('asks for a retry when the provider is unreachable', async () => {
+  it('requests a retry when the provider is unreachable', async () => {
     await ends.pop()?.();
     const response = await send(`${service.mcp}/token`, 'POST', FORM, 'a=b');
     expect([response.status, JSON.parse(response.text)]).toEqual([503, { error: 'temporarily_unavailable' }]);
@@ -118,7 +118,7 @@ describe('a request for a token', () => {
   });
 
   it('forwards a response of 1 MiB unchanged, and none that is larger', async () => {
-    // Two bytes a character: it is bytes that count.
+    // Two bytes per character: the limit is in bytes.
     const most = 'é'.repeat(512 * 1024);
     provider.answer = (response) => response.end(most);
     expect(await send(`${service.mcp}/token`, 'POST', FORM, 'a=b')).toMatchObject({ status: 200, text: most });
@@ -145,11 +145,11 @@ describe('a request for a token', () => {
   });
 
   it('is a POST', async () => {
-    expect((await ask('/token')).status).toBe(405);
+    expect((await get('/token')).status).toBe(405);
   });
 });
 
-it('without a provider all of these are no paths', async () => {
+it('without a provider none of these paths exist', async () => {
   const plain = await startTestService();
   ends.push(() => plain.stop(0));
   for (const path of ['/authorize', '/token', '/register', '/.well-known/openid-configuration']) {

@@ -6,24 +6,24 @@ import { ChunkBuffer } from '../http/request-body.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 
-/** Paths with which clients find the identity provider (decisions 5.1). */
-const FIXED: ReadonlySet<string> = new Set([
+/** Paths that clients use to discover the identity provider (decisions 5.1). */
+const FIXED_PATHS: ReadonlySet<string> = new Set([
   '/.well-known/openid-configuration',
   '/.well-known/oauth-authorization-server',
   '/authorize',
   '/token',
   '/register',
 ]);
-const RESOURCE = /^\/\.well-known\/oauth-protected-resource\/([^/]+)\/mcp$/;
+const RESOURCE_PATH = /^\/\.well-known\/oauth-protected-resource\/([^/]+)\/mcp$/;
 
 /** True for a path served by `service_well_known`. */
 export function isOAuthPath(path: string): boolean {
-  return FIXED.has(path) || RESOURCE.test(path);
+  return FIXED_PATHS.has(path) || RESOURCE_PATH.test(path);
 }
 
 /** The namespace in the path of a protected-resource document; undefined for other paths. */
 function protectedResource(path: string): string | undefined {
-  return RESOURCE.exec(path)?.[1];
+  return RESOURCE_PATH.exec(path)?.[1];
 }
 
 /** The identity provider (decisions 5.1). Both URLs without trailing slash. */
@@ -50,7 +50,7 @@ const MAX_TOKEN_BYTES = 1024 * 1024;
  * (decisions 5.1). Tokens are validated by the proxy in front.
  */
 export function serviceWellKnown({ registry, auth, log }: WellKnownParts): FilterRoute<Filter> {
-  // Without an identity provider the filter is for no request.
+  // Without an identity provider, the filter handles no request.
   if (!auth) return { methods: [], filter: () => undefined };
   const filter: Filter = (context) => {
     const { path, query, method } = context;
@@ -62,7 +62,7 @@ export function serviceWellKnown({ registry, auth, log }: WellKnownParts): Filte
       case '/register':
         return redirect(method === 'POST' ? 307 : 302, `${auth.issuer}/clients-registrations/openid-connect${query}`);
       case '/token':
-        return method === 'POST' ? token(context, auth, log) : notAllowed('POST');
+        return method === 'POST' ? proxyTokenRequest(context, auth, log) : notAllowed('POST');
     }
     if (method !== 'GET' && method !== 'HEAD') return notAllowed('GET, HEAD');
     const origin = originOf(context);
@@ -81,11 +81,11 @@ export function serviceWellKnown({ registry, auth, log }: WellKnownParts): Filte
 /** The origin that the client used, from the headers of the proxy in front or the request itself. */
 function originOf({ headers, scheme }: RequestContext): string {
   const { 'x-forwarded-proto': proto, 'x-forwarded-host': host } = headers;
-  return `${first(proto) ?? scheme}://${first(host) ?? headers.host ?? 'localhost'}`;
+  return `${firstValue(proto) ?? scheme}://${firstValue(host) ?? headers.host ?? 'localhost'}`;
 }
 
 /** The first value of a list: proxies append theirs. */
-function first(value: string | string[] | undefined): string | undefined {
+function firstValue(value: string | string[] | undefined): string | undefined {
   const text = value?.toString().split(',', 1)[0]?.trim();
   return text === undefined || /[^\w.:[\]-]/.test(text) || text === '' ? undefined : text;
 }
@@ -109,7 +109,11 @@ function serverMetadata(origin: string, issuer: string): object {
 }
 
 /** Forwards a token request to the provider: its body and the client's credentials. */
-async function token({ headers, body }: RequestContext, auth: AuthIssuer, log: TargetLogger): Promise<Outcome> {
+async function proxyTokenRequest(
+  { headers, body }: RequestContext,
+  auth: AuthIssuer,
+  log: TargetLogger,
+): Promise<Outcome> {
   const { 'content-type': type, authorization } = headers;
   try {
     const response = await fetch(`${auth.upstreamIssuer}/protocol/openid-connect/token`, {

@@ -14,7 +14,7 @@ describe('long streams', () => {
     vi.useRealTimers();
   });
 
-  it('are all kept alive every 15 s by one timer, which ends with the last stream', () => {
+  it('get a keep-alive comment every 15 s from one timer, which ends with the last stream', () => {
     const streams = new OpenStreams();
     const [one, two] = [stream(), stream()];
     const removeOne = streams.add(one);

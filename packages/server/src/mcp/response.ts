@@ -11,7 +11,7 @@ export type OpenStream = (idText: string) => ClientStream | undefined;
 
 /**
  * Writes the response to one request: HTTP, JSON or an event stream. All responses to JSON-RPC requests are written here,
- * so that the envelope with the id is in one place.
+ * so that the envelope is created in one place.
  */
 export class ResponseWriter implements ClientResponse {
   readonly idText: string;
@@ -21,7 +21,7 @@ export class ResponseWriter implements ClientResponse {
   #streaming = false;
   /** Set if the event stream can be resumed. */
   #stream: ClientStream | undefined = undefined;
-  #leaveListener: (() => void) | undefined = undefined;
+  #disconnectListener: (() => void) | undefined = undefined;
   /** Code of the JSON-RPC error that was sent. */
   errorCode: number | undefined = undefined;
   /** Message of an error of our own; undefined for errors of upstreams, which may contain anything. */
@@ -39,8 +39,8 @@ export class ResponseWriter implements ClientResponse {
     return this.#streaming;
   }
 
-  onLeave(listener: () => void): void {
-    this.#leaveListener = listener;
+  onDisconnect(listener: () => void): void {
+    this.#disconnectListener = listener;
     // Not `once`, which would wrap the listener: a response closes only once.
     this.#response.on('close', () => {
       if (!this.#response.writableEnded && !this.#stream) listener();
@@ -66,7 +66,7 @@ export class ResponseWriter implements ClientResponse {
     if (this.#streaming) return this.sendLastEvent(`{"jsonrpc":"2.0","id":${this.idText},"result":${json}}`);
     const idBytes = Buffer.byteLength(this.idText);
     // 33 bytes are the envelope's own: {"jsonrpc":"2.0","id":,"result":}
-    this.#head(200, 33 + idBytes + bytes, headers);
+    this.#writeHead(200, 33 + idBytes + bytes, headers);
     const start = `{"jsonrpc":"2.0","id":${this.idText},"result":`;
     if (typeof json === 'string') {
       this.#response.end(`${start}${json}}`);
@@ -89,16 +89,16 @@ export class ResponseWriter implements ClientResponse {
     this.errorMessage = error.message;
     const text = errorText(this.idText, error);
     if (this.#streaming) return this.sendLastEvent(text);
-    this.#head(status, Buffer.byteLength(text));
+    this.#writeHead(status, Buffer.byteLength(text));
     this.#response.end(text);
   }
 
   /** A complete response is sent as JSON even if the upstream sent a stream: that costs least. */
   sendResponse(text: string, failed: boolean, status: number, json: boolean): void {
-    if (failed) this.errorCode = codeIn(text);
+    if (failed) this.errorCode = errorCodeOf(text);
     if (this.#streaming) return this.sendLastEvent(text);
     if (json || failed) {
-      this.#head(status, Buffer.byteLength(text));
+      this.#writeHead(status, Buffer.byteLength(text));
       this.#response.end(text);
     } else {
       this.beginStream();
@@ -122,7 +122,7 @@ export class ResponseWriter implements ClientResponse {
 
   /** Begins a JSON response whose body follows in chunks; `bytes` is its length, if known. */
   beginJson(status: number, bytes: number | undefined): void {
-    this.#head(status, bytes);
+    this.#writeHead(status, bytes);
   }
 
   /** Writes a chunk of a body. False if the client reads too slowly: wait for `onDrain`. */
@@ -139,11 +139,11 @@ export class ResponseWriter implements ClientResponse {
   /** `prime`: sends an event id to resume from before the first message. */
   beginStream(prime = false): void {
     this.#streaming = true;
-    this.#streamHead();
+    this.#writeStreamHead();
     const stream = this.#openStream?.(this.idText);
     if (!stream) return;
     this.#stream = stream;
-    stream.onDropped = () => this.#leaveListener?.();
+    stream.onDropped = () => this.#disconnectListener?.();
     stream.attach(this.#response);
     if (prime) stream.prime();
   }
@@ -152,7 +152,7 @@ export class ResponseWriter implements ClientResponse {
   attachStream(stream: ClientStream, after?: number): void {
     this.#streaming = true;
     this.#stream = stream;
-    this.#streamHead();
+    this.#writeStreamHead();
     stream.attach(this.#response, after);
   }
 
@@ -177,7 +177,7 @@ export class ResponseWriter implements ClientResponse {
   endWithoutResponse(acceptsEventStream: boolean): void {
     if (this.#stream) return this.#endStream(this.#stream);
     if (!this.#streaming && !acceptsEventStream) return this.sendPlain(202);
-    if (!this.#streaming) this.#streamHead();
+    if (!this.#streaming) this.#writeStreamHead();
     this.#response.end();
   }
 
@@ -197,7 +197,7 @@ export class ResponseWriter implements ClientResponse {
     stream.end(data);
   }
 
-  #streamHead(): void {
+  #writeStreamHead(): void {
     this.#response.writeHead(200, [
       'Content-Type',
       'text/event-stream',
@@ -209,14 +209,14 @@ export class ResponseWriter implements ClientResponse {
     ]);
   }
 
-  #head(status: number, bytes: number | undefined, headers: readonly string[] = []): void {
+  #writeHead(status: number, bytes: number | undefined, headers: readonly string[] = []): void {
     const length = bytes === undefined ? [] : ['Content-Length', String(bytes)];
     this.#response.writeHead(status, ['Content-Type', 'application/json', ...length, ...headers, ...this.#headers]);
   }
 }
 
 /** Returns the code of an error response. */
-function codeIn(text: string): number | undefined {
+function errorCodeOf(text: string): number | undefined {
   const code = Number(memberText(memberText(text, 'error') ?? '', 'code'));
   return Number.isInteger(code) ? code : undefined;
 }

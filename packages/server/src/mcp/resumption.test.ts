@@ -3,7 +3,7 @@ import { createServer, type Socket } from 'node:net';
 import { describe, expect, it, vi } from 'vitest';
 import { startDualEra } from '../../../../test/fixtures/dual-era.ts';
 import { connect } from '../../../../test/fixtures/sdk-client.ts';
-import { liveTests, movedTo, notification, responseTo } from '../../testing/live-tests.ts';
+import { atService, liveTests, notification, responseTo } from '../../testing/live-tests.ts';
 import type { LiveCall, LiveUpstream } from '../../testing/live-upstream.ts';
 import { startTestService } from '../../testing/service.ts';
 import { clientOf, type ResponseReader, type SessionClient, sessionClient } from '../../testing/session-client.ts';
@@ -38,8 +38,8 @@ async function streaming(count: number, version = '2025-11-25'): Promise<Calling
 }
 
 async function left({ reading }: Calling): Promise<Calling['reading']['events']> {
-  reading.leave();
-  await reading.over;
+  reading.disconnect();
+  await reading.ended;
   return reading.events;
 }
 
@@ -60,7 +60,7 @@ describe('a call’s stream that broke off', () => {
       call.progress(5);
       expect(await again.message(3)).toBe(progress(5));
       call.end('done');
-      expect(await again.over).toBe(true);
+      expect(await again.ended).toBe(true);
       expect(again.messages[4]).toBe(resultEvent('done'));
     },
   );
@@ -71,14 +71,14 @@ describe('a call’s stream that broke off', () => {
     calling.call.end('done');
     await expect.poll(() => calling.call.response.writableFinished).toBe(true);
     const again = calling.client.listen(calling.reading.lastId);
-    expect(await again.over).toBe(true);
+    expect(await again.ended).toBe(true);
     expect(again.messages).toEqual([resultEvent('done')]);
     // Also after a second disconnect.
     const third = calling.client.listen(calling.reading.lastId);
-    expect(await third.over).toBe(true);
+    expect(await third.ended).toBe(true);
     expect(third.messages).toEqual([resultEvent('done')]);
     const last = calling.client.listen(third.lastId);
-    expect([await last.over, (await last.head).statusCode, last.messages]).toEqual([true, 200, []]);
+    expect([await last.ended, (await last.head).statusCode, last.messages]).toEqual([true, 200, []]);
   });
 
   it('can be resumed repeatedly', async () => {
@@ -92,12 +92,12 @@ describe('a call’s stream that broke off', () => {
       call.progress(value);
       expect(await again.message(0)).toBe(progress(value));
       ({ lastId } = again);
-      again.leave();
-      await again.over;
+      again.disconnect();
+      await again.ended;
     }
     call.end('done');
     const final = client.listen(lastId);
-    await final.over;
+    await final.ended;
     expect(final.messages).toEqual([resultEvent('done')]);
   });
 
@@ -105,11 +105,11 @@ describe('a call’s stream that broke off', () => {
     const { client, call, reading } = await streaming(2);
     const again = client.listen(reading.events[0]?.id);
     expect(await again.message(0)).toBe(progress(2));
-    expect(await reading.over).toBe(true);
+    expect(await reading.ended).toBe(true);
     call.progress(3);
     expect(await again.message(1)).toBe(progress(3));
     call.end('done');
-    await again.over;
+    await again.ended;
     expect(reading.messages).toEqual([progress(1), progress(2)]);
   });
 
@@ -118,14 +118,14 @@ describe('a call’s stream that broke off', () => {
     const { client, call, reading } = calling;
     const second = client.listen(reading.lastId);
     await second.head;
-    await reading.over;
+    await reading.ended;
     call.progress(2);
     expect(await second.message(0)).toBe(progress(2));
-    second.leave();
-    await second.over;
+    second.disconnect();
+    await second.ended;
     call.end('done');
     const third = client.listen(second.lastId);
-    await third.over;
+    await third.ended;
     expect(third.messages).toEqual([resultEvent('done')]);
   });
 
@@ -145,18 +145,18 @@ describe('a call’s stream that broke off', () => {
     // All share one event loop: pending data would arrive in this many round trips.
     for (let quiet = 0; quiet < 20; ) {
       const before = sent;
-      await client.ask('ping');
+      await client.request('ping');
       quiet = sent > 0 && sent === before ? quiet + 1 : 0;
     }
     expect(sent).toBeLessThan(total / 2);
-    reading.leave();
+    reading.disconnect();
     await flooding;
     const again = client.listen(reading.lastId);
     await again.matching(/"n":999/);
     // Only the latest events are stored.
     expect(again.messages.length).toBeLessThan(total / 4);
     call.end('done');
-    expect(await again.over).toBe(true);
+    expect(await again.ended).toBe(true);
     expect(again.messages.at(-1)).toBe(resultEvent('done'));
   });
 
@@ -164,12 +164,12 @@ describe('a call’s stream that broke off', () => {
     const calling = await streaming(1);
     const { client, call, upstream } = calling;
     await left(calling);
-    call.ask('1', 'roots/list');
+    call.request('1', 'roots/list');
     const again = client.listen(calling.reading.lastId);
     await client.post(responseTo(await again.message(0)));
     expect(upstream.answers()).toEqual(['{"jsonrpc":"2.0","id":1,"result":{}}']);
     call.end('done');
-    expect(await again.over).toBe(true);
+    expect(await again.ended).toBe(true);
   });
 
   it('is one of several that resume independently', async () => {
@@ -183,12 +183,12 @@ describe('a call’s stream that broke off', () => {
       call.progress(1);
     }
     await Promise.all(readings.map((reading) => reading.message(0)));
-    for (const reading of readings) reading.leave();
-    await Promise.all(readings.map(({ over }) => over));
+    for (const reading of readings) reading.disconnect();
+    await Promise.all(readings.map(({ ended }) => ended));
     for (const call of calls) call.end('done');
     for (const [at, reading] of readings.entries()) {
       const again = client.listen(reading.lastId);
-      await again.over;
+      await again.ended;
       expect(again.messages).toEqual([resultEvent('done', String(at))]);
     }
   });
@@ -203,11 +203,11 @@ describe('an event id', () => {
     for (const [from, value] of [[other, id ?? ''] as const, ...forged.map((each) => [client, each] as const)]) {
       const rejected = from.listen(value);
       expect((await rejected.head).statusCode, value).toBe(400);
-      await rejected.over;
+      await rejected.ended;
       expect(JSON.parse(rejected.text).error.code).toBe(-32600);
     }
     call.end('done');
-    expect(await reading.over).toBe(true);
+    expect(await reading.ended).toBe(true);
     expect(reading.messages[1]).toBe(resultEvent('done'));
   });
 
@@ -223,13 +223,13 @@ describe('an event id', () => {
       call.progress(1);
       await reading.message(0);
       lastIds.push(reading.lastId);
-      reading.leave();
+      reading.disconnect();
     }
     const restarted = await restart();
-    const moved = clientOf(movedTo(restarted, url), client.headers);
+    const moved = clientOf(atService(restarted, url), client.headers);
     for (const [at, id] of ['"c \\u00e4"', '7'].entries()) {
       const again = moved.listen(lastIds[at]);
-      expect(await again.over).toBe(true);
+      expect(await again.ended).toBe(true);
       expect(again.messages).toEqual([
         `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"outcome unknown after restart"}}`,
       ]);
@@ -246,11 +246,11 @@ describe('a slow call', () => {
     const reading = client.call('"c"');
     const call = await upstream.calls.next();
     expect(await reading.event(0)).toEqual({ data: '', id: expect.any(String) });
-    reading.leave();
-    await reading.over;
+    reading.disconnect();
+    await reading.ended;
     call.json('done');
     const again = client.listen(reading.lastId);
-    await again.over;
+    await again.ended;
     expect(again.messages).toEqual([resultEvent('done')]);
   });
 
@@ -260,9 +260,9 @@ describe('a slow call', () => {
     const readings = [client.call('1'), client.call('2')];
     const calls = [await upstream.calls.next(), await upstream.calls.next()];
     for (const reading of readings) await reading.event(0);
-    for (const call of calls) call.refuse(500);
+    for (const call of calls) call.reject(500);
     for (const reading of readings) {
-      expect(await reading.over).toBe(true);
+      expect(await reading.ended).toBe(true);
       expect(JSON.parse(reading.messages[0] ?? '')).toMatchObject({ error: { code: -32603 } });
     }
   });
@@ -284,7 +284,7 @@ describe('a slow call', () => {
     expect(readings.map(({ text }) => text)).toEqual(['', '', '', '']);
     for (const call of calls) call.json('done');
     for (const reading of readings) {
-      await reading.over;
+      await reading.ended;
       expect(reading.text).toContain('"text":"done"');
       expect(reading.events.map(({ id }) => id).filter((id) => id !== undefined)).toEqual([]);
     }
@@ -306,7 +306,7 @@ describe('an upstream that ends its stream before the response', () => {
 
   it('is polled for the rest after its retry interval, and the client is disconnected for as long', async () => {
     const { upstream, client, reading, call, endedAt } = await polling('2025-11-25', 300);
-    expect(await reading.over).toBe(true);
+    expect(await reading.ended).toBe(true);
     expect(reading.events.at(-1)).toEqual({ data: '', id: expect.any(String), retry: 300 });
     const again = client.listen(reading.lastId);
     const resumed = await upstream.resumptions.next();
@@ -320,21 +320,21 @@ describe('an upstream that ends its stream before the response', () => {
     resumed.send(notification('progress', `{"progressToken":${call.progressToken},"progress":1}`));
     expect(await again.message(0)).toBe(progress(1));
     resumed.send(call.answerText('done'));
-    expect(await again.over).toBe(true);
+    expect(await again.ended).toBe(true);
     expect(again.messages[1]).toBe(resultEvent('done'));
     expect(reading.messages).toEqual([]);
   });
 
   it('stores the response for a client that reconnects later', async () => {
     const { upstream, client, reading, call } = await polling('2025-11-25', 100);
-    await reading.over;
+    await reading.ended;
     const resumed = await upstream.resumptions.next();
     resumed.begin();
     resumed.send(call.answerText('done'));
     resumed.response.end();
     await expect.poll(() => resumed.response.writableFinished).toBe(true);
     const again = client.listen(reading.lastId);
-    await again.over;
+    await again.ended;
     expect(again.messages).toEqual([resultEvent('done')]);
   });
 
@@ -352,13 +352,13 @@ describe('an upstream that ends its stream before the response', () => {
     const resumed = await upstream.resumptions.next();
     resumed.begin();
     resumed.send(call.answerText('done'));
-    await reading.over;
+    await reading.ended;
     expect(reading.messages).toEqual([resultEvent('done')]);
   });
 
   it('may do so many times', async () => {
     const { upstream, client, reading, call } = await polling('2025-11-25', 0);
-    await reading.over;
+    await reading.ended;
     for (let number = 2; number <= 9; number++) {
       const resumed = await upstream.resumptions.next();
       expect(resumed.headers['last-event-id']).toBe(`e-${number - 1}`);
@@ -370,23 +370,23 @@ describe('an upstream that ends its stream before the response', () => {
     last.begin();
     last.send(call.answerText('done'));
     const again = client.listen(reading.lastId);
-    await again.over;
+    await again.ended;
     expect(again.messages).toEqual([resultEvent('done')]);
   });
 
   it.each([400, 404, 405])('and does not resume it (%i) fails the call', async (status) => {
     const { upstream, client, reading } = await polling('2025-11-25', 100);
-    await reading.over;
-    (await upstream.resumptions.next()).refuse(status);
+    await reading.ended;
+    (await upstream.resumptions.next()).reject(status);
     const again = client.listen(reading.lastId);
-    await again.over;
+    await again.ended;
     expect(JSON.parse(again.messages[0] ?? '')).toEqual({
       jsonrpc: '2.0',
       id: 'c',
       error: {
         code: -32603,
         message: expect.stringMatching(
-          `^forwarded tool call failed: upstream \\S+ did not take its event stream up again \\(HTTP ${status}\\)$`,
+          `^forwarded tool call failed: upstream \\S+ did not resume its event stream \\(HTTP ${status}\\)$`,
         ),
       },
     });
@@ -395,7 +395,7 @@ describe('an upstream that ends its stream before the response', () => {
 
   it('may be busy, or disconnect again, before it resumes', async () => {
     const { upstream, reading, call } = await polling('2025-06-18', 100);
-    (await upstream.resumptions.next()).refuse(503);
+    (await upstream.resumptions.next()).reject(503);
     (await upstream.resumptions.next()).response.destroy();
     const third = await upstream.resumptions.next();
     third.begin();
@@ -406,7 +406,7 @@ describe('an upstream that ends its stream before the response', () => {
     expect(last.headers['last-event-id']).toBe('e-2');
     last.begin();
     last.send(call.answerText('done'));
-    await reading.over;
+    await reading.ended;
     expect(reading.messages).toEqual([progress(1), resultEvent('done')]);
   });
 
@@ -424,7 +424,7 @@ describe('an upstream that ends its stream before the response', () => {
     const resumed = await upstream.resumptions.next();
     resumed.begin();
     resumed.send(call.answerText('done'));
-    await reading.over;
+    await reading.ended;
     expect(reading.messages).toEqual([resultEvent('done')]);
   });
 
@@ -437,7 +437,7 @@ describe('an upstream that ends its stream before the response', () => {
       if (id !== undefined) call.send('', { id: 'e-1' });
       call.send(notification('x'), id === undefined ? {} : { id });
       call.response.end();
-      expect(await reading.over).toBe(true);
+      expect(await reading.ended).toBe(true);
       expect(reading.messages[1]).toContain('ended the event stream before the response');
       expect(upstream.resumptions.all).toEqual([]);
     }
@@ -465,7 +465,7 @@ describe('an upstream that ends its stream before the response', () => {
       }
     };
     void again();
-    await reading.over;
+    await reading.ended;
     over = true;
     expect(reading.text).toContain('sent nothing for 0.6 s');
     expect(upstream.resumptions.all.length).toBeGreaterThan(1);

@@ -160,7 +160,7 @@ export function discoverResult(
   });
 }
 
-/** Joins texts, so that declarations of upstreams keep their exact text. */
+/** Joins texts, so that declarations of upstreams are unchanged. */
 function withCapabilities(before: object, capabilities: string, after: object): string {
   return `${JSON.stringify(before).slice(0, -1)},"capabilities":${capabilities},${JSON.stringify(after).slice(1)}`;
 }

@@ -17,7 +17,7 @@ beforeEach(async () => {
   return () => rm(folder, { recursive: true });
 });
 
-/** Creates an action of as many MiB as the file says. */
+/** Creates an action of the size in the file, in MiB. */
 async function compile(component: Uint8Array, checksum = ''): Promise<Action> {
   const text = Buffer.from(component).toString();
   compiled.push(text);
@@ -47,7 +47,7 @@ async function load(files: Readonly<Record<string, string>>, known: readonly Act
   return loader.load(Object.keys(files), known);
 }
 
-it('compiles each content once, whatever its name and however often it is loaded', async () => {
+it('compiles each content once, regardless of its name and however often it is loaded', async () => {
   await load({ a: '1', b: '1', c: '2' });
   await load({ c: '2', d: '1' });
   // Files are read concurrently.

@@ -16,14 +16,14 @@ const CONCURRENCY = 4;
 /** Limit of the actions that are cached after their evaluators were replaced. */
 const MAX_CACHED_BYTES = 64 * 1024 * 1024;
 
-/** Action of a path, or what is wrong with its file. */
+/** Action of a path, or the problem of its file. */
 export type ActionResult = { readonly action: Action } | { readonly problem: string };
 
 /** Reads and compiles actions. */
 export class ActionLoader {
   readonly #files: ActionFiles;
   readonly #compiler: Pick<ComponentCompiler, 'compile'>;
-  /** Recently loaded actions by checksum, so that going back to an earlier revision does not compile again. */
+  /** Recently loaded actions by checksum, so that a rollback to an earlier revision does not compile again. */
   readonly #recent = new Map<string, Action>();
 
   constructor(files: ActionFiles, compiler: Pick<ComponentCompiler, 'compile'>) {
@@ -94,7 +94,7 @@ export class ActionFiles {
     this.#options = options;
   }
 
-  /** Returns whether a path is inside SERVICE_ACTIONS_PATH after resolving links. The file need not exist. */
+  /** Returns whether a path is inside SERVICE_ACTIONS_PATH after resolving links. The file does not have to exist. */
   async isAllowed(path: string): Promise<boolean> {
     const { actionsPath } = this.#options;
     if (actionsPath === undefined) return true;

@@ -7,7 +7,7 @@ interface Binding {
 }
 
 /**
- * Conversations of namespaces (specification, "Namespace binding"), in memory only. A namespace need not exist to be
+ * Conversations of namespaces (specification, "Namespace binding"), in memory only. A namespace that does not exist can be
  * bound; a deleted namespace loses its binding, so that a new one of the same name does not continue the conversation.
  */
 export class NamespaceBindings {

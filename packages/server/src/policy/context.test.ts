@@ -176,7 +176,7 @@ test.each([
   expect(compactJson(text)).toBe(compact);
 });
 
-test('compact JSON equals that of JSON.stringify, whatever the whitespace', () => {
+test('compact JSON equals that of JSON.stringify, regardless of the whitespace', () => {
   const whitespace = array(constantFrom(' ', '\n', '\t', '\r'), { maxLength: 3 }).map((each) => each.join(''));
   prove(
     property(json(), whitespace, (text, blank) => {

@@ -32,7 +32,7 @@ export class UnevaluableRequestError extends Error {}
 /**
  * Builds the context for prompts and actions (spec "Evaluation context", decisions 2.11). Its arguments are the arguments
  * of a tool call, or else the params without `_meta`, in the order of the text. Strings are unchanged; other values are
- * JSON whose numbers keep their spelling. Arguments that are not an object are one pair named `arguments`. Lone surrogates
+ * JSON whose numbers are unchanged. Arguments that are not an object are one pair named `arguments`. Lone surrogates
  * become U+FFFD, as in the action.
  *
  * Throws {@link UnevaluableRequestError} for more than 1000 arguments and for duplicate names, since upstreams differ in
@@ -91,10 +91,10 @@ const SPACE = 0x20;
 const WHITESPACE_OR_ESCAPE = /[ \t\n\r\\]/;
 
 /**
- * Removes whitespace from JSON and writes its strings as `JSON.stringify` does, so that escapes hide nothing. Numbers keep
- * their spelling; members keep their order and duplicates. Expects valid JSON.
+ * Removes whitespace from JSON and writes its strings as `JSON.stringify` does, so that escapes hide nothing. Numbers and
+ * the order of members are unchanged, and duplicates remain. Expects valid JSON.
  *
- * One pass over the bytes, since the sender decides how many values there are: built from as many strings, 4 MiB take a
+ * One pass over the bytes, since the sender chooses the number of values: with a string for each, 4 MiB take a
  * second.
  */
 export function compactJson(json: string): string {

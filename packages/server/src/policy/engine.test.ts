@@ -54,7 +54,7 @@ let calls: InFlightCalls<InFlightCall>;
 beforeEach(async () => {
   llm = await startChatCompletions();
   client = new LlmClient();
-  calls = new InFlightCalls<InFlightCall>({ silenceMs: 40, totalMs: 80 });
+  calls = new InFlightCalls<InFlightCall>({ idleMs: 40, totalMs: 80 });
 });
 afterEach(async () => {
   calls.close();

@@ -77,7 +77,7 @@ export class EvaluatorEngine {
 
   /**
    * Waits up to `graceMs` for evaluations in progress and cancels the others, whose requests do not pass. Call it before
-   * closing what evaluations and the following filters use.
+   * closing the dependencies of evaluations and of the following filters.
    */
   async close(graceMs = 0): Promise<void> {
     await withTimeout(Math.max(graceMs, 0), Promise.allSettled(this.#inProgress.values()));

@@ -133,7 +133,7 @@ export class Evaluation {
     }
   }
 
-  /** Runs the action and commits the copies that it made, before the request continues. */
+  /** Runs the action and commits the tools that it copied, before the request continues. */
   async #runAction(llmResult: string): Promise<ActionRun> {
     const { actions } = this.#options;
     const functions = new EvaluationHost(this.#options, this.#evaluator, this.#request.namespace, this.#log);
@@ -142,7 +142,7 @@ export class Evaluation {
       const context = { ...this.#request, llmResult };
       const run = await actions.run(this.#evaluator.action, context, functions, this.#signal);
       this.#onActionRun(run.durationMs);
-      if (!this.#signal.aborted) await functions.commit((draft) => this.#isStillWanted(draft));
+      if (!this.#signal.aborted) await functions.commit((draft) => this.#isStillApplicable(draft));
       return run;
     } catch (error) {
       if (this.#actionMs === undefined && !(error instanceof ActionNotStartedError)) {
@@ -152,8 +152,8 @@ export class Evaluation {
     }
   }
 
-  /** A canceled request, or one whose namespace was deleted, must change nothing: deleted entries would come back. */
-  #isStillWanted(draft: Draft): boolean {
+  /** A canceled request, or one whose namespace was deleted, must change nothing: deleted entries would reappear. */
+  #isStillApplicable(draft: Draft): boolean {
     const { namespace } = this.#input;
     const exists = namespace === undefined || draft.namespaces.get(namespace.name)?.identity === namespace.identity;
     return exists && !this.#signal.aborted;

@@ -66,7 +66,7 @@ function fingerprint({ definition, action }: LoadedEvaluator): string {
   return createHash('sha256').update(JSON.stringify(definition)).update(action.checksum).digest('base64');
 }
 
-/** What evaluators are validated against. */
+/** Connections and schema compiler for the validation. */
 export interface ValidationContext {
   /** By name. */
   readonly connections: ReadonlyMap<string, LlmConnection>;
@@ -130,8 +130,8 @@ async function compileSchema({ llm }: Evaluator, schemas: ValidationContext['sch
 }
 
 /**
- * Warns of evaluators that currently match no request, most likely because of a typo in the trigger. They are loaded all
- * the same: an upstream may define the method, and the namespace may be created later.
+ * Warns of evaluators that currently match no request, most likely because of a typo in the trigger. They are loaded
+ * nevertheless: an upstream may define the method, and the namespace may be created later.
  */
 export function warnUnreachableTriggers(
   loaded: readonly { readonly definition: Evaluator }[],

@@ -11,7 +11,7 @@ import { ResultSchemas } from './llm/result-schema.ts';
 import { memoryRevisionStore, type RevisionStore } from './revision-store.ts';
 import { NO_REVISIONS, type Revisions } from './revisions.ts';
 
-const NOBODY = { expectedRevision: undefined, actor: undefined };
+const ANONYMOUS = { expectedRevision: undefined, actor: undefined };
 
 let folder: string;
 let compiler: PrefixCompiler;
@@ -40,7 +40,7 @@ const log: Pick<TargetLogger, 'info' | 'warn'> = {
   warn: (msg, fields) => entries.push({ level: 'warn', msg, ...fields }) && lines.push(msg),
 };
 
-function made(
+function createEvaluators(
   store: RevisionStore = memoryRevisionStore(),
   files = new ActionFiles({ baseFolder: folder, actionsPath: undefined }),
   namespaceExists?: (name: string) => boolean,
@@ -68,11 +68,11 @@ function names({ current }: Evaluators): string[] {
 
 describe('the current set', () => {
   it('has what evaluations need, and finds evaluators by method and namespace', async () => {
-    const evaluators = made();
+    const evaluators = createEvaluators();
     const schema = { type: 'object' };
     const first = inNamespace('first', 'tools/call', null);
     const withSchema = { ...first, name: 'schema', llm: { ...first.llm, result_schema: schema } };
-    await evaluators.replace([first, inNamespace('list', 'tools/list', 'a'), withSchema], NOBODY);
+    await evaluators.replace([first, inNamespace('list', 'tools/list', 'a'), withSchema], ANONYMOUS);
     const { current } = evaluators;
     const matching = (method: string, namespace: string) =>
       current.matching(method, namespace)?.map((each) => each.definition.name);
@@ -92,10 +92,10 @@ describe('the current set', () => {
   });
 
   it('is immutable: a request keeps the set that it has taken', async () => {
-    const evaluators = made();
-    await evaluators.replace([evaluatorDefinition('a')], NOBODY);
+    const evaluators = createEvaluators();
+    await evaluators.replace([evaluatorDefinition('a')], ANONYMOUS);
     const taken = evaluators.current;
-    await evaluators.replace([evaluatorDefinition('b')], NOBODY);
+    await evaluators.replace([evaluatorDefinition('b')], ANONYMOUS);
     expect(taken.list.map((each) => each.definition.name)).toEqual(['a']);
     expect([taken.revision, evaluators.current.revision]).toEqual([1, 2]);
     expect(names(evaluators)).toEqual(['b']);
@@ -109,13 +109,13 @@ describe('the current set', () => {
         stored = revisions;
       },
     };
-    const evaluators = made(store);
+    const evaluators = createEvaluators(store);
     await evaluators.start([evaluatorDefinition('a')]);
-    await evaluators.replace([evaluatorDefinition('b')], NOBODY);
-    await expect(evaluators.replace([evaluatorDefinition('')], NOBODY)).rejects.toThrow();
-    await evaluators.activate(1, NOBODY);
+    await evaluators.replace([evaluatorDefinition('b')], ANONYMOUS);
+    await expect(evaluators.replace([evaluatorDefinition('')], ANONYMOUS)).rejects.toThrow();
+    await evaluators.activate(1, ANONYMOUS);
     expect(activated).toEqual([1, 2, 4]);
-    await made(store).start(undefined);
+    await createEvaluators(store).start(undefined);
     expect(activated).toEqual([1, 2, 4, 4]);
   });
 
@@ -123,7 +123,7 @@ describe('the current set', () => {
     const writing = Promise.withResolvers<void>();
     const written = Promise.withResolvers<void>();
     const compiling = Promise.withResolvers<void>();
-    const evaluators = made({
+    const evaluators = createEvaluators({
       load: async () => NO_REVISIONS,
       save: () => {
         writing.resolve();
@@ -131,7 +131,7 @@ describe('the current set', () => {
       },
     });
     compiler.before = () => compiling.promise;
-    const updating = evaluators.replace([evaluatorDefinition('a')], NOBODY);
+    const updating = evaluators.replace([evaluatorDefinition('a')], ANONYMOUS);
     await expect.poll(() => compiler.compiled).toHaveLength(1);
     expect([names(evaluators), evaluators.revisions]).toEqual([[], []]);
     compiling.resolve();
@@ -144,13 +144,13 @@ describe('the current set', () => {
 });
 
 describe('updates', () => {
-  it('run one after the other, however long one takes', async () => {
+  it('run one after another, regardless of their duration', async () => {
     await writeFile(join(folder, 'slow.wasm'), 'ok slow');
-    const evaluators = made();
+    const evaluators = createEvaluators();
     const slow = Promise.withResolvers<void>();
     compiler.before = (text) => (text === 'ok slow' ? slow.promise : undefined);
-    const first = evaluators.replace([evaluatorDefinition('first', 'slow.wasm')], NOBODY);
-    const second = evaluators.replace([evaluatorDefinition('second')], { ...NOBODY, expectedRevision: 1 });
+    const first = evaluators.replace([evaluatorDefinition('first', 'slow.wasm')], ANONYMOUS);
+    const second = evaluators.replace([evaluatorDefinition('second')], { ...ANONYMOUS, expectedRevision: 1 });
     await expect.poll(() => compiler.compiled, { interval: 1 }).toEqual(['ok slow']);
     slow.resolve();
     expect((await first).set.revision).toBe(1);
@@ -166,33 +166,37 @@ describe('updates', () => {
         return checked.length === 1;
       }
     }
-    const evaluators = made(
+    const evaluators = createEvaluators(
       memoryRevisionStore(),
       new Changing({ baseFolder: folder, actionsPath: join(folder, 'no') }),
     );
-    expect((await evaluators.replace([evaluatorDefinition('a')], NOBODY)).warnings).toMatchObject([{ evaluator: 'a' }]);
+    expect((await evaluators.replace([evaluatorDefinition('a')], ANONYMOUS)).warnings).toMatchObject([
+      { evaluator: 'a' },
+    ]);
     expect(checked).toHaveLength(1);
-    await expect(evaluators.activate(1, NOBODY)).rejects.toMatchObject({ code: 'UNPROCESSABLE' });
-    await expect(evaluators.replace([evaluatorDefinition('a')], NOBODY)).rejects.toMatchObject({ code: 'BAD_REQUEST' });
+    await expect(evaluators.activate(1, ANONYMOUS)).rejects.toMatchObject({ code: 'UNPROCESSABLE' });
+    await expect(evaluators.replace([evaluatorDefinition('a')], ANONYMOUS)).rejects.toMatchObject({
+      code: 'BAD_REQUEST',
+    });
     expect(checked).toHaveLength(3);
   });
 
   it('that fail do not block others', async () => {
-    const evaluators = made();
+    const evaluators = createEvaluators();
     compiler.before = () => {
       throw new Error('cannot start a process');
     };
-    await expect(evaluators.replace([evaluatorDefinition('a')], NOBODY)).rejects.toThrow('cannot start a process');
+    await expect(evaluators.replace([evaluatorDefinition('a')], ANONYMOUS)).rejects.toThrow('cannot start a process');
     expect([names(evaluators), evaluators.revisions]).toEqual([[], []]);
     compiler.before = () => {};
-    await evaluators.replace([evaluatorDefinition('a')], NOBODY);
+    await evaluators.replace([evaluatorDefinition('a')], ANONYMOUS);
     expect(names(evaluators)).toEqual(['a']);
   });
 
   it('compile a few files concurrently', async () => {
     const paths = Array.from({ length: 20 }, (_, index) => `${index}.wasm`);
     for (const path of paths) await writeFile(join(folder, path), `ok ${path}`);
-    const evaluators = made();
+    const evaluators = createEvaluators();
     let under = 0;
     let most = 0;
     const several = Promise.withResolvers<void>();
@@ -205,7 +209,7 @@ describe('updates', () => {
     };
     await evaluators.replace(
       paths.map((path) => evaluatorDefinition(path, path)),
-      NOBODY,
+      ANONYMOUS,
     );
     expect(names(evaluators)).toEqual(paths);
     expect(compiler.compiled).toHaveLength(20);
@@ -214,7 +218,7 @@ describe('updates', () => {
 
   it('in progress or new change nothing after close', async () => {
     const saved: Revisions[] = [];
-    const evaluators = made({
+    const evaluators = createEvaluators({
       load: async () => NO_REVISIONS,
       save: async (revisions) => {
         saved.push(revisions);
@@ -222,27 +226,27 @@ describe('updates', () => {
     });
     const compiling = Promise.withResolvers<void>();
     compiler.before = () => compiling.promise;
-    const under = evaluators.replace([evaluatorDefinition('a')], NOBODY);
-    const settled = Promise.allSettled([under, evaluators.replace([], NOBODY)]);
+    const under = evaluators.replace([evaluatorDefinition('a')], ANONYMOUS);
+    const settled = Promise.allSettled([under, evaluators.replace([], ANONYMOUS)]);
     await expect.poll(() => compiler.compiled).toHaveLength(1);
     await evaluators.close();
     compiling.resolve();
     expect((await settled).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
-    await expect(evaluators.replace([], NOBODY)).rejects.toThrow('service is shutting down');
+    await expect(evaluators.replace([], ANONYMOUS)).rejects.toThrow('service is shutting down');
     expect([saved, names(evaluators)]).toEqual([[], []]);
   });
 
   it('that are being stored are awaited by close', async () => {
     const written = Promise.withResolvers<void>();
     const writing = Promise.withResolvers<void>();
-    const evaluators = made({
+    const evaluators = createEvaluators({
       load: async () => NO_REVISIONS,
       save: () => {
         writing.resolve();
         return written.promise;
       },
     });
-    const updating = evaluators.replace([evaluatorDefinition('a')], NOBODY);
+    const updating = evaluators.replace([evaluatorDefinition('a')], ANONYMOUS);
     await writing.promise;
     let closed = false;
     const closing = evaluators.close().then(() => {
@@ -269,27 +273,27 @@ describe('an unreachable trigger', () => {
   ];
   const warnings = () => lines.splice(0).filter((line) => line.includes('may never match'));
 
-  it('causes a warning on every load, and is active all the same', async () => {
+  it('causes a warning on every load, but is active', async () => {
     const store = memoryRevisionStore();
-    const evaluators = made(store, undefined, (name) => name === 'finance');
+    const evaluators = createEvaluators(store, undefined, (name) => name === 'finance');
     await evaluators.start(unreachable);
     expect(warnings()).toEqual([METHOD, NAMESPACE, BOTH]);
     expect(evaluators.current.matching('tools/cal', 'any')).toHaveLength(1);
-    expect((await evaluators.replace(unreachable, NOBODY)).warnings).toMatchObject([{ evaluator: 'skipped' }]);
+    expect((await evaluators.replace(unreachable, ANONYMOUS)).warnings).toMatchObject([{ evaluator: 'skipped' }]);
     expect(warnings()).toEqual([METHOD, NAMESPACE, BOTH]);
-    await evaluators.activate(1, NOBODY);
+    await evaluators.activate(1, ANONYMOUS);
     expect(warnings()).toEqual([METHOD, NAMESPACE, BOTH]);
   });
 
   it('of a namespace causes no warning if namespaces are unknown', async () => {
-    await made().replace(unreachable, NOBODY);
+    await createEvaluators().replace(unreachable, ANONYMOUS);
     expect(warnings()).toEqual([METHOD, BOTH.replace(/;.*/, '')]);
   });
 });
 
 describe('the names that startup skips', () => {
   it('are those of the configuration, each once and without loaded ones', async () => {
-    const evaluators = made();
+    const evaluators = createEvaluators();
     const configured = [
       evaluatorDefinition('a'),
       evaluatorDefinition('a'),
@@ -306,7 +310,7 @@ describe('the names that startup skips', () => {
 });
 
 it('startup fails if its set cannot be stored', async () => {
-  const evaluators = made({
+  const evaluators = createEvaluators({
     load: async () => NO_REVISIONS,
     save: () => Promise.reject(new Error('the disk is full')),
   });
@@ -314,7 +318,7 @@ it('startup fails if its set cannot be stored', async () => {
 });
 
 it('startup without evaluators loads and stores nothing', async () => {
-  const evaluators = made({
+  const evaluators = createEvaluators({
     load: async () => NO_REVISIONS,
     save: () => Promise.reject(new Error('unexpected save')),
   });
@@ -326,8 +330,8 @@ describe('the log', () => {
   const missing = 'none.wasm: no such file (relative paths start at the folder of the bootstrap file)';
 
   it('has the actor of an update, the number of evaluators and those that were skipped', async () => {
-    await made().replace([evaluatorDefinition('a'), evaluatorDefinition('b', 'none.wasm')], {
-      ...NOBODY,
+    await createEvaluators().replace([evaluatorDefinition('a'), evaluatorDefinition('b', 'none.wasm')], {
+      ...ANONYMOUS,
       actor: 'ann',
     });
     expect(entries).toEqual([
@@ -354,11 +358,11 @@ describe('the log', () => {
       { level: 'warn', msg: `evaluator "b" skipped: ${missing}`, evaluator: 'b' },
     ];
     const loaded = { level: 'info', msg: 'evaluators loaded', revision: 1, evaluators: 1 };
-    await made(store).start([evaluatorDefinition('a'), evaluatorDefinition('b', 'none.wasm'), unknown]);
+    await createEvaluators(store).start([evaluatorDefinition('a'), evaluatorDefinition('b', 'none.wasm'), unknown]);
     expect(entries).toEqual([...skippedLines, { ...loaded, from: 'the bootstrap file' }]);
     expect(stored.list).toMatchObject([{ skipped: ['c', 'b'] }]);
     entries = [];
-    const again = made(store);
+    const again = createEvaluators(store);
     await again.start(undefined);
     expect(entries).toEqual([...skippedLines, { ...loaded, from: 'the active revision' }]);
     expect(again.current.skipped).toEqual(['c', 'b']);
@@ -367,24 +371,26 @@ describe('the log', () => {
 
 describe('a rejected update', () => {
   it('names the active revision, if there is one', async () => {
-    const evaluators = made();
-    const stale = evaluators.replace([], { ...NOBODY, expectedRevision: 3 });
+    const evaluators = createEvaluators();
+    const stale = evaluators.replace([], { ...ANONYMOUS, expectedRevision: 3 });
     await expect(stale).rejects.toThrow('expected revision 3, but no revision is active');
-    await evaluators.replace([], NOBODY);
-    const later = evaluators.replace([], { ...NOBODY, expectedRevision: 3 });
+    await evaluators.replace([], ANONYMOUS);
+    const later = evaluators.replace([], { ...ANONYMOUS, expectedRevision: 3 });
     await expect(later).rejects.toThrow('expected revision 3, but revision 1 is active');
   });
 
   it('reports an unknown revision before an unexpected one', async () => {
-    const unknown = made().activate(9, { ...NOBODY, expectedRevision: 3 });
+    const unknown = createEvaluators().activate(9, { ...ANONYMOUS, expectedRevision: 3 });
     await expect(unknown).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 
   it('is stored with ten issues, and the number of the others', async () => {
-    const evaluators = made();
+    const evaluators = createEvaluators();
     const nameless = (count: number) => Array.from({ length: count }, () => evaluatorDefinition(''));
     for (const count of [10, 12]) {
-      await expect(evaluators.replace(nameless(count), NOBODY)).rejects.toMatchObject({ details: { length: count } });
+      await expect(evaluators.replace(nameless(count), ANONYMOUS)).rejects.toMatchObject({
+        details: { length: count },
+      });
     }
     const ten = Array.from({ length: 10 }, (_, at) => `evaluators.${at}.name must not be empty`).join('; ');
     expect(evaluators.revisions.map((revision) => revision.failure_reason)).toEqual([`${ten}; and 2 more`, ten]);

@@ -142,7 +142,7 @@ export class Evaluators {
    */
   replace(evaluators: readonly Evaluator[], options: UpdateOptions): Promise<UpdateResult> {
     const content = serializeEvaluators(evaluators);
-    // Queued updates hold text only, which takes a twentieth of the memory.
+    // Queued updates contain only text, which takes a twentieth of the memory.
     const unqueued = this.#pendingUpdates === 0 ? evaluators : undefined;
     return this.#enqueue(async () => {
       const submitted = unqueued ?? parseEvaluators(content);
@@ -211,7 +211,7 @@ export class Evaluators {
     warnUnreachableTriggers(set.list, this.#options.namespaceExists ?? (() => true), this.#options.log);
   }
 
-  /** A skipped evaluator evaluates nothing, whatever its `on_error`. */
+  /** A skipped evaluator evaluates nothing, regardless of its `on_error`. */
   #logSkipped(problems: readonly Problem[]): void {
     for (const { evaluator, message } of problems) {
       this.#options.log.warn(`evaluator ${JSON.stringify(evaluator)} skipped: ${message}`, { evaluator });

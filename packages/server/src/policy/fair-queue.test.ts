@@ -10,7 +10,7 @@ function queueOf(...jobs: readonly string[]): FairQueue<string> {
 
 function takeAll(queue: FairQueue<string>, isEligible?: (key: string) => boolean): string[] {
   const jobs: string[] = [];
-  for (let job = queue.take(isEligible); job; job = queue.take(isEligible)) jobs.push(job);
+  for (let job = queue.next(isEligible); job; job = queue.next(isEligible)) jobs.push(job);
   return jobs;
 }
 
@@ -28,11 +28,11 @@ describe('a fair queue', () => {
 
   it('serves newly added keys before the key that had the last turn, and adding a job gives no extra turn', () => {
     const queue = queueOf('a1', 'a2');
-    expect(queue.take()).toBe('a1');
+    expect(queue.next()).toBe('a1');
     queue.add('b', 'b1');
     expect(takeAll(queue)).toEqual(['b1', 'a2']);
     const again = queueOf('a1', 'b1', 'b2');
-    expect(again.take()).toBe('a1');
+    expect(again.next()).toBe('a1');
     again.add('a', 'a2');
     expect(takeAll(again)).toEqual(['b1', 'a2', 'b2']);
   });
@@ -41,13 +41,13 @@ describe('a fair queue', () => {
     const queue = queueOf('a1', 'a2', 'b1');
     const sizes = () => [queue.size, ...['a', 'b', 'c'].map((key) => queue.sizeOf(key))];
     expect(sizes()).toEqual([3, 2, 1, 0]);
-    queue.take();
+    queue.next();
     expect(sizes()).toEqual([2, 1, 1, 0]);
-    expect(queue.take(() => false)).toBeUndefined();
+    expect(queue.next(() => false)).toBeUndefined();
     expect(sizes()).toEqual([2, 1, 1, 0]);
     takeAll(queue);
     expect(sizes()).toEqual([0, 0, 0, 0]);
-    expect(queue.take()).toBeUndefined();
+    expect(queue.next()).toBeUndefined();
   });
 
   it('removes a pending job', () => {

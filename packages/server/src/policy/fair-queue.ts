@@ -21,10 +21,10 @@ export class FairQueue<Job> {
   }
 
   /** Removes and returns the next job of the eligible keys; undefined if there is none. */
-  take(isEligible: (key: string) => boolean = () => true): Job | undefined {
+  next(isEligible: (key: string) => boolean = () => true): Job | undefined {
     const remaining = this.#pending.get(this.#lastKey);
     if (remaining !== undefined) {
-      // Keys added during the last turn come before the key that had it.
+      // Keys that were added during the last turn precede its key.
       this.#pending.delete(this.#lastKey);
       this.#pending.set(this.#lastKey, remaining);
     }

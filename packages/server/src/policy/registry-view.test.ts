@@ -313,7 +313,7 @@ describe('a copy', () => {
     const notified = { new: 0, crm: 0 };
     const notified1 = Promise.withResolvers<void>();
     const told2 = Promise.withResolvers<void>();
-    const quiet = { onTouched: () => undefined, onDeleted: () => undefined };
+    const quiet = { onEntriesChanged: () => undefined, onDeleted: () => undefined };
     notices.subscribe(parseNamespace('new') ?? DEFAULT_NAMESPACE, {
       ...quiet,
       onChanged: (kinds) => {

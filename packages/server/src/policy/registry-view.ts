@@ -29,15 +29,15 @@ export interface RegistryViewOptions {
   readonly namespace: string;
 }
 
-/** A tool of the snapshot and the namespace where the run finds it: its own, or one that the run copied it to. */
-interface FoundTool {
+/** A tool of the snapshot and a namespace that contains it: its own, or one to which the run copied it. */
+interface ToolLookup {
   readonly tool: Entry;
   readonly namespace: Namespace;
 }
 
 /**
  * The registry as one run of an action sees and changes it (decisions 2.11): a snapshot, and the copies of the run itself.
- * Others see the copies when {@link commit} has resolved; a failed run is not committed.
+ * The copies are visible to others when {@link commit} has resolved; a failed run is not committed.
  */
 export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'copyTool'> {
   readonly #options: RegistryViewOptions;
@@ -46,7 +46,7 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
   /** All requested copies by target namespace and name; each is also in one of the following lists. */
   readonly #requested = new Map<string, Map<string, ToolCopy>>();
   readonly #copies: ToolCopy[] = [];
-  /** Copies that are not made: the target namespace has a tool of that name. */
+  /** Copies that are not created: the target namespace has a tool of that name. */
   readonly #existing: ToolCopy[] = [];
   #newNamespaces = 0;
   #copiedBytes = 0;
@@ -99,13 +99,13 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
   }
 
   /**
-   * Commits the copies atomically and logs those that were not made: the tool has been deleted, or the target has a tool
+   * Commits the copies atomically and logs those that were not created: the tool has been deleted, or the target has a tool
    * of that name. Call it once, after the run. Rejects with the error of the store, and then nothing was copied. If
    * `isWanted` returns false, nothing is copied.
    */
-  async commit(isWanted: (draft: Draft) => boolean = () => true): Promise<void> {
+  async commit(isApplicable: (draft: Draft) => boolean = () => true): Promise<void> {
     const copies = this.#copies;
-    const copy = (draft: Draft) => (isWanted(draft) ? copyTools(draft, copies) : []);
+    const copy = (draft: Draft) => (isApplicable(draft) ? copyTools(draft, copies) : []);
     const outcomes: readonly CopyOutcome[] = copies.length > 0 ? await this.#options.registry.commit(copy) : [];
     const existing = [...this.#existing, ...copies.filter((_, at) => outcomes[at] === 'exists')];
     this.#logCopies('info', 'tools not copied: target namespace has tools with these names', existing);
@@ -136,13 +136,15 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
     }
   }
 
-  #find(name: string): FoundTool | undefined {
+  #find(name: string): ToolLookup | undefined {
     return (
-      this.#findIn(this.#options.namespace, name) ?? this.#findIn(DEFAULT_NAMESPACE, name) ?? this.#findAnywhere(name)
+      this.#findIn(this.#options.namespace, name) ??
+      this.#findIn(DEFAULT_NAMESPACE, name) ??
+      this.#findInAllNamespaces(name)
     );
   }
 
-  #findIn(namespace: string, name: string): FoundTool | undefined {
+  #findIn(namespace: string, name: string): ToolLookup | undefined {
     const tool = this.#findEntry(namespace, name);
     if (tool) return { tool, namespace: tool.namespace };
     const copy = this.#requested.get(namespace)?.get(name);
@@ -150,7 +152,7 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
   }
 
   /** Copies of the run are not searched: they are registered later than their sources. */
-  #findAnywhere(name: string): FoundTool | undefined {
+  #findInAllNamespaces(name: string): ToolLookup | undefined {
     let first: Entry | undefined;
     for (const { indexes } of this.#snapshot.namespaces.values()) {
       const tool = indexes.tool.get(name);

@@ -36,7 +36,7 @@ function submission(name: string): RevisionInput {
 const FIRST = addActive(NO_REVISIONS, submission('a'), []);
 const SECOND = addRejected(addActive(FIRST, submission('b'), ['b']), submission('c'), 'because');
 
-/** As the file has them. */
+/** In the format of the file. */
 function written({ list }: Revisions): Record<string, unknown>[] {
   return list.map((revision) => JSON.parse(serializeRevision(revision)));
 }
@@ -64,7 +64,7 @@ describe('revisions', () => {
     expect(dump).toEqual({ revisions: written(SECOND), active_id: 2, next_id: 4 });
   });
 
-  it('keep the spelling of numbers in a schema', async () => {
+  it('have the original notation of numbers in a schema', async () => {
     const files = new VolatileFiles();
     const one = evaluatorDefinition('a');
     const llm = { ...one.llm, result_schema: { maximum: JSON.rawJSON('9007199254740993') } };
@@ -117,7 +117,7 @@ describe('revisions', () => {
   );
 });
 
-/** What the file holds, changed. */
+/** The contents of the file, with changes. */
 function spoilt(change: Partial<Record<'revisions' | 'active_id' | 'next_id', unknown>>): string {
   return JSON.stringify({ revisions: written(SECOND), active_id: 2, next_id: 4, ...change });
 }

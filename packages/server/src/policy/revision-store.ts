@@ -52,7 +52,7 @@ export function parseRevisions(file: string, bytes: Buffer): Revisions {
     list: limited.list.map((revision) => {
       const path = ['revisions', list.indexOf(revision), 'evaluators'];
       const schema = evaluatorRevisionContent.shape.evaluators;
-      // Serialized again: a slice of the text would keep all of it in memory.
+      // Serialized again: a slice of the text would retain all of it.
       return { ...revision, evaluatorsJson: JSON.stringify(parseAs(file, schema, revision.evaluatorsJson, path)) };
     }),
   };

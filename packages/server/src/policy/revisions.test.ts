@@ -61,7 +61,7 @@ test('the next revision supersedes it; a rejected one does not', () => {
   expect(activeRevision(second)?.id).toBe(3);
 });
 
-test('equal evaluators have equal checksums, whatever the order of members; different ones do not', () => {
+test('equal evaluators have equal checksums, regardless of the order of members; different ones do not', () => {
   const { name, ...rest } = evaluatorDefinition('a');
   const [first, same, order, other] = [
     [evaluatorDefinition('a'), evaluatorDefinition('b')],
@@ -73,7 +73,7 @@ test('equal evaluators have equal checksums, whatever the order of members; diff
   expect(new Set([first, order, other]).size).toBe(3);
 });
 
-test('numbers that a double cannot represent are compared by their spelling', () => {
+test('numbers that a double cannot represent are compared by notation', () => {
   const withMaximum = (maximum: string) => {
     const one = evaluatorDefinition('a');
     const schema = { properties: { n: { maximum: JSON.rawJSON(maximum) } } };

@@ -30,7 +30,7 @@ function evaluatorsChecksum(evaluators: readonly unknown[]): string {
   return createHash('sha256').update(canonicalJson(evaluators)).digest('hex').slice(0, 16);
 }
 
-/** JSON text that does not depend on the order of members. Numbers keep their spelling. */
+/** JSON text that does not depend on the order of members. Numbers are unchanged. */
 function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
   if (!isJsonObject(value)) return JSON.stringify(value);
@@ -138,7 +138,7 @@ function addRevision({ list, activeId }: Revisions, revision: Revision): Revisio
 
 /**
  * Removes the oldest revisions beyond the limits. The active one and the latest startup revision remain: without the
- * latter, the next start would take an old configuration for a new one.
+ * latter, the next start would treat an old configuration as a new one.
  */
 export function enforceLimits(revisions: Revisions): Revisions {
   const retained = new Set([revisions.activeId, latestStartupRevision(revisions)?.id]);
@@ -153,7 +153,7 @@ export function enforceLimits(revisions: Revisions): Revisions {
   return { ...revisions, list };
 }
 
-/** Value of `If-Match`: any active revision, or one of these; 0 stands for none. */
+/** Value of `If-Match`: any active revision, or one of these; 0 means none. */
 export type IfMatch = '*' | readonly number[];
 
 /** Precondition of an update; both members must match. */

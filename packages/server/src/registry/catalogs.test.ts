@@ -344,7 +344,7 @@ describe('overrides', () => {
 });
 
 describe('a key conflict', () => {
-  test('a hand-made entry shadows a discovered one until it is deleted', async () => {
+  test('a manual entry shadows a discovered one until it is deleted', async () => {
     const { registry, discover, entries } = await withForward();
     await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, toolType: 'custom', name: 'a' }));
     await discover({ tools: items('name', ['a']) });

@@ -40,8 +40,8 @@ const ADDRESS_LABEL = 'service.forward_address';
 
 /**
  * Replaces a forward's entries by the result of a discovery: adds new ones and removes missing ones, in one commit
- * (decisions 4.3). An operator's overrides are kept, also while the upstream does not list the entry (decisions 2.5).
- * Copies are updated, and removed with their original; overrides of copies are not kept (decisions 2.11).
+ * (decisions 4.3). An operator's overrides remain, also while the upstream does not list the entry (decisions 2.5).
+ * Copies are updated, and removed with their original; overrides of copies are not (decisions 2.11).
  */
 export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly DiscoveredCatalog[]): void {
   const entries = draft.entriesOf(forward.name);
@@ -57,7 +57,7 @@ export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly
     let position = 0;
     for (const [key, variants] of merge(catalogs, list)) {
       const found = { kind, template, key, variants, position: position++ };
-      // A uri that is listed as a template too: the resource is served.
+      // A uri is also listed as a template: the resource is served.
       if (listed[kind].has(key)) continue;
       listed[kind].set(key, found);
       const known = before[kind].get(key);

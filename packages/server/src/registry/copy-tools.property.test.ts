@@ -12,7 +12,7 @@ import { memoryStore } from './store/store.ts';
 const NAMES = ['a', 'b', 'c', 'd'];
 const NAMESPACES = ['default', 'one', 'two'].map((name) => parseNamespace(name) ?? DEFAULT_NAMESPACE);
 
-/** A copy of a discovered tool that has to be there. */
+/** An expected copy of a discovered tool. */
 interface Expected {
   readonly forward: string;
   readonly upstreamKey: string;

@@ -175,7 +175,7 @@ describe('a copy of a discovered tool', () => {
   });
 });
 
-test('a copy of a hand-made tool is an independent hand-made tool', async () => {
+test('a copy of a manual tool is an independent manual tool', async () => {
   const { registry, discover, toolNamed, copy } = await withForward();
   const more = { labels: { l: '1' }, id: 'i', title: 'T', extra: 1 };
   await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name: 'mine', ...more }));

@@ -139,12 +139,12 @@ describe.each(CHANGES)('%s', (_name, change) => {
 
 describe('changed lists', () => {
   test('are those with changed entries only', () => {
-    const { touched, snapshot } = after(
+    const { changed, snapshot } = after(
       base,
       (draft) => createEntry(draft, 'prompt', { name: 'q', namespace: 'ops' }),
       (draft) => removeEntry(draft, 'tool', { name: 'mine' }),
     );
-    expect(touched).toEqual([
+    expect(changed).toEqual([
       { namespace: 'ops', kind: 'prompt' },
       { namespace: 'default', kind: 'tool' },
     ]);
@@ -156,12 +156,12 @@ describe('changed lists', () => {
   });
 
   test('are empty when only namespaces, forwards or services change', () => {
-    const { touched } = after(base, (draft) => {
+    const { changed } = after(base, (draft) => {
       draft.putNamespace(namespace('crm'), { a: '1' });
       addForward(draft, 'second');
       removeServices(draft, 's');
     });
-    expect(touched).toEqual([]);
+    expect(changed).toEqual([]);
   });
 
   test("are a forward's lists when its caching hints or catalogs change though no entry does", () => {
@@ -193,17 +193,17 @@ describe('changed lists', () => {
     const second = after(first, apply(7_000));
     expect(tools(second.snapshot)).toMatch(/7000 public$/);
     expect(tools(first)).toMatch(/5000 public$/);
-    expect(second.touched).toContainEqual({ namespace: 'ops', kind: 'tool' });
-    expect(second.touched).not.toContainEqual({ namespace: 'default', kind: 'tool' });
-    expect(after(second.snapshot, apply(7_000)).touched).toEqual([]);
-    expect(after(second.snapshot, apply(7_000, ['legacy:rich'])).touched).toContainEqual({
+    expect(second.changed).toContainEqual({ namespace: 'ops', kind: 'tool' });
+    expect(second.changed).not.toContainEqual({ namespace: 'default', kind: 'tool' });
+    expect(after(second.snapshot, apply(7_000)).changed).toEqual([]);
+    expect(after(second.snapshot, apply(7_000, ['legacy:rich'])).changed).toContainEqual({
       namespace: 'ops',
       kind: 'tool',
     });
   });
 });
 
-test('an entry that names a namespace makes it, and the default one cannot be removed', () => {
+test('an entry that names a namespace creates it, and the default one cannot be removed', () => {
   const draft = new Draft(Snapshot.empty());
   createEntry(draft, 'tool', { ...TOOL, name: 'a', namespace: 'fresh' });
   expect([...draft.namespaces.keys()]).toEqual(['fresh']);

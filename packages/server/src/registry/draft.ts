@@ -75,7 +75,7 @@ export class Draft {
     return this.#forwards;
   }
 
-  /** Returns a registration id for a new forward, hand-made entry or service. */
+  /** Returns a registration id for a new forward, manual entry or service. */
   nextRegistrationId(): number {
     return this.#next++;
   }
@@ -89,7 +89,7 @@ export class Draft {
   putNamespace(name: Namespace, labels: Labels = {}, unknown?: UnknownMembers): void {
     const state = this.#namespaces.get(name) ?? emptyNamespace(name);
     const changed = { ...state, labels, unknown: unknown ?? state.unknown };
-    this.#undo?.push(restoring(this.#namespaces, name));
+    this.#undo?.push(restoreFunction(this.#namespaces, name));
     this.#namespaces.set(name, changed);
     this.#record('namespaces', () => storedNamespace(changed));
   }
@@ -109,7 +109,7 @@ export class Draft {
       this.#namespaces = before;
       if (drafts) this.#indexes.set(name, drafts);
     });
-    // A copy: an undo that puts a deleted key back into the map would move it to the end.
+    // A copy: an undo that reinserts a deleted key into the map would move it to the end.
     this.#namespaces = new Map(before);
     this.#namespaces.delete(name);
     this.#indexes.delete(name);
@@ -120,7 +120,7 @@ export class Draft {
     this.ensureNamespace(forward.namespace);
     const before = this.#forwards.get(forward.name);
     if (before && listsDiffer(before, forward)) this.#invalidateLists(forward.name);
-    this.#undo?.push(restoring(this.#forwards, forward.name));
+    this.#undo?.push(restoreFunction(this.#forwards, forward.name));
     this.#forwards.set(forward.name, forward);
     this.#record('forwards', () => storedForward(forward));
   }
@@ -211,18 +211,18 @@ export class Draft {
   /** Adds an entry, or replaces the earlier state of the same record. */
   put(entry: Entry): void {
     this.ensureNamespace(entry.namespace);
-    this.#changeable(entry).put(entry);
+    this.#indexForChange(entry).put(entry);
     this.#record(SECTION[entry.kind], () => storedEntry(entry));
   }
 
   remove(entry: Entry): void {
-    this.#changeable(entry).remove(entry);
+    this.#indexForChange(entry).remove(entry);
     this.#recordRemoval(SECTION[entry.kind], entryId(entry));
   }
 
   /** Ends the draft: returns its state and the lists that may differ from the base. */
-  finish(): { snapshot: Snapshot; touched: ChangedLists[] } {
-    const touched: ChangedLists[] = [];
+  finish(): { snapshot: Snapshot; changed: ChangedLists[] } {
+    const changed: ChangedLists[] = [];
     for (const [namespace, drafts] of this.#indexes) {
       const state = this.#namespaces.get(namespace);
       if (!state) continue;
@@ -231,12 +231,12 @@ export class Draft {
         const draft = drafts[kind];
         if (!draft) continue;
         indexes[kind] = draft.publish();
-        touched.push({ namespace, kind });
+        changed.push({ namespace, kind });
       }
       this.#namespaces.set(namespace, { ...state, indexes });
     }
     const services = this.#draftServices ? new Services(this.#draftServices.publish()) : this.#services;
-    return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#unusable, services), touched };
+    return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#unusable, services), changed };
   }
 
   /**
@@ -275,7 +275,7 @@ export class Draft {
     return this.#indexes.get(namespace)?.[kind] ?? this.#namespaces.get(namespace)?.indexes[kind];
   }
 
-  #changeable({ namespace, kind, key }: Entry): DraftIndex {
+  #indexForChange({ namespace, kind, key }: Entry): DraftIndex {
     const index = this.#write(namespace, kind);
     const claims = index.claims(key);
     this.#undo?.push(() => index.set(key, claims));
@@ -302,7 +302,7 @@ export class Draft {
 }
 
 /** Returns a function that restores a map's current value of a key. */
-function restoring<K, V>(map: Map<K, V>, key: K): () => void {
+function restoreFunction<K, V>(map: Map<K, V>, key: K): () => void {
   const before = map.get(key);
   return () => {
     if (before === undefined) map.delete(key);

@@ -47,7 +47,7 @@ export interface Entry {
   /** Its name in the management API. */
   readonly name: string;
   /**
-   * Registration id of its forward, or its own when it is hand-made or copied. Lists are ordered by it, then by
+   * Registration id of its forward, or its own when it is manual or copied. Lists are ordered by it, then by
    * {@link position}.
    */
   readonly registrationId: number;
@@ -55,15 +55,15 @@ export interface Entry {
   readonly position: number;
   readonly labels: Labels;
   /**
-   * Members that the management API shows and that never appear on MCP (decisions 2.5 to 2.7):
+   * Members of the management API that never appear on MCP (decisions 2.5 to 2.7):
    * `uri`, `toolType`, `type`, `configurationURI`, `secretsURI`, `id`, `params`.
    */
   readonly members: JsonObject;
-  /** Undefined for a hand-made entry. */
+  /** Undefined for a manual entry. */
   readonly discovered: Discovered | undefined;
-  /** MCP members of a hand-made entry, by their MCP names; empty for a discovered entry. */
+  /** MCP members of a manual entry, by their MCP names; empty for a discovered entry. */
   readonly definition: JsonObject;
-  /** What MCP serves: each variant with name and overrides applied. */
+  /** Served MCP objects: each variant with name and overrides applied. */
   readonly rendered: readonly EntryVariant[];
 }
 
@@ -89,7 +89,7 @@ export function byOrder(a: Entry, b: Entry): number {
   );
 }
 
-/** True for two states of one record under one key: a hand-made entry, one object of one forward, or a copy of it. */
+/** True for two states of one record under one key: a manual entry, one object of one forward, or a copy of it. */
 export function sameRecord({ discovered: a }: Entry, { discovered: b }: Entry): boolean {
   return a?.forward === b?.forward && a?.upstreamKey === b?.upstreamKey && a?.copied === b?.copied;
 }
@@ -108,7 +108,7 @@ export interface Forward {
   readonly labels: Labels;
   /** Prefix of discovered tool and prompt names; empty for none. */
   readonly prefix: string;
-  /** Forwards, hand-made entries and services share one sequence of ids. */
+  /** Forwards, manual entries and services share one sequence of ids. */
   readonly registrationId: number;
   /** Result of the last successful discovery, one per (era, capability set); empty before the first. */
   readonly catalogs: readonly KnownCatalog[];
@@ -156,7 +156,7 @@ export interface KnownCatalog {
   readonly cache: Readonly<Record<string, CacheHint>>;
 }
 
-/** How long a modern list may be cached, and whether it is the same for every client. */
+/** Time for which a modern list may be cached, and whether it is the same for every client. */
 export interface CacheHint {
   readonly ttlMs: number;
   readonly cacheScope: 'public' | 'private';

@@ -36,7 +36,7 @@ function changed(before: EntryIndex, change: (draft: ReturnType<EntryIndex['copy
 const textOf = (list: { json: string | Buffer }): string => list.json.toString();
 
 describe('order', () => {
-  test("is by registration, then in the upstream's list order, whatever the order of insertion", () => {
+  test("is by registration, then in the upstream's list order, regardless of the order of insertion", () => {
     const made = indexWith(
       entry('own-late', 9),
       entry('b2', 5, { forward: 'b', position: 1 }),
@@ -84,7 +84,7 @@ describe('a key that several claim', () => {
     expect(made.entries).toEqual([]);
   });
 
-  test('is kept when a claimant is removed or the holder changes', () => {
+  test('is preserved when a claimant is removed or the served entry changes', () => {
     const renewed = { ...late, position: 7 };
     const made = changed(indexWith(late, early, middle), (draft) => {
       draft.remove(early);
@@ -272,7 +272,7 @@ describe('prebuilt lists', () => {
     );
   });
 
-  test('say how many bytes they have, where these are more than characters', () => {
+  test('contain their length in bytes if it differs from that in characters', () => {
     const list = indexWith(entry('é𝄞', 1)).list(
       view(() => []),
       'tools/list',

@@ -4,8 +4,8 @@ import { byOrder, type CacheHint, type Entry, isTemplate, type KnownCatalog, sam
 const MERGE_FROM = 1024;
 
 /**
- * An immutable map whose copies cost as much as the recent changes, not as its size: ten thousand commits to a map of ten
- * thousand entries would otherwise copy a hundred million. {@link LayeredMap.copy} creates a draft.
+ * An immutable map. The cost of a copy depends on the recent changes, not on the size: ten thousand commits to a map of
+ * ten thousand entries would otherwise copy a hundred million. {@link LayeredMap.copy} creates a draft.
  */
 export class LayeredMap<V extends object> {
   readonly #base: ReadonlyMap<string, V>;
@@ -162,7 +162,7 @@ export class EntryIndex {
       if (this.#lists.size >= MAX_PREBUILT) this.#lists.clear();
       const built = buildList(this.entries, view, method);
       // Equal lists of several views are stored once.
-      list = this.#lists.values().find((other) => sameList(other, built)) ?? built;
+      list = this.#lists.values().find((other) => isSameList(other, built)) ?? built;
       this.#lists.set(key, list);
     }
     return list;
@@ -258,20 +258,20 @@ function buildList(entries: readonly Entry[], view: CatalogView, method: string,
     }
     if (!variant) continue;
     parts.push(view.item(method, variant.json));
-    cache = cache ? strictest(cache, hint) : hint;
+    cache = cache ? stricterHint(cache, hint) : hint;
   }
   const json = view.wrap(method, `[${parts.join(',')}]`, hintOfAll ?? cache ?? UNCACHED);
   const bytes = Buffer.byteLength(json);
   return { json: bytes < ENCODE_ONCE_BYTES ? json : Buffer.from(json), bytes };
 }
 
-function sameList(a: PrebuiltList, b: PrebuiltList): boolean {
+function isSameList(a: PrebuiltList, b: PrebuiltList): boolean {
   if (a.bytes !== b.bytes) return false;
   return typeof a.json === 'string' || typeof b.json === 'string' ? a.json === b.json : a.json.equals(b.json);
 }
 
 /** The shorter time and the narrower scope of two hints (mcp 2). */
-function strictest(a: CacheHint, b: CacheHint): CacheHint {
+function stricterHint(a: CacheHint, b: CacheHint): CacheHint {
   return {
     ttlMs: Math.min(a.ttlMs, b.ttlMs),
     cacheScope: a.cacheScope === 'private' || b.cacheScope === 'private' ? 'private' : 'public',

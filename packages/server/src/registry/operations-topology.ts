@@ -72,7 +72,7 @@ export function createNamespace(
 
 /** Replaces a namespace's labels (decisions 2.3). OperationError NOT_FOUND. */
 export function labelNamespace(draft: Draft, name: string, labels: Labels): LabeledNamespace {
-  const namespace = existing(draft, name);
+  const namespace = requireNamespace(draft, name);
   draft.putNamespace(namespace, labels);
   return { name: namespace, labels };
 }
@@ -83,7 +83,7 @@ export function labelNamespace(draft: Draft, name: string, labels: Labels): Labe
  * Cascading deletes its forwards, with their discovered entries in all namespaces.
  */
 export function removeNamespace(draft: Draft, name: string, cascade: boolean): string[] {
-  const namespace = existing(draft, name);
+  const namespace = requireNamespace(draft, name);
   if (namespace === DEFAULT_NAMESPACE) {
     throw new OperationError('CONFLICT', 'the namespace default cannot be deleted');
   }
@@ -107,7 +107,7 @@ function count(draft: Draft, kind: Kind, namespace: Namespace): number {
   return [...draft.entries(kind, namespace)].length;
 }
 
-function existing(draft: Draft, name: string): Namespace {
+function requireNamespace(draft: Draft, name: string): Namespace {
   const namespace = parseNamespace(name);
   if (!namespace || !draft.namespaces.has(namespace)) {
     throw new OperationError('NOT_FOUND', `namespace not found: ${name}`);
@@ -116,7 +116,7 @@ function existing(draft: Draft, name: string): Namespace {
 }
 
 /**
- * Registers a capability service. One with the same name, type, engine and language is replaced and keeps its place in
+ * Registers a capability service. One with the same name, type, engine and language is replaced, without a change of
  * the order of registration (decisions 2.2, 4.1). `created`: whether there was none.
  */
 export function registerService(draft: Draft, input: ServiceInput): { entry: ServiceEntry; created: boolean } {
@@ -143,7 +143,7 @@ export function registerService(draft: Draft, input: ServiceInput): { entry: Ser
  * when there are none.
  */
 export function removeServices(draft: Draft, name: string, serviceType?: string): number {
-  const found = foundOf(name, draft.servicesNamed(name), serviceType);
+  const found = matchingServices(name, draft.servicesNamed(name), serviceType);
   draft.removeServices(name, found);
   return found.length;
 }
@@ -152,14 +152,18 @@ export function removeServices(draft: Draft, name: string, serviceType?: string)
  * The services of a name, or those of one type, in order of registration: the first one is used (decisions 4.2, 4.10).
  * OperationError NOT_FOUND when there are none.
  */
-export function findServices(snapshot: Snapshot, name: string, serviceType?: string): Found {
-  return foundOf(name, snapshot.services.named(name), serviceType);
+export function findServices(snapshot: Snapshot, name: string, serviceType?: string): MatchingServices {
+  return matchingServices(name, snapshot.services.named(name), serviceType);
 }
 
 /** At least one. */
-type Found = readonly [ServiceEntry, ...ServiceEntry[]];
+type MatchingServices = readonly [ServiceEntry, ...ServiceEntry[]];
 
-function foundOf(name: string, named: readonly ServiceEntry[], serviceType: string | undefined): Found {
+function matchingServices(
+  name: string,
+  named: readonly ServiceEntry[],
+  serviceType: string | undefined,
+): MatchingServices {
   const [first, ...others] =
     serviceType === undefined ? named : named.filter((entry) => entry.serviceType === serviceType);
   if (!first) throw new OperationError('NOT_FOUND', `service not found: ${name}`);
@@ -173,18 +177,18 @@ export interface ToolCopy {
 }
 
 /**
- * Result of a copy: made; the target namespace has a tool of that name already; or the tool no longer exists.
+ * Result of a copy: copied; the target namespace already has a tool of that name; or the tool no longer exists.
  */
 export type CopyOutcome = 'copied' | 'exists' | 'gone';
 
 /**
  * Copies tools into namespaces, in order, and returns the result of each (decisions 2.11, `copy-tool-to-namespace`).
  * The originals stay; a missing target namespace is created. A copy has the current state of the tool, with its name,
- * labels and overrides, and a registration id of its own, which puts it at the end of lists.
+ * labels and overrides, and a new registration id, so that it is last in lists.
  *
  * A copy of a discovered tool belongs to its forward: discovery updates it and removes it when the upstream no longer
  * lists the tool, and it is deleted with the forward. Operators can change it like any discovered entry. Discovery never
- * creates copies, so a removed copy stays removed. A copy of a hand-made tool is an independent hand-made tool. If the
+ * creates copies, so a removed copy stays removed. A copy of a manual tool is an independent manual tool. If the
  * forward later lists a tool under the key of a copy, the first registered is served as usual (decisions 2.2).
  */
 export function copyTools(draft: Draft, copies: readonly ToolCopy[]): CopyOutcome[] {

@@ -85,10 +85,10 @@ function find(kind: Kind, selector: Selector, entries: ServedEntries): Entry {
   const { name } = selector;
   if (selector.namespace !== undefined) {
     const namespace = parseNamespace(selector.namespace);
-    return only(kind, name, namespace ? named(kind, selector, namespace, entries) : []);
+    return requireOne(kind, name, namespace ? named(kind, selector, namespace, entries) : []);
   }
   const inDefault = named(kind, selector, DEFAULT_NAMESPACE, entries);
-  if (inDefault.length > 0) return only(kind, name, inDefault);
+  if (inDefault.length > 0) return requireOne(kind, name, inDefault);
   const candidates = [...entries.namespaces]
     .map((namespace) => ({ namespace, found: named(kind, selector, namespace, entries) }))
     .filter(({ found }) => found.length > 0);
@@ -97,7 +97,7 @@ function find(kind: Kind, selector: Selector, entries: ServedEntries): Entry {
       namespaces: candidates.map(({ namespace }) => namespace),
     });
   }
-  return only(kind, name, candidates[0]?.found ?? []);
+  return requireOne(kind, name, candidates[0]?.found ?? []);
 }
 
 function named(kind: Kind, { name, uri }: Selector, namespace: Namespace, entries: ServedEntries): Entry[] {
@@ -108,7 +108,7 @@ function named(kind: Kind, { name, uri }: Selector, namespace: Namespace, entrie
   return entry ? [entry] : [];
 }
 
-function only(kind: Kind, name: string, found: readonly Entry[]): Entry {
+function requireOne(kind: Kind, name: string, found: readonly Entry[]): Entry {
   const [entry] = found;
   if (!entry) throw new OperationError('NOT_FOUND', `${kind} not found: ${name}`);
   if (found.length > 1) {
@@ -124,19 +124,18 @@ function only(kind: Kind, name: string, found: readonly Entry[]): Entry {
 }
 
 /**
- * Values of members that REST always shows although they are not set. Sending such a value for a member that the
+ * Values of members that REST always returns although they are not set. Sending such a value for a member that the
  * upstream does not send changes nothing; sending an empty text removes the upstream's value (decisions 2.5, 2.6).
  */
-const ABSENT: Readonly<Record<Kind, JsonObject>> = {
+const DEFAULTS: Readonly<Record<Kind, JsonObject>> = {
   tool: { description: '', inputSchema: {} },
   resource: { description: '', mimeType: '' },
   prompt: { description: '', arguments: [] },
 };
 
-/**
- * What an operator's full description of a discovered entry changes on the upstream's object: members that differ or
- * are new with their value, members left out with null (decisions 2.5). Members that REST shows from the registry
- * (labels, uri and the like) are not the upstream's and never overridden. `definition` is in MCP's spelling.
+/** Returns the overrides of a discovered entry from an operator's full description: members that differ or are new with
+ * their value, omitted members with null (decisions 2.5). Registry members of the API (labels, uri and the like) are
+ * never overridden. `definition` has MCP names.
  */
 function overridesOf(kind: Kind, discovered: Discovered, definition: JsonObject): JsonObject {
   const parsed = parseLossless(discovered.variants[0]?.json ?? '{}');
@@ -146,34 +145,39 @@ function overridesOf(kind: Kind, discovered: Discovered, definition: JsonObject)
   if (kind === 'resource') own.add('uri').add('uriTemplate');
   const overrides: [string, JsonValue][] = [];
   for (const member of new Set([...upstream.keys(), ...wanted.keys()])) {
-    // The schemas of bodies drop `__proto__`, so that its absence says nothing.
+    // The schemas of bodies drop `__proto__`, so that its absence is not a removal.
     if (own.has(restName(kind, member)) || member === '__proto__') continue;
-    const theirs = given(kind, member, upstream.get(member));
-    let ours = given(kind, member, wanted.get(member));
+    const upstreamValue = valueUnlessDefault(kind, member, upstream.get(member));
+    let wantedValue = valueUnlessDefault(kind, member, wanted.get(member));
     // An empty schema or list is a value of its own where the upstream has one.
-    if (ours === undefined && theirs !== undefined && wanted.get(member) !== '') ours = wanted.get(member);
-    if (ours === undefined ? theirs !== undefined : theirs === undefined || !equal(ours, theirs)) {
-      overrides.push([member, ours ?? null]);
+    if (wantedValue === undefined && upstreamValue !== undefined && wanted.get(member) !== '')
+      wantedValue = wanted.get(member);
+    if (
+      wantedValue === undefined
+        ? upstreamValue !== undefined
+        : upstreamValue === undefined || !equal(wantedValue, upstreamValue)
+    ) {
+      overrides.push([member, wantedValue ?? null]);
     }
   }
   return Object.fromEntries(overrides);
 }
 
-function given(kind: Kind, member: string, value: JsonValue | undefined): JsonValue | undefined {
-  const absent = Object.hasOwn(ABSENT[kind], member) ? ABSENT[kind][member] : undefined;
+function valueUnlessDefault(kind: Kind, member: string, value: JsonValue | undefined): JsonValue | undefined {
+  const absent = Object.hasOwn(DEFAULTS[kind], member) ? DEFAULTS[kind][member] : undefined;
   return value !== undefined && absent !== undefined && equal(value, absent) ? undefined : value;
 }
 
-/** A tool, resource or prompt as a request describes it: checked by the contract, under canonical names. */
+/** A tool, resource or prompt in a request body, validated by the contract, with canonical names. */
 export interface EntryInput {
   readonly name?: string | undefined;
   readonly namespace?: string | undefined;
   readonly labels?: Labels | undefined;
-  /** Everything else; numbers keep their spelling. */
+  /** Other members; numbers are exact. */
   readonly [member: string]: JsonValue | undefined;
 }
 
-/** A parsed submission, by the parts of an entry. Undefined: not given. */
+/** A parsed submission, by the parts of an entry. Undefined: absent. */
 export interface Submitted {
   readonly name: string | undefined;
   /** Resources only. */
@@ -182,13 +186,13 @@ export interface Submitted {
   readonly labels: Labels;
   /** The registry's own members. */
   readonly members: JsonObject;
-  /** Members of the MCP object, in MCP's spelling, without those that identify the entry. */
+  /** Members of the MCP object by MCP name, without those that identify the entry. */
   readonly definition: JsonObject;
 }
 
 /** Members that are separate properties of an entry, or that only the service sets. */
 const SEPARATE = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
-/** A resource is identified by its location alone, whatever its MCP name. */
+/** A resource is identified by its location alone, regardless of its MCP name. */
 const SEPARATE_IN_RESOURCES = [...SEPARATE, 'location', 'uri', 'uriTemplate'];
 
 /**
@@ -229,9 +233,8 @@ const SET_BY_DISCOVERY: Readonly<Record<Kind, readonly string[]>> = {
   prompt: ['configurationURI'],
 };
 
-/**
- * Registers a hand-made tool, resource or prompt, in `default` unless it names a namespace; a missing one is created
- * (decisions 2.2). OperationError CONFLICT when its key is held.
+/** Registers a manual tool, resource or prompt, in `default` unless it names a namespace; a missing one is created
+ * (decisions 2.2). OperationError CONFLICT when its key is in use.
  */
 export function createEntry(draft: Draft, kind: Kind, submission: EntryInput): Entry {
   const { name, location, namespace = DEFAULT_NAMESPACE, ...rest } = parseEntryInput(kind, submission);
@@ -258,10 +261,10 @@ export function updateEntry(draft: Draft, kind: Kind, selector: Selector, submis
   const submitted = parseEntryInput(kind, submission);
   rejectMisspelledMembers(kind, submitted.definition, membersOf(entry));
   const next = entry.discovered
-    ? changeDiscovered(entry, entry.discovered, submitted)
-    : changeHandMade(entry, submitted);
-  const moved = next.key !== entry.key || next.namespace !== entry.namespace;
-  if (moved) {
+    ? updateDiscoveredEntry(entry, entry.discovered, submitted)
+    : updateManualEntry(entry, submitted);
+  const isMoved = next.key !== entry.key || next.namespace !== entry.namespace;
+  if (isMoved) {
     rejectTakenKey(draft.get(kind, next.namespace, next.key));
     draft.remove(entry);
   }
@@ -276,13 +279,13 @@ export function removeEntry(draft: Draft, kind: Kind, selector: Selector): Entry
   return entry;
 }
 
-function changeHandMade(entry: Entry, submitted: Submitted): Entry {
+function updateManualEntry(entry: Entry, submitted: Submitted): Entry {
   const { name = entry.name, location = entry.key, namespace = entry.namespace, ...rest } = submitted;
   const key = entry.kind === 'resource' ? location : name;
   return render({ ...entry, ...rest, name, namespace, key });
 }
 
-function changeDiscovered(entry: Entry, discovered: Discovered, submitted: Submitted): Entry {
+function updateDiscoveredEntry(entry: Entry, discovered: Discovered, submitted: Submitted): Entry {
   const { kind } = entry;
   const { name = entry.name, namespace = entry.namespace, definition } = submitted;
   const members: JsonObject = { ...submitted.members };
@@ -321,10 +324,10 @@ function withName(discovered: Discovered, name: string, overrides: JsonObject): 
  * 2.6).
  */
 function discoveredLabels(current: Labels, wanted: Labels): Labels {
-  const ofService = (label: string): boolean => label.startsWith('service.') && label !== FORWARD_HEADERS_LABEL;
+  const isServiceLabel = (label: string): boolean => label.startsWith('service.') && label !== FORWARD_HEADERS_LABEL;
   return Object.fromEntries([
-    ...Object.entries(wanted).filter(([label]) => !ofService(label)),
-    ...Object.entries(current).filter(([label]) => ofService(label)),
+    ...Object.entries(wanted).filter(([label]) => !isServiceLabel(label)),
+    ...Object.entries(current).filter(([label]) => isServiceLabel(label)),
   ]);
 }
 
@@ -342,13 +345,16 @@ function immutableMemberError({ kind, name }: Entry, { forward }: Discovered, me
 function rejectMisspelledMembers(kind: Kind, definition: JsonObject, existing: readonly string[]): void {
   if (kind === 'prompt') return;
   for (const member of Object.keys(definition)) {
-    const meant = existing.includes(member) ? undefined : suggestUriMember(member);
-    if (meant === undefined) continue;
-    throw new OperationError('BAD_REQUEST', `invalid ${kind}: unknown field "${member}"; did you mean "${meant}"?`);
+    const suggestion = existing.includes(member) ? undefined : suggestUriMember(member);
+    if (suggestion === undefined) continue;
+    throw new OperationError(
+      'BAD_REQUEST',
+      `invalid ${kind}: unknown field "${member}"; did you mean "${suggestion}"?`,
+    );
   }
 }
 
-/** Members of an entry that MCP clients see, in any variant. */
+/** Members of the MCP object of an entry, in any variant. */
 function membersOf({ rendered }: Entry): string[] {
   return rendered.flatMap(({ json }) => [...members(json)].map(({ key }) => key));
 }

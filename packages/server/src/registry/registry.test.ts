@@ -21,7 +21,7 @@ function add(registry: Registry, name: string): Promise<unknown> {
 const names = (registry: Registry): string[] => registry.current.entries('tool').map(({ name }) => name);
 
 describe('loading', () => {
-  test('makes the default namespace, durably, and only where it is missing', async () => {
+  test('creates the default namespace durably, and only where it is missing', async () => {
     const store = new PausableStore();
     const registry = new Registry(store);
     await registry.load();

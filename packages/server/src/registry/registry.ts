@@ -15,13 +15,13 @@ import {
 } from './stored.ts';
 
 /** Restores the stored state (decisions 1.5): the entries of `registry.json`, then the commits of the journal. */
-class Restoration {
+class StateRestorer {
   readonly #loaded: Loaded;
   readonly #draft = new Draft(Snapshot.empty(), false);
   readonly #problems: string[] = [];
   /** Shadowed entries: the first entry of a key is the served one, so these are added last. */
   readonly #shadowed: Entry[] = [];
-  #numbered = false;
+  #hasReservedIds = false;
 
   constructor(loaded: Loaded) {
     this.#loaded = loaded;
@@ -62,14 +62,14 @@ class Restoration {
   }
 
   #putForward(json: string): void {
-    const forward = readForward(json, () => this.#number());
+    const forward = readForward(json, () => this.#nextId());
     if (typeof forward === 'string') return this.#preserve('forwards', json, forward);
     this.#draft.reserveRegistrationId(forward.registrationId);
     this.#draft.putForward(forward);
   }
 
   #putService(json: string): void {
-    const service = readService(json, () => this.#number());
+    const service = readService(json, () => this.#nextId());
     if (typeof service === 'string') return this.#preserve('services', json, service);
     this.#draft.reserveRegistrationId(service.registrationId);
     this.#draft.putService(service);
@@ -82,7 +82,7 @@ class Restoration {
       orphaned = registrationId === undefined;
       return registrationId;
     };
-    const read = readEntry(kind, json, idOf, () => this.#number());
+    const read = readEntry(kind, json, idOf, () => this.#nextId());
     if (typeof read !== 'string') {
       this.#draft.reserveRegistrationId(read.entry.registrationId);
       if (read.shadowed) this.#shadowed.push(read.entry);
@@ -116,9 +116,9 @@ class Restoration {
   }
 
   /** A registration id for a record without one, as in a file written by hand: after all existing ids. */
-  #number(): number {
-    if (!this.#numbered) {
-      this.#numbered = true;
+  #nextId(): number {
+    if (!this.#hasReservedIds) {
+      this.#hasReservedIds = true;
       for (const json of Object.values(this.#loaded.entries).flat()) {
         // Any member of this name: reserving too many ids is harmless, using one twice is not.
         for (const [, digits] of json.matchAll(/"source":\s*(\d{1,16})/g)) {
@@ -168,7 +168,7 @@ export class Registry {
   async load(): Promise<string[]> {
     let problems: string[] = [];
     await this.#store.load((loaded) => {
-      const restored = new Restoration(loaded).run();
+      const restored = new StateRestorer(loaded).run();
       this.current = restored.snapshot;
       problems = restored.problems;
     });
@@ -181,10 +181,10 @@ export class Registry {
   commit<T>(mutation: Mutation<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       let outcome: { value: T } | { error: unknown } | undefined;
-      let alone = true;
+      let isFirst = true;
       this.#queue.push({
         run: (draft) => {
-          alone = draft.changes.length === 0;
+          isFirst = draft.changes.length === 0;
           try {
             outcome = { value: draft.attempt(mutation) };
           } catch (error) {
@@ -192,8 +192,8 @@ export class Registry {
           }
         },
         settle: (failure) => {
-          // Not reported when other changes of a failed batch may have caused it.
-          if (outcome && 'error' in outcome && (alone || failure === undefined)) reject(outcome.error);
+          // Not reported if other changes of a failed batch may be the cause.
+          if (outcome && 'error' in outcome && (isFirst || failure === undefined)) reject(outcome.error);
           else if (outcome && 'value' in outcome && failure === undefined) resolve(outcome.value);
           else reject(failure);
         },
@@ -232,7 +232,7 @@ export class Registry {
   /** Makes the draft the current state once it is durable. Returns the store's error when it failed. */
   async #publish(draft: Draft): Promise<unknown> {
     if (draft.changes.length === 0) return undefined;
-    const { snapshot, touched } = draft.finish();
+    const { snapshot, changed } = draft.finish();
     try {
       await this.#store.commit(draft.changes, () => {
         this.current = snapshot;
@@ -242,7 +242,7 @@ export class Registry {
     }
     for (const listener of this.#listeners) {
       try {
-        listener(touched);
+        listener(changed);
       } catch (error) {
         queueMicrotask(() => {
           throw error;

@@ -29,7 +29,7 @@ function discovered(
   return render({ ...base, discovered: found, definition: {} });
 }
 
-function handMade(kind: Kind, key: string, name: string, definition: string, labels = {}): string | undefined {
+function manualEntry(kind: Kind, key: string, name: string, definition: string, labels = {}): string | undefined {
   const base = { kind, namespace: DEFAULT_NAMESPACE, key, name, registrationId: 1, position: 0, members: { id: 'x' } };
   return render({ ...base, labels, discovered: undefined, definition: object(definition) }).rendered[0]?.json;
 }
@@ -76,29 +76,29 @@ describe('a discovered entry', () => {
   });
 });
 
-describe('a hand-made entry', () => {
+describe('a manual entry', () => {
   test('a tool is its definition, with a default schema where a file has none', () => {
-    expect(handMade('tool', 't', 't', '{"description":"","inputSchema":{"max":1.0},"x":9223372036854775807}')).toBe(
+    expect(manualEntry('tool', 't', 't', '{"description":"","inputSchema":{"max":1.0},"x":9223372036854775807}')).toBe(
       '{"name":"t","description":"","inputSchema":{"type":"object","max":1.0},"x":9223372036854775807}',
     );
-    expect(handMade('tool', 't', 't', '{}')).toBe('{"name":"t","inputSchema":{"type":"object"}}');
+    expect(manualEntry('tool', 't', 't', '{}')).toBe('{"name":"t","inputSchema":{"type":"object"}}');
   });
 
   test('a resource is addressed by its uri, a template by its uri template', () => {
     const definition = '{"description":"","mimeType":"text/plain","size":1.0}';
-    expect(handMade('resource', 'x:1', 'r', definition)).toBe(
+    expect(manualEntry('resource', 'x:1', 'r', definition)).toBe(
       '{"uri":"x:1","name":"r","mimeType":"text/plain","size":1.0}',
     );
-    expect(handMade('resource', 'x:{y}', 'r', definition, { 'service.is_template': 'true' })).toBe(
+    expect(manualEntry('resource', 'x:{y}', 'r', definition, { 'service.is_template': 'true' })).toBe(
       '{"uriTemplate":"x:{y}","name":"r","mimeType":"text/plain","size":1.0}',
     );
   });
 
   test('a prompt has no members that were not given', () => {
-    expect(handMade('prompt', 'p', 'p', '{"description":"","arguments":[],"title":""}')).toBe(
+    expect(manualEntry('prompt', 'p', 'p', '{"description":"","arguments":[],"title":""}')).toBe(
       '{"name":"p","title":""}',
     );
-    expect(handMade('prompt', 'p', 'p', '{"arguments":[{"name":"a"}]}')).toBe(
+    expect(manualEntry('prompt', 'p', 'p', '{"arguments":[{"name":"a"}]}')).toBe(
       '{"name":"p","arguments":[{"name":"a"}]}',
     );
   });

@@ -168,7 +168,7 @@ class Life {
   }
 }
 
-describe('a state that random changes made', () => {
+describe('a state after random changes', () => {
   test.each(Array.from({ length: 40 }, (_, seed) => seed + 1))(
     'is restored from the file, from the journal, and from both (%i)',
     async (seed) => {

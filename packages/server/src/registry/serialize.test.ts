@@ -35,7 +35,7 @@ function discovered(kind: Kind, upstreamKey: string, json: string, made: Made = 
   });
 }
 
-function handMade(kind: Kind, key: string, definition: string, made: Made = {}): Entry {
+function manualEntry(kind: Kind, key: string, definition: string, made: Made = {}): Entry {
   const { name = key, labels = {}, members = '{}' } = made;
   const base = {
     kind,
@@ -84,7 +84,7 @@ describe('over REST', () => {
     expect(entryJson(discovered('tool', 'a', json))).toContain(
       '"constructor":1.0,"toString":2.0,"__proto__":{"x":3.0}',
     );
-    expect(entryJson(handMade('prompt', 'p', json))).toContain(
+    expect(entryJson(manualEntry('prompt', 'p', json))).toContain(
       '"constructor":1.0,"toString":2.0,"__proto__":{"x":3.0}',
     );
   });
@@ -105,7 +105,7 @@ describe('over REST', () => {
   });
 
   test('a prompt has its messages', () => {
-    const entry = handMade('prompt', 'p', '{"arguments":[{"name":"a"}]}', {
+    const entry = manualEntry('prompt', 'p', '{"arguments":[{"name":"a"}]}', {
       members: '{"messages":[{"role":"user","content":"{a}"}]}',
     });
     expect(entryJson(entry)).toBe(
@@ -131,7 +131,7 @@ describe('over REST', () => {
     );
     expect(requested).toMatchObject({ name: 'z', description: 'ours' });
     expect(shown(entry, 'upstream')).toBe('2');
-    const made = handMade('tool', 't', '{"upstream":3}');
+    const made = manualEntry('tool', 't', '{"upstream":3}');
     expect(object(entryJson(made, { upstream: true })).upstream).toBe(3);
   });
 
@@ -184,28 +184,28 @@ const ENTRIES: [string, Entry][] = [
     discovered('prompt', 'p', '{"name":"p","arguments":[]}', { members: '{"configurationURI":"u"}' }),
   ],
   [
-    'a hand-made tool',
-    handMade('tool', 't', '{"description":"","inputSchema":{"max":1.0},"x":[1e400,-0]}', {
+    'a manual tool',
+    manualEntry('tool', 't', '{"description":"","inputSchema":{"max":1.0},"x":[1e400,-0]}', {
       members: '{"uri":"u","toolType":"t","secretsURI":"s"}',
     }),
   ],
   [
     "one with members named like the file's own",
-    handMade(
+    manualEntry(
       'tool',
       't',
       '{"b":1,"source":"mine","upstream":{},"overrides":1,"catalogues":2,"offers":3,"position":4,"kept":5,"a":6}',
     ),
   ],
-  ['one with a number for a source', handMade('tool', 't', '{"source":7}')],
+  ['one with a number for a source', manualEntry('tool', 't', '{"source":7}')],
   [
-    'a hand-made resource',
-    handMade('resource', 'x:1', '{"mimeType":"t"}', {
+    'a manual resource',
+    manualEntry('resource', 'x:1', '{"mimeType":"t"}', {
       name: 'r',
       members: '{"type":"t","params":[{"name":"a","value":"b"}]}',
     }),
   ],
-  ['a hand-made prompt', handMade('prompt', 'p', '{"description":""}', { members: '{"messages":[],"id":"1"}' })],
+  ['a manual prompt', manualEntry('prompt', 'p', '{"description":""}', { members: '{"messages":[],"id":"1"}' })],
 ];
 
 describe.each(ENTRIES)('%s', (_what, entry) => {

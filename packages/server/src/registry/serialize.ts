@@ -42,7 +42,7 @@ const MEMBER_NAMES: Readonly<Record<Kind, MemberNames>> = {
 export const UPSTREAM = 'upstream';
 
 const COMMON = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
-/** Members that REST shows from the registry, whatever the MCP object contains. */
+/** Registry members of REST, which take precedence over members of the MCP object. */
 const REGISTRY_OWNED: Readonly<Record<Kind, ReadonlySet<string>>> = {
   tool: new Set(registryMembers('tool')),
   // The upstream addresses a resource by `uri` or `uriTemplate`; over REST both are `location`.
@@ -69,22 +69,22 @@ export function mcpName(kind: Kind, member: string): string {
 
 /** Optional parts of an entry's JSON. */
 export interface EntryJsonOptions {
-  /** Marks it as shadowed. */
+  /** Marks the entry as shadowed. */
   readonly shadowed?: boolean;
   /** Adds `upstream`: the upstream's own values of a discovered entry, without overrides. */
   readonly upstream?: boolean;
 }
 
-/** The entry as the management API shows it: JSON text of one object. */
+/** The entry in the form of the management API: JSON text of one object. */
 export function entryJson(entry: Entry, { shadowed = false, upstream = false }: EntryJsonOptions = {}): string {
   const texts = withDefaults(entry.kind, restMembers(entry));
   if (shadowed) texts.set('shadowed', 'true');
   if (upstream && entry.discovered) {
     const own = new Map<string, string>();
     addObject(own, entry.kind, entry.discovered.variants[0]?.json ?? '{}');
-    texts.set(UPSTREAM, joined(withDefaults(entry.kind, own)));
+    texts.set(UPSTREAM, objectText(withDefaults(entry.kind, own)));
   }
-  return joined(texts);
+  return objectText(texts);
 }
 
 function withDefaults(kind: Kind, texts: Map<string, string>): Map<string, string> {
@@ -93,7 +93,7 @@ function withDefaults(kind: Kind, texts: Map<string, string>): Map<string, strin
 }
 
 /** An object of these members, which are JSON text; `lines` puts each on its own line. */
-export function joined(texts: ReadonlyMap<string, string>, lines = false): string {
+export function objectText(texts: ReadonlyMap<string, string>, lines = false): string {
   const parts: string[] = [];
   for (const [key, text] of texts)
     parts.push(lines ? `  ${JSON.stringify(key)}: ${text}` : `${JSON.stringify(key)}:${text}`);
@@ -120,7 +120,7 @@ export function restMembers(entry: Entry): Map<string, string> {
   return texts;
 }
 
-/** Adds the members of the served MCP object as text, including empty members of a hand-made entry. */
+/** Adds the members of the served MCP object as text, including empty members of a manual entry. */
 function addDefinition(texts: Map<string, string>, { kind, discovered, rendered, definition }: Entry): void {
   if (discovered) return addObject(texts, kind, rendered[0]?.json ?? '{}');
   for (const [key, value] of Object.entries(definition)) {
@@ -129,7 +129,7 @@ function addDefinition(texts: Map<string, string>, { kind, discovered, rendered,
   }
 }
 
-/** Adds the members of an MCP object under their REST names, except those that REST shows from the registry. */
+/** Adds the members of an MCP object under their REST names, except registry members. */
 function addObject(texts: Map<string, string>, kind: Kind, json: string): void {
   for (const { key, start, end } of members(json)) {
     const name = restName(kind, key);
@@ -146,12 +146,12 @@ export function discoveredMembers(kind: Kind, address: string): JsonObject {
 
 /**
  * The MCP form of an entry. A discovered one is the upstream's own text, unchanged unless it is renamed or overridden;
- * a hand-made one is rendered from its definition (decisions 2.5 to 2.7).
+ * a manual one is rendered from its definition (decisions 2.5 to 2.7).
  */
 export function render(entry: Omit<Entry, 'rendered'>): Entry {
   const rendered = entry.discovered
     ? entry.discovered.variants.map((variant) => renderVariant(entry, variant, entry.discovered?.overrides ?? {}))
-    : [{ json: JSON.stringify(handMade(entry)), catalogs: undefined }];
+    : [{ json: JSON.stringify(manualObject(entry)), catalogs: undefined }];
   return { ...entry, rendered };
 }
 
@@ -161,21 +161,22 @@ function renderVariant(entry: Omit<Entry, 'rendered'>, variant: EntryVariant, ov
   return Object.keys(changes).length === 0 ? variant : { ...variant, json: withMembers(variant.json, changes) };
 }
 
-/** The object's text with these members set or, where null, removed; all others keep their text and position. */
+/** The object's text with these members set or, where null, removed; text and position of all others are unchanged. */
 function withMembers(json: string, changes: JsonObject): string {
-  const left = new Map(Object.entries(changes));
+  const remaining = new Map(Object.entries(changes));
   const parts: string[] = [];
   for (const { key, start, end } of members(json)) {
-    const change = left.get(key);
-    left.delete(key);
+    const change = remaining.get(key);
+    remaining.delete(key);
     if (!Object.hasOwn(changes, key)) parts.push(`${JSON.stringify(key)}:${json.slice(start, end)}`);
     else if (change !== null && change !== undefined) parts.push(`${JSON.stringify(key)}:${JSON.stringify(change)}`);
   }
-  for (const [key, value] of left) if (value !== null) parts.push(`${JSON.stringify(key)}:${JSON.stringify(value)}`);
+  for (const [key, value] of remaining)
+    if (value !== null) parts.push(`${JSON.stringify(key)}:${JSON.stringify(value)}`);
   return `{${parts.join(',')}}`;
 }
 
-function handMade(entry: Omit<Entry, 'rendered'>): JsonObject {
+function manualObject(entry: Omit<Entry, 'rendered'>): JsonObject {
   if (entry.kind === 'tool') {
     const tool: JsonObject = { name: entry.key, ...entry.definition };
     // A hand-written file may omit the schema, and clients reject a whole list for one tool without a schema.
@@ -191,7 +192,7 @@ function handMade(entry: Omit<Entry, 'rendered'>): JsonObject {
   return { [uri]: entry.key, name: entry.name, ...withoutEmpty(entry.definition, ['description', 'mimeType']) };
 }
 
-/** Empty texts and lists mean "not given" in REST (decisions 2.6, 2.7) and are omitted in MCP. */
+/** Empty texts and lists mean "absent" in REST (decisions 2.6, 2.7) and are omitted in MCP. */
 function withoutEmpty(definition: JsonObject, keys: readonly string[]): JsonObject {
   const empty = (value: JsonValue): boolean => value === '' || (Array.isArray(value) && value.length === 0);
   return Object.fromEntries(Object.entries(definition).filter(([key, value]) => !(keys.includes(key) && empty(value))));

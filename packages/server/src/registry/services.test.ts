@@ -34,7 +34,7 @@ function listed({ current }: Registry): unknown[] {
 }
 
 describe('registering a service', () => {
-  test('makes one per name, type, engine and language', async () => {
+  test('registers one per name, type, engine and language', async () => {
     const registry = new Registry(memoryStore());
     const inputs: ServiceInput[] = [
       CALC,

@@ -70,8 +70,8 @@ export interface Counts {
 }
 
 /**
- * The immutable state of the registry after a commit. A request or the writer of `registry.json` that holds it sees one
- * consistent state without locking.
+ * The immutable state of the registry after a commit. A request, or the writer of `registry.json`, sees one
+ * consistent state in it without locking.
  */
 export class Snapshot {
   readonly namespaces: ReadonlyMap<Namespace, NamespaceState>;
@@ -109,7 +109,7 @@ export class Snapshot {
     return this.namespaces.get(name as Namespace);
   }
 
-  /** Entries of one kind over all namespaces or in one, in the order of lists; shadowed ones only when asked for. */
+  /** Entries of one kind over all namespaces or in one, in the order of lists; shadowed ones only on request. */
   entries(kind: Kind, options: { namespace?: string; shadowed?: boolean } = {}): Entry[] {
     const states = [...this.namespaces.values()].filter(
       (state) => options.namespace === undefined || state.name === options.namespace,
@@ -189,7 +189,7 @@ export class ResourceFinder {
 
   #matching(templates: readonly Entry[], uri: string): Entry | undefined {
     if (templates !== this.#templates) {
-      if (!sameTemplates(templates, this.#templates)) this.#matched.clear();
+      if (!areSameTemplates(templates, this.#templates)) this.#matched.clear();
       this.#templates = templates;
     }
     return this.#matched.getOrInsertComputed(uri, () => templateFor(templates, uri));
@@ -205,10 +205,10 @@ function templateFor(templates: readonly Entry[], uri: string): Entry | undefine
   return templates.find((template) => matchTemplate(template.key, uri));
 }
 
-function sameTemplates(some: readonly Entry[], others: readonly Entry[]): boolean {
-  return some.length === others.length && some.every((template, at) => sameTemplate(template, others[at]));
+function areSameTemplates(some: readonly Entry[], others: readonly Entry[]): boolean {
+  return some.length === others.length && some.every((template, at) => isSameTemplate(template, others[at]));
 }
 
-function sameTemplate({ key, discovered }: Entry, other: Entry | undefined): boolean {
+function isSameTemplate({ key, discovered }: Entry, other: Entry | undefined): boolean {
   return key === other?.key && discovered?.forward === other.discovered?.forward;
 }

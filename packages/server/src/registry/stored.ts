@@ -17,7 +17,7 @@ import {
   type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
-import { joined, mcpName, registryMembers, render, restMembers, serviceMembers } from './serialize.ts';
+import { mcpName, objectText, registryMembers, render, restMembers, serviceMembers } from './serialize.ts';
 
 /**
  * Stored form of entries in `registry.json` (decisions 1.5): the management API's view, for other readers, and the
@@ -27,13 +27,13 @@ import { joined, mcpName, registryMembers, render, restMembers, serviceMembers }
  */
 
 /**
- * Members of a stored hand-made entry that are not the operator's; the operator's own members of these names are in
+ * Members of a stored manual entry that are not the operator's; the operator's own members of these names are in
  * `kept`.
  */
 const RESERVED = ['source', 'kept'];
 /** Registry members that are separate properties of an entry. */
 const SEPARATE_MEMBERS = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed', 'location'];
-/** By these a resource is addressed on MCP; here it has a `location`. */
+/** Address members of a resource on MCP; here it has a `location`. */
 const ADDRESSES = ['uri', 'uriTemplate'];
 /**
  * Registration ids are smaller: a larger one was not assigned by the registry, and incrementing it would be inexact.
@@ -42,7 +42,7 @@ export const MAX_REGISTRATION_ID = 10 ** 15;
 
 /** The journal form of the entry: one line; its order among entries with the same key is that of the lines. */
 export function storedEntry(entry: Entry): string {
-  return joined(storedMembers(entry));
+  return objectText(storedMembers(entry));
 }
 
 /**
@@ -52,7 +52,7 @@ export function storedEntry(entry: Entry): string {
 export function snapshotEntry(entry: Entry, shadowed: boolean): string {
   const stored = storedMembers(entry);
   if (shadowed) stored.set('shadowed', 'true');
-  return joined(stored, true);
+  return objectText(stored, true);
 }
 
 function storedMembers(entry: Entry): Map<string, string> {
@@ -61,15 +61,15 @@ function storedMembers(entry: Entry): Map<string, string> {
     const [first, ...others] = entry.discovered.variants;
     stored.set('upstream', first?.json ?? '{}');
     stored.set('overrides', JSON.stringify(entry.discovered.overrides));
-    // An upstream's own members of these names are in its object above, and must not be confused with ours.
+    // An upstream's own members of these names are in its object above, and must not be confused with those of the registry.
     stored.delete('catalogues');
     stored.delete('offers');
     if (first?.catalogs) stored.set('catalogues', JSON.stringify(first.catalogs));
     if (others.length > 0) {
-      const further = others.map(
+      const additional = others.map(
         ({ catalogs, json }) => `{"catalogues":${JSON.stringify(catalogs ?? null)},"upstream":${json}}`,
       );
-      stored.set('offers', `[${further.join(',')}]`);
+      stored.set('offers', `[${additional.join(',')}]`);
     }
     stored.set('position', String(entry.position));
     if (entry.discovered.copied) stored.set('copied', 'true');
@@ -198,7 +198,7 @@ function readDefinition(kind: Kind, found: ReadonlyMap<string, string>): JsonObj
   const stored = found.get('kept');
   if (stored !== undefined) return readObject(stored);
   const skip = new Set(registryMembers(kind));
-  // A number is the registration id; any other value was written by hand.
+  // A number is the registration id; any other value was written manually.
   if (readRegistrationId(found) !== undefined) skip.add('source');
   if (kind === 'resource') for (const member of ADDRESSES) skip.add(member);
   const definition: [string, JsonValue][] = [];
@@ -265,10 +265,10 @@ export function storedNamespace({ name, labels, unknown = new Map() }: StoredNam
     ['name', JSON.stringify(name)],
     ['labels', JSON.stringify(labels)],
   ];
-  return joined(new Map([...known, ...unknown]), lines);
+  return objectText(new Map([...known, ...unknown]), lines);
 }
 
-/** Serializes a forward. Its catalogs keep the exact text of the upstream. */
+/** Serializes a forward. Its catalogs contain the exact text of the upstream. */
 export function storedForward(forward: Forward, lines = false): string {
   const stored = new Map<string, string>();
   for (const member of ['name', 'address', 'namespace', 'labels'] as const) {
@@ -285,7 +285,7 @@ export function storedForward(forward: Forward, lines = false): string {
   if (forward.orphanedOverrides && forward.orphanedOverrides.length > 0)
     stored.set('absent', storedOrphans(forward.orphanedOverrides));
   for (const [member, text] of forward.unknown ?? []) stored.set(member, text);
-  return joined(stored, lines);
+  return objectText(stored, lines);
 }
 
 /** Serializes a service: the API's members without its health. */
@@ -294,7 +294,7 @@ export function storedService(entry: ServiceEntry, lines = false): string {
   for (const [member, value] of Object.entries(serviceMembers(entry))) stored.set(member, JSON.stringify(value));
   stored.set('source', String(entry.registrationId));
   for (const [member, text] of entry.unknown ?? []) stored.set(member, text);
-  return joined(stored, lines);
+  return objectText(stored, lines);
 }
 
 /** Reads a stored namespace; returns the problem as text when it is invalid. */
@@ -364,7 +364,7 @@ function storedOrphans(orphans: readonly Entry[]): string {
     const entries = orphans.filter((entry) => entry.kind === kind).map((entry) => storedEntry(entry));
     if (entries.length > 0) sections.set(SECTION[kind], `[${entries.join(',')}]`);
   }
-  return joined(sections);
+  return objectText(sections);
 }
 
 function readOrphans(text: string | undefined, registrationId: number): readonly Entry[] | undefined {

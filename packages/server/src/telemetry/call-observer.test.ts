@@ -5,7 +5,7 @@ import { codeSummary, contentOfTexts } from './tool-calls/event.ts';
 import { ToolCallEvents } from './tool-calls/events.ts';
 import { identity } from './tool-calls/identities.fixture.ts';
 
-/** What is recorded of a call that these things are said of; all under one id. */
+/** Events recorded for a call with these reports, all with the same id. */
 function recorded(...said: ('begin' | 'completed' | 'failed')[]): string[] {
   const events = new ToolCallEvents(createLogger(DEFAULT_LOG_FILTER, () => {}));
   const report = events.of(identity());

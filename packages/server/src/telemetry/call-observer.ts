@@ -51,7 +51,7 @@ const MAX_MESSAGE_CHARACTERS = 1000;
 /**
  * Observes one call to an upstream MCP server or a capability service. The request upstream, between `send` and the end, is
  * reported to metrics and as a client span. A tool call has a STARTED event and one at its end; one that fails before its
- * start has only the FAILED event (specification, "States and transitions"; decisions 6). Of several ends the first counts.
+ * start has only the FAILED event (specification, "States and transitions"; decisions 6). Only the first end counts.
  */
 export class CallObserver {
   readonly #observation: RequestObservation | undefined;
@@ -75,7 +75,7 @@ export class CallObserver {
     return this.#tool?.eventId;
   }
 
-  /** The request is about to be sent. Returns the trace context for the upstream; undefined if no traces are exported. */
+  /** Called before the request is sent. Returns the trace context for the upstream; undefined if no traces are exported. */
   send({ method, protocol, subject: given, server }: UpstreamRequestInfo): TraceContext | undefined {
     const observation = this.#observation;
     if (!observation) return undefined;
@@ -99,7 +99,7 @@ export class CallObserver {
     events.record(eventId, identity, { type: 'STARTED', summary });
   }
 
-  /** The upstream answered with a JSON-RPC response. */
+  /** The upstream sent a JSON-RPC response. */
   responded({ result, error }: JsonObject): void {
     if (result !== undefined) {
       return this.completed(isErrorResult(result), this.#tool ? contentOfResult(result) : NO_CONTENT);
@@ -110,7 +110,7 @@ export class CallObserver {
     this.failed('UNKNOWN', typeof message === 'string' ? message : 'an error without a message', errorType);
   }
 
-  /** There is a result; ignored for a tool call that has not started. `isError`: the tool reported a failure. */
+  /** The call has a result; ignored for a tool call that has not started. `isError`: the tool reported a failure. */
   completed(isError: boolean, content: EventContent): void {
     if (this.#tool && this.#startedAt === undefined) return;
     const durationMs = performance.now() - (this.#startedAt ?? this.#sentAt);
@@ -118,7 +118,7 @@ export class CallObserver {
   }
 
   /**
-   * There will be no usable result. The message is truncated to 1000 characters (decisions 6, 8). `errorType` is
+   * The call has no usable result. The message is truncated to 1000 characters (decisions 6, 8). `errorType` is
    * OpenTelemetry's `error.type`.
    */
   failed(category: ToolCallErrorCategory, message: string, errorType: string = category): void {

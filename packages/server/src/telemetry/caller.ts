@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { TargetLogger } from './log.ts';
 import { boundedName } from './redaction.ts';
 
-/** Identity of the caller of one request, as its headers state it. */
+/** Identity of the caller of one request, from its headers. */
 export interface CallerIdentity extends Correlation {
   /** The user that an authenticating proxy names; undefined without such a proxy. */
   readonly user: string | undefined;
@@ -68,7 +68,7 @@ const WARNING_INTERVAL_MS = 60_000;
 export class OversizedIdWarner {
   readonly #log: TargetLogger;
   readonly #now: () => number;
-  #quietUntil = Number.NEGATIVE_INFINITY;
+  #suppressedUntil = Number.NEGATIVE_INFINITY;
 
   /** `now` returns the milliseconds of a monotonic clock. */
   constructor(log: TargetLogger, now: () => number = () => performance.now()) {
@@ -78,8 +78,8 @@ export class OversizedIdWarner {
 
   /** Logs the header of a request that calls this tool. */
   warn(header: string, tool: string): void {
-    if (this.#now() < this.#quietUntil) return;
-    this.#quietUntil = this.#now() + WARNING_INTERVAL_MS;
+    if (this.#now() < this.#suppressedUntil) return;
+    this.#suppressedUntil = this.#now() + WARNING_INTERVAL_MS;
     this.#log.warn(`${header} has more than 256 bytes and is ignored`, { tool: boundedName(tool) });
   }
 }

@@ -18,7 +18,7 @@ function processWithSink(script: string, stderr: 'pipe' | number = 'pipe') {
   return spawn(process.execPath, ['--input-type=module', '-e', source], { stdio: ['ignore', 'pipe', stderr] });
 }
 
-/** A path in a folder of its own, which goes when the test is over. */
+/** A path in a separate folder, which is removed after the test. */
 async function ownPath(name: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-log-'));
   onTestFinished(() => rm(folder, { recursive: true }));
@@ -48,7 +48,7 @@ describe('the log sink', () => {
     expect(chunks).toHaveLength(2);
   });
 
-  it('drops lines beyond its limit while nobody reads, and logs their number afterwards', async () => {
+  it('drops lines beyond its limit while there is no reader, and logs their number afterwards', async () => {
     const stream = new PassThrough({ highWaterMark: 10 });
     const sink = createLogSink(stream, 100);
     for (let n = 0; n < 50; n++) {
@@ -73,7 +73,7 @@ describe('the log sink', () => {
   it('continues when a named pipe gets a new reader', async () => {
     const fifo = await ownPath('log.fifo');
     execFileSync('/bin/sh', ['-c', 'mkfifo "$1"', 'sh', fifo]);
-    // A pipe opens for writing only while it has a reader.
+    // A pipe can be opened for writing only while it has a reader.
     const first = await open(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
     const end = await open(fifo, constants.O_WRONLY);
     const child = processWithSink(

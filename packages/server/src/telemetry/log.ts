@@ -31,12 +31,13 @@ export type LogTarget = (typeof LOG_TARGETS)[number];
 export type LogFilter = Readonly<Record<LogTarget, LogThreshold>>;
 
 /**
- * Fields of a line. Errors are written as message, code and messages of their causes, with the stack if the target's level is
- * `debug`. Never logged: Authorization, Cookie, api keys, argument values, `service_auth_` values, secrets (decisions 1.2).
+ * Fields of a line. Errors are written as message, code and messages of their causes, with the stack if the target's
+ * level is `debug`. Never logged: Authorization, Cookie, api keys, argument values, `service_auth_` values, secrets
+ * (decisions 1.2).
  */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** Writes one line. Never throws, whatever the fields contain. */
+/** Writes one line. Never throws, regardless of the fields. */
 export type LogMethod = (msg: string, fields?: LogFields) => void;
 
 /** Logger of one target. Methods of disabled levels do nothing; check `enabled` before creating expensive fields. */
@@ -99,7 +100,8 @@ export function logLine(
       const value = fields[name];
       if (value === undefined) continue;
       const text = JSON.stringify(value instanceof Error ? describeError(value, withStacks) : value);
-      if (text !== undefined) line += `,${PLAIN.test(name) ? `"${name}"` : JSON.stringify(fieldName(name))}:${text}`;
+      if (text !== undefined)
+        line += `,${UNESCAPED_NAME.test(name) ? `"${name}"` : JSON.stringify(fieldName(name))}:${text}`;
     }
     return `${line}}\n`;
   } catch {
@@ -109,8 +111,8 @@ export function logLine(
 
 /** Members of every line. */
 const RESERVED: ReadonlySet<string> = new Set(['ts', 'level', 'target', 'msg']);
-/** Names that need no escaping. */
-const PLAIN = /^(?!(?:ts|level|target|msg)$)\w+$/;
+/** Field names that need neither escaping nor a prefix. */
+const UNESCAPED_NAME = /^(?!(?:ts|level|target|msg)$)\w+$/;
 
 function fieldName(name: string): string {
   return RESERVED.has(name) ? `_${name}` : name;
@@ -182,7 +184,7 @@ export interface LogSink {
   readonly write: (line: string) => void;
   /**
    * Writes pending lines at once. For the `exit` event of the process, after which no turn follows: files and terminals then
-   * have everything, a pipe as much as fits its buffer.
+   * have all lines, a pipe as many as fit its buffer.
    */
   readonly flush: () => void;
   /** Returns the number of dropped lines. */
@@ -192,12 +194,12 @@ export interface LogSink {
 const MAX_PENDING_BYTES = 8 * 1024 * 1024;
 
 /**
- * Creates the sink of the standard error stream (other streams cannot be used after an error). Node.js writes to files and
- * terminals synchronously and to pipes asynchronously. The lines of one turn are written together: with 16 lines per turn, a
- * line takes 0.7 µs instead of 2.2 µs in a file (measured). A pipe that is not read neither blocks the service nor fills its
- * memory: beyond `maxPending` bytes lines are dropped, and their number is logged when the reader continues. After an error of
- * the stream (EPIPE, ENOSPC) only the affected lines are lost; each later turn tries again, since a named pipe may get a new
- * reader and a disk new space.
+ * Creates the sink of the standard error stream (other streams cannot be used after an error). Node.js writes to files
+ * and terminals synchronously and to pipes asynchronously. The lines of one turn are written together: with 16 lines
+ * per turn, a line takes 0.7 µs instead of 2.2 µs in a file (measured). A pipe that is not read neither blocks the
+ * service nor fills its memory: beyond `maxPending` bytes lines are dropped, and their number is logged when the reader
+ * continues. After an error of the stream (EPIPE, ENOSPC) only the affected lines are lost; each later turn tries
+ * again, since a named pipe may get a new reader and a disk new space.
  */
 export function createLogSink(stream: Writable, maxPending: number = MAX_PENDING_BYTES): LogSink {
   let batch = '';

@@ -10,7 +10,7 @@ import { startTestService, type TestService } from '../../testing/service.ts';
 
 const CUT = 'x'.repeat(256);
 const LONG = 'x'.repeat(2_500_000);
-/** One that nobody here answers, of something that the upstream says it has. */
+/** An upstream request of a declared capability that no filter answers. */
 const METHOD = `tools/${LONG}`;
 const METHOD_CUT = METHOD.slice(0, 1_024);
 

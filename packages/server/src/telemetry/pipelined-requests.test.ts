@@ -4,15 +4,15 @@ import { startTappedBackend } from '../../../../test/fixtures/tapped-backend.ts'
 import { sampleOf, samplesOf } from '../../testing/prometheus-text.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
 
-// A client may send requests one behind the other, and leave while they wait for the answer to the first: each of them is
-// over then, and told of.
+// A client may pipeline requests and disconnect while they wait for the first response: each of them ends then and is
+// reported.
 
 const REQUESTS = 5;
 
 async function active({ management }: TestService, listener: string): Promise<number | undefined> {
   const answer = await fetch(`${management}/metrics`, { headers: { connection: 'close' } });
   const found = sampleOf(samplesOf(await answer.text()), 'http_server_active_requests', { sluice_listener: listener });
-  // The one that asks is under way itself.
+  // The metrics request itself is in progress.
   return listener === 'management' && found !== undefined ? found - 1 : found;
 }
 

@@ -1,4 +1,4 @@
-/** What of a request may appear in logs, traces and metrics. */
+/** Redaction of request data for logs, traces and metrics. */
 
 import { detach, truncate } from '@sluice/protocol/text';
 
@@ -46,8 +46,8 @@ export function boundedName(name: string): string {
 }
 
 /**
- * Returns a name as the value of a stored attribute: bounded, well-formed, and a copy, since a substring would keep the text
- * that it was parsed from in memory.
+ * Returns a name as the value of a stored attribute: bounded, well-formed, and a copy, since a substring would retain
+ * the text that it was parsed from.
  */
 export function attributeText(name: string): string {
   return detach(boundedName(name));

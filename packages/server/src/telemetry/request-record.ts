@@ -25,18 +25,18 @@ export interface ObservedContext {
   readonly session?: { readonly id: string; readonly protocolVersion: string } | undefined;
 }
 
-/** The JSON-RPC error of a response, as far as its writer knows. */
+/** The JSON-RPC error of a response, if its writer knows it. */
 export interface ObservedResponse {
-  /** Undefined if the response is no error. */
+  /** Undefined if the response is not an error. */
   readonly errorCode: number | undefined;
   /** Message of an error that the service itself created. */
   readonly errorMessage: string | undefined;
 }
 
-/** What was done with a request: rejected, forwarded to an upstream, or answered by the service. */
+/** Result of a request: rejected, forwarded to an upstream, or answered by the service. */
 export type Decision = 'refused' | 'forwarded' | 'answered';
 
-/** Everything that is known about a request, for its access log line and its span. */
+/** Data of a request for its access log line and its span. */
 export interface RequestRecord {
   /** `performance.now()` at its arrival. */
   readonly startedAt: number;
@@ -51,7 +51,10 @@ export interface RequestRecord {
   /** `host:port` of the upstream. */
   readonly upstream: string | undefined;
   readonly answer: ObservedResponse | undefined;
-  /** Low-cardinality error type of a request that failed although it was answered: `tool_error`, or an upstream failure. */
+  /**
+   * Low-cardinality error type of a request that failed although it has a response: `tool_error`, or an upstream
+   * failure.
+   */
   readonly failure: string | undefined;
   /** Last event of the tool call. */
   readonly toolCall: ToolCallRecord | undefined;

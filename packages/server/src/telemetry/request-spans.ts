@@ -101,7 +101,7 @@ export interface RecordedCompletion {
 
 /**
  * Starts the span of a completion as a child of the request's span (OpenTelemetry's conventions for generative AI,
- * "Inference"). The provider `openai` is the form of the request, whoever serves it.
+ * "Inference"). The provider `openai` is the format of the request, for any server.
  */
 export function completionSpan(record: RequestRecord, parent: Span, completion: RecordedCompletion): Span {
   const { startedAt, upstream, caller } = record;

@@ -83,7 +83,7 @@ export class RequestObservation implements RequestRecord {
     return this.parts.tracing && this.span?.context.traceId;
   }
 
-  /** Records the completion that the request was answered with, possibly after {@link end}. */
+  /** Records the completion in the response, possibly after {@link end}. */
   completed(completion: RecordedCompletion): void {
     const { span, upstream: server = '' } = this;
     const { requestModel, responseModel, inputTokens, outputTokens, statusCode, endedAt } = completion;
@@ -134,7 +134,7 @@ export class RequestObservation implements RequestRecord {
       span.end();
     }
     accessLog.write(this, status, seconds * 1000, completed);
-    // An upstream request may outlive this one; it must not keep the client's request in memory.
+    // An upstream request may outlive this one; it must not retain the client's request.
     this.context = undefined;
     this.answer = undefined;
   }

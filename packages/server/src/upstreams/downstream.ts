@@ -6,7 +6,7 @@ import type { Outcome, RpcError } from '../http/outcome.ts';
 import type { Correlation } from '../telemetry/caller.ts';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 
-/** Client of a request that is carried out upstream. */
+/** Client of a request that is executed upstream. */
 export interface Caller {
   readonly namespace: { readonly name: string } | undefined;
   readonly era: Era;
@@ -27,18 +27,18 @@ export interface DownstreamSession {
   readonly protocolVersion: string;
   readonly clientInfo: JsonObject;
   readonly capabilities: JsonObject;
-  /** True once the session was ended: the client can neither be reached in it nor return to it. */
+  /** True once the session was ended: the client can neither receive messages in it nor use it again. */
   readonly hasEnded: boolean;
-  /** Least level of log messages; undefined unless the client set one. */
+  /** Minimum level of log messages; undefined unless the client set one. */
   readonly logLevel: string | undefined;
   readonly subscriptions: readonly ResourceSubscription[];
-  /** True while the client has a notification stream, or may come back to one. */
+  /** True while the client has a notification stream, or may resume one. */
   readonly isListening: boolean;
   /** Returns the channel of the session; opens it if it is not open. */
   channel(): DownstreamChannel;
 }
 
-/** A resource subscription of a session and the forward that it was made at. */
+/** A resource subscription of a session and the forward that it was sent to. */
 export interface ResourceSubscription {
   readonly uri: string;
   readonly forward: string;
@@ -46,11 +46,11 @@ export interface ResourceSubscription {
 
 /** Messages between upstreams and the client of one session outside of responses. Exists only while it is in use. */
 export interface DownstreamChannel {
-  /** True while the client has a notification stream, or may come back to one. */
+  /** True while the client has a notification stream, or may resume one. */
   readonly isListening: boolean;
   /** Sends a message on the notification stream. False if the client reads too slowly: wait for `onDrain`. */
   send(text: string): boolean;
-  /** Calls back once when the client has read what it was sent. */
+  /** Calls back once when the client has read the sent messages. */
   onDrain(listener: () => void): void;
   /** Registers a server request; `make` receives the JSON text of the id that the client will see. */
   addServerRequest<Request extends PendingServerRequest>(make: (idText: string) => Request): Request;
@@ -62,7 +62,7 @@ export interface DownstreamChannel {
 
 /** A server request that waits for the response of the client (mcp 4). */
 export interface PendingServerRequest {
-  /** JSON text of the id that the client sees; also the progress token that it is given. */
+  /** JSON text of the id in the request to the client; also its progress token. */
   readonly idText: string;
   /** Takes the response of the client; resolves once the upstream accepted it, rejects with `UpstreamError`. */
   onResponse(response: ResponseMessage): Promise<void>;
@@ -74,12 +74,12 @@ export interface PendingServerRequest {
 
 /** Listener for the notification streams of one session. */
 export interface StreamListener {
-  /** The client opened its first notification stream, or its last one is gone. */
+  /** The client opened its first notification stream, or its last one was closed. */
   onListeningChanged(isListening: boolean): void;
 }
 
 /**
- * Target of the response to a call that is carried out upstream: the response to the client, or an adapter between client
+ * Target of the response to a call that is executed upstream: the response to the client, or an adapter between client
  * and upstream of different eras.
  */
 export interface CallResponse {
@@ -87,8 +87,8 @@ export interface CallResponse {
   readonly idText: string;
   /** True once an event stream was begun. */
   readonly isStreaming: boolean;
-  /** Calls back once when the client disconnects before its response is complete and cannot come back for it. */
-  onLeave(listener: () => void): void;
+  /** Calls back once when the client disconnects before its response is complete and cannot resume it. */
+  onDisconnect(listener: () => void): void;
   /** Calls back once when buffered data was sent, or will not be any more. */
   onDrain(listener: () => void): void;
   /** Begins an event stream. `prime`: no message follows at once. */
@@ -121,17 +121,17 @@ export interface ClientResponse extends CallResponse {
   sendCallResult(json: string, acceptsJson: boolean): void;
 }
 
-/** The response is written later, by what `start` starts: a call to an upstream, or a stream of notifications. */
+/** The response is written later; `start` starts a call to an upstream, or a stream of notifications. */
 export interface DeferredOutcome<Response = ClientResponse> {
   readonly kind: 'deferred';
   start(response: Response): void;
 }
 
-/** Outcome of a request that is carried out upstream. */
+/** Outcome of a request that is executed upstream. */
 export type CallOutcome = Outcome | DeferredOutcome;
 
 /**
- * Begins the stream of a slow call, so that the client learns where to come back to if it loses the connection (mcp 1).
+ * Begins the stream of a slow call, so that the client knows where to resume if it loses the connection (mcp 1).
  * Only for clients with a session that accept event streams.
  */
 export function makeResumable(response: CallResponse, session: DownstreamSession | undefined, streams: boolean): void {

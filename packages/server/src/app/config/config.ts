@@ -142,7 +142,7 @@ export function parseFlags(argv: readonly string[]): Flags {
     if (value === undefined || value === '' || (!token.inlineValue && value.startsWith('-'))) {
       throw new ConfigError(`${token.rawName}: missing path; see sluice serve --help`);
     }
-    if (paths.has(token.name)) throw new ConfigError(`${token.rawName} may be given only once`);
+    if (paths.has(token.name)) throw new ConfigError(`${token.rawName} may be specified only once`);
     paths.set(token.name, value);
   }
   return {

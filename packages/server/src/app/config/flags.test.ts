@@ -31,7 +31,7 @@ describe('flags', () => {
     [['--pipeline-config'], '--pipeline-config: missing path'],
     [['--service-config='], '--service-config: missing path'],
     [['--plugins-path', '--service-config', 's'], '--plugins-path: missing path'],
-    [['--service-config', 'a', '--service-config', 'b'], '--service-config may be given only once'],
+    [['--service-config', 'a', '--service-config', 'b'], '--service-config may be specified only once'],
     [['--port', '80'], 'unknown option "--port"'],
     [['--port=80'], 'unknown option "--port"'],
     [['--no-help'], 'unknown option "--no-help"'],

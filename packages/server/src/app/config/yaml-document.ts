@@ -93,7 +93,7 @@ export async function readTextFile(file: string, name: string): Promise<string |
 }
 
 /**
- * Parses YAML with a map of string keys as its top level. `name` stands for the file in messages. Throws
+ * Parses YAML with a map of string keys as its top level. `name` is the name of the file in messages. Throws
  * {@link ConfigError} for the first problem.
  */
 export function parseYamlFile(text: string, name: string): YamlFile {

@@ -30,7 +30,7 @@ export interface CollectedResponse {
   readonly body: Buffer;
 }
 
-/** How long a body may go on after its reader has enough, so that the connection can be reused. */
+/** Time for the rest of a body after its reader has enough, so that the connection can be reused, in milliseconds. */
 const LINGER_MS = 1_000;
 
 /** Sends one request and collects its response within limits. Rejects with an {@link UpstreamError}. */

@@ -59,7 +59,7 @@ export class UpstreamError extends Error {
     this.data = details.data;
   }
 
-  /** True if the upstream could not be reached or did not respond in time, or a proxy in front of it says so. */
+  /** True if the upstream could not be reached or did not respond in time, or a proxy in front of it reports that. */
   get isUnavailable(): boolean {
     return UNAVAILABLE.has(this.kind) || (this.kind === 'http' && this.status !== undefined && this.status >= 500);
   }
@@ -135,17 +135,21 @@ export function bodyFailure(address: string, problem: string): UpstreamError {
 }
 
 /** Request that cannot be encoded. */
-export function unsendable(address: string, cause: Error): UpstreamError {
+export function encodingFailure(address: string, cause: Error): UpstreamError {
   return new UpstreamError('invalid', address, `cannot receive this request: ${cause.message}`, { cause });
 }
 
 /** Request to an upstream whose transport was closed. */
-export function noLongerInUse(address: string): UpstreamError {
+export function transportClosed(address: string): UpstreamError {
   return new UpstreamError('aborted', address, 'is no longer used: the request was canceled');
 }
 
 /** Redirect response; the message contains only the origin of its target. */
-export function redirected(address: string, status: number, location: string | string[] | undefined): UpstreamError {
+export function unfollowedRedirect(
+  address: string,
+  status: number,
+  location: string | string[] | undefined,
+): UpstreamError {
   const target =
     typeof location === 'string' && URL.canParse(location, address) ? new URL(location, address) : undefined;
   const where = target === undefined ? 'without a location' : `to ${target.origin}`;

@@ -76,7 +76,7 @@ describe('ConnectionPool', () => {
     expect(upstream.sockets).toHaveLength(3);
     for (const [index, socket] of pending.entries()) {
       socket.write(okResponse(String(index)));
-      // Which call is on which connection is not decided: wait for the one that this answers.
+      // Calls are assigned to connections in any order: wait for the call that gets this response.
       await Promise.race(calls.filter(({ log }) => !log.includes('end')).map(({ done }) => done));
     }
     expect(calls.map(({ body }) => body).sort()).toEqual(['0', '1', '2']);
@@ -87,7 +87,7 @@ describe('ConnectionPool', () => {
     expect(upstream.sockets).toHaveLength(3);
   });
 
-  it('makes no callback before dispatch has returned', async () => {
+  it('calls no callback before dispatch has returned', async () => {
     const upstream = await startUpstream(always(okResponse('a')));
     const to = pool(upstream);
     await new Sent(to).done;

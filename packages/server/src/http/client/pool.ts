@@ -14,12 +14,12 @@ import {
   connectionFailure,
   connectTimeout,
   displayAddress,
+  encodingFailure,
   MalformedResponse,
-  noLongerInUse,
-  redirected,
   responseTimeout,
+  transportClosed,
   type UpstreamError,
-  unsendable,
+  unfollowedRedirect,
 } from './errors.ts';
 import { BodyWriter, RequestEncoder, ResponseDeadline } from './request-writer.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
@@ -81,10 +81,10 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
     const streamed = typeof body === 'object' && !Buffer.isBuffer(body) ? body : undefined;
     let encoded: Http1Call['request'];
     try {
-      encoded = this.#state === 'open' ? this.#encoder.encode(request) : noLongerInUse(this.address);
+      encoded = this.#state === 'open' ? this.#encoder.encode(request) : transportClosed(this.address);
     } catch (error) {
       if (!(error instanceof TypeError)) throw error;
-      encoded = unsendable(this.address, error);
+      encoded = encodingFailure(this.address, error);
     }
     const call = new Http1Call(handler, encoded, streamed, method === 'HEAD');
     if (this.#waiting.push(call) === 1) setImmediate(this.#sendWaiting);
@@ -101,7 +101,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
 
   destroy(): Promise<void> {
     this.#state = 'destroyed';
-    for (const connection of this.#connections) connection.destroy(noLongerInUse(this.address));
+    for (const connection of this.#connections) connection.destroy(transportClosed(this.address));
     return this.close();
   }
 
@@ -116,7 +116,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
   }
 
   /** Removes a closed connection. */
-  forget(connection: Connection): void {
+  remove(connection: Connection): void {
     this.#connections.delete(connection);
     this.#endIfDone();
   }
@@ -126,9 +126,9 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
     this.#waiting = [];
     const now = performance.now();
     for (const call of calls) {
-      if (call.over) continue;
+      if (call.ended) continue;
       if (call.request instanceof Error) call.fail(call.request);
-      else if (this.#state === 'destroyed') call.fail(noLongerInUse(this.address));
+      else if (this.#state === 'destroyed') call.fail(transportClosed(this.address));
       else this.#send(call, now);
     }
     this.#endIfDone();
@@ -169,12 +169,12 @@ class Http1Call implements UpstreamCall {
   readonly request: string | Buffer | UpstreamError;
   /** Body that follows the head. */
   readonly streamed: StreamedBody | undefined;
-  /** True for HEAD: the response has no body, whatever its head declares. */
+  /** True for HEAD: the response has no body, regardless of its head. */
   readonly headOnly: boolean;
   /** Undefined until the request is sent. */
   connection: Connection | undefined = undefined;
   /** Set before the last callback; no callback follows. */
-  over = false;
+  ended = false;
 
   constructor(
     handler: ResponseHandler,
@@ -189,18 +189,18 @@ class Http1Call implements UpstreamCall {
   }
 
   abort(): void {
-    if (this.over) return;
-    this.over = true;
+    if (this.ended) return;
+    this.ended = true;
     this.connection?.close();
   }
 
   resume(): void {
-    if (!this.over) this.connection?.resume();
+    if (!this.ended) this.connection?.resume();
   }
 
   /** Must not be called after the end of the call. */
   fail(error: UpstreamError): void {
-    this.over = true;
+    this.ended = true;
     this.handler.onError(error);
   }
 }
@@ -232,7 +232,7 @@ class Connection implements ResponseSink {
   #ended = false;
   /** Input received while the handler is paused. */
   #pending: Buffer | undefined = undefined;
-  /** Error of a failed write; only detected while a body is streamed. What can still be read is the last response. */
+  /** Error of a failed write; only detected while a body is streamed. Only the pending response can still be read. */
   #writeFailure: Error | undefined = undefined;
   #ignoresWriteErrors = false;
 
@@ -249,7 +249,7 @@ class Connection implements ResponseSink {
     this.#socket = openSocket(pool, { buffer: this.#buffer, callback: this.#read });
     this.#socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => this.#onConnect());
     this.#socket.on('end', () => this.#onEnd());
-    this.#socket.on('error', (error) => this.#lose(error));
+    this.#socket.on('error', (error) => this.#failConnection(error));
     this.#socket.on('close', () => this.#onClose());
   }
 
@@ -295,7 +295,7 @@ class Connection implements ResponseSink {
 
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
     if (status >= 300 && status < 400 && status !== 304 && !this.#pool.passesRedirects) {
-      this.#fail(redirected(this.#pool.address, status, headers.location));
+      this.#fail(unfollowedRedirect(this.#pool.address, status, headers.location));
     } else {
       this.#call?.handler.onHead(status, headers, raw, reason);
     }
@@ -344,7 +344,7 @@ class Connection implements ResponseSink {
   /** Returns whether to continue reading. */
   readonly #read = (bytes: number): boolean => {
     if (this.#call === undefined) {
-      // Unsolicited data would be taken for the response to the next call.
+      // Unsolicited data would be interpreted as the response to the next call.
       this.close();
     } else if (this.#parser.halted) {
       // TLS delivers data that is already decrypted.
@@ -365,10 +365,10 @@ class Connection implements ResponseSink {
         this.close();
         throw error;
       }
-      this.#lose(error);
+      this.#failConnection(error);
     }
     if (this.closed) return;
-    if (this.#deadline !== undefined && this.#parser.begun) this.#deadline.end();
+    if (this.#deadline !== undefined && this.#parser.hasBegun) this.#deadline.end();
     if (!this.#parser.halted) {
       if (this.#parser.done) this.#complete(at === end);
     } else if (at < end) {
@@ -382,7 +382,7 @@ class Connection implements ResponseSink {
     const writer = this.#writer;
     this.#call = undefined;
     // Set before the body is stopped, since that may abort the call.
-    if (call !== undefined) call.over = true;
+    if (call !== undefined) call.ended = true;
     // The connection cannot be reused if the upstream responded before the end of the request.
     const sent = this.#socket.writableLength === 0 && writer?.complete !== false && this.#writeFailure === undefined;
     if (clean && sent && this.#parser.persistent && !this.#ended) {
@@ -414,16 +414,16 @@ class Connection implements ResponseSink {
   #finish(): void {
     // After a failed write, the end of the input may be that of a reset connection and does not complete a response.
     if (this.#writeFailure === undefined && this.#parser.finish()) this.#complete(false);
-    else this.#lose(this.#writeFailure ?? new Error('other side closed'));
+    else this.#failConnection(this.#writeFailure ?? new Error('other side closed'));
   }
 
   #onClose(): void {
     // A paused handler still receives the pending input.
-    if (!this.#ended || !this.#parser.halted) this.#lose(new Error('closed'));
-    this.#pool.forget(this);
+    if (!this.#ended || !this.#parser.halted) this.#failConnection(new Error('closed'));
+    this.#pool.remove(this);
   }
 
-  #lose(cause: Error): void {
+  #failConnection(cause: Error): void {
     if (!this.#connected) this.#pool.tlsSession = undefined;
     this.#fail(connectionFailure(this.#pool.address, cause, this.#connected));
   }

@@ -85,7 +85,7 @@ export class ResponseDeadline {
   readonly #afterMs: number;
   readonly #onTimeout: () => void;
   #timer: NodeJS.Timeout | undefined = undefined;
-  #over = false;
+  #hasEnded = false;
 
   constructor(afterMs: number, onTimeout: () => void) {
     this.#afterMs = afterMs;
@@ -94,7 +94,7 @@ export class ResponseDeadline {
 
   /** Starts or continues: the request was sent, or the upstream is not reading it. */
   start(): void {
-    if (!this.#over) this.#timer ??= setTimeout(this.#onTimeout, this.#afterMs);
+    if (!this.#hasEnded) this.#timer ??= setTimeout(this.#onTimeout, this.#afterMs);
   }
 
   /** Pauses while the request is being sent. */
@@ -105,7 +105,7 @@ export class ResponseDeadline {
 
   /** Ends: the response has begun, or the call has ended. */
   end(): void {
-    this.#over = true;
+    this.#hasEnded = true;
     this.pause();
   }
 }
@@ -127,7 +127,7 @@ export class BodyWriter implements BodySink {
   /** Remaining bytes of a known length. */
   #remaining: number | undefined;
   /** Calls are ignored. */
-  #over = false;
+  #hasEnded = false;
   readonly #onDrain = () => {
     if (this.complete) return;
     this.#deadline?.pause();
@@ -151,22 +151,22 @@ export class BodyWriter implements BodySink {
 
   /** Ends the writer with the request; stops an incomplete body. */
   stop(): void {
-    if (this.#over) return;
+    if (this.#hasEnded) return;
     this.#close();
     if (!this.complete) this.#body.stop();
   }
 
   write(chunk: Buffer): boolean {
-    if (this.#over) return false;
+    if (this.#hasEnded) return false;
     // An empty chunk would end the body.
     if (chunk.length === 0) return !this.#socket.writableNeedDrain;
     const more = this.#remaining === undefined ? this.#writeChunk(chunk) : this.#writePart(chunk, this.#remaining);
-    if (!more && !this.#over) this.#deadline?.start();
+    if (!more && !this.#hasEnded) this.#deadline?.start();
     return more;
   }
 
   end(): void {
-    if (this.#over || this.complete) return;
+    if (this.#hasEnded || this.complete) return;
     if (this.#remaining !== undefined) {
       const { length } = this.#body;
       return this.#fail(`ended ${this.#remaining} bytes before its length of ${length} bytes`);
@@ -176,7 +176,7 @@ export class BodyWriter implements BodySink {
   }
 
   fail(): void {
-    if (!this.#over && !this.complete) this.#fail('was aborted');
+    if (!this.#hasEnded && !this.complete) this.#fail('was aborted');
   }
 
   #writeChunk(chunk: Buffer): boolean {
@@ -214,7 +214,7 @@ export class BodyWriter implements BodySink {
   }
 
   #close(): void {
-    this.#over = true;
+    this.#hasEnded = true;
     this.#socket.off('drain', this.#onDrain);
   }
 }

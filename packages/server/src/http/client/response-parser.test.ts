@@ -54,7 +54,7 @@ describe('ResponseParser', () => {
     expect(readText(`${line}Transfer-Encoding: chunked\r\n\r\n`)).toMatchObject({ body: '', persistent: false });
   });
 
-  it('expects no body in a response to HEAD, whatever its head declares', () => {
+  it('expects no body in a response to HEAD, regardless of its head declares', () => {
     const lengths: [string, boolean][] = [
       ['Content-Length: 5\r\n', false],
       ['Transfer-Encoding: chunked\r\n', false],
@@ -74,11 +74,11 @@ describe('ResponseParser', () => {
     const parser = new ResponseParser({ onHead() {}, onBody() {} });
     const reported = ['HTTP/1.1 100\r\n\r\n', 'H', 'TTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n', 'a'].map((text) => {
       parser.execute(Buffer.from(text), 0, text.length);
-      return parser.begun;
+      return parser.hasBegun;
     });
     expect(reported).toEqual([false, true, true, true]);
     parser.reset();
-    expect(parser.begun).toBe(false);
+    expect(parser.hasBegun).toBe(false);
   });
 
   it.each([

@@ -207,7 +207,7 @@ export class ResponseParser {
   }
 
   /** True after the first byte of the response; interim (1xx) responses do not count. */
-  get begun(): boolean {
+  get hasBegun(): boolean {
     return this.#state !== 'head' || this.#partial !== '';
   }
 

@@ -6,7 +6,7 @@ import type { RequestContext } from '../context.ts';
 import type { Outcome } from '../outcome.ts';
 import { headerName, InvalidSettingError, method, textSchema } from '../settings.ts';
 
-/** Stands for `*` while the rest of an origin is parsed; no origin has this name. */
+/** Placeholder for `*` while the rest of an origin is parsed; no origin has this name. */
 const ANY_SUBDOMAIN = 'any-subdomain';
 
 const allowedOrigin = textSchema(

@@ -10,7 +10,7 @@ const { register, upstreamWith } = relay;
 
 const ABLE = '{"prompts":{},"resources":{},"completions":{}}';
 
-/** Scripts of an upstream that offers a prompt and a template of its own, and suggests `word`. */
+/** Scripts of an upstream with its own prompt and template, which suggests `word`. */
 function suggesting(word: string, capabilities = ABLE) {
   return {
     ...capabilityScripts(capabilities),
@@ -66,7 +66,7 @@ describe.each(eras)('completion for a %s client', (era) => {
     expect(lastCall(upstream, 'completion/complete').params.ref).toEqual({ type: 'ref/prompt', name: 'ask' });
   });
 
-  it('is empty for hand-made entries, and an error for unknown ones', async () => {
+  it('is empty for manual entries, and an error for unknown ones', async () => {
     const url = await register((await upstreamWith(suggesting('one'))).url);
     const namespace = new URL(url).pathname.split('/')[1];
     await relay.service.register('prompts', {

@@ -9,7 +9,7 @@ const { upstreamWith } = relay;
 
 const noAddress = (name: string) => `tool ${name}: its uri must be an http:// or https:// address`;
 
-describe.each(eras)('hand-made entries (%s)', (era) => {
+describe.each(eras)('manual entries (%s)', (era) => {
   const namespace = `hand-${era}`;
   const complete = era === 'modern' ? { resultType: 'complete' } : {};
 

@@ -60,10 +60,10 @@ const SERVERS_ONLY: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The client's response to a server request: accepted once the upstream has it. A response that nothing waits for is no
- * error.
+ * The client's response to a server request: accepted once the upstream has it. A response to no pending request is
+ * not an error.
  */
-async function responded(session: ClientSession | undefined, message: ResponseMessage): Promise<McpOutcome> {
+async function handleResponse(session: ClientSession | undefined, message: ResponseMessage): Promise<McpOutcome> {
   try {
     await session?.active?.deliverResponse(message);
     return ACCEPTED;
@@ -75,7 +75,7 @@ async function responded(session: ClientSession | undefined, message: ResponseMe
 }
 
 /** Notifications have no response. Those of a client without a session are ignored. */
-function notified(
+function handleNotification(
   { session, headers }: McpRequest,
   message: NotificationMessage,
   parts: ClientMessageParts,
@@ -108,15 +108,15 @@ function notified(
 export interface NotificationStreamParts {
   readonly events: EventStore;
   readonly listChanges: ListChangeNotifier;
-  readonly longStreams: OpenStreams;
+  readonly openStreams: OpenStreams;
   readonly sessionBindings: SessionBindings;
   readonly relay: Pick<CallRouter, 'upstreamHeaders'>;
 }
 
 /**
  * GET of a legacy session: its notification stream or, with `Last-Event-ID`, the rest of an interrupted stream
- * (2025-11-25, "Listening for Messages from the Server"; mcp 3). If the stream is no longer stored, the response says
- * so.
+ * (2025-11-25, "Listening for Messages from the Server"; mcp 3). If the stream is no longer stored, the response is
+ * an error.
  */
 function notificationStream(context: McpRequest, session: ClientSession, parts: NotificationStreamParts): McpOutcome {
   const { accept, [HEADER_LAST_EVENT_ID]: lastEventId } = context.headers;
@@ -130,7 +130,7 @@ function notificationStream(context: McpRequest, session: ClientSession, parts: 
   const resumption = parts.events.find(session.id, lastEventId);
   switch (resumption.kind) {
     case 'foreign':
-      return rpcError(INVALID_REQUEST, 'header Last-Event-ID names no event of this session', 400);
+      return rpcError(INVALID_REQUEST, 'header Last-Event-ID does not identify an event of this session', 400);
     case 'stream':
       return { kind: 'deferred', start: (client) => resume(client, resumption) };
     case 'lost':
@@ -144,18 +144,18 @@ function notificationStream(context: McpRequest, session: ClientSession, parts: 
 function open(
   headers: readonly string[],
   session: ClientSession,
-  { listChanges, longStreams, sessionBindings }: NotificationStreamParts,
-  lost: boolean,
+  { listChanges, openStreams, sessionBindings }: NotificationStreamParts,
+  hasMissedMessages: boolean,
 ): McpOutcome {
   const start = (client: ResponseWriter): void => {
-    const live = session.channel();
+    const channel = session.channel();
     // Stored messages for a stream that is not resumed are never delivered.
-    const gap = lost || live.hasUnread;
-    const first = !live.isListening;
+    const gap = hasMissedMessages || channel.hasUnread;
+    const first = !channel.isListening;
     let remove = (): void => undefined;
-    const stream = live.openStream(() => remove());
-    remove = longStreams.add({ keepAlive: () => stream.keepAlive(), end: () => live.closeStream(stream) });
-    if (first) new SessionListChanges(live, listChanges, session.namespace);
+    const stream = channel.openStream(() => remove());
+    remove = openStreams.add({ keepAlive: () => stream.keepAlive(), end: () => channel.closeStream(stream) });
+    if (first) new SessionListChanges(channel, listChanges, session.namespace);
     client.attachStream(stream);
     // Flushes the response head in either case.
     if (session.protocolVersion >= POLLING_VERSION) stream.prime();
@@ -203,8 +203,8 @@ export function serviceMcpInit(parts: McpInitParts): McpMethodFilter {
     const { message, namespace } = context;
     if (!namespace) return undefined;
     if (!message) return withoutMessage(context, parts);
-    if (message.kind === 'response') return responded(context.session, message);
-    if (message.kind === 'notification') return notified(context, message, parts);
+    if (message.kind === 'response') return handleResponse(context.session, message);
+    if (message.kind === 'notification') return handleNotification(context, message, parts);
 
     if (context.era === 'modern') {
       if (message.method !== 'server/discover') return undefined;

@@ -2,26 +2,27 @@ import { describe, expect, it } from 'vitest';
 import { startDualEra } from '../../../../../test/fixtures/dual-era.ts';
 import { post } from '../../../../../test/fixtures/raw-client.ts';
 import { connect } from '../../../../../test/fixtures/sdk-client.ts';
-import { liveTests, movedTo, notification } from '../../../testing/live-tests.ts';
+import { atService, liveTests, notification } from '../../../testing/live-tests.ts';
 import { type LiveUpstream, type LiveUpstreamOptions, startLiveUpstream } from '../../../testing/live-upstream.ts';
 import { clientOf, type SessionClient, sessionClient } from '../../../testing/session-client.ts';
 
 const tests = liveTests();
 const { live, onEnd, register } = tests;
 
-const subscribe = (client: SessionClient, uri: string) => client.ask('resources/subscribe', JSON.stringify({ uri }));
+const subscribe = (client: SessionClient, uri: string) =>
+  client.request('resources/subscribe', JSON.stringify({ uri }));
 const unsubscribe = (client: SessionClient, uri: string) =>
-  client.ask('resources/unsubscribe', JSON.stringify({ uri }));
+  client.request('resources/unsubscribe', JSON.stringify({ uri }));
 const updated = (uri: string) => notification('resources/updated', `{"uri":"${uri}"}`);
 const OK = { result: {} };
 
-function request(upstream: LiveUpstream, method = 'resources/subscribe') {
+function requestsOf(upstream: LiveUpstream, method = 'resources/subscribe') {
   return upstream.of(method).map(({ params, session }) => ({ uri: params.uri, session }));
 }
-const uris = (upstream: LiveUpstream, method?: string) => request(upstream, method).map(({ uri }) => uri);
+const uris = (upstream: LiveUpstream, method?: string) => requestsOf(upstream, method).map(({ uri }) => uri);
 
 /** Two forwards in one namespace. */
-async function two(first: LiveUpstreamOptions, second: LiveUpstreamOptions) {
+async function twoForwards(first: LiveUpstreamOptions, second: LiveUpstreamOptions) {
   const { upstream, url } = await live(first);
   const other = await startLiveUpstream({ tool: 'other', ...second });
   onEnd(other.close);
@@ -32,7 +33,7 @@ async function two(first: LiveUpstreamOptions, second: LiveUpstreamOptions) {
 
 describe('resources/subscribe', () => {
   it("is forwarded to the forward of the resource in the client's own session, and its response is returned", async () => {
-    const { upstream, other, url } = await two(
+    const { upstream, other, url } = await twoForwards(
       { uris: ['a://1', 'both://1'] },
       { uris: ['b://1', 'both://1'], templates: ['t://{id}/x'] },
     );
@@ -48,18 +49,18 @@ describe('resources/subscribe', () => {
     expect(await subscribe(client, 'both://1')).toMatchObject(OK);
     expect(uris(other)).toEqual(['b://1', 't://7/x']);
     expect(uris(upstream)).toEqual(['a://1', 'both://1']);
-    expect(new Set(request(other).map(({ session }) => session)).size).toBe(1);
+    expect(new Set(requestsOf(other).map(({ session }) => session)).size).toBe(1);
     // Both have one session for this client, and no other.
     expect([upstream.sessions.size, other.sessions.size]).toEqual([1, 1]);
   });
 
   it('for an unlisted uri is forwarded to the only forward with resources or the one that linked to it, else rejected', async () => {
-    const alone = await two({ uris: ['a://1'] }, {});
+    const alone = await twoForwards({ uris: ['a://1'] }, {});
     const first = await sessionClient(alone.url);
     expect(await subscribe(first, 'unlisted://1')).toMatchObject(OK);
     expect(uris(alone.upstream)).toEqual(['unlisted://1']);
 
-    const { other, upstream, url } = await two({ uris: ['a://1'] }, { uris: ['b://1'] });
+    const { other, upstream, url } = await twoForwards({ uris: ['a://1'] }, { uris: ['b://1'] });
     const client = await sessionClient(url);
     expect(await subscribe(client, 'linked://1')).toMatchObject({
       error: { code: -32602, message: 'resource not found: linked://1', data: { uri: 'linked://1' } },
@@ -83,7 +84,7 @@ describe('resources/subscribe', () => {
       await listening[at]?.event(0);
       await subscribe(client, 'a://1');
       const stream = await upstream.streams.next();
-      expect(stream.session).toBe(request(upstream)[at]?.session);
+      expect(stream.session).toBe(requestsOf(upstream)[at]?.session);
       stream.send(updated(`a://1#${at}`));
       expect(await listening[at]?.message(0)).toBe(updated(`a://1#${at}`));
     }
@@ -98,11 +99,11 @@ describe('resources/subscribe', () => {
     expect(await subscribe(client, 'a://1')).toMatchObject({ error: { code: -32050, message: 'no', data: { n: 1 } } });
     upstream.results['resources/subscribe'] = '{}';
     await subscribe(client, 'a://2');
-    const moved = clientOf(movedTo(await restart(), url), client.headers);
+    const moved = clientOf(atService(await restart(), url), client.headers);
     const listening = moved.listen();
     expect(await listening.message(0)).toBe(updated('a://2'));
     expect(uris(upstream)).toEqual(['a://1', 'a://2', 'a://2']);
-    listening.leave();
+    listening.disconnect();
   });
 
   it('requires a session, a uri and a reachable upstream', async () => {
@@ -112,10 +113,10 @@ describe('resources/subscribe', () => {
     const client = await sessionClient(url);
     for (const method of ['resources/subscribe', 'resources/unsubscribe']) {
       for (const params of ['{}', '{"uri":1}']) {
-        expect(await client.ask(method, params)).toMatchObject({ error: { code: -32602 } });
+        expect(await client.request(method, params)).toMatchObject({ error: { code: -32602 } });
       }
     }
-    expect(request(upstream)).toEqual([]);
+    expect(requestsOf(upstream)).toEqual([]);
     await upstream.down();
     expect(await subscribe(client, 'a://1')).toMatchObject({
       error: { code: -32603, message: expect.stringContaining('forwarded subscription failed: upstream') },
@@ -128,8 +129,8 @@ describe('resources/subscribe', () => {
     await subscribe(client, 'a://1');
     upstream.forgetSessions();
     expect(await subscribe(client, 'a://2')).toMatchObject(OK);
-    const [first] = request(upstream);
-    const again = () => request(upstream).filter(({ session }) => session !== first?.session);
+    const [first] = requestsOf(upstream);
+    const again = () => requestsOf(upstream).filter(({ session }) => session !== first?.session);
     await expect
       .poll(() =>
         again()
@@ -167,22 +168,22 @@ describe('a subscription', () => {
     await subscribe(client, 'a://2');
     const listening = client.listen();
     await listening.event(0);
-    const [before] = request(upstream);
+    const [before] = requestsOf(upstream);
     await upstream.streams.next();
-    const moved = clientOf(movedTo(await restart(), url), client.headers);
+    const moved = clientOf(atService(await restart(), url), client.headers);
     const again = moved.listen();
     const stream = await upstream.streams.next();
     expect(stream.session).not.toBe(before?.session);
     await again.message(1);
-    // Several are made at a time.
-    const made = request(upstream)
+    // Several are sent concurrently.
+    const made = requestsOf(upstream)
       .slice(2)
       .toSorted((a, b) => (String(a.uri) < String(b.uri) ? -1 : 1));
     expect(made).toEqual(['a://1', 'a://2'].map((uri) => ({ uri, session: stream.session })));
     stream.send(updated('a://1'));
     await again.message(2);
     expect(again.messages).toEqual([updated('a://1'), updated('a://2'), updated('a://1')]);
-    again.leave();
+    again.disconnect();
   });
 
   it('outlives a restart of the upstream, for a client that listens', async () => {
@@ -199,7 +200,7 @@ describe('a subscription', () => {
     await upstream.up();
     expect(await listening.message(1)).toBe(updated('a://1'));
     const stream = await upstream.streams.next();
-    expect(request(upstream).at(-1)).toEqual({ uri: 'a://1', session: stream.session });
+    expect(requestsOf(upstream).at(-1)).toEqual({ uri: 'a://1', session: stream.session });
     stream.send(updated('a://1'));
     await listening.message(2);
     expect(listening.messages.slice(1)).toEqual([updated('a://1'), updated('a://1')]);
@@ -218,10 +219,10 @@ describe('a subscription', () => {
     const call = await upstream.calls.next();
     expect(call.session).not.toBe(first.session);
     expect(await listening.message(0)).toBe(updated('a://1'));
-    expect(request(upstream).at(-1)).toEqual({ uri: 'a://1', session: call.session });
-    await expect.poll(() => first.left).toBe(true);
+    expect(requestsOf(upstream).at(-1)).toEqual({ uri: 'a://1', session: call.session });
+    await expect.poll(() => first.isDisconnected).toBe(true);
     call.json('done');
-    await reading.over;
+    await reading.ended;
     const stream = await upstream.streams.next();
     expect(stream.session).toBe(call.session);
     stream.send(updated('a://1'));
@@ -230,13 +231,13 @@ describe('a subscription', () => {
     expect(upstream.sessions.size).toBe(1);
   });
 
-  it('is over after resources/unsubscribe, at the forward where it was made', async () => {
+  it('ends after resources/unsubscribe, at the forward where it was created', async () => {
     const { service, restart } = await tests.persistent();
     const { upstream, url } = await live({ uris: ['a://1', 'a://2'] }, service);
     const client = await sessionClient(url);
     await subscribe(client, 'a://1');
     await subscribe(client, 'a://2');
-    // It is another forward's now.
+    // It belongs to another forward now.
     const namespace = new URL(url).pathname.split('/')[1];
     const other = await startLiveUpstream({ tool: 'other', uris: ['a://1'] });
     onEnd(other.close);
@@ -244,15 +245,15 @@ describe('a subscription', () => {
     upstream.results['resources/list'] = '{"resources":[{"uri":"a://2","name":"2"},{"uri":"a://3","name":"3"}]}';
     expect((await service.manage('POST', `/forwards/${namespace}/refreshes`)).status).toBeLessThan(300);
     expect(await unsubscribe(client, 'a://1')).toMatchObject(OK);
-    expect(request(upstream, 'resources/unsubscribe')).toEqual([
-      { uri: 'a://1', session: request(upstream)[0]?.session },
+    expect(requestsOf(upstream, 'resources/unsubscribe')).toEqual([
+      { uri: 'a://1', session: requestsOf(upstream)[0]?.session },
     ]);
-    expect(request(other, 'resources/unsubscribe')).toEqual([]);
-    const moved = clientOf(movedTo(await restart(), url), client.headers);
+    expect(requestsOf(other, 'resources/unsubscribe')).toEqual([]);
+    const moved = clientOf(atService(await restart(), url), client.headers);
     const listening = moved.listen();
     expect(await listening.message(0)).toBe(updated('a://2'));
     expect(uris(upstream)).toEqual(['a://1', 'a://2', 'a://2']);
-    listening.leave();
+    listening.disconnect();
   });
 
   it('can be ended although the upstream is unreachable', async () => {
@@ -263,14 +264,14 @@ describe('a subscription', () => {
     await upstream.down();
     expect(await unsubscribe(client, 'a://1')).toMatchObject({ error: { code: -32603 } });
     await upstream.up();
-    const moved = clientOf(movedTo(await restart(), url), client.headers);
+    const moved = clientOf(atService(await restart(), url), client.headers);
     const listening = moved.listen();
     await listening.event(0);
     const calling = moved.call('1');
     (await upstream.calls.next()).json('x');
-    await calling.over;
+    await calling.ended;
     expect(uris(upstream)).toEqual(['a://1']);
-    listening.leave();
+    listening.disconnect();
   });
 
   it('ends with its session', async () => {
@@ -283,7 +284,7 @@ describe('a subscription', () => {
     expect((await post(url, late, client.headers)).status).toBe(404);
   });
 
-  it('is opened for however many streams the client opens while the upstream is down: once', async () => {
+  it('is opened once for all streams that the client opens while the upstream is down', async () => {
     const { service, restart } = await tests.persistent();
     const { upstream, url } = await live({ uris: ['a://1'] }, service);
     const client = await sessionClient(url);
@@ -292,19 +293,19 @@ describe('a subscription', () => {
     const before = upstream.of('initialize').length;
     const initialized = String(upstream.results.initialize);
     upstream.results.initialize = '"error":{"code":-32603,"message":"not now"}';
-    const moved = clientOf(movedTo(restarted, url), client.headers);
+    const moved = clientOf(atService(restarted, url), client.headers);
     for (let number = 0; number < 20; number++) {
       const listening = moved.listen();
       await listening.event(0);
-      listening.leave();
-      await listening.over;
+      listening.disconnect();
+      await listening.ended;
     }
     const last = moved.listen();
     upstream.results.initialize = initialized;
     expect(await last.message(0)).toBe(updated('a://1'));
     // One attempt at a time: not one for each stream.
     expect(upstream.of('initialize').length - before).toBeLessThan(20);
-    last.leave();
+    last.disconnect();
   });
 });
 

@@ -50,7 +50,7 @@ const resource = (name: string) => ({ name: 'r', namespace: name, location: 'r:/
 
 async function listen(url: string, filter: unknown, options?: ListenOptions): Promise<ListeningClient> {
   const client = await listenTo(url, filter, options);
-  onEnd(async () => client.leave());
+  onEnd(async () => client.disconnect());
   return client;
 }
 
@@ -145,7 +145,7 @@ describe('subscriptions/listen', () => {
     expect(performance.now() - before).toBeLessThan(10_000);
     expect((await watching.first(2)).at(-1)).toBe(named(COMPLETE));
     await watching.ended;
-    await expect.poll(() => upstream.streams[0]?.left).toBe(true);
+    await expect.poll(() => upstream.streams[0]?.isDisconnected).toBe(true);
   });
 
   it('is acknowledged before it is completed, whenever it ends', async () => {
@@ -176,7 +176,7 @@ describe('subscriptions/listen', () => {
     expect(errorOf(response)).toEqual({ code: -32603, message: 'forwarding loop' });
   });
 
-  it('is no method of the legacy era', async () => {
+  it('is not a method of the legacy era', async () => {
     const client = await legacyClient((await namespace()).url);
     const response = await client.call('subscriptions/listen', '{"notifications":{"toolsListChanged":true}}');
     expect([response.status, errorOf(response).code]).toEqual([200, -32601]);
@@ -232,11 +232,11 @@ describe('watched resources', () => {
         ),
       ].sort(),
     );
-    client.leave();
-    await expect.poll(() => [first.left, second.left]).toEqual([true, true]);
+    client.disconnect();
+    await expect.poll(() => [first.isDisconnected, second.isDisconnected]).toEqual([true, true]);
   });
 
-  it('wait for the acknowledgement, like all other notifications', async () => {
+  it('wait for the acknowledgment, like all other notifications', async () => {
     const upstream = await watched('r://a', 'r://b');
     const url = await register(upstream.url);
     const name = String(new URL(url).pathname.split('/')[1]);
@@ -334,10 +334,10 @@ describe('watched resources', () => {
     expect((await client.first(3)).at(-1)).toContain('"uri":"r://stays"');
     second.updated('r://a');
     expect((await client.first(4)).at(-1)).toContain('"uri":"r://a"');
-    expect([first.left, one.streams.length]).toEqual([false, 1]);
+    expect([first.isDisconnected, one.streams.length]).toEqual([false, 1]);
 
     await relay.service.manage('DELETE', `/forwards/${name}-two`);
-    await expect.poll(() => second.left).toBe(true);
+    await expect.poll(() => second.isDisconnected).toBe(true);
     expect((await client.first(5)).at(-1)).toBe(updated('r://a'));
   });
 

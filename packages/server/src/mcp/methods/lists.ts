@@ -30,12 +30,12 @@ function lists(kind: Kind, methods: readonly string[], { forwards, profiles }: L
       const list = onlyTools ? index.listOf(onlyTools, view, method) : index.list(view, method);
       return { kind: 'result', ...list };
     };
-    const admitted = forwards.ensureDiscoveredFor(profile);
-    if (!admitted) return respond(namespace.indexes);
-    return admitted.then((current) => {
-      const now = current.namespace(namespace.name);
+    const discovery = forwards.ensureDiscoveredFor(profile);
+    if (!discovery) return respond(namespace.indexes);
+    return discovery.then((current) => {
+      const currentNamespace = current.namespace(namespace.name);
       // The namespace may have been deleted, or deleted and recreated.
-      if (now?.identity === namespace.identity) return respond(now.indexes);
+      if (currentNamespace?.identity === namespace.identity) return respond(currentNamespace.indexes);
       return rpcError(INVALID_REQUEST, `namespace not found: ${namespace.name}`, 404);
     });
   };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { modernClient, send } from '../../../../../test/fixtures/raw-client.ts';
-import { liveTests, movedTo, notification } from '../../../testing/live-tests.ts';
+import { atService, liveTests, notification } from '../../../testing/live-tests.ts';
 import { type LiveUpstream, startLiveUpstream } from '../../../testing/live-upstream.ts';
 import { clientOf, type SessionClient, sessionClient } from '../../../testing/session-client.ts';
 
@@ -18,7 +18,7 @@ async function logging(client: SessionClient, upstream: LiveUpstream, output: re
   call.begin();
   for (const level of output) call.send(log(level));
   call.end('done');
-  await reading.over;
+  await reading.ended;
   return { session: call.session, heard: reading.messages.slice(0, -1) };
 }
 
@@ -30,7 +30,7 @@ describe('the log level of a session', () => {
     const [client, other] = [await sessionClient(url), await sessionClient(url)];
     expect((await logging(client, upstream, ALL)).heard).toEqual(ALL.map(log));
     for (const [at, level] of ALL.entries()) {
-      expect(await client.ask('logging/setLevel', `{"level":"${level}"}`)).toMatchObject({ result: {} });
+      expect(await client.request('logging/setLevel', `{"level":"${level}"}`)).toMatchObject({ result: {} });
       expect((await logging(client, upstream, ALL)).heard).toEqual(ALL.slice(at).map(log));
     }
     expect((await logging(other, upstream, ALL)).heard).toEqual(ALL.map(log));
@@ -49,9 +49,9 @@ describe('the log level of a session', () => {
     (await silent.calls.next()).json('x');
     await requested;
     expect(levels(upstream)).toEqual([]);
-    await open.ask('logging/setLevel', '{"level":"error"}');
+    await open.request('logging/setLevel', '{"level":"error"}');
     expect(levels(upstream)).toEqual([{ level: 'error', session }]);
-    await later.ask('logging/setLevel', '{"level":"info"}');
+    await later.request('logging/setLevel', '{"level":"info"}');
     expect(levels(upstream)).toHaveLength(1);
     const second = await logging(later, upstream, []);
     expect(levels(upstream).slice(1)).toEqual([{ level: 'info', session: second.session }]);
@@ -62,14 +62,14 @@ describe('the log level of a session', () => {
   it('reaches a session upstream that is being opened', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
-    await client.ask('logging/setLevel', '{"level":"error"}');
+    await client.request('logging/setLevel', '{"level":"error"}');
     const taking = Promise.withResolvers<string>();
     upstream.results['logging/setLevel'] = () => taking.promise;
     const call = logging(client, upstream, []);
     await expect.poll(() => levels(upstream)).toHaveLength(1);
-    const setting = client.ask('logging/setLevel', '{"level":"debug"}');
+    const setting = client.request('logging/setLevel', '{"level":"debug"}');
     // The first request was sent before the second level was set; nothing precedes its response.
-    await client.ask('ping');
+    await client.request('ping');
     taking.resolve('{}');
     expect(await setting).toMatchObject({ result: {} });
     await call;
@@ -80,8 +80,8 @@ describe('the log level of a session', () => {
     const { service, restart } = await tests.persistent();
     const { upstream, url } = await live({}, service);
     const client = await sessionClient(url);
-    await client.ask('logging/setLevel', '{"level":"alert"}');
-    const moved = clientOf(movedTo(await restart(), url), client.headers);
+    await client.request('logging/setLevel', '{"level":"alert"}');
+    const moved = clientOf(atService(await restart(), url), client.headers);
     const { session, heard } = await logging(moved, upstream, ALL);
     expect(heard).toEqual(['alert', 'emergency'].map(log));
     expect(levels(upstream)).toEqual([{ level: 'alert', session }]);
@@ -92,10 +92,10 @@ describe('the log level of a session', () => {
     const client = await sessionClient(url);
     upstream.results['logging/setLevel'] = '"error":{"code":-32603,"message":"no"}';
     await logging(client, upstream, []);
-    expect(await client.ask('logging/setLevel', '{"level":"error"}')).toMatchObject({ result: {} });
+    expect(await client.request('logging/setLevel', '{"level":"error"}')).toMatchObject({ result: {} });
     expect((await logging(client, upstream, ALL)).heard).toEqual(ALL.slice(4).map(log));
     await upstream.down();
-    expect(await client.ask('logging/setLevel', '{"level":"alert"}')).toMatchObject({ result: {} });
+    expect(await client.request('logging/setLevel', '{"level":"alert"}')).toMatchObject({ result: {} });
     await upstream.up();
     expect((await logging(client, upstream, ALL)).heard).toEqual(ALL.slice(6).map(log));
   });
@@ -103,7 +103,7 @@ describe('the log level of a session', () => {
   it.each(['{"level":"loud"}', '{"level":1}', '{}', '{"level":"ERROR"}'])('is not %s', async (params) => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
-    expect(await client.ask('logging/setLevel', params)).toMatchObject({ error: { code: -32602 } });
+    expect(await client.request('logging/setLevel', params)).toMatchObject({ error: { code: -32602 } });
     expect((await logging(client, upstream, ['debug'])).heard).toEqual([log('debug')]);
     expect(levels(upstream)).toEqual([]);
   });
@@ -111,7 +111,7 @@ describe('the log level of a session', () => {
   it('has no effect without a session', async () => {
     const { upstream, url } = await live();
     const sessionless = clientOf(url, { 'mcp-protocol-version': '2025-11-25' });
-    expect(await sessionless.ask('logging/setLevel', '{"level":"error"}')).toMatchObject({ result: {} });
+    expect(await sessionless.request('logging/setLevel', '{"level":"error"}')).toMatchObject({ result: {} });
     expect((await logging(sessionless, upstream, ['debug'])).heard).toEqual([log('debug')]);
     const modern = await modernClient(url).call('logging/setLevel', '{"level":"error"}');
     expect([modern.status, JSON.parse(modern.text).error.code]).toEqual([404, -32601]);

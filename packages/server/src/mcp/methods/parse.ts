@@ -41,7 +41,7 @@ export function mcp(
   passes?: (path: string) => boolean,
 ): McpFilter {
   return (context) => {
-    if (context.method !== 'POST') return markEra(context);
+    if (context.method !== 'POST') return setEraFromHeader(context);
     // The listener enforces the largest limit of its chain's filters.
     if (context.body.length > max_body_bytes) return rpcError(INVALID_REQUEST, 'request body too large', 413);
     if (passes?.(context.path)) return undefined;
@@ -55,7 +55,7 @@ function parsePost(context: McpRequest, limits: MessageLimits): McpOutcome | und
   const message = parseMessage(context.body, limits);
   if (message.kind === 'malformed') {
     const { code, message: reason, idText } = message;
-    markEra(context);
+    setEraFromHeader(context);
     // A message that exceeds a limit is a valid one, whose errors have HTTP status 200 in the legacy era (mcp 1).
     const status = code === INVALID_PARAMS && context.era === 'legacy' ? 200 : 400;
     return { kind: 'error', error: { code, message: reason }, status, idText };
@@ -63,7 +63,7 @@ function parsePost(context: McpRequest, limits: MessageLimits): McpOutcome | und
   if (message.kind === 'batch') {
     if (context.inBatch) return rpcError(INVALID_REQUEST, 'invalid request: a batch in a batch', 400);
     context.batch = message;
-    return markEra(context);
+    return setEraFromHeader(context);
   }
   context.message = message;
   if (message.kind === 'response') return undefined;
@@ -79,7 +79,7 @@ function parsePost(context: McpRequest, limits: MessageLimits): McpOutcome | und
 }
 
 /** A request without a message has only the version header to determine its era. */
-function markEra(context: McpRequest): undefined {
+function setEraFromHeader(context: McpRequest): undefined {
   const version = context.headers[HEADER_PROTOCOL_VERSION];
   if (typeof version === 'string' && MODERN_VERSIONS.includes(version)) context.era = 'modern';
 }

@@ -90,7 +90,7 @@ describe.each(eras)('a method known only to an upstream, from a %s client', (era
     const caller = await client(era, await register(upstream.url));
     const otherEra =
       era === 'modern' ? ['initialize', 'ping', 'resources/subscribe', 'logging/setLevel'] : ['server/discover'];
-    // Blanks around it are no part of the header that modern clients repeat it in.
+    // Surrounding spaces are not part of the header in which modern clients repeat it.
     const encoded = ['Tools/Call', 'TOOLS/LIST', ...(era === 'legacy' ? [' tools/call', 'tools/call '] : [])];
     const methods = [...otherEra, ...encoded, 'sampling/createMessage', 'roots/list', 'notifications/cancelled'];
     const arrived = () => methods.map(upstream.count);

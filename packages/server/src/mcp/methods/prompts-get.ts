@@ -11,11 +11,8 @@ import type { McpFilter, McpMethodFilter } from '../request.ts';
  * The result of `prompts/get` for a manually registered prompt, or the required argument that is missing (decisions 2.7).
  * `{key}` is replaced in one pass, so that argument values are never expanded again.
  */
-export function expandPrompt(
-  prompt: Entry,
-  given: JsonValue | undefined,
-): { result: JsonObject } | { missing: string } {
-  const values = isJsonObject(given) ? given : {};
+export function expandPrompt(prompt: Entry, args: JsonValue | undefined): { result: JsonObject } | { missing: string } {
+  const values = isJsonObject(args) ? args : {};
   for (const argument of asList(prompt.definition.arguments)) {
     if (!isJsonObject(argument) || argument.required !== true || typeof argument.name !== 'string') continue;
     if (!Object.hasOwn(values, argument.name)) return { missing: argument.name };

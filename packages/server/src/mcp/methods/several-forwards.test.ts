@@ -20,9 +20,9 @@ function offering(word: string) {
 
 describe.each(eras)('several forwards of a namespace, for a %s client', (era) => {
   it('are each called for their own entries, and an unreachable one fails its own calls only', async () => {
-    const dead = await upstreamWith(offering('dead'), { port: await freePort() });
+    const unreachable = await upstreamWith(offering('unreachable'), { port: await freePort() });
     const well = await upstreamWith(offering('well'));
-    const url = await register(dead.url);
+    const url = await register(unreachable.url);
     const namespace = new URL(url).pathname.split('/')[1];
     await relay.service.register('forwards', { name: `${namespace}-well`, address: well.url, namespace });
     const caller = await client(era, url);
@@ -32,21 +32,28 @@ describe.each(eras)('several forwards of a namespace, for a %s client', (era) =>
       call('prompts/get', `{"name":"${word}-prompt"}`),
       call('resources/read', `{"uri":"${word}://r"}`),
     ];
-    for (const word of ['dead', 'well']) {
+    for (const word of ['unreachable', 'well']) {
       const responses = await Promise.all(calls(word));
       expect(responses.map((response) => /(called|got|read) (\w+)/.exec(response)?.[0])).toEqual(
         ['called', 'got', 'read'].map((done) => `${done} ${word}`),
       );
     }
 
-    await dead.down();
-    const failed = await caller.call('tools/call', '{"name":"dead-tool"}');
+    await unreachable.down();
+    const failed = await caller.call('tools/call', '{"name":"unreachable-tool"}');
     expect(errorOf(failed).message).toContain('forwarded tool call failed');
     expect((await Promise.all(calls('well'))).join()).toMatch(/called well.*got well.*read well/);
     const lists = ['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'];
     const listed = await Promise.all(lists.map((method) => call(method, '{}')));
-    // Its last good catalog remains.
-    for (const word of ['dead-tool', 'well-tool', 'dead-prompt', 'well-prompt', 'dead://r', 'well://r']) {
+    // Its last catalog remains.
+    for (const word of [
+      'unreachable-tool',
+      'well-tool',
+      'unreachable-prompt',
+      'well-prompt',
+      'unreachable://r',
+      'well://r',
+    ]) {
       expect(listed.join()).toContain(`"${word}"`);
     }
     expect((await client(era, url)).headers).toBeDefined();

@@ -53,10 +53,9 @@ async function resourceSubscription(
   if (!sent) return FORWARDING_LOOP;
   try {
     // Ended before the upstream request, so that it ends even if the upstream is unreachable.
-    if (method === 'resources/unsubscribe') await session.change((before) => without(before, uri));
+    if (method === 'resources/unsubscribe') await session.change((before) => withoutSubscription(before, uri));
     if (upstream.isModernOnly) {
-      if (method === 'resources/subscribe')
-        return await subscribeCrossing(uri, forward, upstream, session, sent, parts);
+      if (method === 'resources/subscribe') return await subscribeModern(uri, forward, upstream, session, sent, parts);
       parts.sessionSubscriptions.onUnsubscribed(upstream, session);
       return EMPTY_RESULT;
     }
@@ -69,7 +68,7 @@ async function resourceSubscription(
       };
     }
     if (method === 'resources/subscribe') {
-      const stored = session.change((before) => withOne(before, uri, forward));
+      const stored = session.change((before) => withSubscription(before, uri, forward));
       // A subscription that could not be stored is removed upstream too.
       const undo = () =>
         parts.sessionBindings.requestSubscription('resources/unsubscribe', uri, upstream, session, sent);
@@ -87,7 +86,7 @@ async function resourceSubscription(
 const EMPTY_RESULT: McpOutcome = { kind: 'result', json: '{}', bytes: 2 };
 
 /** Probes whether a modern upstream, which has no `resources/subscribe`, sends updates of the resource. */
-async function subscribeCrossing(
+async function subscribeModern(
   uri: string,
   forward: string,
   upstream: Upstream,
@@ -95,12 +94,12 @@ async function subscribeCrossing(
   headers: readonly string[],
   { sessionSubscriptions }: ResourceSubscriptionParts,
 ): Promise<McpOutcome> {
-  const keep = () => session.change((before) => withOne(before, uri, forward));
-  if (await sessionSubscriptions.subscribe(upstream, session, headers, uri, keep)) return EMPTY_RESULT;
+  const store = () => session.change((before) => withSubscription(before, uri, forward));
+  if (await sessionSubscriptions.subscribe(upstream, session, headers, uri, store)) return EMPTY_RESULT;
   return rpcError(INVALID_PARAMS, `forward "${forward}" does not support subscriptions to ${uri}`);
 }
 
-/** The forward of the resource or, to end a subscription, the forward that it was made at. */
+/** The forward of the resource or, to end a subscription, the forward that it was sent to. */
 function forwardOf(
   method: SubscriptionMethod,
   uri: string,
@@ -109,19 +108,19 @@ function forwardOf(
   { relay }: ResourceSubscriptionParts,
 ): string | undefined {
   if (method === 'resources/unsubscribe') {
-    const made = session.subscriptions.find((subscription) => subscription.uri === uri);
-    if (made) return made.forward;
+    const existing = session.subscriptions.find((subscription) => subscription.uri === uri);
+    if (existing) return existing.forward;
   }
   const resource = findResource(namespace.indexes.resource, uri);
   return resource ? resource.discovered?.forward : relay.findUnlistedForward(namespace, uri);
 }
 
-function withOne(state: SessionState, uri: string, forward: string): SessionState {
-  const { subscriptions } = without(state, uri);
+function withSubscription(state: SessionState, uri: string, forward: string): SessionState {
+  const { subscriptions } = withoutSubscription(state, uri);
   return { ...state, subscriptions: [...subscriptions, { uri, forward }] };
 }
 
-function without(state: SessionState, uri: string): SessionState {
+function withoutSubscription(state: SessionState, uri: string): SessionState {
   return { ...state, subscriptions: state.subscriptions.filter((subscription) => subscription.uri !== uri) };
 }
 
@@ -129,7 +128,7 @@ function without(state: SessionState, uri: string): SessionState {
 export interface SubscribeParts extends ResourceSubscriptionParts {
   readonly registry: Registry;
   readonly listChanges: ListChangeNotifier;
-  readonly longStreams: OpenStreams;
+  readonly openStreams: OpenStreams;
   /** Identity of the service, sent to upstreams for clients that send none. */
   readonly serverInfo: Implementation;
   readonly log: TargetLogger;
@@ -142,9 +141,9 @@ const MAX_URIS = 1_000;
  * `subscriptions/listen` of modern clients, `resources/subscribe` and `resources/unsubscribe` of legacy ones (mcp 1).
  */
 export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
-  const { registry, forwards, relay, listChanges, longStreams, log } = parts;
+  const { registry, forwards, relay, listChanges, openStreams, log } = parts;
   const forwardOfUnlisted = (namespace: NamespaceState, uri: string) => relay.findUnlistedForward(namespace, uri);
-  const listening = { listChanges, longStreams, watching: { registry, forwards, forwardOfUnlisted, log } };
+  const listening = { listChanges, openStreams, watcherOptions: { registry, forwards, forwardOfUnlisted, log } };
   const filter: McpFilter = (context) => {
     const { message, namespace, era } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;

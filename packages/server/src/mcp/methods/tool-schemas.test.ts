@@ -68,7 +68,7 @@ test.each(eras)('a modern client gets the tools of a %s upstream unchanged', asy
   ]);
 });
 
-test('a legacy client gets an adapted hand-made tool too', async () => {
+test('a legacy client gets an adapted manual tool too', async () => {
   const namespace = 'schemas-by-hand';
   const made = { namespace, description: 'd', uri: 'http://127.0.0.1:1/mcp', toolType: 'custom' };
   const input = { type: 'object', properties: { value: true } };

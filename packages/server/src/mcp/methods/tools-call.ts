@@ -47,14 +47,14 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
     if (!tool) return rpcError(INVALID_PARAMS, `tool not found: ${name}`);
     const declared = declaredParams.of(tool);
     if (declared && context.era === 'modern') {
-      const problem = declared.shownTo(context.capabilities)?.problem(message, context.headers);
+      const problem = declared.visibleTo(context.capabilities)?.problem(message, context.headers);
       if (problem !== undefined) return rpcError(HEADER_MISMATCH, `tool ${quoted(name)}: ${problem}`, 400);
     }
     if (context.observation) context.observation.subject = boundedSubject({ kind: 'tool', name: tool.name });
     const { oversizedHeader } = context.correlation;
     if (oversizedHeader !== undefined) oversizedIds.warn(oversizedHeader, name);
     const { discovered } = tool;
-    const mirrored = declared?.expectedOf(context.capabilities);
+    const mirrored = declared?.expectedByUpstream(context.capabilities);
     if (discovered) {
       const { forward, upstreamKey: upstreamName } = discovered;
       return relay.call(context, message, { forward, entry: tool, upstreamName, mirrored });
@@ -64,11 +64,11 @@ export function serviceToolCall(parts: ToolCallParts): McpMethodFilter {
     const address = upstreamAddress(tool);
     if (address === undefined) return failUnexecutable(context, tool, toolCalls);
     const call = (): McpOutcome => relay.call(context, message, { address, entry: tool, mirrored });
-    const probe = forwards.ensureEraKnown(address);
-    if (!probe) return call();
-    // Until then the client can cancel it like a call.
-    const waiting = new CancelableRequest(context, calls);
-    return waiting.outcome(probe.then(() => (waiting.signal.aborted ? undefined : call())));
+    const eraDetection = forwards.ensureEraKnown(address);
+    if (!eraDetection) return call();
+    // During the detection, the client can cancel the request like a call.
+    const request = new CancelableRequest(context, calls);
+    return request.outcome(eraDetection.then(() => (request.signal.aborted ? undefined : call())));
   };
   return { methods: ['tools/call'], filter };
 }
@@ -118,34 +118,34 @@ interface Declaration {
  */
 class ToolDeclarations {
   readonly #forward: string | undefined;
-  readonly #shown: readonly Declaration[];
+  readonly #declarations: readonly Declaration[];
   readonly #upstream: readonly Declaration[];
   readonly #profiles: ClientProfiles;
 
   constructor({ rendered, discovered }: Entry, profiles: ClientProfiles) {
     this.#forward = discovered?.forward;
-    this.#shown = rendered.map(declarationOf);
-    this.#upstream = discovered ? discovered.variants.map(declarationOf) : this.#shown;
+    this.#declarations = rendered.map(declarationOf);
+    this.#upstream = discovered ? discovered.variants.map(declarationOf) : this.#declarations;
     this.#profiles = profiles;
   }
 
   /** True if no variant declares anything. */
   get isEmpty(): boolean {
-    return [...this.#shown, ...this.#upstream].every(({ params }) => params === undefined);
+    return [...this.#declarations, ...this.#upstream].every(({ params }) => params === undefined);
   }
 
   /** The declarations that a modern client with these capabilities sees, if any. */
-  shownTo(capabilities: JsonObject): MirroredParams | undefined {
+  visibleTo(capabilities: JsonObject): MirroredParams | undefined {
     const catalog = this.#catalog(capabilities);
-    if (catalog === undefined) return this.#shown[0]?.params;
-    return this.#shown.find((one) => isListed(one, catalog))?.params;
+    if (catalog === undefined) return this.#declarations[0]?.params;
+    return this.#declarations.find((one) => isListed(one, catalog))?.params;
   }
 
   /**
    * The declarations that the upstream expects of a modern call, if any: of its modern variant for these capabilities, else
    * of any modern variant, else of any.
    */
-  expectedOf(capabilities: JsonObject): MirroredParams | undefined {
+  expectedByUpstream(capabilities: JsonObject): MirroredParams | undefined {
     const catalog = this.#catalog(capabilities);
     const variant =
       this.#upstream.find((one) => catalog !== undefined && isListed(one, catalog)) ??

@@ -6,8 +6,8 @@ import type { ClientStream, EventStore } from './resumable-streams.ts';
 const MAX_STREAMS = 8;
 
 /**
- * What a legacy session has open in this process: its notification streams and the server requests that wait for its
- * client. Exists only while something is open.
+ * Open resources of a legacy session in this process: its notification streams and its pending server requests. Exists
+ * only while there are any.
  */
 export class ActiveSession implements DownstreamChannel {
   readonly id: string;
@@ -39,12 +39,12 @@ export class ActiveSession implements DownstreamChannel {
    * Opens a notification stream; `onGone` is called when it cannot be resumed any more. Messages go to the newest stream
    * only, since each may be sent only once (2025-11-25).
    */
-  openStream(onGone: () => void): ClientStream {
-    // What waits for the reader of an older stream continues with this one.
+  openStream(onDropped: () => void): ClientStream {
+    // Senders that wait for the reader of an older stream continue with this one.
     for (const older of this.#streams) older.releaseSenders();
     const stream = this.#events.open(this.id);
     stream.onDropped = () => {
-      onGone();
+      onDropped();
       this.#dropStream(stream);
     };
     this.#streams.push(stream);
@@ -92,7 +92,7 @@ export class ActiveSession implements DownstreamChannel {
     return request.onResponse(response);
   }
 
-  /** Returns the pending server request that this progress token was given to. */
+  /** Returns the pending server request with this progress token. */
   serverRequest(tokenText: string): PendingServerRequest | undefined {
     return this.#serverRequests.get(tokenText);
   }
@@ -131,7 +131,7 @@ export class ActiveSession implements DownstreamChannel {
   }
 }
 
-/** Legacy sessions that have something open in this process. */
+/** Legacy sessions with open streams or server requests in this process. */
 export class ActiveSessions {
   readonly #events: EventStore;
   readonly #replica: string;
@@ -149,7 +149,7 @@ export class ActiveSessions {
     return this.#sessions.size;
   }
 
-  /** Returns what the session with this id has open; creates it if nothing is open. */
+  /** Returns the active session with this id; creates it if there is none. */
   ensure(id: string): ActiveSession {
     let session = this.#sessions.get(id);
     if (!session) {
@@ -160,7 +160,7 @@ export class ActiveSessions {
     return session;
   }
 
-  /** Returns what the session with this id has open; undefined if nothing is open. */
+  /** Returns the active session with this id; undefined if there is none. */
   find(id: string): ActiveSession | undefined {
     return this.#sessions.get(id);
   }

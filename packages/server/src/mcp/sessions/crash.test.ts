@@ -37,7 +37,7 @@ function stateOf(store: SessionStore, count: number): string {
       const { logLevel, subscriptions = [] } = store.sessions.state(id) ?? {};
       return [
         id,
-        store.sessions.ended(id),
+        store.sessions.hasEnded(id),
         logLevel,
         subscriptions.map(({ uri, forward }) => `${uri} ${forward}`).sort(),
       ];

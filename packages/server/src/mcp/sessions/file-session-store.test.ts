@@ -115,7 +115,7 @@ describe('folder contents', () => {
     const store = await open(
       await folderWith({ 'sessions.json': '{\n  "version": 1,\n  "ended": {"a": 8000000000000000}\n}\n' }),
     );
-    expect([store.sessions.ended('a'), store.sessions.ended('b'), store.sessions.state('a')]).toEqual([
+    expect([store.sessions.hasEnded('a'), store.sessions.hasEnded('b'), store.sessions.state('a')]).toEqual([
       true,
       false,
       undefined,
@@ -134,7 +134,7 @@ describe('folder contents', () => {
       const left = await folderWith({ 'sessions.journal.1': bytes.subarray(0, length) });
       const again = await open(left, log);
       const finished = length === bytes.length;
-      expect([again.sessions.ended('a'), again.sessions.state('a')?.subscriptions.length]).toEqual(
+      expect([again.sessions.hasEnded('a'), again.sessions.state('a')?.subscriptions.length]).toEqual(
         finished ? [true, undefined] : [false, 1],
       );
       const torn = 'warn dropped an incomplete write at the end of sessions.journal.1';
@@ -178,7 +178,7 @@ describe('folder contents', () => {
     await first.end('a', FOREVER);
     const { 'sessions.journal.1': journal = '' } = files.dump();
     const again = await open(await folderWith({ 'sessions.journal.7': journal }));
-    expect(again.sessions.ended('a')).toBe(true);
+    expect(again.sessions.hasEnded('a')).toBe(true);
     await again.end('b', FOREVER);
     await again.close();
   });
@@ -203,7 +203,7 @@ describe('a failing disk', () => {
         message: expect.stringMatching(/^\/kept\/sessions\.journal\.1 could not be written: ENOSPC/),
       });
     }
-    expect([store.sessions.state('a'), store.sessions.ended('b')]).toEqual([
+    expect([store.sessions.state('a'), store.sessions.hasEnded('b')]).toEqual([
       { logLevel: 'info', subscriptions: [] },
       false,
     ]);
@@ -211,7 +211,7 @@ describe('a failing disk', () => {
     await store.change('a', FOREVER, subscribe('v'));
     const again = await open(files.after('lost'));
     expect(again.sessions.state('a')).toEqual({ logLevel: 'info', subscriptions: [{ uri: 'v', forward: 'f' }] });
-    expect(again.sessions.ended('b')).toBe(false);
+    expect(again.sessions.hasEnded('b')).toBe(false);
   });
 
   it('still ends sessions while only the compaction fails, and loses nothing', async () => {
@@ -228,7 +228,7 @@ describe('a failing disk', () => {
     await expect(second.close()).rejects.toThrow('/kept/sessions.json could not be written: ENOSPC');
     full = false;
     const third = await open(files);
-    expect([third.sessions.ended('a'), third.sessions.ended('b')]).toEqual([true, true]);
+    expect([third.sessions.hasEnded('a'), third.sessions.hasEnded('b')]).toEqual([true, true]);
     expect(Object.keys(files.dump())).toEqual(['sessions.json']);
   });
 
@@ -244,19 +244,19 @@ describe('a failing disk', () => {
     broken = false;
     await store.close();
     expect(JSON.stringify(files.dump())).not.toContain('refused');
-    expect((await open(files)).sessions.ended('refused')).toBe(false);
+    expect((await open(files)).sessions.hasEnded('refused')).toBe(false);
   });
 
   it('does not compact a journal that contains a rejected change', async () => {
     const pending: (() => void)[] = [];
-    class HeldFiles extends VolatileFiles {
+    class BlockedFiles extends VolatileFiles {
       override async rename(from: string, to: string): Promise<void> {
         await new Promise<void>((resolve) => pending.push(resolve));
         await super.rename(from, to);
       }
     }
     let broken = false;
-    const files = new HeldFiles(undefined, (operation) =>
+    const files = new BlockedFiles(undefined, (operation) =>
       broken && ['datasync', 'truncate'].includes(operation) ? 'EIO' : undefined,
     );
     const log = new RecordedLog();
@@ -272,11 +272,11 @@ describe('a failing disk', () => {
     broken = false;
     await store.end('b', FOREVER);
     const again = await open(files.after('killed'));
-    expect([again.sessions.ended('refused'), again.sessions.ended('b'), again.sessions.state('a')?.logLevel]).toEqual([
-      false,
-      true,
-      'level 19',
-    ]);
+    expect([
+      again.sessions.hasEnded('refused'),
+      again.sessions.hasEnded('b'),
+      again.sessions.state('a')?.logLevel,
+    ]).toEqual([false, true, 'level 19']);
   });
 
   it('exposes only durable records, also when it cannot compact at start', async () => {
@@ -288,8 +288,8 @@ describe('a failing disk', () => {
     await (await open(files)).end('a', FOREVER);
     if (!written) throw new Error('nothing was written');
     // Killed between write and sync: the end may or may not have happened, but once exposed it has.
-    expect((await open(written.after('lost'))).sessions.ended('a')).toBe(false);
-    expect((await open(written)).sessions.ended('a')).toBe(true);
-    expect((await open(written.after('lost'))).sessions.ended('a')).toBe(true);
+    expect((await open(written.after('lost'))).sessions.hasEnded('a')).toBe(false);
+    expect((await open(written)).sessions.hasEnded('a')).toBe(true);
+    expect((await open(written.after('lost'))).sessions.hasEnded('a')).toBe(true);
   });
 });

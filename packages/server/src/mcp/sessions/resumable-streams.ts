@@ -236,8 +236,8 @@ export type Resumption =
   | { readonly kind: 'foreign' };
 
 /** Time for which a fully read stream, and an unresumed one, can be resumed. */
-const READ_MS = 10_000;
-const UNREAD_MS = 5 * 60_000;
+const READ_TIMEOUT_MS = 10_000;
+const BUFFER_TIMEOUT_MS = 5 * 60_000;
 const SWEEP_MS = 5_000;
 /**
  * Maximum size of all stored streams, in characters: the longest disconnected ones are dropped first. Each stream
@@ -252,7 +252,7 @@ const MAX_EVENT_ID = 1024;
 /**
  * Streams of legacy sessions that can be resumed, including for some time those that have ended (mcp 1 and 3). Event
  * ids are sealed: they contain process, session, stream and request, so that a client gets only its own messages and
- * can be told that a stream belonged to a previous process.
+ * learns that a stream belonged to a previous process.
  */
 export class EventStore implements StreamStore {
   readonly #sealer: TokenSealer;
@@ -351,7 +351,7 @@ export class EventStore implements StreamStore {
   sweep(now: number): void {
     for (const stream of this.#detached) {
       if (stream.detachedAt === undefined) continue;
-      if (now - stream.detachedAt > (stream.isFullyRead ? READ_MS : UNREAD_MS)) this.drop(stream);
+      if (now - stream.detachedAt > (stream.isFullyRead ? READ_TIMEOUT_MS : BUFFER_TIMEOUT_MS)) this.drop(stream);
     }
   }
 

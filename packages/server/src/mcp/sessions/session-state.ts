@@ -1,14 +1,14 @@
 import { z } from 'zod';
 
-/** What a client changed during its session (mcp 3). */
+/** Settings and subscriptions of a client in its session (mcp 3). */
 export interface SessionState {
-  /** Least level of log messages; undefined unless the client set one. */
+  /** Minimum level of log messages; undefined unless the client set one. */
   readonly logLevel?: string | undefined;
   /** Subscribed resources, each uri once, in no particular order. */
   readonly subscriptions: readonly Subscription[];
 }
 
-/** A resource subscription and the forward that it was made at. */
+/** A resource subscription and the forward that it was sent to. */
 export interface Subscription {
   readonly uri: string;
   readonly forward: string;
@@ -52,9 +52,8 @@ export function toStored(expires: number, state: SessionState): StoredSession | 
   return isInitial ? undefined : { kind: 'changed', expires, state };
 }
 
-/**
- * What to store after a session was ended or changed; undefined for nothing. Throws {@link SessionStateError}, or what
- * `change` throws.
+/** Returns the stored form of a session after it was ended or changed; undefined for nothing. Throws
+ * {@link SessionStateError}, or the error of `change`.
  */
 export function applyChange(
   before: StoredSession | undefined,
@@ -211,7 +210,7 @@ export class SessionTable {
   }
 
   /** True for a session that has ended. */
-  ended(id: string): boolean {
+  hasEnded(id: string): boolean {
     return this.#sessions.get(id)?.kind === 'ended';
   }
 
@@ -222,7 +221,7 @@ export class SessionTable {
   }
 
   /** Throws {@link SessionStateError} when a session cannot grow from `before` to `after` within the limit. */
-  checkRoom(before: StoredSession | undefined, after: StoredSession | undefined): void {
+  checkLimit(before: StoredSession | undefined, after: StoredSession | undefined): void {
     const growth = sizeOf(after) - sizeOf(before);
     if (growth <= 0 || this.#characters + growth <= this.#maxCharacters) return;
     throw new SessionStateError('too_large', 'session storage is full; try again later');

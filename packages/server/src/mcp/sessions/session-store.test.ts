@@ -48,14 +48,14 @@ describe.each([
 ])('sessions stored %s', (_where, make) => {
   it('are not changed or ended before the change is applied', async () => {
     const store = await make();
-    expect([store.sessions.ended('a'), store.sessions.state('a')]).toEqual([false, undefined]);
+    expect([store.sessions.hasEnded('a'), store.sessions.state('a')]).toEqual([false, undefined]);
     await store.change('a', FOREVER, level('debug'));
     await store.change('a', FOREVER, subscribe('file:///one', 'files'));
     expect(store.sessions.state('a')).toEqual({
       logLevel: 'debug',
       subscriptions: [{ uri: 'file:///one', forward: 'files' }],
     });
-    expect([store.sessions.ended('a'), store.sessions.state('b')]).toEqual([false, undefined]);
+    expect([store.sessions.hasEnded('a'), store.sessions.state('b')]).toEqual([false, undefined]);
     await store.close();
   });
 
@@ -102,7 +102,7 @@ describe.each([
     expect(ended.status).toBe('fulfilled');
     expect(late).toMatchObject({ reason: { name: 'SessionStateError', reason: 'ended' } });
     await store.end('a', FOREVER);
-    expect([store.sessions.ended('a'), store.sessions.state('a')]).toEqual([true, undefined]);
+    expect([store.sessions.hasEnded('a'), store.sessions.state('a')]).toEqual([true, undefined]);
     await store.close();
   });
 
@@ -154,7 +154,7 @@ describe('sessions stored in a folder', () => {
     // Not closed: killed.
     for (let restart = 0; restart < 3; restart++) {
       const again = await inFolder();
-      expect(again.sessions.ended('gone')).toBe(true);
+      expect(again.sessions.hasEnded('gone')).toBe(true);
       expect(again.sessions.state('a')?.logLevel).toBe('warning');
       expect([uris(again, 'a'), uris(again, 'b')]).toEqual([['v', '☕\n"\ud800'], ['w']]);
       if (restart > 0) await again.close();
@@ -164,7 +164,7 @@ describe('sessions stored in a folder', () => {
     await third.end('b', FOREVER);
     const fourth = await inFolder();
     expect(fourth.sessions.state('a')).toEqual(third.sessions.state('a'));
-    expect(fourth.sessions.ended('b')).toBe(true);
+    expect(fourth.sessions.hasEnded('b')).toBe(true);
     await fourth.close();
   });
 
@@ -190,7 +190,7 @@ describe('sessions stored in a folder', () => {
     await store.close();
     await Promise.all(ends);
     const again = await inFolder();
-    for (let i = 0; i < 30; i++) expect(again.sessions.ended(`s${i}`)).toBe(true);
+    for (let i = 0; i < 30; i++) expect(again.sessions.hasEnded(`s${i}`)).toBe(true);
     await again.close();
   });
 });
@@ -206,8 +206,11 @@ describe('a session that has expired', () => {
     await first.close();
     now = 2_000;
     const second = await inFolder(() => now);
-    expect([second.sessions.ended('old end'), second.sessions.state('old change')]).toEqual([false, undefined]);
-    expect([second.sessions.ended('new end'), second.sessions.state('new change')?.logLevel]).toEqual([true, 'info']);
+    expect([second.sessions.hasEnded('old end'), second.sessions.state('old change')]).toEqual([false, undefined]);
+    expect([second.sessions.hasEnded('new end'), second.sessions.state('new change')?.logLevel]).toEqual([
+      true,
+      'info',
+    ]);
     await second.end('another', 9_000);
     await second.close();
     expect(await readFile(join(folder, 'sessions.json'), 'utf8')).not.toContain('old');
@@ -220,10 +223,10 @@ describe('a session that has expired', () => {
     await store.change('old change', 2_000, level('info'));
     now = 3_000;
     for (let i = 0; i < 3; i++) await store.end(`new ${i}`, 9_000);
-    expect([store.sessions.ended('old'), store.sessions.state('old change'), store.sessions.ended('new 0')]).toEqual([
-      false,
-      undefined,
-      true,
-    ]);
+    expect([
+      store.sessions.hasEnded('old'),
+      store.sessions.state('old change'),
+      store.sessions.hasEnded('new 0'),
+    ]).toEqual([false, undefined, true]);
   });
 });

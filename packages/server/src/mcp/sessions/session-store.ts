@@ -16,12 +16,12 @@ import {
 } from './session-state.ts';
 
 /**
- * The part of sessions that their ids do not carry: which ones have ended, and what clients changed during the others.
+ * The part of sessions that their ids do not contain: ended sessions, and the state of the others.
  * Stored until the session expires; `expires` is that time in epoch milliseconds, the same in every call for a session.
  */
 export interface SessionStore {
   /** The stored sessions, as of the latest durable change. */
-  readonly sessions: Pick<SessionTable, 'ended' | 'state'>;
+  readonly sessions: Pick<SessionTable, 'hasEnded' | 'state'>;
 
   /**
    * Ends a session and drops its state; resolves once that is durable. Rejects with `StoreError` when it could not be
@@ -30,12 +30,12 @@ export interface SessionStore {
   end(id: string, expires: number): Promise<void>;
 
   /**
-   * Replaces the state by the result of `change`; resolves once that is durable and visible in {@link SessionStore.sessions}.
-   * Changes of one session are applied in the order of the calls, each to the result of the previous one: `change` is
-   * called once, asynchronously.
+   * Replaces the state by the result of `change`; resolves once that is durable and visible in {@link
+   * SessionStore.sessions}. Changes of one session are applied in the order of the calls, each to the result of the
+   * previous one: `change` is called once, asynchronously.
    *
    * Rejects and leaves the state unchanged: with `SessionStateError` when the session has ended or a limit is exceeded,
-   * with `StoreError` when it could not be stored, with whatever `change` throws.
+   * with `StoreError` when it could not be stored, with the error of `change` otherwise.
    */
   change(id: string, expires: number, change: (before: SessionState) => SessionState): Promise<void>;
 
@@ -62,7 +62,7 @@ export function memorySessionStore(now: () => number = Date.now): SessionStore {
     async change(id, expires, change) {
       const before = sessions.get(id);
       const after = applyChange(before, expires, change);
-      sessions.checkRoom(before, after);
+      sessions.checkLimit(before, after);
       set(id, after);
     },
     async close() {},
@@ -78,9 +78,9 @@ export interface FileSessionStoreOptions {
   readonly folder: string;
   readonly files: Files;
   readonly log: StoreLog;
-  /** Epoch milliseconds; the system clock unless given. */
+  /** Epoch milliseconds; defaults to the system clock. */
   readonly now?: () => number;
-  /** Least length of a journal that is compacted while the store is open. Default: 256 KiB. */
+  /** Minimum length of a journal that is compacted while the store is open. Default: 256 KiB. */
   readonly compactFromBytes?: number;
 }
 
@@ -94,7 +94,7 @@ interface PendingChange {
 
 /**
  * Sessions in `sessions.json` and a journal in which a change is durable at once: one line for all changes that wait,
- * with their differences only, so that a change costs the same however many sessions are stored.
+ * with their differences only, so that the cost of a change is independent of the number of stored sessions.
  *
  * The journal is compacted at start, at the end and whenever it has become as long as `sessions.json`: the cost of
  * compaction stays proportional to the changes, and the size on disk to the live sessions.
@@ -239,7 +239,7 @@ export class FileSessionStore implements SessionStore {
       const before = after.has(id) ? after.get(id) : this.sessions.get(id);
       try {
         const stored = applyChange(before, expires, change);
-        this.sessions.checkRoom(before, stored);
+        this.sessions.checkLimit(before, stored);
         const record = recordOf(id, expires, before, stored);
         if (record) {
           records.push(record);

@@ -9,15 +9,15 @@ const subscribed = (characters: number): StoredSession => ({
 
 it('limits the total size, and frees it when a session ends or expires', () => {
   const table = new SessionTable(new Map([['old', subscribed(40)]]), 100);
-  table.checkRoom(undefined, subscribed(60));
+  table.checkLimit(undefined, subscribed(60));
   table.set('a', subscribed(60));
-  expect(() => table.checkRoom(undefined, subscribed(1))).toThrow('try again later');
+  expect(() => table.checkLimit(undefined, subscribed(1))).toThrow('try again later');
   // Changes that do not grow the state are always accepted.
-  table.checkRoom(subscribed(60), subscribed(60));
-  table.checkRoom(subscribed(60), undefined);
+  table.checkLimit(subscribed(60), subscribed(60));
+  table.checkLimit(subscribed(60), undefined);
   table.set('a', { kind: 'ended', expires: 2_000 });
-  table.checkRoom(undefined, subscribed(60));
-  expect(() => table.checkRoom(undefined, subscribed(61))).toThrow('try again later');
+  table.checkLimit(undefined, subscribed(60));
+  expect(() => table.checkLimit(undefined, subscribed(61))).toThrow('try again later');
   table.removeExpired(1_500);
-  table.checkRoom(undefined, subscribed(100));
+  table.checkLimit(undefined, subscribed(100));
 });

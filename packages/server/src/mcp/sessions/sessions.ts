@@ -12,9 +12,9 @@ import type { ActiveSession, ActiveSessions } from './active-sessions.ts';
 import type { SessionState } from './session-state.ts';
 import type { SessionStore } from './session-store.ts';
 
-/** Session of a legacy client, as its id carries it, and what is stored and open of it (mcp 3). */
+/** Session of a legacy client: the content of its id, its stored state and its open streams (mcp 3). */
 export class ClientSession implements DownstreamSession {
-  /** Random; identifies the session in everything that is stored about it. */
+  /** Random; key of the stored state. */
   readonly id: string;
   readonly namespace: Namespace;
   readonly protocolVersion: string;
@@ -45,7 +45,7 @@ export class ClientSession implements DownstreamSession {
   }
 
   get hasEnded(): boolean {
-    return this.#store.sessions.ended(this.id);
+    return this.#store.sessions.hasEnded(this.id);
   }
 
   get logLevel(): string | undefined {
@@ -60,7 +60,7 @@ export class ClientSession implements DownstreamSession {
     return this.active?.isListening ?? false;
   }
 
-  /** What the session has open in this process; undefined if nothing is open. */
+  /** Open streams and server requests in this process; undefined if there are none. */
   get active(): ActiveSession | undefined {
     return this.#active.find(this.id);
   }
@@ -69,7 +69,7 @@ export class ClientSession implements DownstreamSession {
     return this.#active.ensure(this.id);
   }
 
-  /** Changes what the client set in its session; resolves once that is durable. Rejects if it exceeds the limits. */
+  /** Changes the state of the session; resolves once that is durable. Rejects if it exceeds the limits. */
   change(change: (before: SessionState) => SessionState): Promise<void> {
     return this.#store.change(this.id, this.expires, change);
   }
@@ -80,7 +80,7 @@ export class ClientSession implements DownstreamSession {
   }
 }
 
-/** The part of a session that its id carries. */
+/** The part of a session that its id contains. */
 type SessionContent = Pick<
   ClientSession,
   'id' | 'namespace' | 'protocolVersion' | 'clientInfo' | 'profile' | 'user' | 'expires'
@@ -102,7 +102,7 @@ const LIFETIME_MS = 7 * 24 * 3600 * 1000;
 const MAX_CACHED = 10_000;
 
 /**
- * Opens legacy sessions. There is no table of sessions: the id given to the client is the session, sealed. Any process with
+ * Opens legacy sessions. There is no table of sessions: the id is the sealed session. Any process with
  * the key opens it, so a restart is invisible to clients.
  */
 export class ClientSessions {
@@ -189,7 +189,7 @@ const KEY_BYTES = 32;
 const FILE = 'session.key';
 
 /**
- * Returns the key that seals sessions: from in the folder, or a new one that is stored there, so that sessions survive
+ * Returns the key that seals sessions: from the folder, or a new one that is stored there, so that sessions survive
  * a restart. Throws {@link StoreError} if the file does not contain a key.
  */
 export async function sessionKeyIn(folder: string, files: Files): Promise<Buffer> {

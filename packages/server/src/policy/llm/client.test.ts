@@ -280,7 +280,7 @@ describe('a failure', () => {
       'timeout',
       'llm connection "model": no complete response within 0.2 s',
     ]);
-    await received.left;
+    await received.disconnected;
     expectNothingTold(failure);
   });
 
@@ -349,7 +349,7 @@ describe('cancellation', () => {
       fault: 'aborted',
       message: 'llm connection "model": request canceled',
     });
-    await received.left;
+    await received.disconnected;
     expectNothingTold(await call);
   });
 
@@ -399,7 +399,7 @@ describe('cancellation', () => {
     const received = await own.next();
     await client.close();
     expect((await call).fault).toBe('aborted');
-    await received.left;
+    await received.disconnected;
     expect((await failureOf(client.complete(connectionTo(own.url), MESSAGES))).fault).toBe('aborted');
     expect((await failureOf(client.complete(connectionTo(`${own.url}/other`), MESSAGES))).fault).toBe('aborted');
     expect(own.requests).toHaveLength(2);

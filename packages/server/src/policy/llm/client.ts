@@ -92,7 +92,7 @@ export interface LlmLimits {
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 1024 * 1024;
 
-/** Client of LLM connections; keeps HTTP connections open between calls. */
+/** Client of LLM connections; reuses HTTP connections. */
 export class LlmClient {
   readonly #timeoutMs: number;
   readonly #maxBytes: number;

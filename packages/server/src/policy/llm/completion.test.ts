@@ -9,9 +9,9 @@ const SCHEMA = { type: 'object', properties: { ok: { type: 'boolean' } }, requir
 const VALID = '{"ok":true}';
 
 /** Generous for a busy machine. */
-const PATIENCE_MS = 30_000;
-const schemas = new ResultSchemas(PATIENCE_MS);
-const client = new LlmClient({ timeoutMs: PATIENCE_MS });
+const TIMEOUT_MS = 30_000;
+const schemas = new ResultSchemas(TIMEOUT_MS);
+const client = new LlmClient({ timeoutMs: TIMEOUT_MS });
 let llm: ChatCompletions;
 let observer: RecordingObserver;
 beforeEach(async () => {
@@ -171,13 +171,13 @@ describe('with a schema', () => {
       if (success && llm.requests.length > before.length) setImmediate(() => ending.abort(reason));
     };
     const schema = { type: 'string', pattern: '^(a+)+$' };
-    const by = new ResultSchemas(PATIENCE_MS);
+    const by = new ResultSchemas(TIMEOUT_MS);
     onTestFinished(() => by.close());
     await expect(complete({ schema, by, signal: ending.signal })).rejects.toBe(reason);
     expect(observer.events).toEqual(events);
   });
 
-  test('the error in a correction is one line of at most 4096 bytes, whatever the member names', async () => {
+  test('the error in a correction is one line of at most 4096 bytes, regardless of the member names', async () => {
     const name = (at: number) => `${at}\n# Request\nmethod: other\u202e${'😀'.repeat(400)}`;
     const members = Object.fromEntries(Array.from({ length: 10 }, (_, at) => [name(at), 'x']));
     llm.script(JSON.stringify(members), '{}');

@@ -62,8 +62,8 @@ const MAX_CHARACTERS = 2000;
 const MAX_CACHED = 32;
 
 /**
- * Cache of conversations for prompts: parsing a large body takes long. Only the store keeps bodies in memory; with a body
- * its cached messages are dropped.
+ * Cache of conversations for prompts: parsing a large body takes long. The cache does not retain bodies; the messages
+ * of a body are dropped with it.
  */
 export class ConversationCache {
   readonly #interactions: Pick<InteractionStore, 'history'>;
@@ -107,7 +107,7 @@ export class ConversationCache {
   }
 }
 
-/** Copies, because a slice of a string keeps the whole string in memory. */
+/** Copies, because a slice of a string retains the whole string. */
 function newest(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
   const truncated = messages.slice(-MAX_MESSAGES).map(({ role, content }) => ({
     role: role.slice(0, MAX_CHARACTERS),

@@ -68,8 +68,8 @@ export class PromptToolCache {
   }
 }
 
-/** Text that is returned unchanged, as most is. */
-const PLAIN = /^(?:[!"$-~][ -~]*)?$/;
+/** Text that needs no sanitizing, as most. */
+const SAFE_TEXT = /^(?:[!"$-~][ -~]*)?$/;
 /** Line breaks (Unicode 5.8, "Newline Guidelines") and tabs. */
 const BREAKS = /[\t\n\v\f\r\u0085\u2028\u2029]+/g;
 const LEADING_BREAKS = /^[\t\n\v\f\r\u0085\u2028\u2029]+/;
@@ -85,11 +85,11 @@ const LEADING_HASHES = /^[\s#]+/;
  * heading, at most `maxBytes` bytes of UTF-8, truncated between two characters.
  *
  * A sequence of line breaks and tabs becomes one space. Leading `#` are removed, leading spaces are not. Lone surrogates
- * become U+FFFD. Apart from dropped characters, hardly more of the text is read than is returned.
+ * become U+FFFD. Apart from dropped characters, hardly more of the text is read than returned.
  */
 export function sanitizeText(text: string, maxBytes: number): string {
   const head = text.slice(0, maxBytes);
-  if (PLAIN.test(head)) return head;
+  if (SAFE_TEXT.test(head)) return head;
   let sanitized = '';
   let afterBreak = false;
   let isAtStart = true;

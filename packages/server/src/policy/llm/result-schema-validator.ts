@@ -10,7 +10,7 @@ import type { SchemaJob, SchemaReply } from './result-schema.ts';
 
 /** Compiled schemas that are cached. */
 const MAX_SCHEMAS = 200;
-/** Length of the reason why a schema cannot be used. */
+/** Maximum length of the problem of an unusable schema. */
 const MAX_PROBLEM_CHARACTERS = 1000;
 
 /** Compiles result schemas and validates texts (decisions 4.9, "result_schema"), one job at a time. */
@@ -29,7 +29,7 @@ export class SchemaWorkerHandler {
       return { kind: 'valid' };
     } catch (error) {
       if (error instanceof UnusableSchemaError) {
-        return { kind: 'invalid', problem: truncated(error.message, MAX_PROBLEM_CHARACTERS) };
+        return { kind: 'invalid', problem: truncateText(error.message, MAX_PROBLEM_CHARACTERS) };
       }
       if (error instanceof RangeError) return { kind: 'invalid', problem: 'is nested too deeply' };
       throw error;
@@ -53,7 +53,7 @@ export class SchemaWorkerHandler {
       if (error instanceof RangeError) return { kind: 'invalid', problem: 'the text is nested too deeply' };
       throw error;
     } finally {
-      // They refer to the value.
+      // The errors retain the value.
       validate.errors = null;
     }
   }
@@ -93,10 +93,10 @@ function formatErrors(errors: readonly ErrorObject[]): string {
 function formatError({ instancePath, keyword, params, message = `does not match "${keyword}"` }: ErrorObject): string {
   // These values are part of the schema.
   const allowed = keyword === 'enum' ? `: ${JSON.stringify(params.allowedValues).slice(1, -1)}` : '';
-  return truncated(`${instancePath === '' ? '/' : instancePath} ${message}${allowed}`, MAX_ERROR_CHARACTERS);
+  return truncateText(`${instancePath === '' ? '/' : instancePath} ${message}${allowed}`, MAX_ERROR_CHARACTERS);
 }
 
-function truncated(text: string, maxCharacters: number): string {
+function truncateText(text: string, maxCharacters: number): string {
   return text.length <= maxCharacters ? text : ellipsize(text, maxCharacters - 1, '…');
 }
 
@@ -198,7 +198,7 @@ function compileWith(validator: Validator, schema: JsonObject | boolean): Valida
 }
 
 /**
- * Rejects schemas that compile and never terminate: a `$ref` that leads back to itself for the same value, and a
+ * Rejects schemas that compile and never terminate: a `$ref` that resolves to itself for the same value, and a
  * `$dynamicRef` to an anchor of a subschema, which Ajv resolves to the schema itself.
  */
 function rejectCircular(validate: ValidateFunction): void {
@@ -222,7 +222,7 @@ const REFERENCE_KEYWORDS = ['$ref', '$dynamicRef', '$recursiveRef'];
 /** Keywords whose values are not schemas. */
 const DATA_KEYWORDS: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples']);
 
-/** Returns the first reference of a schema to another document, as spelled; undefined if there is none. */
+/** Returns the first reference of a schema to another document, as written; undefined if there is none. */
 function findRemoteReference(schema: unknown): string | undefined {
   const ownUris = new Set([DEFAULT_BASE]);
   const references: [reference: string, base: string][] = [];

@@ -18,7 +18,7 @@ const MAX_QUEUED_AFTER_TIMEOUT = 50;
 const MAX_CACHED_RESULTS = 64;
 const MAX_CACHED_TEXT_CHARACTERS = 32 * 1024;
 
-/** How long a result is cached that cost the worker: the machine may have been too slow. */
+/** Time for which the result of a terminated worker is cached: the machine may have been too slow. */
 const FAILURE_CACHE_MS = 5_000;
 
 /** A result schema that cannot be used (decisions 4.5). */
@@ -33,13 +33,13 @@ export class ResultSchemaError extends Error {
   }
 }
 
-/** A compiled result schema. Holds no resources. */
+/** A compiled result schema. Does not own resources. */
 export interface CompiledSchema {
   /** The schema as JSON, for prompts. */
   readonly text: string;
   /**
-   * Returns what is wrong with a text, joined with `; `: at most ten errors, without values of the text; undefined if it
-   * is valid. One Markdown code fence around the whole text is removed first (decisions 4.9).
+   * Returns the errors of a text, joined with `; `: at most ten, without values of the text; undefined if it is
+   * valid. One Markdown code fence around the whole text is removed first (decisions 4.9).
    *
    * A text that cannot be validated is invalid: longer than 1 MiB, a validation that exceeds 1 s or its memory, or a full
    * queue. Throws the reason of the signal if it aborts.
@@ -50,13 +50,13 @@ export interface CompiledSchema {
 interface SchemaState {
   readonly key: string;
   readonly text: string;
-  /** The last validation cost the worker. */
+  /** The last validation terminated the worker. */
   isSuspect: boolean;
 }
 
 interface ValidationResult {
   readonly problem: string | undefined;
-  /** How long the result may be cached. */
+  /** Time for which the result may be cached. */
   readonly cacheMs: number;
 }
 
@@ -67,7 +67,7 @@ interface Task {
 
 /**
  * Compiles result schemas and validates with them (decisions 4.9), in a worker thread that is started on first use: a
- * regular expression of a schema, or an answer of an LLM, may take unlimited time, which must not block the service. A
+ * regular expression of a schema, or a response of an LLM, may take unlimited time, which must not block the service. A
  * worker that exceeds 1 s is replaced.
  *
  * Tasks run one at a time, in turn by schema. A canceled task leaves the queue.
@@ -94,13 +94,13 @@ export class ResultSchemas {
     }
     if (reply.kind === 'invalid') throw new ResultSchemaError(reply.problem);
     const state = { key, text, isSuspect: false };
-    return { text, validate: withCache((result, signal) => this.#validate(state, result, signal)) };
+    return { text, validate: cachedValidator((result, signal) => this.#validate(state, result, signal)) };
   }
 
   /** Ends the worker. Afterwards no schema compiles and no text is valid. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (let task = this.#queue.take(); task !== undefined; task = this.#queue.take()) task.resolve(shuttingDown());
+    for (let task = this.#queue.next(); task !== undefined; task = this.#queue.next()) task.resolve(shuttingDown());
     await this.#worker?.close();
   }
 
@@ -163,7 +163,7 @@ export class ResultSchemas {
 
   async #runQueue(): Promise<void> {
     this.#isBusy = true;
-    for (let task = this.#queue.take(); task !== undefined; task = this.#queue.take()) {
+    for (let task = this.#queue.next(); task !== undefined; task = this.#queue.next()) {
       task.resolve(await this.#runTask(task));
     }
     this.#isBusy = false;
@@ -183,7 +183,7 @@ export class ResultSchemas {
  * Caches the latest results: an action mostly verifies the text that was validated before it ran, and must not wait in the
  * queue for it while its own deadline runs.
  */
-function withCache(
+function cachedValidator(
   validate: (text: string, signal?: AbortSignal) => Promise<ValidationResult>,
 ): CompiledSchema['validate'] {
   const results = new Map<string, { readonly problem: string | undefined; readonly until: number }>();
@@ -234,7 +234,7 @@ class SchemaWorker {
       argv: [],
       env: {},
       execArgv: [],
-      // Keeps output of the runtime out of the log.
+      // Output of the runtime must not appear in the log.
       stdout: true,
       stderr: true,
       resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },

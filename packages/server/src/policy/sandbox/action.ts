@@ -47,7 +47,7 @@ export type ActionResponse =
 export type ActionLogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /**
- * Host functions of one run. They answer from one snapshot: later changes are not visible, except the action's own
+ * Host functions of one run. They read one snapshot: later changes are not visible, except the action's own
  * copies. Lists are JSON of `ToolEntry[]` and `HistoryMessage[]`, so that they can be cached as text.
  */
 export interface HostFunctions {
@@ -69,7 +69,7 @@ export interface ActionRun {
   readonly response: ActionResponse | undefined;
   /** Number of response calls that were overridden by another one. */
   readonly ignoredResponses: number;
-  /** Time from hand-over to the host process until the result. */
+  /** Time from sending the command to the host process until the result. */
   readonly durationMs: number;
 }
 
@@ -115,7 +115,7 @@ export function actionSize({ glue, modules }: Action): number {
   return modules.reduce((sum, { bytes }) => sum + bytes.length, glue.length);
 }
 
-/** File that is not a usable action; the message gives the reason. */
+/** File that is not a usable action; the message contains the reason. */
 export class ActionCompileError extends Error {}
 
 /** Compiles components in child processes. */
@@ -129,7 +129,7 @@ export interface ComponentCompiler {
 export interface ActionRunner {
   /**
    * Throws `ActionFailure`. Aborting `signal` cancels a run that has not begun; a run in progress continues, because
-   * canceling it would cost its host process.
+   * canceling it would terminate its host process.
    */
   run(action: Action, context: EvaluationContext, functions: HostFunctions, signal?: AbortSignal): Promise<ActionRun>;
   close(): Promise<void>;

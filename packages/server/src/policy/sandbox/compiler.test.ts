@@ -14,7 +14,7 @@ import { componentOfCore } from './fixtures/wat-component.ts';
 import { COMPONENT_LIMITS } from './validate/reader.ts';
 
 /** Generous, so that a slow machine does not exceed it where the deadline is not the subject. */
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 const SERVER = fileURLToPath(new URL('../../..', import.meta.url));
 
 let component: Uint8Array;
@@ -28,7 +28,7 @@ afterEach(async () => {
   expect(children()).toEqual([]);
 });
 
-function createCompiler(compileMs = PATIENCE_MS): ActionCompiler {
+function createCompiler(compileMs = TIMEOUT_MS): ActionCompiler {
   compiler = new ActionCompiler({ compileMs });
   return compiler;
 }
@@ -43,7 +43,7 @@ async function reasonOf(compiling: Promise<unknown>): Promise<string> {
 }
 
 describe('a component', () => {
-  it('becomes an action with its checksum, whether given or computed', { timeout: PATIENCE_MS }, async () => {
+  it('becomes an action with its checksum, whether given or computed', { timeout: TIMEOUT_MS }, async () => {
     const [found, given] = await Promise.all([
       createCompiler().compile(component),
       compiler.compile(component, 'given'),
@@ -55,7 +55,7 @@ describe('a component', () => {
     expect(found.glue).toContain('evaluate');
   });
 
-  it('may be 30 MiB large', { timeout: PATIENCE_MS, tags: ['slow'] }, async () => {
+  it('may be 30 MiB large', { timeout: TIMEOUT_MS, tags: ['slow'] }, async () => {
     const filled = COMPONENT_LIMITS.fileBytes - 2048;
     const large = await coreAction({
       memory: String(COMPONENT_LIMITS.memoryPages),
@@ -83,7 +83,7 @@ describe('a component', () => {
       () => new Uint8Array(COMPONENT_LIMITS.fileBytes + 1),
       /^component too large: 31457281 bytes, maximum 31457280/,
     ],
-  ])('is rejected: %s', { timeout: PATIENCE_MS }, async (_, bytes, message) => {
+  ])('is rejected: %s', { timeout: TIMEOUT_MS }, async (_, bytes, message) => {
     expect(await reasonOf(createCompiler().compile(await bytes()))).toMatch(message);
     expect(children()).toEqual([]);
   });
@@ -97,7 +97,7 @@ describe('a component', () => {
 });
 
 describe('compiler processes', () => {
-  it('run two at a time, further components wait', { timeout: PATIENCE_MS }, async () => {
+  it('run two at a time, further components wait', { timeout: TIMEOUT_MS }, async () => {
     createCompiler();
     expect(children()).toEqual([]);
     // With a checksum, the first ones start their process synchronously.
@@ -114,7 +114,7 @@ describe('compiler processes', () => {
     expect(children()).toEqual([]);
   });
 
-  it('of rejected components make room for others', { timeout: PATIENCE_MS }, async () => {
+  it('of rejected components make room for others', { timeout: TIMEOUT_MS }, async () => {
     createCompiler();
     const rejected = [1, 2, 3].map((index) => reasonOf(compiler.compile(Buffer.from('text'), `rejected ${index}`)));
     const last = compiler.compile(component, 'last');
@@ -124,7 +124,7 @@ describe('compiler processes', () => {
   });
 
   it('are killed when the compiler is closed, and pending components are rejected', {
-    timeout: PATIENCE_MS,
+    timeout: TIMEOUT_MS,
   }, async () => {
     createCompiler();
     const reasons = ['a', 'b', 'c', 'd'].map((name) => reasonOf(compiler.compile(component, name)));
@@ -139,14 +139,14 @@ describe('compiler processes', () => {
     expect(children()).toEqual([]);
   });
 
-  it('find the tools when node_modules is a link', { timeout: PATIENCE_MS, tags: ['slow'] }, async () => {
+  it('find the tools when node_modules is a link', { timeout: TIMEOUT_MS, tags: ['slow'] }, async () => {
     const folder = await copySources();
     try {
       await writeFile(join(folder, 'action.wasm'), component);
       const script = `
         import { readFileSync, writeFileSync } from 'node:fs';
         import { ActionCompiler } from './packages/server/src/policy/sandbox/compiler.ts';
-        const compiler = new ActionCompiler({ compileMs: ${PATIENCE_MS} });
+        const compiler = new ActionCompiler({ compileMs: ${TIMEOUT_MS} });
         const { glue } = await compiler.compile(readFileSync('action.wasm'));
         writeFileSync('glue.js', glue);
         await compiler.close();`;
@@ -240,7 +240,7 @@ describe('a compromised compiler process', () => {
     } finally {
       await rm(folder, { recursive: true });
     }
-  }, PATIENCE_MS);
+  }, TIMEOUT_MS);
 
   it.each(OUTPUTS)('is killed when it exceeds the limits: %s', (what, _script, expected) => {
     const tooMuch = 'compiler process sent too much data: limits are 64 KiB for the first frame and 48 MiB in total';

@@ -116,8 +116,8 @@ export class ActionCompiler implements ComponentCompiler {
       failure = reason;
       process.kill();
     };
-    const overrun = `compilation exceeded ${this.#compileMs / 1000} s; make the component smaller`;
-    const deadline = setTimeout(abort, this.#compileMs, overrun);
+    const timeoutMessage = `compilation exceeded ${this.#compileMs / 1000} s; make the component smaller`;
+    const deadline = setTimeout(abort, this.#compileMs, timeoutMessage);
     const memoryCheck = setInterval(() => {
       if ((process.residentBytes() ?? 0) > MAX_RESIDENT_BYTES) abort(MEMORY_EXCEEDED);
     }, MEMORY_CHECK_MS);

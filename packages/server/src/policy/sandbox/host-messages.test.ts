@@ -80,7 +80,7 @@ describe('a message of a host process', () => {
     vi.restoreAllMocks();
   });
 
-  it('is parsed unchanged, whatever its texts are', () => {
+  it('is parsed unchanged, regardless of its texts are', () => {
     fc.assert(
       fc.property(messages, (message) => {
         expect(parsed(message)).toEqual(message);

@@ -12,13 +12,13 @@ import { HOST_LIMITS, HostProcess } from './host-process.ts';
 import { readSandboxScripts } from './sandbox-process.ts';
 
 /** Generous, so that a slow machine does not exceed it where the deadline is not the subject. */
-const PATIENCE = { runMs: 30_000 };
+const TIMEOUT = { runMs: 30_000 };
 
 const hosts = new Set<HostProcess>();
 const action = injected('');
 
 /** Host process with the real scripts, or with a forged one. */
-function startHost({ script, limits = PATIENCE }: { script?: string; limits?: typeof HOST_LIMITS } = {}): HostProcess {
+function startHost({ script, limits = TIMEOUT }: { script?: string; limits?: typeof HOST_LIMITS } = {}): HostProcess {
   const scripts = readSandboxScripts(['host']);
   const host = new HostProcess(
     script === undefined ? scripts : { ...scripts, loader: FORGED_HOST_PRELUDE + script },
@@ -56,7 +56,7 @@ describe('a host', () => {
     const host = startHost();
     const say = injected('say(ctx.llmResult)');
     const loaded = host.load(say);
-    expect([host.has(say), host.isBusy, host.isGone]).toEqual([false, true, false]);
+    expect([host.has(say), host.isBusy, host.hasExited]).toEqual([false, true, false]);
     const runs = ['one', 'two', 'three'].map((llmResult) =>
       host.run(say, { ...ordinaryContext, llmResult }, new TestHostFunctions()),
     );
@@ -74,21 +74,21 @@ describe('a host', () => {
     const host = startHost();
     const broken = { ...injected('1'), glue: 'not a valid script' };
     await expect(host.load(broken)).rejects.toMatchObject(failure('trap', /cannot be loaded/));
-    expect([host.has(broken), host.isGone]).toEqual([false, false]);
+    expect([host.has(broken), host.hasExited]).toEqual([false, false]);
     expect(await loadAndRun(host)).toMatchObject({ response: undefined });
   });
 
   it('limits loaded actions, except a single large one', async () => {
     const host = startHost();
     const large = { ...action, modules: [{ name: 'm', bytes: new Uint8Array(40 * 1024 * 1024), pages: 1 }] };
-    expect(host.hasRoomFor(large)).toBe(true);
+    expect(host.hasCapacityFor(large)).toBe(true);
     await host.load(action);
-    expect(host.hasRoomFor(large)).toBe(false);
+    expect(host.hasCapacityFor(large)).toBe(false);
     for (let number = 0; number < 31; number++) {
-      expect(host.hasRoomFor(injected(`${number}`))).toBe(true);
+      expect(host.hasCapacityFor(injected(`${number}`))).toBe(true);
       await host.load(injected(`${number}`));
     }
-    expect(host.hasRoomFor(injected('one more'))).toBe(false);
+    expect(host.hasCapacityFor(injected('one more'))).toBe(false);
     expect(host.needsReplacementFor([action])).toBe(false);
     expect(host.needsReplacementFor([action, injected('one more')])).toBe(true);
     const all = Array.from({ length: 31 }, (_, number) => injected(`${number}`));
@@ -103,7 +103,7 @@ describe('a host', () => {
     await expect(host.run(endless, ordinaryContext, new TestHostFunctions())).rejects.toMatchObject(
       failure('timeout', /execution exceeded 200 ms/),
     );
-    expect(host.isGone).toBe(true);
+    expect(host.hasExited).toBe(true);
     await expect(host.load(action)).rejects.toMatchObject(failure('timeout', /execution exceeded 200 ms/));
   });
 
@@ -191,7 +191,7 @@ describe('a host', () => {
     const functions = new TestHostFunctions();
     await expect(loadAndRun(host, functions)).rejects.toMatchObject(failure('limit', /log lines/));
     expect(functions.logged).toHaveLength(300);
-    expect(host.isGone).toBe(true);
+    expect(host.hasExited).toBe(true);
   });
 
   it('is killed when a run makes too many calls', async () => {
@@ -252,7 +252,7 @@ describe('a host', () => {
       useFakeTimers();
       const { called, run } = startCall('stay();');
       const signal = await called;
-      vi.advanceTimersByTime(PATIENCE.runMs);
+      vi.advanceTimersByTime(TIMEOUT.runMs);
       const reason = failure('timeout', /execution exceeded/);
       await expect(run).rejects.toMatchObject(reason);
       expect(signal).toMatchObject({ aborted: true, reason });
@@ -319,7 +319,7 @@ describe('the log of a run', () => {
   }
 
   it('has up to 200 lines of output per run', async () => {
-    const compiler = new ActionCompiler({ compileMs: PATIENCE.runMs });
+    const compiler = new ActionCompiler({ compileMs: TIMEOUT.runMs });
     const prints = await compiler.compile(await printingAction()).finally(() => compiler.close());
     const host = startHost();
     await host.load(prints);
@@ -328,7 +328,7 @@ describe('the log of a run', () => {
       await host.run(prints, { ...ordinaryContext, llmResult: `${line}\n` }, functions);
       expect(functions.logged).toEqual([...lines(200, line), limitReached]);
     }
-    expect(host.isGone).toBe(false);
+    expect(host.hasExited).toBe(false);
   });
 
   it('counts log functions and output streams together', async () => {

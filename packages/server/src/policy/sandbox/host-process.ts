@@ -17,7 +17,10 @@ const LOAD_MS = 10_000;
 
 /** Host function calls per run; each costs the service some time. */
 const MAX_CALLS = 20_000;
-/** Results of host functions per run. A long tool list is serialized again after each copy, which costs the service some time. */
+/**
+ * Results of host functions per run. A long tool list is serialized again after each copy, which costs the service some
+ * time.
+ */
 const MAX_RESULT_BYTES = 128 * 1024 * 1024;
 /** Log lines per run; the host itself stops earlier. */
 const MAX_LOG_LINES = 300;
@@ -31,20 +34,20 @@ const MAX_LOADED = 32;
 
 const FLAGS = [
   '--max-old-space-size=64',
-  // Room for the garbage of a run to die young.
+  // Large enough to collect the garbage of a run in the young generation.
   '--max-semi-space-size=8',
   '--min-semi-space-size=8',
   '--wasm-max-mem-pages=1024',
   '--wasm-max-table-size=400000',
   // Baseline compiler only: optimizing the hot code of one run would continue after it, at the cost of the next run,
-  // and an attacker can make it use gigabytes. Actions gain nothing from it in their second.
+  // and an attacker can make it use gigabytes. Actions are too short to benefit from it.
   '--liftoff-only',
   '--no-flush-bytecode',
 ];
 
 /** Limits of a host process. */
 export interface HostLimits {
-  /** Wall-clock time of a run in milliseconds, from hand-over to the result. */
+  /** Wall-clock time of a run in milliseconds, from sending the command to the result. */
   readonly runMs: number;
 }
 
@@ -78,7 +81,7 @@ export class HostProcess {
   /** Settles with the last queued command. */
   #queue: Promise<unknown>;
   #hasStarted = false;
-  /** Why the process has ended, or is about to. */
+  /** Reason why the process has ended, or is about to. */
   #endReason: ActionFailure | undefined;
 
   constructor({ loader, sources }: SandboxScripts, limits: HostLimits, onExit: () => void) {
@@ -116,7 +119,7 @@ export class HostProcess {
   }
 
   /** Whether the process has ended or is about to. */
-  get isGone(): boolean {
+  get hasExited(): boolean {
     return this.#endReason !== undefined;
   }
 
@@ -135,12 +138,12 @@ export class HostProcess {
   }
 
   /** Whether an action fits beside the loaded ones. */
-  hasRoomFor(action: Action): boolean {
+  hasCapacityFor(action: Action): boolean {
     if (this.#loaded.size === 0) return true;
     return this.#loaded.size < MAX_LOADED && this.#loadedBytes + actionSize(action) <= MAX_LOADED_BYTES;
   }
 
-  /** Whether inactive actions occupy the room that these distinct active ones need. Actions cannot be unloaded. */
+  /** Whether inactive actions occupy space that these distinct active ones need. Actions cannot be unloaded. */
   needsReplacementFor(actions: readonly Action[]): boolean {
     const missing = actions.filter((action) => !this.has(action));
     const bytes = missing.reduce((sum, action) => sum + actionSize(action), this.#loadedBytes);
@@ -179,9 +182,9 @@ export class HostProcess {
   }
 
   #enqueue<T>(command: () => Promise<T>): Promise<T> {
-    const goneBefore = this.#endReason;
+    const previousEndReason = this.#endReason;
     const result = this.#queue.then(() => {
-      if (this.#endReason) throw goneBefore ?? this.#reasonForQueued(this.#endReason);
+      if (this.#endReason) throw previousEndReason ?? this.#reasonForQueued(this.#endReason);
       return command();
     });
     this.#queue = result.catch(() => undefined);
@@ -218,12 +221,12 @@ export class HostProcess {
   }
 
   /** Result of the next command: a run, or undefined for a start or a load. */
-  #nextResult(overrunMessage: string, deadlineMs: number, functions?: HostFunctions): Promise<ActionRun | undefined> {
+  #nextResult(timeoutMessage: string, deadlineMs: number, functions?: HostFunctions): Promise<ActionRun | undefined> {
     const { promise, resolve, reject } = Promise.withResolvers<ActionRun | undefined>();
     const startedAt = performance.now();
     // If this process itself was blocked, the result may already be in the pipe: it is read first.
-    const onOverrun = () => this.#pending === pending && this.kill(new ActionFailure('timeout', overrunMessage));
-    const deadline = setTimeout(() => setImmediate(onOverrun), deadlineMs);
+    const onTimeout = () => this.#pending === pending && this.kill(new ActionFailure('timeout', timeoutMessage));
+    const deadline = setTimeout(() => setImmediate(onTimeout), deadlineMs);
     const finish = () => {
       clearTimeout(deadline);
       this.#pending = undefined;
@@ -298,8 +301,8 @@ export class HostProcess {
       pending.activeCall = undefined;
       if (this.#pending === pending) this.#process.send({ kind: 'result' } satisfies HostCommand, result);
     } catch (error) {
-      const isOurs = error instanceof ActionFailure;
-      this.kill(isOurs ? error : new ActionFailure('host', 'host function failed', { cause: error }));
+      const isActionFailure = error instanceof ActionFailure;
+      this.kill(isActionFailure ? error : new ActionFailure('host', 'host function failed', { cause: error }));
     }
   }
 }

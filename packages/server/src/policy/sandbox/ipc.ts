@@ -136,7 +136,7 @@ const hostMessage: z.ZodType<HostMessage> = z.discriminatedUnion('kind', [
         z.object({ kind: z.literal('pass') }),
         z.object({ kind: z.literal(['block', 'reject_malformed']), reason: text }),
         z.object({ kind: z.literal('warn'), message: text }),
-        z.object({ kind: z.literal('filter_tools'), tools: z.custom<string[]>(isTexts) }),
+        z.object({ kind: z.literal('filter_tools'), tools: z.custom<string[]>(isStringList) }),
         z.object({ kind: z.literal('set_metadata'), key: text, value: text }),
       ])
       .optional(),
@@ -150,7 +150,7 @@ const hostMessage: z.ZodType<HostMessage> = z.discriminatedUnion('kind', [
   }),
 ]);
 
-function isTexts(value: unknown): boolean {
+function isStringList(value: unknown): boolean {
   return Array.isArray(value) && value.every((item) => typeof item === 'string');
 }
 

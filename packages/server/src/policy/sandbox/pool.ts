@@ -19,7 +19,7 @@ const MAX_QUEUED_IN_QUARANTINE = 50;
 const MAX_QUEUED = 10_000;
 
 /**
- * A host with more memory is killed. Memory and heap limits bound an action; this catches what they do not foresee, so
+ * A host with more memory is killed. Memory and heap limits bound an action; this covers all other memory, so
  * that no host process reaches 256 MiB.
  */
 const MAX_RESIDENT_BYTES = 232 * 1024 * 1024;
@@ -28,9 +28,9 @@ const RECYCLE_RSS_BYTES = 176 * 1024 * 1024;
 const MEMORY_CHECK_MS = 10;
 
 /** Delay before the next spare is started, after the last one was used. */
-const WARM_SOON_MS = 50;
+const SPARE_DELAY_MS = 50;
 /** Delay before a host is replaced in advance, after an unused one exited on its own. */
-const WARM_AGAIN_MS = 1_000;
+const REPLACEMENT_DELAY_MS = 1_000;
 
 /** Options of `HostPool`. */
 export interface HostPoolOptions {
@@ -44,7 +44,7 @@ interface Job {
   readonly context: EvaluationContext;
   readonly functions: HostFunctions;
   readonly signal: AbortSignal | undefined;
-  /** A first host exited before the run had any effect. */
+  /** The first host exited before the run had any effect. */
   isRetry: boolean;
   resolve(run: ActionRun): void;
   reject(failure: unknown): void;
@@ -63,7 +63,7 @@ export class HostPool implements ActionRunner {
   readonly #queue = new FairQueue<Job>();
   /** Number of runs in progress by action. */
   readonly #running = new Map<string, number>();
-  /** Actions whose last run cost a host: they get one host at a time, so that they do not delay others. */
+  /** Actions whose last run terminated a host: they get one host at a time, so that they do not delay others. */
   readonly #quarantined = new Set<string>();
 
   /** Hosts of the pool, without the spare. */
@@ -75,7 +75,7 @@ export class HostPool implements ActionRunner {
   readonly #exits = new Set<Promise<void>>();
   #spare: HostProcess | undefined;
 
-  /** Active actions; undefined until they are known, which keeps hosts alive. */
+  /** Active actions; undefined until they are known; hosts are not stopped until then. */
   #actions: readonly Action[] | undefined;
   /** Active actions that a host has preloaded last. */
   readonly #preloaded = new WeakMap<HostProcess, readonly Action[]>();
@@ -133,7 +133,7 @@ export class HostPool implements ActionRunner {
     clearTimeout(this.#warmTimer);
     clearInterval(this.#memoryTimer);
     const reason = new ActionNotStartedError('service is shutting down');
-    for (let job = this.#queue.take(); job; job = this.#queue.take()) job.reject(reason);
+    for (let job = this.#queue.next(); job; job = this.#queue.next()) job.reject(reason);
     for (const host of this.#hosts) host.kill(reason);
     this.#spare?.kill(reason);
     await Promise.all(this.#exits);
@@ -142,22 +142,22 @@ export class HostPool implements ActionRunner {
   /** Assigns pending jobs to hosts. */
   #dispatch(): void {
     while (!this.#isClosed && this.#queue.size > 0 && (this.#idle.size > 0 || this.#hosts.size < this.#size)) {
-      const job = this.#queue.take((checksum) => !this.#quarantined.has(checksum) || !this.#running.has(checksum));
+      const job = this.#queue.next((checksum) => !this.#quarantined.has(checksum) || !this.#running.has(checksum));
       if (!job) return;
       void this.#serve(job, this.#acquire(job));
     }
   }
 
-  /** Host for a job: one that has the action loaded, else one with room for it, else a new one. */
+  /** Host for a job: one that has the action loaded, else one with space for it, else a new one. */
   #acquire({ action, isRetry }: Job): HostProcess {
     // Whatever ended the first host may have ended all of them, of which this process may not know yet.
     if (isRetry) return this.#add(() => this.#start());
-    let withRoom: HostProcess | undefined;
+    let candidate: HostProcess | undefined;
     for (const host of this.#idle) {
       if (host.has(action)) return this.#lease(host);
-      if (host.hasRoomFor(action)) withRoom ??= host;
+      if (host.hasCapacityFor(action)) candidate ??= host;
     }
-    if (withRoom) return this.#lease(withRoom);
+    if (candidate) return this.#lease(candidate);
     return this.#add(() => this.#takeSpare(action) ?? this.#start());
   }
 
@@ -173,14 +173,14 @@ export class HostPool implements ActionRunner {
     const host = create();
     this.#hosts.add(host);
     // Later: the job comes first.
-    if (this.#spare === undefined) this.#scheduleWarm(WARM_SOON_MS);
+    if (this.#spare === undefined) this.#scheduleWarm(SPARE_DELAY_MS);
     return host;
   }
 
-  /** The spare, if it has the action or room for it. */
+  /** The spare, if it has the action or space for it. */
   #takeSpare(action: Action): HostProcess | undefined {
     const spare = this.#spare;
-    if (!spare?.has(action) && !spare?.hasRoomFor(action)) return undefined;
+    if (!spare?.has(action) && !spare?.hasCapacityFor(action)) return undefined;
     this.#spare = undefined;
     return spare;
   }
@@ -198,7 +198,7 @@ export class HostPool implements ActionRunner {
       job.resolve(run);
     } catch (error) {
       shouldRetry = error instanceof HostExitedError && !job.isRetry && !job.signal?.aborted && !this.#isClosed;
-      if (host.isGone && !shouldRetry) this.#quarantined.add(checksum);
+      if (host.hasExited && !shouldRetry) this.#quarantined.add(checksum);
       else if (!shouldRetry) this.#quarantined.delete(checksum);
       if (!shouldRetry) job.reject(error);
     }
@@ -212,7 +212,7 @@ export class HostPool implements ActionRunner {
 
   /** Returns a host to the pool. */
   #release(host: HostProcess): void {
-    if (host.isGone || !this.#hosts.has(host)) this.#hosts.delete(host);
+    if (host.hasExited || !this.#hosts.has(host)) this.#hosts.delete(host);
     else if (host.shouldRecycle) this.#retire(host);
     else {
       this.#idle.add(host);
@@ -236,8 +236,8 @@ export class HostPool implements ActionRunner {
     const isActive = this.#hosts.delete(host) || this.#spare === host;
     this.#idle.delete(host);
     if (this.#spare === host) this.#spare = undefined;
-    // A serving host is replaced on demand. The delay keeps hosts that cannot start from being retried in a tight loop.
-    if (isActive && !this.#serving.has(host)) this.#scheduleWarm(WARM_AGAIN_MS);
+    // A serving host is replaced on demand. The delay prevents a tight loop of hosts that cannot start.
+    if (isActive && !this.#serving.has(host)) this.#scheduleWarm(REPLACEMENT_DELAY_MS);
     this.#dispatch();
   }
 
@@ -273,8 +273,8 @@ export class HostPool implements ActionRunner {
       this.#hosts.add(host);
       void this.#preload(host).then(() => this.#release(host));
     }
-    // One at a time: the others keep running the actions that they have.
-    if (this.#preloading?.isGone === false) return;
+    // One at a time: the others continue to run the actions that they have loaded.
+    if (this.#preloading?.hasExited === false) return;
     const next = this.#idle.values().find((host) => this.#preloaded.get(host) !== actions);
     this.#preloading = next;
     if (next) {
@@ -303,8 +303,8 @@ export class HostPool implements ActionRunner {
     this.#preloaded.set(host, actions);
     this.#watchMemory();
     for (const action of actions) {
-      if (host.isGone || this.#actions !== actions) return;
-      if (host.has(action) || !host.hasRoomFor(action) || this.#unloadable.has(action.checksum)) continue;
+      if (host.hasExited || this.#actions !== actions) return;
+      if (host.has(action) || !host.hasCapacityFor(action) || this.#unloadable.has(action.checksum)) continue;
       try {
         await host.load(action);
       } catch (error) {

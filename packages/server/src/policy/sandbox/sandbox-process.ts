@@ -17,7 +17,7 @@ const FLAGS = ['--permission', '--no-addons', '--disallow-code-generation-from-s
 /** Limits the processor time and disables core dumps. `exec` replaces the shell, so the child's process id is Node's. */
 const LIMITED_COMMAND = 'ulimit -c 0; ulimit -t "$0"; exec "$@"';
 
-/** How V8 terminates a process whose heap is full. Any other signal is our own kill or a fault of the process. */
+/** How V8 terminates a process whose heap is full. Any other signal is a kill by the service or a fault of the process. */
 const OUT_OF_MEMORY_SIGNALS: ReadonlySet<string> = new Set(['SIGABRT', 'SIGTRAP', 'SIGILL']);
 
 /** Options of a child process for untrusted components. */
@@ -35,15 +35,15 @@ export interface SandboxOptions {
   /** Limits of the first frame and of all frames together. */
   readonly frameLimits?: FrameLimits;
   onFrame(bytes: Buffer): void;
-  /** Called once, however the process has ended. */
+  /** Called once, when the process has ended for any reason. */
   onExit(exit: SandboxExit): void;
 }
 
 /** How a sandbox process has ended. */
 export interface SandboxExit {
-  /** It reached its heap limit. */
+  /** The process reached its heap limit. */
   readonly outOfMemory: boolean;
-  /** It was killed because it exceeded a frame limit. */
+  /** The process was killed because it exceeded a frame limit. */
   readonly frameLimitExceeded: boolean;
 }
 

@@ -25,11 +25,11 @@ export interface FileStoreOptions {
   recover: boolean;
   snapshot: SnapshotSource;
   log: StoreLog;
-  /** The file system, unless given. */
+  /** Defaults to the file system. */
   files?: Files;
-  /** The system clock, unless given. */
+  /** Defaults to the system clock. */
   clock?: Clock;
-  /** The processes of this host, unless given. */
+  /** Defaults to the processes of this host. */
   processes?: Processes;
 }
 

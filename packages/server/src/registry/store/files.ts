@@ -151,7 +151,10 @@ export async function readIfExists(files: Files, path: string): Promise<Buffer |
 export interface Clock {
   /** Epoch milliseconds. */
   now(): number;
-  /** Calls `run` once after `ms` milliseconds without keeping the process alive. Returns a function that cancels it. */
+  /**
+   * Calls `run` once after `ms` milliseconds without preventing the exit of the process. Returns a function that
+   * cancels it.
+   */
   after(ms: number, run: () => void): () => void;
 }
 

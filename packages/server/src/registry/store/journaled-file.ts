@@ -75,7 +75,7 @@ export class JournaledFile {
     return this.#current.hasTornTail;
   }
 
-  /** Removes what an interrupted compaction left and returns the bytes of the snapshot file, if there is one. */
+  /** Removes files of an interrupted compaction and returns the bytes of the snapshot file, if there is one. */
   async readSnapshot(): Promise<Buffer | undefined> {
     const { files, folder } = this.#options;
     await files.remove(`${this.snapshotPath}.tmp`);
@@ -227,7 +227,7 @@ const CHECKSUM_BYTES = 9;
 const LINE_FEED = 0x0a;
 
 /**
- * A file of lines that become durable one by one, each with a checksum that tells a complete line from a torn one.
+ * A file of lines that become durable one by one, each with a checksum that distinguishes a complete line from a torn one.
  * One append at a time. The file is created with the first line and must not exist before.
  */
 export class ChecksummedLog {

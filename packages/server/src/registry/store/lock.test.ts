@@ -65,7 +65,7 @@ describe('acquiring the folder', () => {
     await take(on(7, running));
     await age(3_600_000);
     await expect(take(on(8, running))).rejects.toThrow(
-      /^SERVICE_PERSIST_PATH .*registry\.lock is held by process 7 of this host, running since 2026.*$/,
+      /^SERVICE_PERSIST_PATH .*registry\.lock is in use by process 7 of this host, running since 2026.*$/,
     );
     expect(await readdir(folder)).toEqual(['registry.lock']);
   });
@@ -78,12 +78,12 @@ describe('acquiring the folder', () => {
     expect(await readdir(folder)).toEqual(['registry.lock']);
   });
 
-  it("takes over when the holder's process id was reused", async () => {
+  it("takes over when the owner's process id was reused", async () => {
     await take(on(7, { 7: 'boot/70' }));
     await (await take(on(7, { 7: 'boot/99' }))).check({ now: true });
   });
 
-  it('without start times treats a running process as the holder only while the lock is renewed', async () => {
+  it('without start times treats a running process as the owner only while the lock is renewed', async () => {
     await take(on(7, { 7: '' }));
     await expect(take(on(8, { 7: '', 8: '' }))).rejects.toThrow('process 7 of this host');
     await age(16_000);
@@ -92,14 +92,16 @@ describe('acquiring the folder', () => {
 
   it('is rejected for 15 s after a process of another host renewed it, then taken over', async () => {
     await take(on(7, { 7: 'boot/70' }, 'there'));
-    await expect(take(on(7, {}), aged(14_000))).rejects.toThrow('held by process 7 on host "there" (renewed 14 s ago');
-    await expect(take(on(7, {}), aged(14_999))).rejects.toThrow('held by');
+    await expect(take(on(7, {}), aged(14_000))).rejects.toThrow(
+      'in use by process 7 on host "there" (renewed 14 s ago',
+    );
+    await expect(take(on(7, {}), aged(14_999))).rejects.toThrow('in use by');
     await take(on(7, {}), aged(15_000));
   });
 
   it('takes over an unreadable lock once it is old', async () => {
     await writeFile(join(folder, 'registry.lock'), '');
-    await expect(take(on(7, {}))).rejects.toThrow('held by');
+    await expect(take(on(7, {}))).rejects.toThrow('in use by');
     await age(16_000);
     await take(on(7, {}));
     expect(await readdir(folder)).toEqual(['registry.lock']);

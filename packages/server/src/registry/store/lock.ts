@@ -7,33 +7,33 @@ import { z } from 'zod';
 import { type Clock, errorCode, errorReason, type Files, type StoreFile } from './files.ts';
 import { StoreError, type StoreLog } from './store.ts';
 
-/** The lock file of a folder: host, process id and start time of its holder, as JSON (decisions 1.5). */
+/** The lock file of a folder: host, process id and start time of its owner, as JSON (decisions 1.5). */
 const LOCK_NAME = 'registry.lock';
 
-/** Interval at which the holder renews its lock. */
+/** Interval at which the owner renews its lock. */
 const RENEW_MS = 5_000;
 /** Age at which a lock of another host is stale. */
 const EXPIRY_MS = 15_000;
-/** Age of the last check at which the holder checks its lock before a write: the process may have been suspended. */
+/** Age of the last check at which the owner checks its lock before a write: the process may have been suspended. */
 const RECHECK_AFTER_MS = 8_000;
 /** Age at which temporary files of interrupted attempts are removed. */
 const STALE_TEMP_MS = 60_000;
 
-/** A lock held by this process. */
+/** A lock owned by this process. */
 export interface Lock {
   /** Throws {@link StoreError} when another process has taken over the lock, or when that cannot be determined. */
   check(options?: { now: boolean }): Promise<void>;
   release(): Promise<void>;
 }
 
-interface Holder {
+interface LockOwner {
   /** Unique per lock file. */
   id: string;
   host: string;
   pid: number;
   /** ISO time at which the lock was taken. */
   started: string;
-  /** {@link Processes.startOf} of the holder. */
+  /** {@link Processes.startOf} of the owner. */
   process: string;
 }
 
@@ -46,7 +46,7 @@ interface LockParts {
 }
 
 /**
- * Acquires the lock of a folder. Throws {@link StoreError} while a live process of this host holds it, or a process of
+ * Acquires the lock of a folder. Throws {@link StoreError} while a live process of this host owns it, or a process of
  * another host that renewed it within 15 s; a stale lock is taken over with a warning.
  *
  * Each deciding step is atomic in the file system. A lock is created complete, as a hard link to a file written before.
@@ -60,7 +60,7 @@ export async function takeLock(parts: LockParts): Promise<Lock> {
   const draft = join(folder, `${LOCK_NAME}.new-${id}`);
   const started = new Date(clock.now()).toISOString();
   const startTime = (await processes.startOf(processes.pid)) ?? '';
-  const own: Holder = { id, host: processes.host, pid: processes.pid, started, process: startTime };
+  const own: LockOwner = { id, host: processes.host, pid: processes.pid, started, process: startTime };
   const bytes = Buffer.from(`${JSON.stringify(own)}\n`);
   const file = await files.open(draft, 'wx');
   try {
@@ -76,43 +76,43 @@ export async function takeLock(parts: LockParts): Promise<Lock> {
     await files.remove(draft);
     throw error;
   }
-  return new HeldLock(parts, path, own, { file, bytes });
+  return new AcquiredLock(parts, path, own, { file, bytes });
 }
 
 interface Attempt extends LockParts {
   path: string;
   draft: string;
-  own: Holder;
+  own: LockOwner;
   /** The current time by the clock of the file system, which also dates the locks: clocks of hosts may differ. */
   now: number;
 }
 
 /** One attempt: true when the lock was acquired, false when a concurrent change requires another attempt. */
 async function attempt({ folder, files, processes, log, path, draft, own, now }: Attempt): Promise<boolean> {
-  const stale: { path: string; holder: Holder }[] = [];
+  const stale: { path: string; owner: LockOwner }[] = [];
   let target = path;
-  while (!(await linked(files, draft, target))) {
-    const found = await readHolder(files, target);
+  while (!(await tryLink(files, draft, target))) {
+    const found = await readOwner(files, target);
     if (!found) return false;
-    const liveness = await describeLiveness(processes, found.holder, now - found.renewed);
+    const liveness = await describeLiveness(processes, found.owner, now - found.renewed);
     if (liveness !== undefined) {
       throw new StoreError(
-        `SERVICE_PERSIST_PATH ${folder}: ${LOCK_NAME} is held by ${liveness}; one process per folder`,
+        `SERVICE_PERSIST_PATH ${folder}: ${LOCK_NAME} is in use by ${liveness}; one process per folder`,
       );
     }
-    stale.push({ path: target, holder: found.holder });
-    target = join(folder, `${LOCK_NAME}.after-${found.holder.id}`);
+    stale.push({ path: target, owner: found.owner });
+    target = join(folder, `${LOCK_NAME}.after-${found.owner.id}`);
   }
   const [first] = stale;
   if (!first) return true;
   // The claim is valid only while the lock that was found stale is still in place.
-  if ((await readHolder(files, path))?.holder.id !== first.holder.id) {
+  if ((await readOwner(files, path))?.owner.id !== first.owner.id) {
     await files.remove(target);
     return false;
   }
   await files.rename(draft, path);
   for (const claim of [target, ...stale.slice(1).map(({ path }) => path)]) await files.remove(claim);
-  const { host, pid, started } = first.holder;
+  const { host, pid, started } = first.owner;
   log.warn(`taking over stale ${LOCK_NAME}`, {
     folder,
     holder: { host, pid, started },
@@ -121,7 +121,7 @@ async function attempt({ folder, files, processes, log, path, draft, own, now }:
   return true;
 }
 
-async function linked(files: Files, draft: string, target: string): Promise<boolean> {
+async function tryLink(files: Files, draft: string, target: string): Promise<boolean> {
   try {
     await files.link(draft, target);
     return true;
@@ -132,19 +132,19 @@ async function linked(files: Files, draft: string, target: string): Promise<bool
 }
 
 /** Reads a lock file; undefined when it does not exist. */
-async function readHolder(files: Files, path: string): Promise<{ holder: Holder; renewed: number } | undefined> {
+async function readOwner(files: Files, path: string): Promise<{ owner: LockOwner; renewed: number } | undefined> {
   try {
     const renewed = await files.modified(path);
-    return { holder: parseHolder((await files.read(path)).toString(), renewed), renewed };
+    return { owner: parseOwner((await files.read(path)).toString(), renewed), renewed };
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return undefined;
     throw error;
   }
 }
 
-/** Accepts whatever a lock file contains: another release may have written it. */
+/** Accepts any content of a lock file: another release may have written it. */
 const text = z.union([z.string(), z.number()]).transform(String).catch('');
-const storedHolder = z.object({
+const storedOwner = z.object({
   // Becomes part of a file name.
   id: text.transform((id) => id.replaceAll(/[^\w-]/g, '')),
   host: text,
@@ -153,26 +153,26 @@ const storedHolder = z.object({
   process: text,
 });
 
-function parseHolder(json: string, renewed: number): Holder {
+function parseOwner(json: string, renewed: number): LockOwner {
   const value = tryParseJson(json);
-  const { id, ...others } = storedHolder.parse(isJsonObject(value) ? value : {});
+  const { id, ...others } = storedOwner.parse(isJsonObject(value) ? value : {});
   // An unreadable lock is identified by its time.
   return { id: id || `unknown-${Math.round(renewed)}`, ...others };
 }
 
-/** Describes the holder of a lock for an error; undefined when the lock is stale. `age`: milliseconds since its renewal. */
-async function describeLiveness(processes: Processes, holder: Holder, age: number): Promise<string | undefined> {
-  const fresh = age < EXPIRY_MS;
-  if (holder.host !== processes.host) {
-    if (!fresh) return undefined;
+/** Describes the owner of a lock for an error; undefined when the lock is stale. `age`: milliseconds since its renewal. */
+async function describeLiveness(processes: Processes, owner: LockOwner, age: number): Promise<string | undefined> {
+  const isFresh = age < EXPIRY_MS;
+  if (owner.host !== processes.host) {
+    if (!isFresh) return undefined;
     const seconds = Math.max(0, Math.round(age / 1000));
-    return `process ${holder.pid} on host "${holder.host}" (renewed ${seconds} s ago; stale after ${EXPIRY_MS / 1000} s)`;
+    return `process ${owner.pid} on host "${owner.host}" (renewed ${seconds} s ago; stale after ${EXPIRY_MS / 1000} s)`;
   }
-  const startTime = holder.pid === 0 ? undefined : await processes.startOf(holder.pid);
+  const startTime = owner.pid === 0 ? undefined : await processes.startOf(owner.pid);
   if (startTime === undefined) return undefined;
   // Process ids are reused. Without start times only the renewal shows whether it is still the same process.
-  const same = startTime && holder.process ? startTime === holder.process : fresh;
-  return same ? `process ${holder.pid} of this host, running since ${holder.started}` : undefined;
+  const same = startTime && owner.process ? startTime === owner.process : isFresh;
+  return same ? `process ${owner.pid} of this host, running since ${owner.started}` : undefined;
 }
 
 async function removeStaleFiles({ folder, files }: LockParts, now: number): Promise<void> {
@@ -187,23 +187,23 @@ async function removeStaleFiles({ folder, files }: LockParts, now: number): Prom
   }
 }
 
-class HeldLock implements Lock {
+class AcquiredLock implements Lock {
   readonly #parts: LockParts;
   readonly #path: string;
-  readonly #own: Holder;
+  readonly #own: LockOwner;
   /** The open file: renewing through it never changes the lock of another process. */
-  readonly #held: { file: StoreFile; bytes: Uint8Array };
+  readonly #lockFile: { file: StoreFile; bytes: Uint8Array };
   #checked: number;
   #lost: StoreError | undefined;
   #released = false;
   #cancel: () => void = () => {};
   #renewing: Promise<void> = Promise.resolve();
 
-  constructor(parts: LockParts, path: string, own: Holder, pending: { file: StoreFile; bytes: Uint8Array }) {
+  constructor(parts: LockParts, path: string, own: LockOwner, pending: { file: StoreFile; bytes: Uint8Array }) {
     this.#parts = parts;
     this.#path = path;
     this.#own = own;
-    this.#held = pending;
+    this.#lockFile = pending;
     this.#checked = parts.clock.now();
     this.#schedule();
   }
@@ -212,17 +212,17 @@ class HeldLock implements Lock {
     if (this.#lost) throw this.#lost;
     const age = this.#parts.clock.now() - this.#checked;
     if (!now && age >= 0 && age < RECHECK_AFTER_MS) return;
-    let found: Awaited<ReturnType<typeof readHolder>>;
+    let found: Awaited<ReturnType<typeof readOwner>>;
     try {
-      found = await readHolder(this.#parts.files, this.#path);
+      found = await readOwner(this.#parts.files, this.#path);
     } catch (error) {
       throw new StoreError(`${this.#path} cannot be read: ${errorReason(error)}`, { cause: error });
     }
-    if (found?.holder.id === this.#own.id) {
+    if (found?.owner.id === this.#own.id) {
       this.#checked = this.#parts.clock.now();
       return;
     }
-    const by = found ? `taken over by process ${found.holder.pid} on host "${found.holder.host}"` : 'removed';
+    const by = found ? `taken over by process ${found.owner.pid} on host "${found.owner.host}"` : 'removed';
     this.#lost ??= new StoreError(`${this.#path} was ${by}: this process can no longer write; restart it`);
     throw this.#lost;
   }
@@ -237,7 +237,7 @@ class HeldLock implements Lock {
     } catch {
       // A lock that was lost or cannot be read is left in place; it becomes stale when this process ends.
     }
-    await this.#held.file.close();
+    await this.#lockFile.file.close();
   }
 
   #schedule(): void {
@@ -249,7 +249,7 @@ class HeldLock implements Lock {
   async #renew(): Promise<void> {
     try {
       await this.check({ now: true });
-      await this.#held.file.write(this.#held.bytes, 0);
+      await this.#lockFile.file.write(this.#lockFile.bytes, 0);
     } catch (error) {
       this.#parts.log.error('renewing registry.lock failed', { error });
       if (this.#lost) return;
@@ -275,24 +275,24 @@ export function hostProcesses(): Processes {
     host: hostname(),
     pid: process.pid,
     async startOf(pid) {
-      if (!runs(pid)) return undefined;
+      if (!isRunning(pid)) return undefined;
       try {
         const stat = await readFile(`/proc/${pid}/stat`, 'latin1');
-        // The second field is the command in brackets and may hold anything; state is field 3, start time field 22.
+        // The second field is the command in brackets and may contain anything; state is field 3, start time field 22.
         const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-        // A zombie holds no lock.
+        // A zombie owns no lock.
         if (fields[0] === 'Z' || fields[0] === 'X') return undefined;
         const boot = await readFile('/proc/sys/kernel/random/boot_id', 'latin1');
         return `${boot.trim()}/${fields[19]}`;
       } catch {
         // No /proc on this platform, or the process ended meanwhile.
-        return runs(pid) ? '' : undefined;
+        return isRunning(pid) ? '' : undefined;
       }
     },
   };
 }
 
-function runs(pid: number): boolean {
+function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

@@ -62,7 +62,7 @@ describe('reading registry.json', () => {
     expect(() => readSnapshot(Buffer.from('{"x":"\xff"}', 'latin1'))).toThrow('is not valid UTF-8');
   });
 
-  it('rejects the version of a later release, whatever its contents', () => {
+  it('rejects the version of a later release, regardless of its contents', () => {
     expect(() => read('{"version":2,"tools":{}}')).toThrow(StoreError);
   });
 });

@@ -30,7 +30,7 @@ export interface Snapshot {
  * Throws {@link CorruptFileError}, or {@link StoreError} for a later version.
  *
  * The bytes are scanned as Latin-1, in which every structural character of UTF-8 JSON is one character at the position of
- * its byte. So positions apply to both, and no entry keeps the text of the whole file in memory.
+ * its byte. So positions apply to both, and no entry retains the text of the whole file.
  */
 export function readSnapshot(bytes: Buffer): Snapshot {
   if (!isUtf8(bytes)) throw new CorruptFileError(SNAPSHOT_NAME, 'is not valid UTF-8');

@@ -29,7 +29,7 @@ export interface MetricExport {
   close(graceMs: number): Promise<void>;
 }
 
-/** Starts exporting metrics. Does not keep the process alive. */
+/** Starts exporting metrics. Does not prevent the exit of the process. */
 export async function exportMetrics(
   source: MetricSource,
   settings: MetricSettings,

@@ -15,7 +15,7 @@ interface Exporting {
   readonly log: readonly Record<string, unknown>[];
 }
 
-/** Exports every hour, in effect when it is flushed, until the test is over; the library reads `env` itself. */
+/** Exports every hour, so in practice when flushed, until the end of the test; the library reads `env` itself. */
 async function exporting(
   protocol: OtlpProtocol,
   env: Readonly<Record<string, string>>,
@@ -38,20 +38,20 @@ async function exporting(
   return { requests, exported, log };
 }
 
-/** A collector, until the test is over. */
+/** A collector that is stopped after the test. */
 async function receiving(protocol?: OtlpProtocol): Promise<OtlpReceiver> {
   const receiver = await startOtlpReceiver(protocol);
   onTestFinished(receiver.close);
   return receiver;
 }
 
-/** A metric as OTLP in JSON has it. */
+/** A metric in the JSON encoding of OTLP. */
 function metricIn({ body }: OtlpRequest, name: string): unknown {
   const { resourceMetrics } = JSON.parse(body.toString());
   return resourceMetrics[0].scopeMetrics[0].metrics.find((metric: { name: string }) => metric.name === name);
 }
 
-/** What is counted of one request, as a collector reads it. */
+/** The metrics of one request as received by a collector. */
 const PINGED = { name: 'mcp.server.operation.duration', attributes: { 'mcp.method.name': 'ping' }, count: 1, value: 1 };
 const point = (value: object) => ({ dataPoints: [expect.objectContaining(value)] });
 
@@ -146,7 +146,7 @@ describe('metrics sent to a collector', () => {
     expect(each('sluice.tool_call.events')).toMatchObject(
       counters.map((asInt) => ({ sum: { aggregationTemporality: counterTemporality, ...point({ asInt }) } })),
     );
-    // How many there are is never a difference.
+    // The current number is never a delta.
     expect(each('sluice.registry.namespaces')).toMatchObject(
       [3, 3].map((asInt) => ({ sum: { aggregationTemporality: 2, ...point({ asInt }) } })),
     );
@@ -192,7 +192,7 @@ describe('metrics sent to a collector', () => {
 
   it('log once when exports fail and once when they succeed again', async () => {
     const receiver = await receiving();
-    receiver.behavior = { kind: 'answers', status: 400, body: 'no' };
+    receiver.behavior = { kind: 'responds', status: 400, body: 'no' };
     const { exported, log } = await exporting('http/protobuf', {
       OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url.replace('//', '//user:passw0rd@'),
       OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer s3cret',
@@ -206,7 +206,7 @@ describe('metrics sent to a collector', () => {
         reason: 'HTTP status 400',
       },
     ]);
-    receiver.behavior = { kind: 'takes' };
+    receiver.behavior = { kind: 'accepts' };
     for (let time = 0; time < 2; time++) await exported.flush();
     expect(log.slice(1)).toEqual([{ level: 'info', target: 'service', msg: 'exporting metrics succeeds again' }]);
   });
@@ -219,7 +219,7 @@ describe('metrics sent to a collector', () => {
     const nowhere = await exporting('http/json', { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1' });
     const begun = performance.now();
     await nowhere.exported.close(100);
-    // The library itself tries again for 6.5 s and more.
+    // The library itself retries for at least 6.5 s.
     expect(performance.now() - begun).toBeLessThan(5_000);
   });
 

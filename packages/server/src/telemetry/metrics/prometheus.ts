@@ -10,7 +10,7 @@ const UNITS: Readonly<Record<string, string>> = { s: 'seconds', By: 'bytes', '1'
 
 /** Series that are rendered at once (about 2 ms for histograms), and time until the event loop is released. */
 const SERIES_AT_ONCE = 50;
-const TURN_MS = 5;
+const SLICE_MS = 5;
 
 /**
  * Metrics in the text format of Prometheus (0.0.4), by OpenTelemetry's serializer. Imports its packages: to be imported with
@@ -45,17 +45,17 @@ export class PrometheusText {
     const metrics = read().map(withUnit);
     const period = { from: startedAt, to: Date.now() };
     let text = '';
-    let turnStartedAt = performance.now();
+    let sliceStartedAt = performance.now();
     for (const [index, metric] of metrics.entries()) {
       for (let from = 0; from < metric.series.length; from += SERIES_AT_ONCE) {
         const slice = sliced(metric, from, from + SERIES_AT_ONCE);
         text +=
           from === 0 ? this.#render(slice, period, index === 0) : withoutHeader(this.#render(slice, period, false));
-        if (performance.now() - turnStartedAt < TURN_MS) continue;
+        if (performance.now() - sliceStartedAt < SLICE_MS) continue;
         yield text;
         text = '';
         await nextTurn();
-        turnStartedAt = performance.now();
+        sliceStartedAt = performance.now();
       }
     }
     yield text;

@@ -1,6 +1,6 @@
 import type { ServiceState } from './metric-source.ts';
 
-/** A service in which there is nothing, but for what is given. */
+/** Metric source of an empty service, with overrides. */
 export function quietState(state: Partial<ServiceState> = {}): ServiceState {
   return {
     filters: () => ({}),

@@ -128,7 +128,7 @@ export class RequestMetrics {
     }));
   }
 
-  /** A client's message was answered. */
+  /** A client's message has a response. */
   mcpServer(operation: McpServerOperation): void {
     const { namespace = '', seconds } = operation;
     this.#mcpServer.record(`${namespace} ${keyOf(operation)}`, seconds, () => ({
@@ -160,7 +160,7 @@ export class RequestMetrics {
   completion(completion: Completion): void {
     const { operation, requestModel = '', responseModel = '', server, errorType = '', seconds } = completion;
     const model = boundedName(requestModel);
-    // The length makes the key unique, whatever the names contain.
+    // The length makes the key unique for all names.
     const key = `${operation} ${server} ${errorType} ${model.length} ${model}${boundedName(responseModel)}`;
     const attributes = (): MetricAttributes => ({
       'gen_ai.operation.name': operation,

@@ -7,7 +7,7 @@ export type LoadedGauges = Metrics['gauges'];
 /** Counts of evaluator triggers. */
 export type TriggerCounts = Metrics['pipeline'];
 
-const NOTHING_LOADED: LoadedGauges = { evaluators_loaded: 0, wasm_compiled: 0, namespace_bindings: 0 };
+const NO_EVALUATORS: LoadedGauges = { evaluators_loaded: 0, wasm_compiled: 0, namespace_bindings: 0 };
 
 /** Limit of evaluator names: evaluators can be replaced any number of times. */
 const MAX_EVALUATORS = 2_000;
@@ -30,7 +30,7 @@ export class ServiceMetrics {
     skipped_no_interactions: 0,
   };
   /** Called when metrics are read. */
-  loaded: () => LoadedGauges = () => NOTHING_LOADED;
+  loaded: () => LoadedGauges = () => NO_EVALUATORS;
 
   /** Returns the counters of a filter, shared by all chains that use it. Called when a chain is compiled. */
   filter(name: string): FilterCounters {

@@ -12,7 +12,7 @@ function start() {
     for (const end = sent + count; sent < end; sent++)
       events.of(identity({ toolName: `${sent}` })).failed('UNKNOWN', '');
   };
-  /** A listener that reads when it is told to, unless it is slow. */
+  /** A listener that reads when notified, unless it is slow. */
   const listen = (slow = false) => {
     const heard: string[] = [];
     const notifications: string[] = [];
@@ -24,7 +24,7 @@ function start() {
         notifications.push('ready');
         if (!slow) read();
       },
-      lost: () => void notifications.push('lost'),
+      overflow: () => void notifications.push('lost'),
     });
     return { heard, notifications, read, close: () => listening.close() };
   };

@@ -4,7 +4,7 @@ import { detach, truncateBytes } from '@sluice/protocol/text';
 import type { Correlation } from '../caller.ts';
 import { roundMs } from '../metrics/instruments.ts';
 
-/** An event as it is stored: cheap to create, since most are never read. It contains nothing that must be redacted. */
+/** An event as it is stored: cheap to create, since most are never read. It contains no data that must be redacted. */
 export interface ToolCallRecord {
   readonly eventId: string;
   /** Milliseconds since the Unix epoch. */
@@ -212,7 +212,7 @@ export function contentOfTexts(texts: Iterable<string>): EventContent {
   let remaining = MAX_CONTENT_BYTES;
   for (const text of texts) {
     if (stored.length === MAX_TEXTS) return { texts: stored, truncated: true };
-    // A text has at least as many bytes as code units: a long one need not be measured.
+    // A text has at least as many bytes as code units: a long one does not have to be measured.
     const bytes = text.length > remaining ? text.length : Buffer.byteLength(text);
     if (bytes > remaining) {
       if (remaining > 0) stored.push(truncateBytes(text, remaining));

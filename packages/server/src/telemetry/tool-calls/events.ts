@@ -54,7 +54,7 @@ export class ToolCallEvents implements ToolCallRecorder {
     const { log, enabled } = this.#logs[identity.transport];
     const completionId = enabled || details.type !== 'STARTED' ? this.#completionOf(identity) : undefined;
     const record: ToolCallRecord = { eventId, at: this.#now(), identity, details, completionId };
-    if (this.#cursors.length > 0) this.#makeRoom();
+    if (this.#cursors.length > 0) this.#dropSlowCursors();
     this.#ring.add(record);
     if (enabled) logEvent(log, record);
     return record;
@@ -83,13 +83,13 @@ export class ToolCallEvents implements ToolCallRecorder {
   }
 
   /** Called before an event is stored: listeners that are a full ring behind can read once more, then they are dropped. */
-  #makeRoom(): void {
+  #dropSlowCursors(): void {
     for (const cursor of this.#cursors) {
       if (!cursor.full) continue;
       cursor.notify();
       if (!cursor.full) continue;
       cursor.close();
-      cursor.listener.lost();
+      cursor.listener.overflow();
     }
     if (this.#notifying) return;
     this.#notifying = true;
@@ -154,7 +154,7 @@ export interface ToolCallListener {
   /** There are events to read. Called again only after all of them were read. */
   ready(): void;
   /** The listener is more than 1000 events behind; it receives no more. */
-  lost(): void;
+  overflow(): void;
 }
 
 /** Position of a listener in the events, which are stored once for all: a slow listener costs no memory. */

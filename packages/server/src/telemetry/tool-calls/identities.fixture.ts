@@ -2,7 +2,7 @@ import type { CallObserver } from '../call-observer.ts';
 import type { RequestSummary, ToolCallIdentity } from './event.ts';
 import type { ToolCallSink } from './events.ts';
 
-/** A call of a tool that a capability service carries out, but for what is given. */
+/** A call of a tool that is executed by a capability service, with overrides. */
 export function identity(given: Partial<ToolCallIdentity> = {}): ToolCallIdentity {
   return {
     transport: 'grpc',
@@ -19,7 +19,7 @@ export function identity(given: Partial<ToolCallIdentity> = {}): ToolCallIdentit
   };
 }
 
-/** The report of such a call that has begun. */
+/** The report of such a call at its start. */
 export function begun(events: ToolCallSink, of: ToolCallIdentity, summary: RequestSummary): CallObserver {
   const observer = events.of(of);
   observer.begin(summary);

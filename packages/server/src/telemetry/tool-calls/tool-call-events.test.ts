@@ -11,7 +11,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{1
 const COMPLETION = 'conv-1';
 const START = Date.UTC(2026, 0, 2, 3, 4, 5, 6);
 
-/** Events whose time stands still until it is moved, and whose log is kept. */
+/** Events with a manual clock and a recorded log. */
 function start(level: LogThreshold = 'info') {
   const lines: string[] = [];
   const filter = {

@@ -15,7 +15,7 @@ export interface TraceContext {
 
 /** `version-trace id-span id-flags`; versions after 00 may have more at their end. */
 const TRACEPARENT = /^([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(-.*)?$/;
-/** Longer states need not be propagated. */
+/** Longer states do not have to be propagated. */
 const MAX_STATE_LENGTH = 512;
 /** Characters that are valid in a header. */
 const VISIBLE = /^[\x20-\x7e]*$/;

@@ -5,7 +5,7 @@ import { Tracer } from './tracing.ts';
 
 const PARENT = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', state: 'a=1' };
 
-/** A tracer with this sampler, and what has been recorded. */
+/** A tracer with this sampler, and the recorded spans. */
 function tracing(parentBased: boolean, ratio: number) {
   const recorded: ReadableSpan[] = [];
   const resource = resourceFromAttributes({});

@@ -15,11 +15,11 @@ interface Open {
   readonly record: (name: string) => void;
   /** Messages of the log so far. */
   readonly log: readonly string[];
-  /** Resolves when there is a line with this message that has not been there before. */
+  /** Resolves when a new line with this message is logged. */
   readonly logged: (msg: string) => Promise<void>;
 }
 
-/** Traces as the environment says; the exporters read it themselves. */
+/** Tracing configured by the environment, which the exporters read themselves. */
 async function open(env: Readonly<Record<string, string>>): Promise<Open> {
   for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
   const log: string[] = [];
@@ -63,7 +63,7 @@ async function receiving(protocol?: OtlpProtocol, port?: number): Promise<OtlpRe
   return receiver;
 }
 
-/** Records until something has come of it: on a busy machine the short time of an export may pass before it is over. */
+/** Records until an export has succeeded: on a busy machine the short export timeout may pass first. */
 async function recordUntil(record: () => void, happened: () => boolean): Promise<void> {
   for (let waited = 0; !happened(); waited += 10) {
     if (waited % 1_000 === 0) record();
@@ -100,8 +100,8 @@ describe.each(['http/protobuf', 'http/json', 'grpc'] as const)('traces over %s',
     const receiver = await receiving(protocol);
     const { record, log, logged } = await open({ ...receiver.env, OTEL_EXPORTER_OTLP_TIMEOUT: '300' });
     for (const behavior of [
-      { kind: 'answers', status: 400, body: 'no' },
-      { kind: 'answers', status: 500, body: 'no' },
+      { kind: 'responds', status: 400, body: 'no' },
+      { kind: 'responds', status: 500, body: 'no' },
       { kind: 'silent' },
     ] as const) {
       receiver.behavior = behavior;
@@ -112,7 +112,7 @@ describe.each(['http/protobuf', 'http/json', 'grpc'] as const)('traces over %s',
       );
     }
     await logged(LOST);
-    receiver.behavior = { kind: 'takes' };
+    receiver.behavior = { kind: 'accepts' };
     await recordUntil(
       () => record('taken'),
       () => receiver.spans.some(named('taken')) && log.includes(AGAIN),

@@ -25,7 +25,7 @@ import {
   toolResult,
 } from './tool-operation.ts';
 
-/** Error category of a read whose service answers with an error. */
+/** Error category of a read whose service returns an error. */
 const RESOURCE_ERROR = 'resource_error';
 
 export interface GrpcBridgeOptions extends CodeToolsOptions {
@@ -170,6 +170,6 @@ function resourceResult(
 ): string {
   const mimeType = stringMember(definition, 'mimeType') || 'text/plain';
   const contents = content.map((text) => ({ uri, mimeType, text }));
-  // The modern era requires cache hints (2026-07-28, "Caching"): what was read for one caller must not be cached.
+  // The modern era requires cache hints (2026-07-28, "Caching"): a result for one caller must not be cached.
   return resultText(era, era === 'modern' ? { contents, ttlMs: 0, cacheScope: 'private' } : { contents });
 }

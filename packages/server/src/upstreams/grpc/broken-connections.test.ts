@@ -42,7 +42,7 @@ it('a server that does not speak gRPC is not available, and the service that rep
       expect.stringMatching(`^service worker at 127.0.0.1:${proxy.port} is not available: `),
     ]);
     expect(await eventsOf(on), what).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
-    proxy.lead(connectingTo(service.port));
+    proxy.setHandler(connectingTo(service.port));
     // The library's reconnect delay is random.
     await expect.poll(() => work(on), { message: what }).toEqual([false, 'done']);
     expect(await eventsOf(on), what).toMatchObject(STARTED_AND_COMPLETED);
@@ -62,7 +62,7 @@ it('a port that accepts connections without answering times out, and works once 
     expect.stringMatching(`^service worker at 127.0.0.1:${proxy.port} did not answer in time: `),
   ]);
   expect(await eventsOf(on)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
-  proxy.lead(connectingTo(service.port));
+  proxy.setHandler(connectingTo(service.port));
   proxy.cut();
   // The 200 ms of a call include the new connection.
   await expect.poll(() => work(on)).toEqual([false, 'done']);

@@ -66,7 +66,7 @@ test('an abort ends the wait for a retry', async () => {
   const { engine, replies } = await setUp(1);
   const ending = new AbortController();
   const first = replies({ ...SETTINGS, retryDelayMs: 600_000 }, ending.signal).next();
-  await engine.refused;
+  await engine.rejected;
   ending.abort();
   await expect(first).rejects.toThrow();
   expect(engine.executions).toEqual([]);

@@ -101,7 +101,7 @@ it('an idle channel disconnects and does not reconnect to a stopped service', as
   // Restarted at its address, it is reached within the retries of a call.
   const service = await startWorkingService();
   context.onTestFinished(() => service.close());
-  proxy.lead(connectingTo(service.port));
+  proxy.setHandler(connectingTo(service.port));
   expect((await call(3)).content).toEqual(['done']);
 });
 

@@ -30,13 +30,13 @@ import type { ProtoGrpcType as Tool } from './generated/tool.ts';
 /** Milliseconds for the first frame of a service on an accepted connection. */
 const FIRST_FRAME_TIMEOUT_MS = 10_000;
 
-/** Least size of an HTTP/2 frame. Anything else that is not a frame closes the connection by itself. */
+/** Minimum size of an HTTP/2 frame. Anything else that is not a frame closes the connection by itself. */
 const FRAME_BYTES = 9;
 
 /**
  * Credentials for plaintext channels that close a connection without any HTTP/2 frame: of a load balancer without a
- * backend or a hanging process. The library would wait for such a connection as long as it is open, and every call of the
- * channel with it, even if the service is available again.
+ * backend or a hanging process. The library, and with it every call of the
+ * channel, would wait for such a connection as long as it is open, even if the service is available again.
  */
 export function plaintextCredentials(firstFrameMs = FIRST_FRAME_TIMEOUT_MS): ChannelCredentials {
   const plain = credentials.createInsecure();
@@ -47,7 +47,7 @@ export function plaintextCredentials(firstFrameMs = FIRST_FRAME_TIMEOUT_MS): Cha
     return {
       ...connector,
       connect(socket) {
-        destroyIfSilent(socket, firstFrameMs);
+        destroyIfIdle(socket, firstFrameMs);
         return connector.connect(socket);
       },
     };
@@ -55,7 +55,7 @@ export function plaintextCredentials(firstFrameMs = FIRST_FRAME_TIMEOUT_MS): Cha
   return plain;
 }
 
-function destroyIfSilent(socket: Socket, withinMs: number): void {
+function destroyIfIdle(socket: Socket, withinMs: number): void {
   const timer = setTimeout(() => {
     if (socket.bytesRead < FRAME_BYTES) socket.destroy(new Error(`no HTTP/2 frame on an accepted connection`));
   }, withinMs).unref();
@@ -104,10 +104,10 @@ export class GrpcChannels {
   constructor(
     registry: Pick<Registry, 'current' | 'onChange'>,
     channelCredentials = plaintextCredentials(),
-    restAfterMs = IDLE_TIMEOUT_MS,
+    idleTimeoutMs = IDLE_TIMEOUT_MS,
   ) {
     this.#credentials = channelCredentials;
-    this.#options = { ...CHANNEL_OPTIONS, 'grpc.client_idle_timeout_ms': restAfterMs };
+    this.#options = { ...CHANNEL_OPTIONS, 'grpc.client_idle_timeout_ms': idleTimeoutMs };
     this.#services = registry.current.services;
     this.#unsubscribe = registry.onChange(() => this.#onRegistryChange(registry.current.services));
   }
@@ -121,7 +121,7 @@ export class GrpcChannels {
   get(target: string): Client {
     let client = this.#clients.get(target);
     if (!client) {
-      // Without the scheme, a host named unix or dns would be taken for one.
+      // Without the scheme, a host named unix or dns would be interpreted as one.
       client = new Client(`dns:${target}`, this.#credentials, this.#options);
       this.#clients.set(target, client);
     }
@@ -201,14 +201,14 @@ export function loadProtocols(): Protocols {
  * headers sent by a service. Failed calls are in the log of Sluice.
  */
 export function disableGrpcLogging(): void {
-  const nothing = (): void => {};
-  setLogger({ error: nothing, info: nothing, debug: nothing });
+  const noop = (): void => {};
+  setLogger({ error: noop, info: noop, debug: noop });
   setLogVerbosity(logVerbosity.NONE);
 }
 
 /**
  * Service for tools of a type: a tool invoker of that name, else a code-execution engine of that name (specification,
- * "Capability-service protocols"; decisions 4.10). The first registered wins, whatever its health.
+ * "Capability-service protocols"; decisions 4.10). The first registered wins, regardless of its health.
  */
 export function findToolService(services: Services, toolType: string): ServiceEntry | undefined {
   const named = services.named(toolType);

@@ -19,10 +19,10 @@ it('a disconnecting modern client cancels the call at the service', async () => 
     modernCallText('modern'),
   );
   await arrived.promise;
-  reading.leave();
+  reading.disconnect();
   await expect.poll(() => service.tools[0]?.canceled).toBe(true);
   expect(service.tools).toHaveLength(1);
-  await expect.poll(() => eventsOf()).toMatchObject(startedAndFailed('UNKNOWN', 'the client has left'));
+  await expect.poll(() => eventsOf()).toMatchObject(startedAndFailed('UNKNOWN', 'the client has disconnected'));
 });
 
 it('a legacy client’s cancellation cancels the call at the service, without a response', async () => {
@@ -33,7 +33,7 @@ it('a legacy client’s cancellation cancels the call at the service, without a 
   await arrived.promise;
   const { status: accepted } = await by.post(notification('cancelled', '{"requestId":"c"}'));
   expect(accepted).toBe(202);
-  await reading.over;
+  await reading.ended;
   expect(reading.messages).toEqual([]);
   await expect.poll(() => service.tools[0]?.canceled).toBe(true);
   await expect.poll(() => eventsOf()).toMatchObject(startedAndFailed('UNKNOWN', 'the client canceled the call'));
@@ -47,8 +47,8 @@ it('the disconnect of a legacy client cancels nothing', async () => {
   const by = await sessionClient(tests.service.url());
   const reading = by.call('"c"');
   await arrived.promise;
-  reading.leave();
-  await reading.over;
+  reading.disconnect();
+  await reading.ended;
   expect(JSON.parse((await by.post(callText('"d"'))).text).result.isError).toBe(false);
   expect(service.tools[0]?.canceled).toBe(false);
   service.tools[0]?.reply(['unheard']);
@@ -64,8 +64,8 @@ it('a legacy client that reconnects gets the response', async () => {
   // No message yet, only an event id to resume from.
   await reading.event(0);
   expect(reading.messages).toEqual([]);
-  reading.leave();
-  await reading.over;
+  reading.disconnect();
+  await reading.ended;
   const again = by.listen(reading.lastId);
   expect((await again.head).statusCode).toBe(200);
   service.tools[0]?.reply(['late']);
@@ -90,7 +90,7 @@ it('a cancellation ends the wait for a retry', async () => {
   const reading = by.call('"c"');
   await rejected.promise;
   await by.post(notification('cancelled', '{"requestId":"c"}'));
-  await reading.over;
+  await reading.ended;
   expect([reading.messages, service.tools.length]).toEqual([[], 1]);
   await expect.poll(() => eventsOf(on)).toMatchObject(startedAndFailed('UNKNOWN', 'the client canceled the call'));
 });

@@ -19,7 +19,7 @@ test('code of a disconnected legacy client runs to its end', async () => {
   });
   execution.reply({ outputType: 'STATUS', status: 'RUNNING' });
   await response.message(0);
-  response.leave();
+  response.disconnect();
   // More than the buffers of an unread connection.
   const chunk = 'x'.repeat(1024 * 1024);
   for (let number = 0; number < 8; number++) {
@@ -40,7 +40,7 @@ describe('cancellation', () => {
     const notice = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}';
     expect((await client.post(notice)).status).toBe(202);
     await execution.canceled;
-    await response.over;
+    await response.ended;
     expect(response.messages).toEqual([]);
   });
 
@@ -48,7 +48,7 @@ describe('cancellation', () => {
     const { engine, url } = await setUp();
     const response = reading(url, MODERN_META, MODERN_HEADERS);
     const execution = await engine.next();
-    response.leave();
+    response.disconnect();
     await execution.canceled;
   });
 
@@ -90,7 +90,7 @@ describe('cancellation', () => {
     if (how === 'by leaving') stuck.destroy();
     else await post('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}');
     await flooding;
-    const why = how === 'by leaving' ? 'the client has left' : 'the client canceled the call';
+    const why = how === 'by leaving' ? 'the client has disconnected' : 'the client canceled the call';
     await expect.poll(() => eventsOf(service)).toMatchObject(startedAndFailed('UNKNOWN', why));
   });
 });

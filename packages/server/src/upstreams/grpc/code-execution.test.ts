@@ -154,7 +154,7 @@ test('an error reply may have more texts than a function has arguments', () => {
 });
 
 describe('unknown enumeration values', () => {
-  // As passed on by the library.
+  // As reported by the library.
   const unnamed = (given: object): CodeExecutionReply__Output => Object.assign(reply({}), given);
 
   test('are ignored as status', () => {

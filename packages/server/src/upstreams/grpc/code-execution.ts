@@ -86,7 +86,7 @@ export class CodeExecution {
     return this.#output;
   }
 
-  /** Why the execution failed, from its error replies if there are any; undefined if it did not. */
+  /** Reason of a failed execution, from its error replies if there are any; otherwise undefined. */
   get problem(): string | undefined {
     if (!this.#errorReply && !isFailureStatus(this.#state) && this.#exitCode === 0) return undefined;
     return this.#errors.join('\n') || `the execution ended as ${this.#state} with exit code ${this.#exitCode}`;
@@ -126,23 +126,23 @@ export class CodeProgress {
   readonly #response: CallResponse;
   readonly #token: string | undefined;
   readonly #signal: AbortSignal;
-  readonly #until: number;
+  readonly #deadline: number;
   #count = 0;
 
   /**
-   * `token` is JSON text, undefined if the client requests no progress; `signal` tells that the client has left. After
-   * `forMs` nothing is sent and a slow client is not waited for: the time of the code is over.
+   * `token` is JSON text, undefined if the client requests no progress; `signal` aborts when the client disconnects. After
+   * `forMs` nothing is sent, and a slow client no longer delays the execution.
    */
   constructor(client: CallResponse, token: string | undefined, signal: AbortSignal, forMs: number) {
     this.#response = client;
     this.#token = token;
     this.#signal = signal;
-    this.#until = performance.now() + forMs;
+    this.#deadline = performance.now() + forMs;
   }
 
   /** Sends one notification. Resolves when the client can receive the next one, so that nothing is buffered here. */
   async report(message: string): Promise<void> {
-    if (this.#token === undefined || this.#signal.aborted || performance.now() >= this.#until) return;
+    if (this.#token === undefined || this.#signal.aborted || performance.now() >= this.#deadline) return;
     if (!this.#response.isStreaming) this.#response.beginStream();
     this.#count++;
     const params = `{"progressToken":${this.#token},"progress":${this.#count},"message":${JSON.stringify(message)}}`;
@@ -159,7 +159,7 @@ export class CodeProgress {
         this.#signal.removeEventListener('abort', done);
         resolve();
       };
-      const timer = setTimeout(done, this.#until - performance.now());
+      const timer = setTimeout(done, this.#deadline - performance.now());
       this.#response.onDrain(done);
       this.#signal.addEventListener('abort', done, { once: true });
     });
@@ -175,7 +175,7 @@ export interface CodeToolsOptions {
   readonly log: TargetLogger;
 }
 
-/** How long a stream may go on after the timeout of its code, in milliseconds (decisions 4.10). */
+/** Time for which a stream may continue after the timeout of its code, in milliseconds (decisions 4.10). */
 const DEADLINE_GRACE_MS = 5_000;
 
 /** One call that executes code. */
@@ -230,8 +230,8 @@ export class CodeTools {
       service,
       requestId,
       execute: async (context) => {
-        const found = service ?? throwNoService(tool, target);
-        await this.#follow({ caller, message, tool, requestId, execution, observer }, found, context);
+        const found = service ?? throwServiceNotFound(tool, target);
+        await this.#processStream({ caller, message, tool, requestId, execution, observer }, found, context);
         const { problem, output } = execution;
         if (problem === undefined) observer.completed(false, contentOfTexts(output));
         else observer.failed('EXECUTION_ERROR', problem, TOOL_ERROR);
@@ -250,10 +250,10 @@ export class CodeTools {
   }
 
   /** Executes the code and processes its stream to the end. */
-  async #follow(
+  async #processStream(
     call: CodeRun,
     service: ServiceEntry,
-    { response: client, clientLeft: left, signal }: OperationContext,
+    { response: client, clientDisconnected, signal }: OperationContext,
   ): Promise<void> {
     const { caller, message, tool, requestId, execution, observer } = call;
     const { protocols, channels, settings, log } = this.#options;
@@ -264,7 +264,7 @@ export class CodeTools {
     const progress = new CodeProgress(
       client,
       acceptsEventStream(caller.headers.accept) ? progressTokenText(message.text) : undefined,
-      AbortSignal.any([signal, left]),
+      AbortSignal.any([signal, clientDisconnected]),
       deadlineMs,
     );
     const { ExecuteCode } = protocols.codeExecutor;
@@ -294,8 +294,8 @@ export class CodeTools {
   }
 }
 
-/** Throws for a tool whose code no service executes; `target` is undefined if its uri is invalid. */
-function throwNoService(tool: Entry, target: CodeTarget | undefined): never {
+/** Throws for a tool without a service for its code; `target` is undefined if its uri is invalid. */
+function throwServiceNotFound(tool: Entry, target: CodeTarget | undefined): never {
   if (target) {
     const { engine, language } = target;
     throw new ServiceError('SERVICE_UNAVAILABLE', `There is no code execution service for ${engine}/${language}`);

@@ -19,7 +19,7 @@ describe('failures', () => {
     expect(responded).toEqual(failed('bad request'));
   });
 
-  test('an error reply without output, with a message all the same', async () => {
+  test('an error reply without output has a message', async () => {
     const responded = await run(await setUp(), (execution) => {
       execution.reply({ outputType: 'COMPLETION', status: 'FAILED', exitCode: 1 });
       execution.end();
@@ -95,7 +95,7 @@ describe('failures', () => {
 
   test('a service that stays UNAVAILABLE', async () => {
     const { client, engine } = await setUp(4);
-    const { result: responded } = await client.ask('tools/call', '{"name":"run","arguments":{"code":"x"}}');
+    const { result: responded } = await client.request('tools/call', '{"name":"run","arguments":{"code":"x"}}');
     expect(responded).toEqual(failed(`service runner at 127.0.0.1:${engine.port} is not available: warming up`));
     expect(engine.executions).toEqual([]);
   });
@@ -167,7 +167,7 @@ describe('failures after which the channel works again, with events', () => {
     expect(responded).toEqual(result('well'));
     await finished;
     const message = expect.stringContaining(' is not available: ');
-    const { result: after } = await parts.client.ask('tools/call', '{"name":"run","arguments":{"code":"x"}}');
+    const { result: after } = await parts.client.request('tools/call', '{"name":"run","arguments":{"code":"x"}}');
     expect(after).toMatchObject({ isError: true, content: [{ text: message }] });
     expect(await eventsOf(parts.service)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', message));
   });

@@ -22,7 +22,7 @@ describe('progress', () => {
     execution.reply({ outputType: 'COMPLETION', status: 'COMPLETED' });
     execution.end();
     expect(await message(2)).toEqual({ jsonrpc: '2.0', id: 1, result: result('a', 'b') });
-    expect(await response.over).toBe(true);
+    expect(await response.ended).toBe(true);
     expect(response.messages).toHaveLength(3);
   });
 
@@ -64,7 +64,7 @@ describe('progress', () => {
     // By then an unlimited one would have sent as much.
     const fast = reading(url, '"progressToken":1');
     await flood(await engine.next(), () => undefined);
-    expect(await fast.over).toBe(true);
+    expect(await fast.ended).toBe(true);
     expect(fast.messages).toHaveLength(CHUNKS + 1);
     expect(sent).toBeLessThan(CHUNKS);
 

@@ -25,7 +25,7 @@ describe('a call', () => {
     );
     expect(responded).toEqual(result('out', 'err'));
     expect(parts.engine.executions[0]?.request).toEqual({
-      // In the spelling of the service.
+      // As written by the service.
       uri: 'code-execution-engine://Camel/Java',
       body: '',
       code: '1',
@@ -128,7 +128,7 @@ describe('a call', () => {
     'of %s with %.40s fails before any service is called, with an error for its caller only',
     async (name, args, message, event) => {
       const { client, engine, service } = await setUp();
-      const { result: responded } = await client.ask('tools/call', `{"name":"${name}","arguments":${args}}`);
+      const { result: responded } = await client.request('tools/call', `{"name":"${name}","arguments":${args}}`);
       expect(responded).toEqual(failed(message));
       expect(engine.executions).toEqual([]);
       expect(await eventsOf(service, event.name)).toMatchObject([

@@ -2,7 +2,7 @@ import { Metadata, status } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { createLogger } from '../../telemetry/log.ts';
-import { DEAD_PORT, operationTests } from './fixtures/operation-tests.ts';
+import { operationTests, UNUSED_PORT } from './fixtures/operation-tests.ts';
 import { logFailure, ServiceError } from './operation.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
@@ -57,9 +57,9 @@ it('a ServiceError, reported by response and event, is not logged', () => {
 
 it('of an unreachable service is written, and the response has no empty note', async () => {
   const on = await serviceWith({ RUST_LOG: 'service::bridge=debug', SERVICE_BRIDGE_GRPC_MAX_RETRIES: '0' });
-  await address('worker', DEAD_PORT, {}, on);
+  await address('worker', UNUSED_PORT, {}, on);
   const [isError, text] = await work(on);
-  expect([isError, text]).toEqual([true, expect.stringMatching(`ECONNREFUSED 127.0.0.1:${DEAD_PORT}$`)]);
+  expect([isError, text]).toEqual([true, expect.stringMatching(`ECONNREFUSED 127.0.0.1:${UNUSED_PORT}$`)]);
   const lines = on.log.map((line) => JSON.parse(line));
   const failed = lines.find(({ msg }) => msg === 'call failed');
   expect(failed).toMatchObject({ status: 'UNAVAILABLE', code: 'ECONNREFUSED', service: 'worker' });

@@ -1,7 +1,7 @@
 import { Client, type ClientOptions, credentials, InterceptingCall, type Interceptor, status } from '@grpc/grpc-js';
 import { afterEach, expect, it } from 'vitest';
 import { loadProtocols } from './channels.ts';
-import { type Arrived, startWorkingService, type WorkingServiceOptions } from './fixtures/working-service.ts';
+import { type ReceivedCall, startWorkingService, type WorkingServiceOptions } from './fixtures/working-service.ts';
 import { type CallSettings, callUnary } from './grpc-client.ts';
 
 const { InvokeTool } = loadProtocols().toolInvoker;
@@ -78,7 +78,7 @@ it('a channel closed between two attempts rejects with the status of the first',
           },
         }),
     });
-  const rejecting = { tool: (arrived: Arrived<unknown>) => arrived.reject(LATER) };
+  const rejecting = { tool: (arrived: ReceivedCall<unknown>) => arrived.reject(LATER) };
   const { service, client, call } = await connected(rejecting, { interceptors: [closesAfterwards] });
   await expect(call({ retryDelayMs: 1 })).rejects.toMatchObject({ code: status.UNAVAILABLE, details: 'later' });
   expect(service.tools).toHaveLength(1);

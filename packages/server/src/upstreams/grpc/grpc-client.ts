@@ -74,7 +74,7 @@ class RetryPolicy {
   /** Resolves when the next attempt is due; rejects with the error of the call if there is no further attempt. */
   async waitOrThrow(error: unknown): Promise<void> {
     const { maxRetries, retryDelayMs } = this.#settings;
-    // For a channel closed meanwhile the library reports only that: the status of the attempt before is more helpful.
+    // For a channel that was closed meanwhile the library reports only that: the previous status is more helpful.
     if (this.#retries > 0 && !isStatusError(error)) throw this.#unavailable;
     if (this.#retries >= maxRetries || statusCode(error) !== status.UNAVAILABLE || this.#signal?.aborted) throw error;
     this.#unavailable = error;

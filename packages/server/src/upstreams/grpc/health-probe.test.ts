@@ -4,7 +4,7 @@ import { Client, credentials, type Metadata, type Server, status } from '@grpc/g
 import { expect, type TestContext, test } from 'vitest';
 import { StatusError, startCapabilityService, unaryHandler } from '../../../testing/capability-service.ts';
 import { loadProtocols, type Protocols } from './channels.ts';
-import { DEAD_PORT } from './fixtures/operation-tests.ts';
+import { UNUSED_PORT } from './fixtures/operation-tests.ts';
 import type { HealthProbeReply } from './generated/health/HealthProbeReply.ts';
 import type { HealthProbeRequest__Output } from './generated/health/HealthProbeRequest.ts';
 import { type ProbeResult, probeHealth } from './health.ts';
@@ -79,7 +79,7 @@ test('a service whose probe fails is unhealthy', async (context) => {
 });
 
 test('a service that refuses the connection is down', async (context) => {
-  expect(await probed(context, DEAD_PORT)).toEqual({
+  expect(await probed(context, UNUSED_PORT)).toEqual({
     health: 'down',
     reason: expect.stringMatching(/^UNAVAILABLE: .*ECONNREFUSED 127\.0\.0\.1:\d+$/),
   });

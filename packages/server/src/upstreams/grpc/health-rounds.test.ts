@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { removeServices } from '../../registry/operations-topology.ts';
-import { DEAD_PORT } from './fixtures/operation-tests.ts';
-import { heldProbes, soon, watching } from './fixtures/watched-health.ts';
+import { UNUSED_PORT } from './fixtures/operation-tests.ts';
+import { pendingProbes, soon, watching } from './fixtures/watched-health.ts';
 
 afterEach(() => {
   vi.useRealTimers();
@@ -22,7 +22,7 @@ test.for([
         return { health: 'healthy' };
       },
     });
-    await register(DEAD_PORT, 'weather');
+    await register(UNUSED_PORT, 'weather');
     const seen = [probes];
     for (const step of [29_999, 1, 30_000]) {
       await vi.advanceTimersByTimeAsync(step);
@@ -36,29 +36,29 @@ test.for([
 );
 
 test('the number of concurrent probes is limited, and the others follow in order', async (context) => {
-  const { held, probe } = heldProbes();
+  const { pending, probe } = pendingProbes();
   const { registry, register, of } = await watching(context, { probe, maxConcurrentProbes: 2 });
-  await register(DEAD_PORT, 'a', 'b', 'c', 'd', 'e');
-  const probed = () => held.map(({ name }) => name);
+  await register(UNUSED_PORT, 'a', 'b', 'c', 'd', 'e');
+  const probed = () => pending.map(({ name }) => name);
   expect(probed()).toEqual(['a', 'b']);
   // A waiting service that is removed is never probed.
   await registry.commit((draft) => removeServices(draft, 'c'));
-  held[1]?.end('healthy');
+  pending[1]?.end('healthy');
   await expect.poll(probed, soon).toEqual(['a', 'b', 'd']);
-  held[2]?.end('healthy');
-  held[0]?.end('down');
+  pending[2]?.end('healthy');
+  pending[0]?.end('down');
   await expect.poll(probed, soon).toEqual(['a', 'b', 'd', 'e']);
-  held[3]?.end('healthy');
+  pending[3]?.end('healthy');
   await expect.poll(() => ['a', 'b', 'd', 'e'].map(of), soon).toEqual(['down', 'healthy', 'healthy', 'healthy']);
 });
 
 test('a round does not probe a service that the last one is still probing', async (context) => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
-  const { held, probe } = heldProbes();
+  const { pending, probe } = pendingProbes();
   const { register } = await watching(context, { probe, maxConcurrentProbes: 1, intervalMs: 1_000 });
-  await register(DEAD_PORT, 'a', 'b');
+  await register(UNUSED_PORT, 'a', 'b');
   await vi.advanceTimersByTimeAsync(5_000);
-  expect(held.map(({ name }) => name)).toEqual(['a']);
-  held[0]?.end('healthy');
-  await expect.poll(() => held.map(({ name }) => name), soon).toEqual(['a', 'b']);
+  expect(pending.map(({ name }) => name)).toEqual(['a']);
+  pending[0]?.end('healthy');
+  await expect.poll(() => pending.map(({ name }) => name), soon).toEqual(['a', 'b']);
 });

@@ -9,14 +9,14 @@ import type { Protocols } from './channels.ts';
 import { type CallSettings, callUnary, isStatusError, statusCode, statusDetails, statusName } from './grpc-client.ts';
 import { serviceRequestId } from './tool-operation.ts';
 
-/** Result of a probe; `reason` tells why the service is not healthy. */
+/** Result of a probe; `reason`: why the service is not healthy. */
 export interface ProbeResult {
   readonly health: Exclude<ServiceHealth, 'pending'>;
   readonly reason?: string;
 }
 
-/** Statuses of unanswered calls. */
-const UNANSWERED: ReadonlySet<status | undefined> = new Set([
+/** Statuses of calls without a response. */
+const NO_RESPONSE: ReadonlySet<status | undefined> = new Set([
   status.UNAVAILABLE,
   status.DEADLINE_EXCEEDED,
   status.CANCELLED,
@@ -30,7 +30,7 @@ function probeId({ id, name }: ServiceEntry): string {
 
 /**
  * Probes a capability service once (decisions 4.10): with `Probe`, and with `GetStatus` if that is not implemented. A
- * service that implements neither is healthy, since it has answered; one that fails otherwise is unhealthy. Not retried,
+ * service that implements neither is healthy, since it has responded; one that fails otherwise is unhealthy. Not retried,
  * since an unanswered probe delays those of other services. Never rejects.
  */
 export async function probeHealth(
@@ -50,7 +50,7 @@ export async function probeHealth(
     } catch (error) {
       const code = statusCode(error);
       if (code !== status.UNIMPLEMENTED) {
-        return { health: UNANSWERED.has(code) ? 'down' : 'unhealthy', reason: describeFailure(error) };
+        return { health: NO_RESPONSE.has(code) ? 'down' : 'unhealthy', reason: describeFailure(error) };
       }
     }
   }
@@ -152,7 +152,7 @@ export class ServiceHealthMonitor {
   }
 
   #queue(due: Iterable<MonitoredService>): void {
-    // A probe still waiting or in progress from the last round serves this one too.
+    // A pending probe of the last round serves this one too.
     for (const service of due) if (!service.probing) this.#waiting.add(service);
     for (const service of this.#waiting) {
       if (this.#inFlight >= this.#maxConcurrentProbes) return;
@@ -184,7 +184,7 @@ export class ServiceHealthMonitor {
   }
 }
 
-/** Whether a probe of one entry holds for the other: same address and id. */
+/** Whether a probe of one entry applies to the other: same address and id. */
 function hasSameTarget(a: ServiceEntry, b: ServiceEntry): boolean {
   return a.host === b.host && a.port === b.port && probeId(a) === probeId(b);
 }

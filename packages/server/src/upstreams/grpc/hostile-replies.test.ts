@@ -110,10 +110,10 @@ it('NUL, control characters and line separators are preserved', async () => {
 });
 
 /** For slow machines. */
-const PATIENT = { SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '60000' };
+const TIMEOUT = { SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '60000' };
 
 it('a reply with too many texts fails the call and the read', async () => {
-  const on = await serviceWith(PATIENT);
+  const on = await serviceWith(TIMEOUT);
   const many = Array.from({ length: 1_100_000 }, () => '');
   const options: WorkingServiceOptions = {
     tool: (call) => call.reply(service.tools.length === 1 ? many : ['small']),
@@ -139,7 +139,7 @@ it('uri and type of each text of a resource count too', async () => {
 });
 
 it('a reply of many empty texts is returned', async () => {
-  const on = await serviceWith(PATIENT);
+  const on = await serviceWith(TIMEOUT);
   await registered('worker', { tool: (call) => call.reply(Array.from({ length: 49_000 }, () => '')) }, on);
   const [isError, text] = await work(on);
   expect([isError, text.length]).toEqual([false, 48_999]);

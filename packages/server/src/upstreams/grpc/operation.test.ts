@@ -10,7 +10,7 @@ const DONE = { kind: 'result', json: '{}' } as const;
 
 /** Starts operations of clients of an era. Each runs until the test ends it or it is canceled. */
 function runningOperations({ era = 'modern', totalMs = 60_000 }: { era?: 'legacy' | 'modern'; totalMs?: number } = {}) {
-  const inFlight = new InFlightCalls<InFlightCall>({ silenceMs: 60_000, totalMs });
+  const inFlight = new InFlightCalls<InFlightCall>({ idleMs: 60_000, totalMs });
   onTestFinished(() => inFlight.close());
   const lines: string[] = [];
   const log = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::bridge');
@@ -34,7 +34,7 @@ function runningOperations({ era = 'modern', totalMs = 60_000 }: { era?: 'legacy
       name: 'work',
       service: entryAt(1),
       requestId: 'r',
-      execute({ clientLeft: left, signal }) {
+      execute({ clientDisconnected: left, signal }) {
         left.addEventListener('abort', () => {
           seen.left = true;
         });
@@ -71,7 +71,7 @@ test('ended operations leave nothing behind, however they ended', async () => {
   expect(await well.client.answer).toBe('{}');
   expect(await failed.client.answer).toBe('"failed: internal error"');
   await expect.poll(left).toEqual([0, undefined]);
-  expect([well.failures, gone.failures]).toEqual([[], ['UNKNOWN the client has left']]);
+  expect([well.failures, gone.failures]).toEqual([[], ['UNKNOWN the client has disconnected']]);
 });
 
 test('an unexpected error is answered as a failure of the operation, and its cause is logged', async () => {

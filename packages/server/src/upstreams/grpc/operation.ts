@@ -7,7 +7,12 @@ import type { RpcError } from '../../http/outcome.ts';
 import type { ServiceEntry } from '../../registry/entries.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { type Caller, type CallResponse, type ClientResponse, makeResumable } from '../downstream.ts';
-import { CLIENT_CANCELED, CLIENT_LEFT, type InFlightCall, type InFlightCalls } from '../mcp/relay/in-flight-calls.ts';
+import {
+  CLIENT_CANCELED,
+  CLIENT_DISCONNECTED,
+  type InFlightCall,
+  type InFlightCalls,
+} from '../mcp/relay/in-flight-calls.ts';
 import { isStatusError, statusDetails, statusName } from './grpc-client.ts';
 
 /** Failed call of a capability service. The message goes to the client. */
@@ -26,7 +31,7 @@ export function describeService(service: ServiceEntry): string {
   return `service ${service.name} at ${serviceAddress(service)}`;
 }
 
-/** Texts for statuses whose name alone says little (decisions 4.10). */
+/** Texts for statuses whose names are not descriptive (decisions 4.10). */
 const FAULT_TEXTS: ReadonlyMap<status, string> = new Map([
   [status.UNAVAILABLE, 'is not available'],
   [status.FAILED_PRECONDITION, 'cannot do this now'],
@@ -100,13 +105,13 @@ export type OperationResponse = CallResponse & Pick<ClientResponse, 'sendCallRes
 /** Parameters of {@link GrpcOperation.execute}. */
 export interface OperationContext {
   readonly response: OperationResponse;
-  /** The client has disconnected, which need not end the operation. */
-  readonly clientLeft: AbortSignal;
+  /** The client has disconnected, which does not always end the operation. */
+  readonly clientDisconnected: AbortSignal;
   /** The operation is canceled. */
   readonly signal: AbortSignal;
 }
 
-/** Call of a tool or read of a resource, carried out by a capability service. */
+/** Call of a tool or read of a resource, executed by a capability service. */
 export interface GrpcOperation {
   /** Name of the tool or resource. */
   readonly name: string;
@@ -134,7 +139,7 @@ export class OperationRun implements InFlightCall {
   readonly #operation: GrpcOperation;
   readonly #calls: InFlightCalls<InFlightCall>;
   readonly #log: TargetLogger;
-  readonly #clientLeft = new AbortController();
+  readonly #clientDisconnected = new AbortController();
   readonly #canceled = new AbortController();
   #settled = false;
 
@@ -156,7 +161,7 @@ export class OperationRun implements InFlightCall {
 
   /** Executes the operation and writes its response; never rejects. */
   async run(): Promise<void> {
-    this.#response.onLeave(() => this.#onClientLeft());
+    this.#response.onDisconnect(() => this.#onClientDisconnected());
     this.#calls.add(this);
     const result = await this.#execute();
     if (this.#settled) return;
@@ -176,12 +181,13 @@ export class OperationRun implements InFlightCall {
 
   onSlow(): void {
     const { session, headers } = this.#caller;
-    if (!this.#clientLeft.signal.aborted) makeResumable(this.#response, session, acceptsEventStream(headers.accept));
+    if (!this.#clientDisconnected.signal.aborted)
+      makeResumable(this.#response, session, acceptsEventStream(headers.accept));
   }
 
-  onDeadline(limit: 'silence' | 'total'): void {
+  onDeadline(limit: 'idle' | 'total'): void {
     if (this.#settled) return;
-    if (limit === 'silence') {
+    if (limit === 'idle') {
       // Calls to services have their own deadlines, and waiting for a slow client does not count.
       this.activeAt = performance.now();
       this.#calls.add(this);
@@ -200,7 +206,7 @@ export class OperationRun implements InFlightCall {
     try {
       return await this.#operation.execute({
         response: this.#response,
-        clientLeft: this.#clientLeft.signal,
+        clientDisconnected: this.#clientDisconnected.signal,
         signal: this.#canceled.signal,
       });
     } catch (error) {
@@ -211,10 +217,10 @@ export class OperationRun implements InFlightCall {
     }
   }
 
-  #onClientLeft(): void {
-    this.#clientLeft.abort();
-    // A legacy client cancels explicitly; disconnecting is no cancellation (mcp 1).
-    if (this.#caller.era === 'modern' && !this.#settled) this.#abort(CLIENT_LEFT);
+  #onClientDisconnected(): void {
+    this.#clientDisconnected.abort();
+    // A legacy client cancels explicitly; disconnecting is not a cancellation (mcp 1).
+    if (this.#caller.era === 'modern' && !this.#settled) this.#abort(CLIENT_DISCONNECTED);
   }
 
   #send(result: OperationResult | undefined): void {

@@ -46,7 +46,7 @@ test.each([1, 8])('%i bytes, less than a frame, do not count', async (count) => 
 test('a call that waited for such a connection uses the next one', async () => {
   const { service, proxy, call } = await connected(100, (near) => {
     blackHole(near);
-    proxy.lead(connectingTo(service.port));
+    proxy.setHandler(connectingTo(service.port));
   });
   // Several retries, since on a slow machine the next connection may time out too.
   expect((await call(20_000, 8)).content).toEqual(['done']);

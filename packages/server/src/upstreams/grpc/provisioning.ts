@@ -59,7 +59,7 @@ function describeFailure(error: unknown): string {
   const code = statusCode(error);
   if (code === undefined) return 'could not be called';
   if (code === status.UNAVAILABLE) return 'is not available';
-  if (code === status.DEADLINE_EXCEEDED) return 'did not answer in time; it may have stored them all the same';
+  if (code === status.DEADLINE_EXCEEDED) return 'did not answer in time; it may still have stored them';
   if (code === status.UNIMPLEMENTED)
     return 'does not support provisioning (tool.Provisioner/Provision is not implemented)';
   return `failed to provision: status ${statusName(code)}; see the log of the service`;

@@ -4,8 +4,8 @@ import { startCapabilityService, unaryHandler } from '../../../testing/capabilit
 import { startTestService } from '../../../testing/service.ts';
 import { clientOf } from '../../../testing/session-client.ts';
 import { removeServices } from '../../registry/operations-topology.ts';
-import { DEAD_PORT } from './fixtures/operation-tests.ts';
-import { heldProbes, register, soon, startMoody, watching } from './fixtures/watched-health.ts';
+import { UNUSED_PORT } from './fixtures/operation-tests.ts';
+import { pendingProbes, register, soon, startMoody, watching } from './fixtures/watched-health.ts';
 import type { HealthProbeReply } from './generated/health/HealthProbeReply.ts';
 
 test('an entry is pending until its first probe has ended', async (context) => {
@@ -52,39 +52,39 @@ test('a change is logged once, and a restarted service becomes healthy', async (
 });
 
 test('a replaced entry is pending at its new address, and a late probe of the old one is ignored', async (context) => {
-  const { held, probe } = heldProbes();
+  const { pending, probe } = pendingProbes();
   const { register, of } = await watching(context, { probe });
   await register(1, 'weather');
-  held[0]?.end('healthy');
+  pending[0]?.end('healthy');
   await expect.poll(() => of('weather'), soon).toBe('healthy');
 
   // An identical replacement is probed again and keeps its health meanwhile.
   await register(1, 'weather');
-  expect([held.length, of('weather')]).toEqual([2, 'healthy']);
+  expect([pending.length, of('weather')]).toEqual([2, 'healthy']);
 
   await register(2, 'weather');
-  expect([held.length, held[1]?.signal.aborted, of('weather')]).toEqual([3, true, 'pending']);
-  held[1]?.end('down');
-  held[2]?.end('unhealthy');
+  expect([pending.length, pending[1]?.signal.aborted, of('weather')]).toEqual([3, true, 'pending']);
+  pending[1]?.end('down');
+  pending[2]?.end('unhealthy');
   await expect.poll(() => of('weather'), soon).toBe('unhealthy');
-  expect(held.map(({ port }) => port)).toEqual([1, 1, 2]);
+  expect(pending.map(({ port }) => port)).toEqual([1, 1, 2]);
 });
 
 test('the probe of a removed entry is canceled', async (context) => {
-  const { held, probe } = heldProbes();
+  const { pending, probe } = pendingProbes();
   const { registry, register, health, loggedHealth } = await watching(context, { probe });
   const [entry] = await register(1, 'weather');
   if (!entry) throw new Error('nothing was registered');
-  held[0]?.end('healthy');
+  pending[0]?.end('healthy');
   await expect.poll(() => health.get(entry), soon).toBe('healthy');
   await register(1, 'weather');
   await registry.commit((draft) => removeServices(draft, 'weather'));
-  expect([held[1]?.signal.aborted, health.get(entry)]).toEqual([true, 'pending']);
-  held[1]?.end('down');
+  expect([pending[1]?.signal.aborted, health.get(entry)]).toEqual([true, 'pending']);
+  pending[1]?.end('down');
   // A later registration is independent.
   await register(1, 'weather', 'other');
   expect(health.get(entry)).toBe('pending');
-  held[3]?.end('healthy');
+  pending[3]?.end('healthy');
   await expect.poll(loggedHealth, soon).toEqual(['healthy', 'healthy']);
 });
 
@@ -103,7 +103,7 @@ test('the management API shows the health, and routing ignores it', async (conte
   const service = await startTestService();
   context.onTestFinished(() => service.stop());
   for (const [serviceType, address] of [
-    ['multi-capability', `127.0.0.1:${DEAD_PORT}`],
+    ['multi-capability', `127.0.0.1:${UNUSED_PORT}`],
     ['tool-invoker', second.address],
   ] as const) {
     const made = await service.manage('POST', '/services', { name: 'weather', serviceType, address });
@@ -123,7 +123,7 @@ test('the management API shows the health, and routing ignores it', async (conte
     toolType: 'weather',
     input_schema: {},
   });
-  const response = await clientOf(service.url(), {}).ask('tools/call', '{"name":"t","arguments":{}}');
+  const response = await clientOf(service.url(), {}).request('tools/call', '{"name":"t","arguments":{}}');
   expect(response).toMatchObject({ result: { isError: true } });
   expect(invoked).toEqual([]);
 });

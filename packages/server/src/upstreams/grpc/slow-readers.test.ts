@@ -8,7 +8,7 @@ function stuckClient() {
   const client: CallResponse = {
     idText: '1',
     isStreaming: true,
-    onLeave: () => undefined,
+    onDisconnect: () => undefined,
     onDrain: () => undefined,
     beginStream: () => undefined,
     sendEvent: (data) => {

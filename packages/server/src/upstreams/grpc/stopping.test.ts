@@ -73,9 +73,9 @@ test('calls in progress finish when the service stops, with their events', async
 test('calls of disconnected clients finish too', async () => {
   const parts = await setUp();
   const { work, run, execution } = await startCalls(parts);
-  work.leave();
-  run.leave();
-  await Promise.all([work.over, run.over]);
+  work.disconnect();
+  run.disconnect();
+  await Promise.all([work.ended, run.ended]);
   const stopping = parts.service.stop(20_000);
   await expect.poll(() => fetch(parts.service.url()).then(String, () => 'closed')).toBe('closed');
   parts.worker.tools[0]?.reply();

@@ -16,7 +16,7 @@ function asText(value: JsonValue | undefined): string | undefined {
   return typeof value === 'string' ? value.toWellFormed() : JSON.stringify(value);
 }
 
-/** Like {@link asText} for JSON text: values other than strings keep their exact text and are not parsed. */
+/** Like {@link asText} for JSON text: values other than strings are returned unchanged, without parsing. */
 export function jsonToText(json: string | undefined): string | undefined {
   if (json === undefined || json === 'null') return undefined;
   return json.startsWith('"') ? String(JSON.parse(json)).toWellFormed() : json;
@@ -157,7 +157,7 @@ function buildHeaders(
     if (text === undefined) {
       throw new ServiceError(
         'TOOL_DEFINITION_ERROR',
-        `tool ${tool}: header ${name} has no value: give the argument, or the property a "value"`,
+        `tool ${tool}: header ${name} has no value: set the argument, or the "value" of the property`,
       );
     }
     headers.set(name.toWellFormed(), text);

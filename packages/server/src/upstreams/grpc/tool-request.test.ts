@@ -11,7 +11,7 @@ function json(text: string): JsonObject {
   return value;
 }
 
-/** A hand-made tool; schema and members are JSON text. */
+/** A manual tool; schema and members are JSON text. */
 function toolOf(schema = '{}', members = '{"uri":"weather://x","toolType":"weather"}'): Entry {
   return {
     kind: 'tool',
@@ -161,7 +161,7 @@ describe('the request to invoke a tool', () => {
     const schema = `{"properties":{"x-key":{${HEADER}}}}`;
     expect(rejectionOf(() => requestOf('{"a":"1"}', schema))).toEqual([
       'TOOL_DEFINITION_ERROR',
-      'tool t: header x-key has no value: give the argument, or the property a "value"',
+      'tool t: header x-key has no value: set the argument, or the "value" of the property',
     ]);
   });
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { DEAD_PORT, operationTests, STARTED_AND_COMPLETED, startedAndFailed } from './fixtures/operation-tests.ts';
+import { operationTests, STARTED_AND_COMPLETED, startedAndFailed, UNUSED_PORT } from './fixtures/operation-tests.ts';
 import { startWorkingService, type Work } from './fixtures/working-service.ts';
 
 const tests = operationTests();
@@ -9,20 +9,20 @@ const { registered, address, onEnd, serviceWith, work, read, eventsOf } = tests;
 
 describe('a service that refuses the connection', () => {
   it('is reported with its address after the retries', async () => {
-    await address('worker', DEAD_PORT);
+    await address('worker', UNUSED_PORT);
     const started = performance.now();
     const [[isError, text], error] = await Promise.all([work(), read()]);
     expect(performance.now() - started).toBeGreaterThan(690);
     expect(isError).toBe(true);
-    expect(text).toMatch(`service worker at 127.0.0.1:${DEAD_PORT} is not available: `);
+    expect(text).toMatch(`service worker at 127.0.0.1:${UNUSED_PORT} is not available: `);
     expect(await eventsOf()).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
     expect(error).toEqual({
       code: -32603,
-      message: expect.stringMatching(`^service worker at 127.0.0.1:${DEAD_PORT} `),
+      message: expect.stringMatching(`^service worker at 127.0.0.1:${UNUSED_PORT} `),
     });
     // A read has no events, so it is logged.
     const warned = tests.service.log.filter((line) => line.includes('resource read failed'));
-    const named = `"warn".*"service":"worker","service_address":"127.0.0.1:${DEAD_PORT}"`;
+    const named = `"warn".*"service":"worker","service_address":"127.0.0.1:${UNUSED_PORT}"`;
     expect(warned).toEqual([expect.stringMatching(named)]);
   });
 

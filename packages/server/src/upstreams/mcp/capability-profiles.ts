@@ -9,9 +9,9 @@ import { withTimeout } from '@sluice/protocol/timing';
 /** Limits on what clients may declare: their capabilities are arbitrary. */
 const MAX_PROFILES = 16;
 const MAX_KEY_LENGTH = 4096;
-/** How long a client with new capabilities waits for discovery with them. */
+/** Time for which a client with new capabilities waits for discovery with them. */
 const WAIT_MS = 2_000;
-/** When all places are taken, at most one set is replaced in this time: each costs a discovery of all forwards. */
+/** When the limit is reached, at most one set is replaced in this time: each costs a discovery of all forwards. */
 const EVICTION_INTERVAL_MS = 10_000;
 
 interface Profile {
@@ -47,7 +47,7 @@ export class CapabilityProfiles {
     for (const { capabilities } of this.#profiles.values()) yield capabilities;
   }
 
-  /** Adds a set declared before a restart, if there is room. */
+  /** Adds a set declared before a restart, if the limit allows it. */
   restore(capabilities: ClientCapabilities): void {
     if (this.#profiles.size < MAX_PROFILES && !this.#profiles.has(capabilityKey(capabilities))) {
       this.#add(capabilities, false);
@@ -56,7 +56,7 @@ export class CapabilityProfiles {
 
   /**
    * Makes sure that the forwards are discovered with a client's capabilities, whose canonical form is `key`. Undefined if
-   * they are, which is nearly always, or if there is no room for another set; else a promise to wait for, shared by all
+   * they are, which is nearly always, or if the limit is reached; else a promise to wait for, shared by all
    * clients that declare the set meanwhile. Never rejects.
    */
   ensureDiscovered(key: string, capabilities: ClientCapabilities): Promise<void> | undefined {
@@ -65,7 +65,7 @@ export class CapabilityProfiles {
       known.lastUse = ++this.#lastUse;
       return known.discovery;
     }
-    if (key.length > MAX_KEY_LENGTH || !this.#makeRoom()) return undefined;
+    if (key.length > MAX_KEY_LENGTH || !this.#evictIfFull()) return undefined;
     const added = this.#add(capabilities, false);
     added.lastUse = ++this.#lastUse;
     added.discovery = withTimeout(WAIT_MS, this.#discover()).then(() => {
@@ -74,7 +74,7 @@ export class CapabilityProfiles {
     return added.discovery;
   }
 
-  #makeRoom(): boolean {
+  #evictIfFull(): boolean {
     if (this.#profiles.size < MAX_PROFILES) return true;
     const now = this.#now();
     if (now - this.#evictedAt < EVICTION_INTERVAL_MS) return false;

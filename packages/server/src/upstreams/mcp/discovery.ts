@@ -9,7 +9,7 @@ import type { DiscoveredCatalog, ListedItem } from '../../registry/catalogs.ts';
 import type { CacheHint } from '../../registry/entries.ts';
 import { openLegacy, openModern, type RpcClient, type RpcClientOptions, requireResult } from './rpc-client.ts';
 
-/** Everything that an upstream offers to clients of one era and one set of capabilities. */
+/** Catalog of an upstream for clients of one era and one set of capabilities. */
 export interface Catalog extends DiscoveredCatalog {
   readonly era: Era;
   /** Protocol version of the requests. */
@@ -137,7 +137,7 @@ class ListReader {
         const limit = `${MAX_LIST_LENGTH / 1024 / 1024} MiB`;
         throw new UpstreamError('too-large', this.#address, `answered ${method} with more than ${limit}`);
       }
-      await this.#page(text, result);
+      await this.#readPage(text, result);
       // Any string is a cursor, also the empty one; null means the same as none.
       cursor = result.nextCursor ?? undefined;
       if (cursor !== undefined && typeof cursor !== 'string') {
@@ -163,7 +163,7 @@ class ListReader {
     return notes;
   }
 
-  async #page(text: string, result: Readonly<Record<string, unknown>>): Promise<void> {
+  async #readPage(text: string, result: Readonly<Record<string, unknown>>): Promise<void> {
     const { method, member } = this.#list;
     const items = result[member];
     if (!Array.isArray(items)) {
@@ -236,7 +236,7 @@ const INTERVAL_MS = 500;
 const BURST = 3;
 
 /**
- * Turns change notifications of an upstream, however many, into runs of discovery: one shortly after the first
+ * Converts any number of change notifications of an upstream into runs of discovery: one shortly after the first
  * notification, never two at once, one more for all notifications during a run, and at most two per second on average.
  */
 export class DiscoveryDebouncer {
@@ -257,7 +257,7 @@ export class DiscoveryDebouncer {
     this.#intervalMs = intervalMs;
   }
 
-  /** Called for every notification; nearly free. */
+  /** Called for every notification; costs almost nothing. */
   trigger(): void {
     if (this.#running) this.#rerun = true;
     else if (!this.#closed) this.#timer ??= setTimeout(() => this.#start(), this.#delay()).unref();

@@ -70,7 +70,7 @@ describe('probeEras', () => {
     await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject({
       kind: 'invalid',
       message: expect.stringContaining(
-        `speaks the modern era of MCP but rejects requests: it answered server/discover`,
+        `supports the modern era of MCP but rejects requests: it answered server/discover`,
       ),
     });
   });
@@ -152,7 +152,7 @@ describe('without legacy clients', () => {
     expect(upstream.count('initialize')).toBe(0);
   });
 
-  it('an upstream that does not prove to be modern is probed for it all the same', async () => {
+  it('an upstream that is not known to be modern is probed for the modern era', async () => {
     const upstream = await raw({ eras: ['legacy'] });
     const { legacy, legacyProbed: askedLegacy } = await probeEras(optionsFor(upstream.url), false);
     expect([legacy?.era, askedLegacy]).toEqual(['legacy', true]);

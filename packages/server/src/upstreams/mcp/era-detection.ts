@@ -6,7 +6,7 @@ import { type LegacyClient, type ModernClient, openLegacy, openModern, type RpcC
 import { isInconclusive } from './rpc-request.ts';
 
 /**
- * Eras that an upstream speaks: a set, since servers may speak both (mcp 4). At least one is proved, by the open client
+ * Eras that an upstream supports: a set, since servers may support both (mcp 4). At least one is proved, by the open client
  * that discovery can continue with.
  */
 export interface EraProbe {
@@ -25,10 +25,10 @@ export interface InconclusiveProbe {
   readonly error: UpstreamError;
 }
 
-/** Once one era is proved, how long the other may still take: servers may not answer what they do not know. */
+/** Time for the second era after the first is proved: servers may not respond to unknown requests. */
 const GRACE_MS = 3_000;
 
-/** How long the modern probe may take before legacy is probed too. */
+/** Time for the modern probe before legacy is probed too. */
 const HEAD_START_MS = 1_000;
 
 /**
@@ -40,7 +40,7 @@ const HEAD_START_MS = 1_000;
  * server without a known version.
  *
  * `legacy` false means that all clients so far are modern: a modern server is then spared a legacy session, which some
- * servers handle badly; one that does not prove to be modern is probed for legacy all the same. `graceMs` is for tests.
+ * servers handle badly; one that does not prove to be modern is probed for legacy nevertheless. `graceMs` is for tests.
  */
 export async function probeEras(
   options: RpcClientOptions,
@@ -73,7 +73,7 @@ export async function probeEras(
     inconclusive.push({ era: 'modern', error: modern.error });
   }
   if (old.client === undefined && modern.client === undefined) {
-    throw inconclusive[0]?.error ?? notUsableError(address, old.error, modern.error);
+    throw inconclusive[0]?.error ?? unusableUpstreamError(address, old.error, modern.error);
   }
   return { legacy: old.client, modern: modern.client, legacyProbed, inconclusive };
 }
@@ -114,7 +114,7 @@ function provesModern({ code }: UpstreamError): boolean {
 }
 
 /** Error for an upstream that was probed for both eras and cannot be used in either. */
-function notUsableError(address: string, legacy?: UpstreamError, modern?: UpstreamError): UpstreamError {
+function unusableUpstreamError(address: string, legacy?: UpstreamError, modern?: UpstreamError): UpstreamError {
   const proof = [modern, legacy].find((error) => error !== undefined && provesModern(error));
   const reason = (error: UpstreamError | undefined) => error?.message.replace(`upstream ${address} `, 'it ') ?? '';
   if (!proof) {
@@ -128,7 +128,7 @@ function notUsableError(address: string, legacy?: UpstreamError, modern?: Upstre
   const what =
     versions.length > 0 && !isKnown
       ? `supports only unknown versions of MCP: ${quoted(versions.join(', '))}`
-      : `speaks the modern era of MCP but rejects requests: ${reason(proof)}`;
+      : `supports the modern era of MCP but rejects requests: ${reason(proof)}`;
   return new UpstreamError('invalid', address, what, { cause: proof });
 }
 
@@ -138,9 +138,9 @@ function supportedVersions(data: unknown): string[] {
   return Array.isArray(supported) ? supported.filter((version) => typeof version === 'string') : [];
 }
 
-/** Known eras of an upstream are probed again after this long (mcp 4). */
+/** Time after which known eras of an upstream are probed again (mcp 4). */
 const PROBE_INTERVAL_MS = 60 * 60_000;
-/** After an inconclusive probe sooner: at first after this long, then after twice as long each time. */
+/** Time until the first retry of an inconclusive probe, doubled each time. */
 const INCONCLUSIVE_RETRY_MS = 60_000;
 
 /** Eras of one upstream, as last probed. */
@@ -177,7 +177,7 @@ export class EraCache {
     return this.#known ? Math.max(this.#probeAt - performance.now(), 0) : 0;
   }
 
-  /** Probes the upstream and opens a client in each era that it speaks. Rejects like {@link probeEras}. */
+  /** Probes the upstream and opens a client in each era that it supports. Rejects like {@link probeEras}. */
   async probe(): Promise<EraProbe> {
     const probe = await probeEras(this.#options, this.#hasLegacyClients());
     const { legacy, modern, inconclusive, legacyProbed } = probe;

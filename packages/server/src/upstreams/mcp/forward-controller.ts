@@ -15,7 +15,7 @@ import { Upstream, type UpstreamObserver } from './upstream.ts';
 /**
  * Sends one light request: `server/discover` in the modern era, `ping` in the legacy one, in a session of its own
  * (decisions 4.3). An error in response to `ping` is healthy too. Rejects with an `UpstreamError` if there is no response
- * or the upstream no longer speaks the era.
+ * or the upstream no longer supports the era.
  */
 export async function checkHealth(options: RpcClientOptions, era: Era): Promise<void> {
   if (era === 'modern') {
@@ -70,7 +70,7 @@ export class ForwardController implements UpstreamObserver {
   #probeRequested = false;
   #isProbing = false;
   #timer: NodeJS.Timeout | undefined = undefined;
-  /** Era of health checks: one that the upstream answered in last. */
+  /** Era of health checks: one in which the upstream responded last. */
   #healthCheckEra: Era = 'legacy';
 
   constructor(forward: Forward, options: ForwardControllerOptions) {
@@ -92,7 +92,7 @@ export class ForwardController implements UpstreamObserver {
   }
 
   /**
-   * Probes the eras of the upstream and reads everything it offers. Callers share a run in progress, except with `fresh`,
+   * Probes the eras of the upstream and reads its catalogs. Callers share a run in progress, except with `fresh`,
    * which requires a run that starts now or later. Rejects with an {@link UpstreamError}.
    */
   discover(fresh = false): Promise<void> {
@@ -137,7 +137,7 @@ export class ForwardController implements UpstreamObserver {
       this.#markDown(error);
   }
 
-  /** Discovers an upstream that is down, since it has answered. */
+  /** Discovers an upstream that is down, since it has responded. */
   onCallSucceeded(): void {
     if (!this.#closing.signal.aborted) this.#discoverInBackground();
   }
@@ -201,7 +201,7 @@ export class ForwardController implements UpstreamObserver {
     if (this.#closing.signal.aborted) {
       throw new UpstreamError('aborted', this.upstream.transport.address, 'is no longer registered');
     }
-    // An inconclusive probe does not change what is known of the era.
+    // An inconclusive probe does not change the known catalogs of the era.
     const inconclusiveEras = new Set(inconclusive.map(({ era }) => era));
     const retained = await registry.commit((draft) => {
       const forward = draft.forwards.get(this.forward.name);
@@ -224,7 +224,7 @@ export class ForwardController implements UpstreamObserver {
     this.upstream.health = { kind: 'up', message: notes.length > 0 ? notes.join('; ') : undefined };
     this.#backoff.reset();
     this.#scheduleNextCheck();
-    // It was paused by a call that failed during the run.
+    // The watcher was paused by a call that failed during the run.
     if (this.#watcher.isPaused) this.onListsChanged();
   }
 

@@ -15,7 +15,7 @@ import type { RpcClientOptions } from './rpc-client.ts';
 import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
 import type { Upstream, UpstreamHealth } from './upstream.ts';
 
-/** State of a forward, shown by the management API beside its record (decisions 2.4). */
+/** State of a forward in the management API, in addition to its record (decisions 2.4). */
 export interface ForwardStatus {
   readonly available: boolean;
   readonly statusMessage?: string;
@@ -38,14 +38,14 @@ export interface DeclaredCapabilities {
   readonly capabilityKey: string;
 }
 
-/** How long registration waits for discovery, which continues in the background (decisions 4.3). */
+/** Time for which registration waits for discovery, which continues in the background (decisions 4.3). */
 const ADD_TIMEOUT_MS = 30_000;
 /** Time to close upstream sessions even with a shorter grace period. */
 const MIN_CLOSE_MS = 1_000;
-/** Idle time after which upstream sessions are closed, and how often that is checked. */
+/** Idle time after which upstream sessions are closed, and interval of the checks. */
 const IDLE_TIMEOUT_MS = 5 * 60_000;
 const IDLE_CHECK_MS = 60_000;
-/** How long the first legacy client waits for modern upstreams to be probed for its era. */
+/** Time for which the first legacy client waits for modern upstreams to be probed for its era. */
 const LEGACY_WAIT_MS = 2_000;
 
 /** The registered upstream MCP servers. Each has a controller of its own, independent of the others. */

@@ -44,7 +44,7 @@ describe('checkHealth', () => {
     expect(upstream.seen.map(({ method }) => method)).toEqual(['server/discover']);
   });
 
-  it('fails for an upstream that does not answer, is down, or no longer speaks the era', async () => {
+  it('fails for an upstream that does not answer, is down, or no longer supports the era', async () => {
     const { upstream, options } = await start({ eras: ['legacy'] });
     await expect(checkHealth(options, 'modern')).rejects.toMatchObject({ kind: 'rpc' });
     upstream.scripts.ping = { kind: 'silence' };

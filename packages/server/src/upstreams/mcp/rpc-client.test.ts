@@ -9,7 +9,7 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-interface Seen {
+interface ReceivedMessage {
   http: string | undefined;
   headers: IncomingHttpHeaders;
   message: { id?: number; method?: string; params?: Record<string, unknown> };
@@ -17,11 +17,11 @@ interface Seen {
 
 /** A server with scripted responses per method, which records its requests. */
 async function serve(responses: Record<string, (response: ServerResponse, id: number | undefined) => void>) {
-  const seen: Seen[] = [];
+  const seen: ReceivedMessage[] = [];
   const server = createServer(async (request, response) => {
     let body = '';
     for await (const chunk of request) body += chunk;
-    const message: Seen['message'] = body === '' ? {} : JSON.parse(body);
+    const message: ReceivedMessage['message'] = body === '' ? {} : JSON.parse(body);
     seen.push({ http: request.method, headers: request.headers, message });
     const result = responses[message.method ?? request.method ?? ''];
     if (result === undefined) response.writeHead(202).end();

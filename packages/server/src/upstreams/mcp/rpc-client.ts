@@ -54,7 +54,7 @@ const MAX_CLOSE_BYTES = 1024 * 1024;
 
 type Params = Readonly<Record<string, unknown>>;
 
-/** How messages of one era and version look: the era's headers, and its metadata in `params`. */
+/** Format of the messages of one era and version: the era's headers, and its metadata in `params`. */
 interface Envelope<E extends Era> {
   readonly era: E;
   readonly protocolVersion: string;
@@ -153,7 +153,7 @@ export function toUpstreamError(
 /** Sends requests to an upstream in one era, after the handshake: {@link openLegacy} or {@link openModern}. */
 export class RpcClient<E extends Era = Era> {
   readonly era: E;
-  /** Version agreed on with the upstream. */
+  /** Negotiated protocol version. */
   readonly protocolVersion: string;
   /** Exact JSON of the InitializeResult or DiscoverResult. */
   readonly identity: string;

@@ -14,7 +14,7 @@ afterEach(async () => {
 type Handle = (response: ServerResponse, request: IncomingMessage, body: string) => void;
 
 /** Sends one request to a server with a scripted response. */
-async function ask(handle: Handle, request: Partial<RpcRequest> = {}, maxBytes?: number) {
+async function sendRequest(handle: Handle, request: Partial<RpcRequest> = {}, maxBytes?: number) {
   const server = createServer(async (incoming, response) => {
     let body = '';
     for await (const chunk of incoming) body += chunk;
@@ -51,7 +51,7 @@ describe('sendMessage', () => {
   it('resolves with the exact text of a JSON response, its session and its parsed form', async () => {
     const text = '{ "id":7, "result":{"n":1.0,"big":9223372036854775807,"t":"\\u00e9"},"jsonrpc":"2.0"}';
     let seen: IncomingMessage | undefined;
-    const result = await ask(
+    const result = await sendRequest(
       (response, request, body) => {
         seen = request;
         expect(body).toBe('{"jsonrpc":"2.0","id":7,"method":"tools/list"}');
@@ -69,7 +69,7 @@ describe('sendMessage', () => {
   });
 
   it('finds the response in an event stream among notifications and requests', async () => {
-    const response = await ask(
+    const response = await sendRequest(
       stream(
         'id: prime\ndata:\n\n',
         ': ping\n\nevent: message\ndata: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1.0}}\n\n',
@@ -83,7 +83,7 @@ describe('sendMessage', () => {
   });
 
   it('finds the response in an array, as sent by version 2025-03-26', async () => {
-    const response = await ask(
+    const response = await sendRequest(
       stream('data: [{"jsonrpc":"2.0","method":"notifications/x"}, {"jsonrpc":"2.0","id":7,"result":{"a":1.0}} ]\n\n'),
     );
     expect(response.text).toBe('{"jsonrpc":"2.0","id":7,"result":{"a":1.0}}');
@@ -92,7 +92,7 @@ describe('sendMessage', () => {
   it('does not wait for the end of the stream after the response, and closes it', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const left = Promise.withResolvers<void>();
-    const result = await ask((response) => {
+    const result = await sendRequest((response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.on('close', () => left.resolve());
       response.write('data: {"jsonrpc":"2.0","id":7,"result":{}}\n\n');
@@ -103,7 +103,7 @@ describe('sendMessage', () => {
   });
 
   it('accepts any success status for a notification', async () => {
-    const result = await ask((response) => response.writeHead(202).end(), {
+    const result = await sendRequest((response) => response.writeHead(202).end(), {
       message: '{"jsonrpc":"2.0","method":"notifications/initialized"}',
       id: undefined,
     });
@@ -116,7 +116,7 @@ describe('sendMessage', () => {
     ['without an id', 400, '{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"no"}}', -32020],
     ['in a success', 200, '{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no"}}', -32602],
   ])('resolves with the JSON-RPC error of a response %s', async (_what, status, body, code) => {
-    const response = await ask(json(body, status));
+    const response = await sendRequest(json(body, status));
     expect(response).toMatchObject({ status, text: body, outcome: { kind: 'error', code } });
   });
 
@@ -150,7 +150,7 @@ describe('sendMessage', () => {
       'closed the connection',
     ],
   ])('rejects %s', async (_what, handle, kind, message) => {
-    const error: unknown = await ask(handle).catch((reason: unknown) => reason);
+    const error: unknown = await sendRequest(handle).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(UpstreamError);
     expect(error).toMatchObject({ kind, message: expect.stringContaining(message) });
   });
@@ -160,14 +160,14 @@ describe('sendMessage', () => {
     ['an event', stream(`data: ${'x'.repeat(2000)}`)],
     ['a stream of small events', stream(...Array.from({ length: 100 }, () => 'data: {"method":"n"}\n\n'))],
   ])('rejects %s over the limit', async (_what, handle) => {
-    await expect(ask(handle, {}, 1000)).rejects.toMatchObject({ kind: 'too-large' });
+    await expect(sendRequest(handle, {}, 1000)).rejects.toMatchObject({ kind: 'too-large' });
   });
 
   it('aborts the upstream request on timeout', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const arrived = Promise.withResolvers<void>();
     const left = Promise.withResolvers<void>();
-    const response = ask(
+    const response = sendRequest(
       (response) => {
         response.on('close', () => left.resolve());
         arrived.resolve();
@@ -186,7 +186,7 @@ describe('sendMessage', () => {
   it('aborts the upstream request on the signal, before and while it runs', async () => {
     const left = Promise.withResolvers<void>();
     const caller = new AbortController();
-    const response = ask(
+    const response = sendRequest(
       (response) => {
         response.on('close', () => left.resolve());
         caller.abort(new Error('stopping'));
@@ -195,6 +195,8 @@ describe('sendMessage', () => {
     );
     await expect(response).rejects.toMatchObject({ kind: 'aborted', cause: { message: 'stopping' } });
     await left.promise;
-    await expect(ask(() => expect.unreachable(), { signal: caller.signal })).rejects.toMatchObject({ kind: 'aborted' });
+    await expect(sendRequest(() => expect.unreachable(), { signal: caller.signal })).rejects.toMatchObject({
+      kind: 'aborted',
+    });
   });
 });

@@ -50,7 +50,7 @@ export interface RpcRequest {
   readonly headers: readonly string[];
   /** Milliseconds for the whole exchange. */
   readonly timeoutMs: number;
-  /** Aborts the exchange; a reason that is an {@link UpstreamError} is what it fails with. */
+  /** Aborts the exchange; it fails with the reason if that is an {@link UpstreamError}. */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -4,12 +4,12 @@ import { EraCache } from './era-detection.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
 import { Upstream } from './upstream.ts';
 
-/** The outcome of calls has no consequences: no controller looks after these upstreams. */
+/** Ignores the outcome of calls: these upstreams have no controller. */
 const NO_OBSERVER = { onCallFailed() {}, onCallSucceeded() {}, onListsChanged() {} };
 
-/** How long a call waits for the probe of its upstream, which continues in the background. */
+/** Time for which a call waits for the probe of its upstream, which continues in the background. */
 const WAIT_MS = 2_000;
-/** How long an upstream is not probed again after a failed probe. */
+/** Time until the next probe after a failed one. */
 const PROBE_RETRY_MS = 60_000;
 
 interface UnregisteredUpstream {
@@ -28,7 +28,7 @@ export class UnregisteredUpstreams {
   readonly #clientInfo: RpcClientOptions['clientInfo'];
   readonly #hasLegacyClients: () => boolean;
 
-  /** `clientInfo` is the gateway's own; `hasLegacyClients` tells whether there has been a legacy client. */
+  /** `clientInfo` is the gateway's own; `hasLegacyClients`: whether there has been a legacy client. */
   constructor(clientInfo: RpcClientOptions['clientInfo'], hasLegacyClients: () => boolean) {
     this.#clientInfo = clientInfo;
     this.#hasLegacyClients = hasLegacyClients;
@@ -40,7 +40,7 @@ export class UnregisteredUpstreams {
   }
 
   /**
-   * Probes the eras of the upstream at an address, since no discovery has: a call in an era that it does not speak would
+   * Probes the eras of the upstream at an address, since no discovery has: a call in an era that it does not support would
    * fail. Undefined if they are known, which is nearly always; else a promise that never rejects.
    */
   ensureEraKnown(address: string): Promise<void> | undefined {
@@ -88,7 +88,7 @@ export class UnregisteredUpstreams {
       found.upstream.setEras(eras);
       for (const client of [legacy, modern]) client?.close().catch(() => undefined);
     } catch {
-      // The waiting call fails in the same way and reports it, or succeeds all the same.
+      // The waiting call fails in the same way and reports it, or succeeds nevertheless.
       found.retryAt = performance.now() + PROBE_RETRY_MS;
     } finally {
       found.probe = undefined;

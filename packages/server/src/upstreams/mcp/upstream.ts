@@ -55,7 +55,7 @@ export interface SessionOwner {
   readonly protocolVersion: string;
   readonly capabilities: JsonObject;
   readonly clientInfo: JsonObject;
-  /** Further headers for opening the session: those that the operator lets through. */
+  /** Further headers for opening the session: those that the operator allows. */
   readonly headers: readonly string[];
   /** Called once with the new session, before anything is sent in it; never rejects. */
   readonly onOpened?: (session: UpstreamSession, client: LegacyClient) => Promise<void>;
@@ -125,7 +125,7 @@ export class UpstreamSessionPool {
     this.#closing.add(closing);
   }
 
-  /** Discards all sessions: the upstream no longer speaks the legacy era. */
+  /** Discards all sessions: the upstream no longer supports the legacy era. */
   discardAll(): void {
     for (const session of this.#sessions.values()) {
       if (session instanceof Promise) continue;
@@ -220,8 +220,8 @@ async function closeWhenIdle(session: UpstreamSession): Promise<void> {
 }
 
 /**
- * Health of an upstream (decisions 2.4): unknown since the start, available or not. `message` tells what discovery left out,
- * if anything, or why the upstream is down.
+ * Health of an upstream (decisions 2.4): unknown since the start, available or not. `message`: skipped entries, if any,
+ * or the reason why the upstream is down.
  */
 export type UpstreamHealth =
   | { readonly kind: 'pending' }
@@ -232,7 +232,7 @@ export type UpstreamHealth =
 export interface UpstreamObserver {
   /** The upstream may be down. */
   onCallFailed(error: UpstreamError): void;
-  /** A call was answered although the upstream was not known to be up. */
+  /** A call succeeded although the upstream was not known to be up. */
   onCallSucceeded(): void;
   /** The upstream announced changed lists. */
   onListsChanged(): void;
@@ -276,7 +276,7 @@ export class Upstream {
     return this.#eras;
   }
 
-  /** The era of calls of a client: its own if the upstream speaks it or its eras are unknown; else the other (mcp 4). */
+  /** The era of calls of a client: its own if the upstream supports it or its eras are unknown; else the other (mcp 4). */
   eraFor(era: Era): Era {
     if (this.#eras === undefined || this.#eras.has(era)) return era;
     return era === 'modern' ? 'legacy' : 'modern';
@@ -288,7 +288,7 @@ export class Upstream {
     if (this.isModernOnly) this.sessions.discardAll();
   }
 
-  /** True if it is known not to speak the legacy era. */
+  /** True if the upstream is known not to support the legacy era. */
   get isModernOnly(): boolean {
     return this.#eras?.has('legacy') === false;
   }

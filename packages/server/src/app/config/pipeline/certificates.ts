@@ -6,7 +6,7 @@ import { errorCode, errorReason } from '../../../registry/store/files.ts';
 import type { Position, Problem } from '../yaml-document.ts';
 import type { KeyPair, Pipeline, TlsFiles } from './pipeline.ts';
 
-/** Returns the certificates of a pipeline's listeners by listener name, and what is wrong with them. Never throws. */
+/** Returns the certificates of a pipeline's listeners by listener name, and their problems. Never throws. */
 export async function readKeyPairs({ listeners }: Pick<Pipeline, 'listeners'>, now: Date) {
   const keyPairs = new Map<string, KeyPair>();
   const problems: Problem[] = [];
@@ -23,7 +23,7 @@ export async function readKeyPairs({ listeners }: Pick<Pipeline, 'listeners'>, n
   return { keyPairs, problems, warnings };
 }
 
-/** Certificate and key of a listener, or what is wrong with their files. */
+/** Certificate and key of a listener, or the problems of their files. */
 export type KeyPairResult =
   | { readonly keyPair: KeyPair; readonly warnings: readonly Problem[] }
   | { readonly problems: readonly Problem[] };

@@ -16,8 +16,8 @@ export type MutantResult =
   | { readonly kind: 'wrong'; readonly why: string };
 
 /**
- * Parses a mutant and checks the result: problems must have valid positions, and an accepted file must be parsed as the
- * contract says for its values. Without `values`, they are read from the text.
+ * Parses a mutant and checks the result: problems must have valid positions, and an accepted file must be parsed as
+ * specified by the contract. Without `values`, they are read from the text.
  */
 export function checkMutant(text: string, folder: string, values?: unknown): MutantResult {
   try {

@@ -153,8 +153,8 @@ export interface ValidationReport {
 }
 
 /**
- * Validates a pipeline file and its certificates, without the environment (`sluice pipeline check`). `name` stands for
- * the file in messages. Throws {@link ConfigError} if the file cannot be read.
+ * Validates a pipeline file and its certificates, without the environment (`sluice pipeline check`). `name` is the name
+ * of the file in messages. Throws {@link ConfigError} if the file cannot be read.
  */
 export async function validatePipelineFile(path: string, name: string): Promise<ValidationReport> {
   const checked = checkPipeline(await readPipelineText(path, name), name, folderOfFile(path));

@@ -11,9 +11,9 @@ import { checkPipeline } from './parse.ts';
 import { textMutants } from './text-mutants.fixture.ts';
 import { treeMutants } from './tree-mutants.fixture.ts';
 
-// Random mistakes in a file. The parser must either reject the file properly or parse it as its plain values say, which an
-// independent implementation of the contract checks. The campaign `pipeline` does the same with many more mutants, and
-// starts the service.
+// Random mistakes in a file. The parser must either reject the file properly or parse it according to its plain values,
+// which an independent implementation of the contract checks. The campaign `pipeline` does the same with many more
+// mutants, and starts the service.
 
 const RUNS = { numRuns: propertyRuns(150) };
 const name = 'p';
@@ -144,7 +144,7 @@ describe('a mutated pipeline file', () => {
     );
   });
 
-  it('is rejected or parsed as its values say if a value changes', () => {
+  it('is rejected or parsed according to its values if a value changes', () => {
     fc.assert(
       fc.property(anyPair, value, (index, next) => {
         const document = parseDocument(FULL);
@@ -183,7 +183,7 @@ describe('a mutated pipeline file', () => {
     );
   });
 
-  it('is parsed as YAML says if an indentation changes', () => {
+  it('is parsed according to YAML if an indentation changes', () => {
     fc.assert(
       fc.property(fc.nat(FULL.split('\n').length - 2), fc.integer({ min: -4, max: 4 }), (index, shift) => {
         fc.pre(shift !== 0);
@@ -198,7 +198,7 @@ describe('a mutated pipeline file', () => {
     );
   });
 
-  it('is rejected or parsed as YAML says if characters are inserted', () => {
+  it('is rejected or parsed according to YAML if characters are inserted', () => {
     const character = fc.oneof(
       fc.constantFrom(...'\t\n\r\0 :-[]{},&*!|>\'"%@`#?~'),
       fc.string({ unit: anyCharacter, minLength: 1, maxLength: 3 }),
@@ -216,7 +216,7 @@ describe('a mutated pipeline file', () => {
     counts[`${source} ${kind}`] = (counts[`${source} ${kind}`] ?? 0) + 1;
   };
 
-  it('is rejected or parsed as the contract says for known values', () => {
+  it('is rejected or parsed according to the contract for known values', () => {
     fc.assert(
       fc.property(treeMutants(FULL), ({ text, values }) => {
         const verdict = checkMutant(text, '/etc', values);
@@ -229,7 +229,7 @@ describe('a mutated pipeline file', () => {
     expect(Math.min(counts['values accepted'] ?? 0, counts['values rejected'] ?? 0)).toBeGreaterThan(0);
   });
 
-  it('is rejected or parsed as the contract says for a mutated text', () => {
+  it('is rejected or parsed according to the contract for a mutated text', () => {
     fc.assert(
       fc.property(textMutants(FULL), (text) => {
         const verdict = checkMutant(text, '/etc');
@@ -257,7 +257,7 @@ describe('a mutated pipeline file', () => {
   });
 });
 
-/** Returns whether a text is rejected or parsed as its plain values say. */
+/** Returns whether a text is rejected or parsed according to its plain values. */
 function meansItsValues(text: string): boolean {
   const verdict = checkMutant(text, '/etc');
   if (verdict.kind === 'wrong') throw new Error(verdict.why);

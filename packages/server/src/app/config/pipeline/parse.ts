@@ -27,7 +27,7 @@ export async function readEmbeddedPipeline(): Promise<string> {
   return await readFile(EMBEDDED, 'utf8');
 }
 
-/** Returns the text of a pipeline file; `name` stands for the file in messages. Throws {@link ConfigError}. */
+/** Returns the text of a pipeline file; `name` is the name of the file in messages. Throws {@link ConfigError}. */
 export async function readPipelineText(path: string, name: string): Promise<string> {
   const text = await readTextFile(path, name);
   if (text !== undefined) return text;
@@ -39,7 +39,7 @@ export function folderOfFile(path: string): string {
   return dirname(resolve(path));
 }
 
-/** Parsed pipeline, or everything that is wrong with its file, in the order of the file. */
+/** Parsed pipeline, or all problems of its file, in the order of the file. */
 export type CheckedPipeline = { readonly pipeline: Pipeline } | { readonly problems: readonly Problem[] };
 
 /** Parses as {@link checkPipeline} does; throws {@link ConfigError} with the first problem and the number of others. */
@@ -50,7 +50,7 @@ export function parsePipeline(text: string, name: string, folder?: string): Pipe
 }
 
 /**
- * Parses a pipeline file (decisions 1.4). `name` stands for the file in messages; relative paths in it are resolved
+ * Parses a pipeline file (decisions 1.4). `name` is the name of the file in messages; relative paths in it are resolved
  * against `folder`. Reads no other file. Never throws.
  */
 export function checkPipeline(text: string, name: string, folder = '.'): CheckedPipeline {

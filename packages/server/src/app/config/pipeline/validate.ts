@@ -39,7 +39,7 @@ interface Outline {
   /** Clusters of the top level. */
   readonly clusters: readonly NamedLocation[];
   readonly skipValidation: boolean;
-  /** False if a definition has no name or is in an invalid list: a reference may be meant for it. */
+  /** False if a definition has no name or is in an invalid list: a reference may refer to it. */
   readonly complete: boolean;
 }
 
@@ -183,7 +183,7 @@ function listNames(names: readonly NamedLocation[]): string {
   return names.map(({ name }) => quote(name)).join(', ') || 'none';
 }
 
-/** Filter at a wrong place, and why it is wrong. */
+/** Filter in a wrong position, and the reason. */
 interface FilterFinding {
   readonly filter: OutlinedFilter;
   readonly text: string;
@@ -319,7 +319,7 @@ const LOOPBACK_ORIGIN = /^https?:\/\/(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+
 
 /**
  * Returns a warning for each `cors` filter that allows origins which the listener rejects: listeners accept loopback
- * origins and SERVICE_CORS_ORIGIN, whatever a filter allows (mcp 6).
+ * origins and SERVICE_CORS_ORIGIN, regardless of filters (mcp 6).
  */
 export function rejectedOriginWarnings(chains: readonly FilterChain[], corsOrigin: string | undefined): string[] {
   const isAccepted = (origin: string) => origin === corsOrigin || LOOPBACK_ORIGIN.test(origin);

@@ -1,6 +1,6 @@
 /**
  * Entry of the compiler process: validates one component, has jco generate glue and core modules from it, and exits. It is
- * sandboxed like a host process (`sandbox-process.ts`), since its input is as hostile.
+ * sandboxed like a host process (`sandbox-process.ts`), since its input is just as untrusted.
  */
 import { Script } from 'node:vm';
 import { glueScript } from '../host/loaded-action.ts';

@@ -29,7 +29,7 @@ export interface GuestBindings {
 /**
  * Creates the guest side of an action's realm, which has nothing of Node.js. The text of this function is evaluated in the
  * realm (`loaded-action.ts`), so it refers to nothing but its parameters and ECMAScript's own. The realm lives as long as
- * the action is loaded; each `run` resets the state here. A script injected into the glue must find no way out: the bridge
+ * the action is loaded; each `run` resets the state here. A script injected into the glue must not escape: the bridge
  * and the modules are the only objects of another realm, and they are never passed anything that the script could have
  * modified.
  */
@@ -104,14 +104,14 @@ export function createGuestBindings(
     wallMilliseconds: guarded(hostBridge.wallMilliseconds),
   };
 
-  // The realm's own generator continues from run to run: its state could reveal something of an earlier run.
+  // The realm's own generator continues from run to run: its state could reveal information of an earlier run.
   Math.random = () => {
     const bytes = new Uint8Array(8);
     bridge.randomFill(bytes);
     return Number(new DataView(bytes.buffer).getBigUint64(0) >> 11n) / 2 ** 53;
   };
 
-  /** Stands for a module in glue, which can only pass it back. */
+  /** Opaque reference to a module in glue, which can only pass it back. */
   class ModuleToken {
     readonly #module: CompiledModule;
     constructor(module: CompiledModule) {

@@ -28,9 +28,9 @@ const INIT_SCRIPT = new Script(
 );
 
 /**
- * Action loaded into a host process, in a realm of its own that has nothing of Node.js and no `eval`. The realm is frozen,
- * and the glue is evaluated again for each run, so that no run leaves anything to another. Names in the component have been
- * validated; if a part of it is executed as a script nevertheless, it finds ECMAScript and the bridge.
+ * Action loaded into a host process, in a realm of its own without Node.js APIs and `eval`. The realm is frozen,
+ * and the glue is evaluated again for each run, so that no run leaves state for another. Names in the component have been
+ * validated; if a part of it is executed as a script nevertheless, it has access to ECMAScript and the bridge only.
  *
  * Measured: a realm per run would cost a small component 1.2 ms, evaluating the glue again costs 0.07 ms.
  */
@@ -53,7 +53,10 @@ export class LoadedAction {
     this.#prepared = this.#evaluateGlue();
   }
 
-  /** Takes JSON of the evaluation context; returns JSON of a `HostMessage`, or anything if a script got into the glue. */
+  /**
+   * Takes JSON of the evaluation context; returns JSON of a `HostMessage`, or anything if a script was injected into
+   * the glue.
+   */
   run(context: string): unknown {
     const instantiate = this.#prepared ?? this.#evaluateGlue();
     this.#prepared = undefined;

@@ -81,7 +81,7 @@ function callService(call: HostCall): string {
   pipe.send({ kind: 'call', ...call });
   const response = pipe.receive();
   const result = response?.kind === 'result' ? pipe.receiveBytes() : undefined;
-  // The service is gone, or violates the protocol.
+  // The service has exited, or violates the protocol.
   if (result === undefined) exit(0);
   return String(result);
 }

@@ -14,8 +14,8 @@ export function encodeFrame(payload: Uint8Array): Buffer {
 }
 
 /**
- * Synchronous end of the pipes to the service, in a child process: it does one thing at a time, and no callback can run
- * in between. `Incoming` and `Outgoing` are the message types of the two directions.
+ * Synchronous end of the pipes to the service, in a child process: operations are sequential, and no callback can run
+ * between them. `Incoming` and `Outgoing` are the message types of the two directions.
  */
 export class ParentPipe<Incoming, Outgoing extends object> {
   readonly #header = Buffer.alloc(HEADER_BYTES);

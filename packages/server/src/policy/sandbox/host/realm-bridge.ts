@@ -5,7 +5,7 @@ import type { HostCall } from '../ipc.ts';
 
 /**
  * The only functions that lead from a guest realm to the host realm. They take and return text, numbers and views of
- * memory, and check every argument. They throw only when the stack is exhausted, and have no prototype that leads on.
+ * memory, and check every argument. They throw only when the stack is exhausted, and have no prototype.
  */
 export interface RealmBridge {
   /** Decodes UTF-8; undefined if invalid. */

@@ -1,5 +1,5 @@
 import { type CoreNames, isComponent, isCoreModule, walkCoreModule } from './core-module.ts';
-import { ByteReader, InvalidComponentError, isReservedName, quote, Tally } from './reader.ts';
+import { ByteReader, ComponentCounts, InvalidComponentError, isReservedName, quote } from './reader.ts';
 
 const MAX_NAME_BYTES = 512;
 
@@ -52,17 +52,17 @@ function invalidName(bytes: Uint8Array, problem: string): InvalidComponentError 
 /**
  * Walks a whole component: checks every name that can reach generated glue against the allow-list, and counts everything
  * that is limited. Returns the counts. Throws `InvalidComponentError` for a core module, for malformed, disallowed or
- * excessive contents, and for every construct it does not know, since glue must not be generated from what it cannot
- * read. Type sections are skipped: the component tools ensure that labels in them are kebab-case.
+ * excessive contents, and for every construct it does not know, since glue must not be generated from unknown
+ * constructs. Type sections are skipped: the component tools ensure that labels in them are kebab-case.
  */
-export function walkComponent(bytes: Uint8Array): Readonly<Tally> {
+export function walkComponent(bytes: Uint8Array): Readonly<ComponentCounts> {
   if (bytes.length === 0) throw new InvalidComponentError('not a component: the file is empty; rebuild the action');
   if (isCoreModule(bytes)) {
     throw new InvalidComponentError('a core module, not a component: componentize it for the world evaluator-action');
   }
-  const tally = new Tally();
-  tally.allCoreInstances(walkSections(new ByteReader(bytes), tally, undefined));
-  return tally;
+  const counts = new ComponentCounts();
+  counts.allCoreInstances(walkSections(new ByteReader(bytes), counts, undefined));
+  return counts;
 }
 
 /** Index space of components: the number of core instances that each of them creates. */
@@ -72,7 +72,7 @@ interface Scope {
 }
 
 /** Returns the number of core instances of the component, including those of the components that it instantiates. */
-function walkSections(reader: ByteReader, tally: Tally, outer: Scope | undefined): number {
+function walkSections(reader: ByteReader, counts: ComponentCounts, outer: Scope | undefined): number {
   const scope: Scope = { costs: [], outer };
   let cost = 0;
   if (!isComponent(reader.rest())) {
@@ -86,18 +86,18 @@ function walkSections(reader: ByteReader, tally: Tally, outer: Scope | undefined
     const section = reader.part(reader.u32());
     // Custom sections, component types and canonical functions have no unvalidated names that reach glue.
     if (id === 0 || id === 7 || id === 8) continue;
-    cost += walkSection(id, section, tally, scope);
+    cost += walkSection(id, section, counts, scope);
     section.finish();
   }
   return cost;
 }
 
 /** Returns the number of core instances that the section creates. */
-function walkSection(id: number, section: ByteReader, tally: Tally, scope: Scope): number {
+function walkSection(id: number, section: ByteReader, counts: ComponentCounts, scope: Scope): number {
   let cost = 0;
   switch (id) {
     case 1:
-      walkModule(section, tally);
+      walkModule(section, counts);
       break;
     case 2:
       section.vector(() => {
@@ -106,8 +106,8 @@ function walkSection(id: number, section: ByteReader, tally: Tally, scope: Scope
       });
       break;
     case 4:
-      tally.component();
-      scope.costs.push(walkSections(section, tally, scope));
+      counts.component();
+      scope.costs.push(walkSections(section, counts, scope));
       break;
     case 5:
       section.vector(() => {
@@ -146,11 +146,11 @@ function walkExport(section: ByteReader, scope: Scope): void {
   if (optional(section)) externType(section);
 }
 
-function walkModule(section: ByteReader, tally: Tally): void {
-  tally.coreModule();
+function walkModule(section: ByteReader, counts: ComponentCounts): void {
+  counts.coreModule();
   const { memories, tables } = walkCoreModule(section, NAME_CHECKS);
-  for (const memory of memories?.items ?? []) tally.memory(memory.minimum);
-  for (const table of tables?.items ?? []) tally.table(table.minimum);
+  for (const memory of memories?.items ?? []) counts.memory(memory.minimum);
+  for (const table of tables?.items ?? []) counts.table(table.minimum);
 }
 
 const NAME_CHECKS: CoreNames = { imported: checkedName, exported: checkedExport };

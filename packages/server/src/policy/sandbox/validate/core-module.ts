@@ -169,10 +169,11 @@ export interface BoundedModule {
 
 /**
  * Sets a maximum for every memory and table that the modules define, so that one instance of each module has at most
- * `pages` and `elements` in total. The room beyond the minimums is distributed in proportion to them; what a declared
- * maximum leaves unused goes to the others. Only limits and the size of their section change; modules that need no change
- * are returned as they are. The host counts further instances of a module. Throws `InvalidComponentError` for anything
- * but core modules; `walkComponent` has already rejected minimums beyond the totals.
+ * `pages` and `elements` in total. The space beyond the minimums is distributed in proportion to them; space that a
+ * declared maximum leaves unused goes to the others. Only limits and the size of their section change; modules that
+ * need no change are returned as they are. The host counts further instances of a module. Throws
+ * `InvalidComponentError` for anything but core modules; `walkComponent` has already rejected minimums beyond the
+ * totals.
  */
 export function boundMemories(
   modules: readonly Uint8Array[],
@@ -195,27 +196,27 @@ type Maxima = ReadonlyMap<Limits, number>;
 
 /**
  * Maximum of every memory or table: its minimum and a share of the rest of `budget`, weighted by the minimum, so that an
- * adapter's page does not take half of what an engine's memory could use.
+ * adapter's page does not take half of the memory of an engine.
  */
 function maximaOf(modules: readonly CoreModule[], what: 'memories' | 'tables', budget: number): Maxima {
   const items = modules.flatMap((module) => module[what]?.items ?? []);
   const shares = items.map((item) => {
-    const wanted = Math.max(0, (item.maximum ?? Number.POSITIVE_INFINITY) - item.minimum);
+    const growth = Math.max(0, (item.maximum ?? Number.POSITIVE_INFINITY) - item.minimum);
     const weight = item.minimum + 1;
-    return { item, wanted, weight, ratio: wanted / weight };
+    return { item, growth, weight, ratio: growth / weight };
   });
   // Items that want less than their share come first and leave the rest to the others.
   shares.sort((a, b) => (a.ratio < b.ratio ? -1 : 1));
   let weights = shares.reduce((sum, { weight }) => sum + weight, 0);
-  let left = Math.max(
+  let remaining = Math.max(
     0,
     items.reduce((rest, item) => rest - item.minimum, budget),
   );
   const maxima = new Map<Limits, number>();
-  for (const { item, wanted, weight } of shares) {
-    const share = Math.min(wanted, Math.floor((left * weight) / weights));
+  for (const { item, growth, weight } of shares) {
+    const share = Math.min(growth, Math.floor((remaining * weight) / weights));
     maxima.set(item, item.minimum + share);
-    left -= share;
+    remaining -= share;
     weights -= weight;
   }
   return maxima;

@@ -1,6 +1,6 @@
 /**
  * File that is not a usable component. Operators see the message as a warning of `PUT /evaluators`: it contains the
- * problem and the remedy, and nothing of the file unescaped.
+ * problem and the remedy, and text of the file only escaped.
  */
 export class InvalidComponentError extends Error {
   constructor(message: string, options?: ErrorOptions) {
@@ -34,7 +34,7 @@ export const COMPONENT_LIMITS = {
 } as const;
 
 /** Counts of the contents of a component. Throws `InvalidComponentError` as soon as a limit is exceeded. */
-export class Tally {
+export class ComponentCounts {
   coreModules = 0;
   coreInstances = 0;
   components = 0;
@@ -116,8 +116,8 @@ export function isReservedName(name: string): boolean {
 }
 
 /**
- * Reader of WebAssembly's binary encoding, confined to a range of bytes. Throws `InvalidComponentError` for whatever does
- * not fit. Every read advances, so a walk takes linear time.
+ * Reader of WebAssembly's binary encoding, confined to a range of bytes. Throws `InvalidComponentError` for invalid
+ * input. Every read advances, so a walk takes linear time.
  */
 export class ByteReader {
   readonly bytes: Uint8Array;

@@ -28,7 +28,7 @@ describe('messages of a suspended call', () => {
     call.send(progress(call.progressToken, '1.0'));
     call.send(log('info', '9223372036854775807'));
     call.send(log('debug', '0'));
-    call.ask('1', 'roots/list');
+    call.request('1', 'roots/list');
     await inputRequired(first);
     expect(first.messages).toEqual([
       progress('"one"', '1.0'),
@@ -83,7 +83,7 @@ describe('messages of a suspended call', () => {
     const second = client.retry(pending.state, answers, { meta: wanting('2', 'info') });
     await expect.poll(upstream.answers).toHaveLength(1);
     call.send(progress(call.progressToken, '2'));
-    call.ask('8', 'roots/list');
+    call.request('8', 'roots/list');
     const again = await inputRequired(second);
     expect(second.messages[0]).toBe(progress('2', '2'));
     await sendAll(call, upstream.answers, log('info', '3'));
@@ -123,7 +123,7 @@ describe('messages of a suspended call', () => {
     const count = 400;
     for (let number = 0; number < count; number++) call.send(log('info', `"${number} ${padding}"`));
     // Enough time to read all of it.
-    for (let time = 0; time < 30; time++) await client.send({ method: 'tools/list', params: '"x":1' }).over;
+    for (let time = 0; time < 30; time++) await client.send({ method: 'tools/list', params: '"x":1' }).ended;
     const left = call.response.writableLength;
     const second = client.retry(pending.state, answers, { meta: wanting('1', 'info') });
     call.end('done');

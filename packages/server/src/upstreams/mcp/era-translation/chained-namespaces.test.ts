@@ -30,7 +30,7 @@ describe('a forward that is another namespace of the same service', () => {
     const { upstream, call, first, retry } = await chained();
     let reading = first;
     for (const round of [1, 2, 3]) {
-      call.ask(String(round), 'roots/list');
+      call.request(String(round), 'roots/list');
       reading = retry(await inputRequired(reading));
       await expect.poll(upstream.answers).toHaveLength(round);
     }
@@ -42,7 +42,7 @@ describe('a forward that is another namespace of the same service', () => {
 
   it('reports itself that a call is no longer suspended', async () => {
     const { upstream, call, first, retry } = await chained();
-    call.ask('1', 'roots/list');
+    call.request('1', 'roots/list');
     const pending = await inputRequired(first);
     const last = retry(pending);
     await expect.poll(upstream.answers).toHaveLength(1);

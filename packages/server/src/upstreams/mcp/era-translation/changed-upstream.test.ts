@@ -106,8 +106,8 @@ describe.each(changes)('when the upstream of a suspended call %s', (_how, era, c
 describe('when an upstream changes its era', () => {
   it('a state of its own that is no longer stored is rejected, and nothing is called', async () => {
     const state = '"requestState":"the upstream’s"';
-    const ask = `{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}},${state}}`;
-    const at = await upstreamOf('modern', ask);
+    const requestsRoots = `{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}},${state}}`;
+    const at = await upstreamOf('modern', requestsRoots);
     const pending = await inputRequired(at.client.send());
     expect(pending.state).toBe('the upstream’s');
     await becomes(at.upstream, at.name, 'legacy');

@@ -21,7 +21,7 @@ export interface EraTranslatorOptions extends CallContext {
 /** Log level of a legacy client that has set none: a modern upstream sends no log messages without a level. */
 const DEFAULT_LEVEL = 'info';
 
-/** Carries out calls whose client and upstream are of different eras (mcp 5). */
+/** Executes calls whose client and upstream are of different eras (mcp 5). */
 export class EraTranslator {
   readonly #options: EraTranslatorOptions;
 
@@ -38,7 +38,7 @@ export class EraTranslator {
     return rpcError(INVALID_PARAMS, FOREIGN_STATE);
   }
 
-  /** Returns the outcome that carries the call out. `plan` is that of a call within one era, except for its session. */
+  /** Returns the outcome that starts the call. `plan` is that of a call within one era, except for its session. */
   call(caller: Caller, plan: CallPlan): CallOutcome {
     return caller.era === 'legacy' ? this.#toModern(caller, plan) : this.#toLegacy(caller, plan);
   }
@@ -50,12 +50,13 @@ export class EraTranslator {
       logLevel: plan.streams ? (session?.logLevel ?? DEFAULT_LEVEL) : undefined,
       trace: plan.trace,
     };
-    // Only these methods may be answered that input is required (2026-07-28, MRTR).
+    // Only these methods may have a result that requires input (2026-07-28, MRTR).
     const isMultiRound = NAME_PARAM.has(plan.message.method);
     const translated = { ...plan, rewriter: new LegacyResponseRewriter(plan.failure, isMultiRound) };
-    if (isMultiRound) return started((client) => new MultiRoundCall(this.#options, translated, metadata, client));
+    if (isMultiRound)
+      return deferredOutcome((client) => new MultiRoundCall(this.#options, translated, metadata, client));
     const edits = [...plan.edits, ...addModernMetadata(plan.message, metadata)];
-    return started((client) => new RelayedCall(this.#options, { ...translated, edits }, client));
+    return deferredOutcome((client) => new RelayedCall(this.#options, { ...translated, edits }, client));
   }
 
   #toLegacy({ namespace, user }: Caller, plan: CallPlan): CallOutcome {
@@ -64,14 +65,14 @@ export class EraTranslator {
     const rewriter = new ModernResponseRewriter(message.method, capabilities);
     const translated = { ...plan, edits, rewriter };
     if (!NAME_PARAM.has(message.method) || !supportsServerRequests(capabilities)) {
-      return started((client) => new RelayedCall(this.#options, translated, client));
+      return deferredOutcome((client) => new RelayedCall(this.#options, translated, client));
     }
     const owner = { namespace: namespace?.name ?? '', user };
-    return started((client) => createSuspendableCall(this.#options, translated, owner, client));
+    return deferredOutcome((client) => createSuspendableCall(this.#options, translated, owner, client));
   }
 }
 
-/** A function of its own, so that the closures retain nothing of the request that the call itself does not. */
+/** A function of its own, so that the closures retain no more of the request than the call itself. */
 function createSuspendableCall(
   options: EraTranslatorOptions,
   plan: CallPlan,
@@ -97,6 +98,6 @@ function createSuspendableCall(
   return call;
 }
 
-function started(create: (client: ClientResponse) => { start(): void }): CallOutcome {
+function deferredOutcome(create: (client: ClientResponse) => { start(): void }): CallOutcome {
   return { kind: 'deferred', start: (client) => create(client).start() };
 }

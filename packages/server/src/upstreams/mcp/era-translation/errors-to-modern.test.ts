@@ -54,7 +54,7 @@ describe('-32042, URL elicitation required', () => {
     upstream.scripts['tools/call'] = '{"content":[]}';
     const accepted = `{"${keys[0]}":{"action":"accept"},"${keys[1]}":{"action":"accept"}}`;
     const again = caller.retry(state, accepted, { params });
-    await again.over;
+    await again.ended;
     expect(JSON.parse(again.text).result).toEqual({ resultType: 'complete', content: [] });
     expect(lastCall(upstream).params).toEqual({ name: 'a', arguments: { n: 1 }, _meta: {} });
     expect(lastCall(upstream).body).toContain('"n":1.0');

@@ -58,8 +58,8 @@ export class InputRequests {
   }
 
   /**
-   * Removes the requests that a retry contains input for and returns the responses for the upstream. Input that is no
-   * object, or under an unknown key, is ignored.
+   * Removes the requests that a retry contains input for and returns the responses for the upstream. Input that is not
+   * an object, or under an unknown key, is ignored.
    */
   takeResponses({ text, paramsRange }: RequestMessage): string[] {
     const responses: string[] = [];

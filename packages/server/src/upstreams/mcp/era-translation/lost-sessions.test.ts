@@ -15,7 +15,7 @@ const failed = (status: number) => ({
 
 /** The responses of servers to an unknown session. */
 const responses: readonly (readonly [number, (call: LiveCall) => void])[] = [
-  [404, (call) => call.refuse(404)],
+  [404, (call) => call.reject(404)],
   [
     400,
     ({ response }) => {

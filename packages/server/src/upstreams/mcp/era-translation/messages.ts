@@ -25,14 +25,14 @@ export const MODERN_META: readonly string[] = [
 /** Params that only a retry has. */
 export const RETRY_PARAMS: readonly string[] = ['inputResponses', 'requestState'];
 
-/** What a legacy client declares once and a modern upstream expects with every request. */
+/** Metadata that a legacy client declares once and a modern upstream expects with every request. */
 export interface ModernMetadata {
   readonly clientInfo: JsonObject;
   /** Capabilities of the client. */
   readonly capabilities: JsonObject;
-  /** Least level of log messages; undefined for none. */
+  /** Minimum level of log messages; undefined for none. */
   readonly logLevel: string | undefined;
-  /** Trace context; if undefined, the client's own stays. */
+  /** Trace context; if undefined, the client's own is unchanged. */
   readonly trace: TraceContext | undefined;
 }
 
@@ -73,7 +73,7 @@ export function addModernMetadata(
   return edits;
 }
 
-/** Returns the edits that remove the params of a retry, for an upstream that did not ask for them. */
+/** Returns the edits that remove the params of a retry, for an upstream that did not request them. */
 export function removeRetryParams({ text, paramsRange }: RequestMessage): Edit[] {
   return paramsRange ? removeEdits(text, paramsRange.start, (key) => RETRY_PARAMS.includes(key)) : [];
 }
@@ -95,7 +95,7 @@ export class LegacyResponseRewriter implements ResponseRewriter {
   readonly #failure: string;
   readonly #isMultiRound: boolean;
 
-  /** `failure`: prefix of error messages. `isMultiRound`: the upstream may answer that input is required. */
+  /** `failure`: prefix of error messages. `isMultiRound`: the upstream may require input. */
   constructor(failure: string, isMultiRound: boolean) {
     this.#failure = failure;
     this.#isMultiRound = isMultiRound;
@@ -108,7 +108,7 @@ export class LegacyResponseRewriter implements ResponseRewriter {
     if (!isJsonObject(result)) return undefined;
     const { resultType: type = 'complete', structuredContent: structured } = result;
     if (type !== 'complete' && !(type === 'input_required' && this.#isMultiRound)) return this.#unknownType(text, type);
-    // Legacy clients reject a result whose structured content is no object.
+    // Legacy clients reject a result whose structured content is not an object.
     const isRejected = structured !== undefined && !isJsonObject(structured);
     return isRejected ? { text: withoutStructuredContent(text), value } : undefined;
   }
@@ -179,7 +179,7 @@ export class ModernResponseRewriter implements ResponseRewriter {
 
   /**
    * Adds members that a modern client expects in a result and that a legacy upstream does not know. A `resultType` of the
-   * upstream means something else and is replaced.
+   * upstream has another meaning and is replaced.
    */
   #withModernMembers(text: string, result: JsonObject): string {
     const added: string[] = [];

@@ -9,7 +9,7 @@ import { callText, clientOf, type SessionClient, sessionClient } from '../../../
 import { type MultiRoundSetup, multiRoundStarter } from './fixtures/multi-round.ts';
 import { addModernMetadata, LegacyResponseRewriter } from './messages.ts';
 
-const asking = multiRoundStarter(liveTests());
+const startSession = multiRoundStarter(liveTests());
 
 const DONE = textResultText('done');
 const KEY = 'io.modelcontextprotocol/';
@@ -80,7 +80,7 @@ function received({ rounds }: MultiRoundSetup): Record<string, unknown> {
 
 async function called(client: SessionClient): Promise<string> {
   const reading = client.call('1');
-  await reading.over;
+  await reading.ended;
   return reading.messages.at(-1) ?? '';
 }
 
@@ -89,7 +89,7 @@ describe('metadata that a modern upstream gets about a legacy client', () => {
     const capabilities =
       '{"roots":{"listChanged":true,"x":1},"sampling":{"tools":{}},"tasks":{"list":{}},"elicitation":{},' +
       '"experimental":{"\u00e4":[null]}}';
-    const session = await asking([DONE], { capabilities });
+    const session = await startSession([DONE], { capabilities });
     await called(session.client);
     expect(received(session)).toEqual({
       level: 'info',
@@ -102,7 +102,7 @@ describe('metadata that a modern upstream gets about a legacy client', () => {
     ['has no session', { 'mcp-protocol-version': '2025-11-25' }, 'info'],
     ['reads JSON only', { accept: 'application/json' }, undefined],
   ])('contains no capabilities for server requests if it %s', async (_what, headers, level) => {
-    const session = await asking([DONE], { capabilities: '{"roots":{},"sampling":{},"elicitation":{},"x":{}}' });
+    const session = await startSession([DONE], { capabilities: '{"roots":{},"sampling":{},"elicitation":{},"x":{}}' });
     const { url, client } = session;
     const inSession = 'accept' in headers;
     await post(url, callText('1'), { ...(inSession ? client.headers : {}), ...headers });
@@ -112,12 +112,12 @@ describe('metadata that a modern upstream gets about a legacy client', () => {
   });
 
   it('contains the log level of its session, which may change, and info by default', async () => {
-    const session = await asking([DONE], { scripts: capabilityScripts('{"tools":{},"logging":{}}') });
+    const session = await startSession([DONE], { scripts: capabilityScripts('{"tools":{},"logging":{}}') });
     const { url, client } = session;
     await called(client);
     expect(received(session).level).toBe('info');
     for (const level of ['debug', 'emergency']) {
-      expect(await client.ask('logging/setLevel', `{"level":"${level}"}`)).toMatchObject({ result: {} });
+      expect(await client.request('logging/setLevel', `{"level":"${level}"}`)).toMatchObject({ result: {} });
       await called(client);
       expect(received(session).level).toBe(level);
     }
@@ -128,7 +128,7 @@ describe('metadata that a modern upstream gets about a legacy client', () => {
   });
 
   it('is also in requests without input requests', async () => {
-    const session = await asking([`{"completion":{"values":[],"n":1.0},"resultType":"complete"}`], {
+    const session = await startSession([`{"completion":{"values":[],"n":1.0},"resultType":"complete"}`], {
       method: 'completion/complete',
       scripts: {
         ...capabilityScripts('{"prompts":{},"completions":{}}'),
@@ -164,7 +164,7 @@ describe('a result of a modern upstream', () => {
   it('is sent to the client in that form', async () => {
     const result =
       '{"structuredContent":[ 1.0 ],"content":[{"type":"x","n":9223372036854775807}],"resultType":"complete","\\u00e4":1e2}';
-    const { client } = await asking([result], { scripts: { 'tools/list': toolList(toolText('work')) } });
+    const { client } = await startSession([result], { scripts: { 'tools/list': toolList(toolText('work')) } });
     expect(await called(client)).toBe(
       `{"jsonrpc":"2.0","id":1,"result":${result.replace('"structuredContent":[ 1.0 ],', '')}}`,
     );

@@ -5,7 +5,7 @@ import { liveTests, responseTo } from '../../../../testing/live-tests.ts';
 import { ResponseReader } from '../../../../testing/session-client.ts';
 import { inputRequired, type MultiRoundSetup, multiRoundStarter, rootsRequests } from './fixtures/multi-round.ts';
 
-const asking = multiRoundStarter(liveTests());
+const startSession = multiRoundStarter(liveTests());
 
 const DONE = textResultText('done');
 const idOf = (message: string): unknown => JSON.parse(message).id;
@@ -32,7 +32,7 @@ describe('input that a modern upstream requires', () => {
     ['elicitation/create', '{"mode":"form","message":"m","requestedSchema":{"type":"object"}}', '{"action":"decline"}'],
     ['elicitation/create', '{"mode":"url","message":"m","url":"https://x.example/","elicitationId":"e"}', '{"x":1}'],
   ])('is requested on the stream of the call, and the response sent upstream: %s', async (method, params, result) => {
-    const session = await asking([inputRequired(`{"k":{"method":"${method}","params":${params}}}`), DONE]);
+    const session = await startSession([inputRequired(`{"k":{"method":"${method}","params":${params}}}`), DONE]);
     const { client } = session;
     const reading = client.call('"c"');
     const pending = await reading.message(0);
@@ -41,14 +41,14 @@ describe('input that a modern upstream requires', () => {
     );
     expect(await client.post(responseTo(pending, `"result":${result}`))).toMatchObject({ status: 202, text: '' });
     expect(await reading.message(1)).toBe(`{"jsonrpc":"2.0","id":"c","result":${DONE}}`);
-    expect(await reading.over).toBe(true);
+    expect(await reading.ended).toBe(true);
     expect(received(session, 1)).toMatchObject({ responses: `{"k":${result}}`, state: undefined });
     expect(session.rounds()).toHaveLength(2);
   });
 
   it('may be several requests at once: the upstream gets a retry after all responses, in any order', async () => {
     const keys = ['b', 'a', '1', 'ä "\\\n', '__proto__', ''];
-    const session = await asking([inputRequired(rootsRequests(...keys)), DONE]);
+    const session = await startSession([inputRequired(rootsRequests(...keys)), DONE]);
     const { client, rounds } = session;
     const reading = client.call('1');
     await reading.message(keys.length - 1);
@@ -65,7 +65,7 @@ describe('input that a modern upstream requires', () => {
 
   it('may be up to 32 requests at once', async () => {
     const keys = Array.from({ length: 32 }, (_, at) => `k${at}`);
-    const session = await asking([inputRequired(rootsRequests(...keys)), DONE]);
+    const session = await startSession([inputRequired(rootsRequests(...keys)), DONE]);
     const reading = session.client.call('1');
     await reading.message(31);
     for (const pending of [...reading.messages]) await session.client.post(responseTo(pending));
@@ -75,7 +75,7 @@ describe('input that a modern upstream requires', () => {
 
   it('may take ten rounds, each a request with its own state', async () => {
     const responses = Array.from({ length: 10 }, (_, at) => inputRequired(rootsRequests(`k${at}`), `"s${at}"`));
-    const session = await asking([...responses, DONE]);
+    const session = await startSession([...responses, DONE]);
     const { client, rounds } = session;
     const reading = client.call('"c"');
     for (let at = 0; at < 10; at++) {
@@ -97,7 +97,7 @@ describe('the state of a round', () => {
     ['empty', '""'],
     ['much in it', `"${'ab+/='.repeat(20_000)}"`],
   ])('is returned unchanged, with %s', async (_what, state) => {
-    const session = await asking([inputRequired(rootsRequests('k'), state), DONE]);
+    const session = await startSession([inputRequired(rootsRequests('k'), state), DONE]);
     const reading = session.client.call('1');
     await session.client.post(responseTo(await reading.message(0)));
     expect(await reading.message(1)).toContain('done');
@@ -105,9 +105,9 @@ describe('the state of a round', () => {
   });
 
   it('is returned at once if no input is requested', async () => {
-    const session = await asking([inputRequired(undefined, '"wait"'), inputRequired('{}', '"more"'), DONE]);
+    const session = await startSession([inputRequired(undefined, '"wait"'), inputRequired('{}', '"more"'), DONE]);
     const reading = session.client.call('1');
-    expect(await reading.over).toBe(true);
+    expect(await reading.ended).toBe(true);
     expect(reading.messages).toEqual([`{"jsonrpc":"2.0","id":1,"result":${DONE}}`]);
     expect([0, 1, 2].map((round) => received(session, round).state)).toEqual([undefined, '"wait"', '"more"']);
     expect([1, 2].map((round) => received(session, round).responses)).toEqual([undefined, undefined]);
@@ -115,7 +115,11 @@ describe('the state of a round', () => {
   });
 
   it('is not repeated in the next round, nor are its responses', async () => {
-    const session = await asking([inputRequired(rootsRequests('a'), '"s"'), inputRequired(rootsRequests('b')), DONE]);
+    const session = await startSession([
+      inputRequired(rootsRequests('a'), '"s"'),
+      inputRequired(rootsRequests('b')),
+      DONE,
+    ]);
     const reading = session.client.call('1');
     for (const number of [0, 1]) await session.client.post(responseTo(await reading.message(number)));
     expect(await reading.message(2)).toContain('done');
@@ -125,7 +129,7 @@ describe('the state of a round', () => {
 
 it('a URL elicitation gets the id that the legacy era requires, a new one each time', async () => {
   const visit = '{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://x.example/"}}';
-  const { client } = await asking([inputRequired(`{"a":${visit},"b":${visit}}`), DONE]);
+  const { client } = await startSession([inputRequired(`{"a":${visit},"b":${visit}}`), DONE]);
   const reading = client.call('1');
   await reading.message(1);
   const pending = reading.messages.map((message) => JSON.parse(message).params);
@@ -146,7 +150,7 @@ it.each([
   ['prompts/get', '{"name":"p","arguments":{"n":"1"}}', '{"messages":[],"n":1.0}'],
   ['resources/read', '{"uri":"x:a"}', '{"contents":[{"uri":"x:a","text":"t"}],"ttlMs":5,"cacheScope":"public"}'],
 ])('%s may require input as well', async (method, params, result) => {
-  const session = await asking([inputRequired(rootsRequests('k'), '"s"'), result], {
+  const session = await startSession([inputRequired(rootsRequests('k'), '"s"'), result], {
     method,
     scripts: {
       'prompts/list': '{"prompts":[{"name":"p"}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}',
@@ -166,8 +170,8 @@ it.each([
   expect(received(session, 1)).toMatchObject({ responses: '{"k":{"roots":[]}}', state: '"s"' });
 });
 
-it('a call in a batch may require input: all messages go to the stream of the batch', async () => {
-  const session = await asking([inputRequired(rootsRequests('k')), DONE], { version: '2025-03-26' });
+it('a call in a batch may require input: all messages are sent in the stream of the batch', async () => {
+  const session = await startSession([inputRequired(rootsRequests('k')), DONE], { version: '2025-03-26' });
   const { client, url } = session;
   const call = '{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":"work"}}';
   const reading = new ResponseReader(
@@ -181,6 +185,6 @@ it('a call in a batch may require input: all messages go to the stream of the ba
   expect(reading.messages).toContain('{"jsonrpc":"2.0","id":"p","result":{}}');
   await client.post(responseTo(pending));
   expect(await reading.message(2)).toBe(`{"jsonrpc":"2.0","id":"c","result":${DONE}}`);
-  expect(await reading.over).toBe(true);
+  expect(await reading.ended).toBe(true);
   expect(received(session, 1).responses).toBe('{"k":{}}');
 });

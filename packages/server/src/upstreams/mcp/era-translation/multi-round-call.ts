@@ -7,7 +7,7 @@ import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import type { RpcError } from '../../../http/outcome.ts';
 import type { CallResponse } from '../../downstream.ts';
 import type { CallContext, CallPlan, PlanObserver, ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
-import { CLIENT_CANCELED, CLIENT_LEFT, type InFlightCall } from '../relay/in-flight-calls.ts';
+import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { MAX_PENDING_REQUESTS, RelayedServerRequests } from '../relay/server-requests.ts';
 import { addModernMetadata, type ModernMetadata } from './messages.ts';
@@ -16,7 +16,7 @@ import { addModernMetadata, type ModernMetadata } from './messages.ts';
 const MAX_ROUNDS = 10;
 
 /**
- * A legacy client's call to a modern upstream (mcp 5). If the upstream answers that input is required, the client gets
+ * A legacy client's call to a modern upstream (mcp 5). If the upstream requires input, the client gets
  * server requests on the stream of its call, and the upstream gets a retry with the responses: one call upstream for each
  * round, one call for the client.
  */
@@ -33,13 +33,13 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
   /** Observer of the calls upstream. */
   readonly #observer: PlanObserver;
   #rounds = 0;
-  /** Highest progress that the client was sent. */
+  /** Highest progress sent to the client. */
   #progress = Number.NEGATIVE_INFINITY;
   #ended = false;
-  #clientGone = false;
-  /** Listener of the call upstream for a client that leaves; undefined while there is no such call. */
-  #leaveListener: (() => void) | undefined = undefined;
-  /** Result of the call upstream that was just answered. */
+  #isClientDisconnected = false;
+  /** Listener of the call upstream for the disconnect of the client; undefined while there is no such call. */
+  #disconnectListener: (() => void) | undefined = undefined;
+  /** Result of the latest call upstream. */
   #result: JsonObject | undefined = undefined;
   #serverRequests: RelayedServerRequests | undefined = undefined;
   /** Input of this round, as members of `inputResponses`. */
@@ -58,7 +58,7 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
   }
 
   start(): void {
-    this.#client.onLeave(() => this.#onClientLeft());
+    this.#client.onDisconnect(() => this.#onClientDisconnected());
     this.#send([]);
   }
 
@@ -70,8 +70,8 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     return this.#client.isStreaming;
   }
 
-  onLeave(listener: () => void): void {
-    this.#leaveListener = listener;
+  onDisconnect(listener: () => void): void {
+    this.#disconnectListener = listener;
   }
 
   onDrain(listener: () => void): void {
@@ -102,7 +102,7 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
   }
 
   sendResponse(text: string, ...rest: [failed: boolean, status: number, json: boolean]): void {
-    this.#leaveListener = undefined;
+    this.#disconnectListener = undefined;
     const result = this.#result;
     this.#result = undefined;
     if (result?.resultType === 'input_required') this.#requestInput(memberText(text, 'result') ?? '', result);
@@ -115,7 +115,7 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
   }
 
   endWithoutResponse(acceptsEventStream: boolean): void {
-    this.#leaveListener = undefined;
+    this.#disconnectListener = undefined;
     this.#client.endWithoutResponse(acceptsEventStream);
   }
 
@@ -132,8 +132,8 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
 
   onSlow(): void {}
 
-  /** Between two rounds it is the client that is silent: only the total time counts. */
-  onDeadline(limit: 'silence' | 'total'): void {
+  /** Between two rounds the client is idle: only the total timeout applies. */
+  onDeadline(limit: 'idle' | 'total'): void {
     if (limit === 'total') return this.#fail(`it did not finish within ${this.#context.calls.limits.totalMs / 1000} s`);
     this.activeAt = performance.now();
     this.#context.calls.add(this);
@@ -153,8 +153,8 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
 
   /** Without a client there is no further round, and the response is discarded. */
   #onInputRequired(): void {
-    if (!this.#clientGone) return;
-    this.#plan.observer.canceled(CLIENT_LEFT);
+    if (!this.#isClientDisconnected) return;
+    this.#plan.observer.canceled(CLIENT_DISCONNECTED);
     this.#end();
   }
 
@@ -201,28 +201,28 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     for (const request of requests) {
       const { method, params }: JsonObject = isJsonObject(request) ? request : {};
       if (typeof method !== 'string' || !acceptsServerRequest(this.#metadata.capabilities, method, params)) {
-        return `the upstream sent an input request that the client does not support (${truncated(method, 'no method')})`;
+        return `the upstream sent an input request that the client does not support (${truncateText(method, 'no method')})`;
       }
       if (params !== undefined && !isJsonObject(params)) {
-        return `the upstream sent an input request with params that are not an object (${truncated(method, 'no method')})`;
+        return `the upstream sent an input request with params that are not an object (${truncateText(method, 'no method')})`;
       }
     }
     return undefined;
   }
 
   #sendToClient(text: string): void {
-    if (this.#clientGone) return;
+    if (this.#isClientDisconnected) return;
     if (!this.#client.isStreaming) this.#client.beginStream();
     this.#client.sendEvent(text);
   }
 
-  /** Takes one response of the client; its id is the key of the input request. */
+  /** Handles one response of the client; its id is the key of the input request. */
   #onInput(text: string): void {
     if (this.#ended) return;
     const result = memberText(text, 'result');
     if (result === undefined) {
       const reason = tryParseJson(memberText(memberText(text, 'error') ?? '', 'message') ?? '');
-      return this.#fail(`the client did not provide the required input: ${truncated(reason, 'no reason')}`);
+      return this.#fail(`the client did not provide the required input: ${truncateText(reason, 'no reason')}`);
     }
     this.#inputs.push(`${memberText(text, 'id')}:${result}`);
     if (!this.#serverRequests?.pending) this.#retry();
@@ -235,10 +235,10 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     this.#send(more);
   }
 
-  #onClientLeft(): void {
-    this.#clientGone = true;
-    if (this.#leaveListener) return this.#leaveListener();
-    this.#plan.observer.canceled(CLIENT_LEFT);
+  #onClientDisconnected(): void {
+    this.#isClientDisconnected = true;
+    if (this.#disconnectListener) return this.#disconnectListener();
+    this.#plan.observer.canceled(CLIENT_DISCONNECTED);
     this.#end();
   }
 
@@ -275,8 +275,8 @@ function memberTexts(text: string): Map<string, string> {
   return new Map([...members(text)].map(({ key, start, end }) => [key, text.slice(start, end)]));
 }
 
-/** Returns a text of a peer, which may be anything, in a length fit for a message. */
-function truncated(text: unknown, otherwise: string): string {
+/** Returns a text of a peer, truncated for a message; `otherwise` for other values. */
+function truncateText(text: unknown, otherwise: string): string {
   return typeof text === 'string' ? text.slice(0, 200) : otherwise;
 }
 

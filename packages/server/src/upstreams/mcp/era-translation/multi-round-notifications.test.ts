@@ -1,25 +1,25 @@
 import { describe, expect, it } from 'vitest';
-import type { ScriptedResponse, Seen } from '../../../../../../test/fixtures/raw-upstream/message.ts';
+import type { ReceivedMessage, ScriptedResponse } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { liveTests, notification, responseTo } from '../../../../testing/live-tests.ts';
 import type { ResponseReader, SessionClient } from '../../../../testing/session-client.ts';
 import { inputRequired, multiRoundStarter, rootsRequests } from './fixtures/multi-round.ts';
 
-const asking = multiRoundStarter(liveTests());
+const startSession = multiRoundStarter(liveTests());
 
 const ASKS = inputRequired(rootsRequests('k'));
 const DONE = textResultText('done');
 
 /** The progress token of a received request, as JSON text. */
-const tokenOf = ({ params }: Seen) => JSON.stringify(Object(params._meta).progressToken);
+const tokenOf = ({ params }: ReceivedMessage) => JSON.stringify(Object(params._meta).progressToken);
 const progress = (token: string, value: string) =>
   notification('progress', `{"progressToken":${token},"progress":${value},"message":"\\u00e4"}`);
 const log = (level: string, data = '1.0') => notification('message', `{"level":"${level}","data":${data}}`);
 
 /** A response that is preceded by these messages. */
-const saying =
-  (text: string, before: (seen: Seen) => readonly string[]) =>
-  (seen: Seen): ScriptedResponse => ({ kind: 'result', text, before: before(seen) });
+const withMessages =
+  (text: string, before: (seen: ReceivedMessage) => readonly string[]) =>
+  (seen: ReceivedMessage): ScriptedResponse => ({ kind: 'result', text, before: before(seen) });
 
 /** Responds to all server requests of a call until it is over; returns the other messages on its stream. */
 async function responded(client: SessionClient, reading: ResponseReader): Promise<readonly string[]> {
@@ -34,11 +34,15 @@ async function responded(client: SessionClient, reading: ResponseReader): Promis
 
 describe('progress', () => {
   it('is sent in every round, with the client’s own token', async () => {
-    const { client, rounds } = await asking([
-      saying(ASKS, (seen) => [progress(tokenOf(seen), '0.10'), progress('"another"', '0.2'), progress('1', '0.3')]),
-      saying(ASKS, (seen) => [progress(tokenOf(seen), '1e2')]),
+    const { client, rounds } = await startSession([
+      withMessages(ASKS, (seen) => [
+        progress(tokenOf(seen), '0.10'),
+        progress('"another"', '0.2'),
+        progress('1', '0.3'),
+      ]),
+      withMessages(ASKS, (seen) => [progress(tokenOf(seen), '1e2')]),
       // Progress that starts again is sent once it exceeds what the client got before.
-      saying(DONE, (seen) => [
+      withMessages(DONE, (seen) => [
         progress(tokenOf(seen), '1'),
         progress(tokenOf(seen), '100.0'),
         progress(tokenOf(seen), '9223372036854775807'),
@@ -56,9 +60,9 @@ describe('progress', () => {
   });
 
   it('is not sent to a client that wants none', async () => {
-    const { client, rounds } = await asking([
-      saying(ASKS, ({ id }) => [progress(String(id), '1')]),
-      saying(DONE, ({ id }) => [progress(String(id), '2')]),
+    const { client, rounds } = await startSession([
+      withMessages(ASKS, ({ id }) => [progress(String(id), '1')]),
+      withMessages(DONE, ({ id }) => [progress(String(id), '2')]),
     ]);
     const reading = client.call('1');
     expect(await responded(client, reading)).toHaveLength(1);
@@ -69,10 +73,10 @@ describe('progress', () => {
 describe('log messages', () => {
   it('reach the client in every round, and so do other notifications of a modern upstream', async () => {
     const vendor = '{"jsonrpc":"2.0","method":"notifications/example.com/x","params":{"n":1.0}}';
-    const { client } = await asking([
-      saying(ASKS, () => [log('info'), vendor]),
-      saying(ASKS, () => [log('emergency')]),
-      saying(DONE, () => [log('error', '{"n":9223372036854775807}')]),
+    const { client } = await startSession([
+      withMessages(ASKS, () => [log('info'), vendor]),
+      withMessages(ASKS, () => [log('emergency')]),
+      withMessages(DONE, () => [log('error', '{"n":9223372036854775807}')]),
     ]);
     expect((await responded(client, client.call('1'))).slice(0, -1)).toEqual([
       log('info'),
@@ -84,18 +88,18 @@ describe('log messages', () => {
 
   it('below the session’s level do not; a level set between two rounds applies from the next one', async () => {
     const output = ['info', 'error', 'alert'].map((level) => log(level));
-    const { client } = await asking([
-      saying(ASKS, () => output),
-      saying(ASKS, () => output),
-      saying(DONE, () => output),
+    const { client } = await startSession([
+      withMessages(ASKS, () => output),
+      withMessages(ASKS, () => output),
+      withMessages(DONE, () => output),
     ]);
-    await client.ask('logging/setLevel', '{"level":"error"}');
+    await client.request('logging/setLevel', '{"level":"error"}');
     const reading = client.call('"c"');
     await client.post(responseTo(await reading.message(2)));
     const second = await reading.message(5);
-    await client.ask('logging/setLevel', '{"level":"alert"}');
+    await client.request('logging/setLevel', '{"level":"alert"}');
     await client.post(responseTo(second));
-    await reading.over;
+    await reading.ended;
     expect(reading.messages.filter((message) => message.includes('notifications/message'))).toEqual([
       ...[log('error'), log('alert')],
       ...[log('error'), log('alert')],
@@ -105,8 +109,8 @@ describe('log messages', () => {
 });
 
 it('a request on a modern upstream’s stream is not relayed: that era has input requests instead', async () => {
-  const { client } = await asking([saying(DONE, () => ['{"jsonrpc":"2.0","id":5,"method":"roots/list"}'])]);
+  const { client } = await startSession([withMessages(DONE, () => ['{"jsonrpc":"2.0","id":5,"method":"roots/list"}'])]);
   const reading = client.call('1');
-  await reading.over;
+  await reading.ended;
   expect(reading.messages).toEqual([`{"jsonrpc":"2.0","id":1,"result":${DONE}}`]);
 });

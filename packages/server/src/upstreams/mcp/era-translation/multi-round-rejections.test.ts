@@ -8,7 +8,7 @@ import { liveTests, responseTo } from '../../../../testing/live-tests.ts';
 import { callText, sessionClient } from '../../../../testing/session-client.ts';
 import { inputRequired, multiRoundStarter, rootsRequests } from './fixtures/multi-round.ts';
 
-const asking = multiRoundStarter(liveTests());
+const startSession = multiRoundStarter(liveTests());
 
 const FORM = '{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object"}}}';
 const VISIT = '{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://x.example/"}}';
@@ -22,9 +22,9 @@ const notOffered = (method: string) =>
 
 /** The error of a call of a client with these capabilities, if it is the first message. */
 async function errorAtOnce(response: string | ScriptedResponse, capabilities = ALL_CAPABILITIES) {
-  const { client, rounds } = await asking([response], { capabilities });
+  const { client, rounds } = await startSession([response], { capabilities });
   const reading = client.call('"c"');
-  expect(await reading.over).toBe(true);
+  expect(await reading.ended).toBe(true);
   expect(reading.messages).toHaveLength(1);
   expect(rounds()).toHaveLength(1);
   const { id, error } = JSON.parse(reading.messages[0] ?? '');
@@ -109,7 +109,7 @@ describe('invalid input requests fail the call, and none is sent', () => {
   });
 
   it('of two requests with one key the last counts', async () => {
-    const { client, rounds } = await asking([
+    const { client, rounds } = await startSession([
       inputRequired(`{"k":{"method":"ping"},"k":${ROOTS}}`),
       textResultText('done'),
     ]);
@@ -125,14 +125,14 @@ describe('the call of a client that does not support server requests fails', () 
   const asks = inputRequired(rootsRequests('k'));
 
   it('without a session', async () => {
-    const { url, rounds } = await asking([asks]);
+    const { url, rounds } = await startSession([asks]);
     const response = await post(url, callText('"c"'), { 'mcp-protocol-version': LEGACY });
     expect(JSON.parse(response.text)).toEqual({ jsonrpc: '2.0', id: 'c', error: notOffered('roots/list') });
     expect(rounds()).toHaveLength(1);
   });
 
   it('that accepts JSON only', async () => {
-    const { url, rounds } = await asking([asks]);
+    const { url, rounds } = await startSession([asks]);
     const { headers } = await sessionClient(url, { capabilities: ALL_CAPABILITIES });
     const response = await post(url, callText('"c"'), { ...headers, accept: 'application/json' });
     expect(JSON.parse(response.text)).toEqual({ jsonrpc: '2.0', id: 'c', error: notOffered('roots/list') });
@@ -140,7 +140,7 @@ describe('the call of a client that does not support server requests fails', () 
   });
 
   it('except for rounds without input requests', async () => {
-    const { url, rounds } = await asking([inputRequired(undefined, '"s"'), textResultText('done')]);
+    const { url, rounds } = await startSession([inputRequired(undefined, '"s"'), textResultText('done')]);
     const response = await post(url, callText('"c"'), { 'mcp-protocol-version': LEGACY, accept: 'application/json' });
     expect(JSON.parse(response.text)).toMatchObject({ id: 'c', result: { content: [{ text: 'done' }] } });
     expect(rounds()).toHaveLength(2);
@@ -152,7 +152,7 @@ describe('more than ten rounds fail the call', () => {
     ['with questions', inputRequired(rootsRequests('k'), '"s"'), 10],
     ['with a state alone', inputRequired(undefined, '"s"'), 0],
   ])('%s', async (_what, response, serverRequests) => {
-    const { client, rounds } = await asking([response]);
+    const { client, rounds } = await startSession([response]);
     const reading = client.call('"c"');
     for (let at = 0; at < serverRequests; at++) await client.post(responseTo(await reading.message(at)));
     expect(JSON.parse(await reading.message(serverRequests))).toEqual({
@@ -178,7 +178,7 @@ it.each([
   ['with questions', inputRequired(rootsRequests('k'), '"s"')],
   ['with a state alone', inputRequired(undefined, '"s"')],
 ])('a completion cannot require input and fails: %s', async (_what, response) => {
-  const { client, rounds } = await asking([response], {
+  const { client, rounds } = await startSession([response], {
     method: 'completion/complete',
     scripts: {
       ...capabilityScripts('{"prompts":{},"completions":{}}'),
@@ -186,7 +186,7 @@ it.each([
     },
   });
   const params = '{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"v"}}';
-  expect(await client.ask('completion/complete', params)).toMatchObject({
+  expect(await client.request('completion/complete', params)).toMatchObject({
     error: {
       code: -32603,
       message: 'forwarded completion failed: the upstream answered with a result of type "input_required"',
@@ -196,9 +196,9 @@ it.each([
 });
 
 it('a result without a type is complete', async () => {
-  const { client } = await asking(['{"content":[]}']);
+  const { client } = await startSession(['{"content":[]}']);
   const reading = client.call('1');
-  await reading.over;
+  await reading.ended;
   expect(reading.messages).toEqual(['{"jsonrpc":"2.0","id":1,"result":{"content":[]}}']);
 });
 
@@ -209,7 +209,7 @@ it.each([
   ['one of its own', '{"code":-1.0,"message":"no"}', 500],
 ])('an upstream error is returned unchanged, in the second round as in the first: %s', async (_code, text, status) => {
   const error: ScriptedResponse = { kind: 'error', text, status };
-  const { client } = await asking([error, inputRequired(rootsRequests('k')), error]);
+  const { client } = await startSession([error, inputRequired(rootsRequests('k')), error]);
   const at = client.call('1');
   expect(await at.message(0)).toBe(`{"jsonrpc":"2.0","id":1,"error":${text}}`);
   expect((await at.head).statusCode).toBe(200);

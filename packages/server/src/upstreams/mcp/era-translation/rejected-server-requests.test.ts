@@ -51,7 +51,7 @@ describe('a server request that a modern client has not declared support for', (
 
   it('does not end the call', async () => {
     const { upstream, call, first } = await startCall(live, { capabilities: '{"sampling":{}}' });
-    call.ask('"q"', 'roots/list');
+    call.request('"q"', 'roots/list');
     await expect.poll(upstream.answers).toHaveLength(1);
     call.end('went on');
     expect(await resultText(first)).toBe('went on');
@@ -71,14 +71,14 @@ describe('a server request that a modern client has not declared support for', (
 
   it('depends on the latest request', async () => {
     const { url, upstream, client, call, first } = await startCall(live);
-    call.ask('"form"', 'elicitation/create', '{"message":"m","requestedSchema":{"type":"object"}}');
-    call.ask('"roots"', 'roots/list');
+    call.request('"form"', 'elicitation/create', '{"message":"m","requestedSchema":{"type":"object"}}');
+    call.request('"roots"', 'roots/list');
     const pending = await inputRequired(first);
     const less = new InteractiveClient(url, '{"elicitation":{}}');
     const again = await inputRequired(less.retry(pending.state, '{}', { id: '99' }));
     expect(Object.values(again.requests).map(({ method }) => method)).toEqual(['elicitation/create']);
     await expect.poll(() => upstream.answers().map((text) => JSON.parse(text))).toEqual([rejectionOf('roots')]);
-    call.ask('"sampling"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
+    call.request('"sampling"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
     await expect.poll(upstream.answers).toHaveLength(2);
     const last = client.retry(again.state, inputResponses(again));
     await expect.poll(upstream.answers).toHaveLength(3);
@@ -99,7 +99,7 @@ describe('a server request that no modern client supports', () => {
   it('is rejected: a vendor’s method, and a client request', async () => {
     const { upstream, call, first } = await startCall(live);
     const stream = await upstream.streams.next();
-    call.ask('"a"', 'example.com/ask');
+    call.request('"a"', 'example.com/ask');
     stream.send('{"jsonrpc":"2.0","id":"b","method":"tools/list"}');
     await expect.poll(upstream.answers).toHaveLength(2);
     const received = upstream.answers().map((text) => JSON.parse(text));
@@ -111,7 +111,7 @@ describe('a server request that no modern client supports', () => {
   it('is answered by the gateway if it is a ping, any number of times', async () => {
     const { upstream, client, call, pending, answers } = await suspendedCall(live);
     for (const round of [1, 2, 3]) {
-      for (let number = 0; number < 10; number++) call.ask('"p\\u0031"', 'ping');
+      for (let number = 0; number < 10; number++) call.request('"p\\u0031"', 'ping');
       await expect.poll(upstream.answers).toHaveLength(10 * round);
     }
     expect(new Set(upstream.answers())).toEqual(new Set(['{"jsonrpc":"2.0","id":"p\\u0031","result":{}}']));
@@ -147,13 +147,13 @@ describe('a server request that no modern client supports', () => {
 
   it('is rejected if too many are pending, and fails the call if they do not end', async () => {
     const { upstream, call, first } = await startCall(live);
-    for (let number = 0; number < 33; number++) call.ask(String(number), 'roots/list');
+    for (let number = 0; number < 33; number++) call.request(String(number), 'roots/list');
     const pending = await inputRequired(first);
     expect(pending.keys).toHaveLength(32);
     await expect.poll(upstream.answers).toHaveLength(1);
     expect(JSON.parse(upstream.answers()[0] ?? '')).toMatchObject({ id: 32, error: { code: -32601 } });
-    for (let number = 0; number < 40; number++) call.ask(String(number), 'roots/list');
-    await expect.poll(() => call.left).toBe(true);
+    for (let number = 0; number < 40; number++) call.request(String(number), 'roots/list');
+    await expect.poll(() => call.isDisconnected).toBe(true);
     expect(upstream.answers().length).toBeLessThan(20);
   });
 });
@@ -172,9 +172,9 @@ describe('when no more calls can be suspended', () => {
     };
     const three = [await begun(), await begun(), await begun()];
     // All at once, before any of them is suspended; one user has at most half of the limit.
-    for (const { call } of three) call.ask('1', 'roots/list');
+    for (const { call } of three) call.request('1', 'roots/list');
     await expect.poll(upstream.answers).toHaveLength(1);
-    for (const { call } of three) call.ask('2', 'roots/list');
+    for (const { call } of three) call.request('2', 'roots/list');
     const ends = await Promise.all(
       three.map(async ({ first, call }) => {
         const rejected = upstream.posted.some((one) => one.method === undefined && one.session === call.session);
@@ -193,7 +193,7 @@ describe('when no more calls can be suspended', () => {
     two.call.end('done');
     expect(await resultText(retried)).toBe('done');
     const next = await begun();
-    next.call.ask('1', 'roots/list');
+    next.call.request('1', 'roots/list');
     expect((await inputRequired(next.first)).keys).toHaveLength(1);
     expect(again.keys.length).toBeGreaterThan(0);
   });
@@ -202,7 +202,7 @@ describe('when no more calls can be suspended', () => {
     const on = await startTestService({ SERVICE_PARKED_CALLS_LIMIT: '0' });
     onEnd(() => on.stop(0));
     const { upstream, call, first } = await startCall(live, { on });
-    call.ask('"q"', 'roots/list');
+    call.request('"q"', 'roots/list');
     await expect.poll(upstream.answers).toHaveLength(1);
     call.end('went on');
     expect(await resultText(first)).toBe('went on');

@@ -153,7 +153,7 @@ async function eventIdOf(upstream: LiveUpstream, url: string): Promise<string> {
   call.progress(1);
   await reading.message(0);
   call.end('x');
-  await reading.over;
+  await reading.ended;
   expect(reading.lastId).not.toBe('');
   return reading.lastId;
 }

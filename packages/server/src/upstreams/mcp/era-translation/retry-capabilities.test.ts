@@ -14,7 +14,7 @@ import { inputResponses, type StartedCall, startCall, suspendedCall } from './fi
 const { live } = liveTests();
 
 const expectRejected = (id: unknown) => ({ jsonrpc: '2.0', id, error: { code: -32601, message: expect.any(String) } });
-/** Responses that the upstream got, sorted by id: their order is not fixed. */
+/** Responses received by the upstream, sorted by id: their order is not fixed. */
 const received = ({ upstream }: Pick<StartedCall, 'upstream'>) =>
   upstream
     .answers()
@@ -29,7 +29,7 @@ const SERVER_REQUESTS = [
 ] as const;
 
 /** The upstream sends all three requests in one chunk, so that the client gets them at once. */
-function askAll({ response }: LiveCall): void {
+function requestAll({ response }: LiveCall): void {
   const pending = SERVER_REQUESTS.map(
     ([name, method, params]) => `{"jsonrpc":"2.0","id":"${name}","method":"${method}","params":${params}}`,
   );
@@ -37,7 +37,7 @@ function askAll({ response }: LiveCall): void {
 }
 
 /** The upstream responds with a tool error. */
-function failed(call: LiveCall): void {
+function fail(call: LiveCall): void {
   call.send(`{"jsonrpc":"2.0","id":${call.id},"result":{"isError":true,"content":[]}}`);
 }
 
@@ -45,7 +45,7 @@ describe('a retry that declares fewer capabilities than the previous request', (
   it.each(SERVER_REQUESTS)('gets input requests for %s, which it declares, and no others', async (name, method) => {
     const begun = await startCall(live);
     const { url, call, first } = begun;
-    askAll(call);
+    requestAll(call);
     const pending = await inputRequired(first);
     expect(pending.keys).toHaveLength(3);
     const less = new InteractiveClient(url, `{"${name}":{}}`);
@@ -79,7 +79,7 @@ describe('a retry that declares fewer capabilities than the previous request', (
     const begun = await suspendedCall(live);
     const last = new InteractiveClient(begun.url, '{"sampling":{}}').retry(begun.pending.state, '{}');
     await expect.poll(() => received(begun)).toEqual([expectRejected(7)]);
-    failed(begun.call);
+    fail(begun.call);
     expect(await failure(last)).toMatchObject({
       status: 400,
       code: -32021,
@@ -92,14 +92,14 @@ describe('a retry that declares more capabilities than the previous request', ()
   it('gets input requests that the first request did not support', async () => {
     const begun = await startCall(live, { capabilities: '{"roots":{}}' });
     const { url, call, first } = begun;
-    askAll(call);
+    requestAll(call);
     const pending = await inputRequired(first);
     expect(Object.values(pending.requests).map(({ method }) => method)).toEqual(['roots/list']);
     await expect.poll(() => received(begun)).toEqual([expectRejected('elicitation'), expectRejected('sampling')]);
     const more = new InteractiveClient(url);
     const second = more.retry(pending.state, inputResponses(pending));
     await expect.poll(() => received(begun)).toHaveLength(3);
-    askAll(call);
+    requestAll(call);
     const again = await inputRequired(second);
     expect(Object.values(again.requests).map(({ method }) => method)).toEqual(
       SERVER_REQUESTS.map(([, method]) => method),
@@ -113,11 +113,11 @@ describe('a retry that declares more capabilities than the previous request', ()
   it('does not get a capability that it declares as missing', async () => {
     const begun = await startCall(live, { capabilities: '{"roots":{}}' });
     const { url, call, first } = begun;
-    askAll(call);
+    requestAll(call);
     const pending = await inputRequired(first);
     const last = new InteractiveClient(url).retry(pending.state, inputResponses(pending));
     await expect.poll(() => received(begun)).toHaveLength(3);
-    failed(call);
+    fail(call);
     expect(JSON.parse(await lastMessage(last)).result).toEqual({ resultType: 'complete', isError: true, content: [] });
   });
 });
@@ -126,11 +126,11 @@ describe('a retry that declares the same capabilities', () => {
   it('gets the missing capability if the call fails, whichever request it was rejected for', async () => {
     const begun = await startCall(live, { capabilities: '{"roots":{}}' });
     const { client, call, first } = begun;
-    askAll(call);
+    requestAll(call);
     const pending = await inputRequired(first);
     const last = client.retry(pending.state, inputResponses(pending));
     await expect.poll(() => received(begun)).toHaveLength(3);
-    failed(call);
+    fail(call);
     expect(await failure(last)).toMatchObject({
       status: 400,
       code: -32021,

@@ -37,9 +37,9 @@ it('messages to the upstream after a retry have the forwarded headers of the ret
     .toEqual(['Bearer two', 'Bearer three']);
   expect(new Set(received().map(({ session }) => session))).toEqual(new Set([call.session]));
   // The same applies to rejections and cancellations.
-  call.ask('3', 'example.com/ask');
+  call.request('3', 'example.com/ask');
   await expect.poll(received).toHaveLength(3);
-  last.leave();
+  last.disconnect();
   await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
   const [cancelled] = upstream.of('notifications/cancelled');
   expect([received()[2]?.headers.authorization, cancelled?.headers.authorization]).toEqual([
@@ -56,7 +56,7 @@ it('a retry without forwarded headers sends none', async () => {
   const first = client.send(as('one'));
   const call = await upstream.calls.next();
   call.begin();
-  call.ask('1', 'roots/list');
+  call.request('1', 'roots/list');
   const pending = await inputRequired(first);
   const last = client.retry(pending.state, inputResponses(pending));
   await expect.poll(upstream.answers).toHaveLength(1);

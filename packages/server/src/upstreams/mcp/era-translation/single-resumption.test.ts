@@ -36,7 +36,7 @@ describe('a requestState is accepted once', () => {
     const retries = [1, 2, 3, 4, 5].map(() => client.retry(pending.state, answers));
     await expect.poll(upstream.answers).toHaveLength(1);
     call.end('done');
-    await Promise.all(retries.map(({ over }) => over));
+    await Promise.all(retries.map(({ ended }) => ended));
     expect(retries.filter(({ text }) => text.includes('"done"'))).toHaveLength(1);
     expect(retries.filter(({ text }) => text.includes('"not_held"'))).toHaveLength(4);
     expect(upstream.answers()).toHaveLength(1);

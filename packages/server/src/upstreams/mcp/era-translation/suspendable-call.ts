@@ -27,7 +27,7 @@ const TOO_LARGE: RpcError = {
   message: 'the response of the upstream is too large to be stored until the client retries',
 };
 
-/** What the upstream sent for a suspended call. */
+/** Messages of the upstream for a suspended call. */
 export class BufferedMessages {
   /** Returns whether so many more characters can be stored. */
   readonly #reserve: (characters: number) => boolean;
@@ -93,7 +93,7 @@ export class BufferedMessages {
 
 /**
  * Returns a stored notification in the form for a retry: progress with its token, log messages from its level on. Undefined
- * if the retry wants neither.
+ * if the retry requests neither.
  */
 function notificationFor(retry: RequestMessage, notification: string): string | undefined {
   const value = tryParseJson(notification);
@@ -150,7 +150,7 @@ export class SuspendableCall implements CallResponse, ServerRequests {
   readonly #buffer: BufferedMessages;
   #source: ServerRequestSource | undefined = undefined;
   #suspendTimer: NodeJS.Timeout | undefined = undefined;
-  #leaveListener: (() => void) | undefined = undefined;
+  #disconnectListener: (() => void) | undefined = undefined;
   #drainListener: (() => void) | undefined = undefined;
 
   constructor(options: SuspendableCallOptions, client: ClientResponse) {
@@ -162,7 +162,7 @@ export class SuspendableCall implements CallResponse, ServerRequests {
     this.#client = client;
     this.#buffer = new BufferedMessages((characters) => store.reserve(this, characters));
     this.id = store.nextId();
-    client.onLeave(() => this.#leaveListener?.());
+    client.onDisconnect(() => this.#disconnectListener?.());
   }
 
   /** Number of suspensions so far. */
@@ -175,7 +175,7 @@ export class SuspendableCall implements CallResponse, ServerRequests {
     return { ...this.owner, digest: this.#digest };
   }
 
-  /** Size of the call in characters: the request, and what the upstream requested and sent. */
+  /** Size of the call in characters: the request, and the messages of the upstream. */
   get characters(): number {
     return this.#request.message.text.length + this.#inputs.characters + this.#buffer.characters;
   }
@@ -222,8 +222,8 @@ export class SuspendableCall implements CallResponse, ServerRequests {
     return this.#client?.isStreaming ?? true;
   }
 
-  onLeave(listener: () => void): void {
-    this.#leaveListener = listener;
+  onDisconnect(listener: () => void): void {
+    this.#disconnectListener = listener;
   }
 
   onDrain(listener: () => void): void {
@@ -263,7 +263,7 @@ export class SuspendableCall implements CallResponse, ServerRequests {
   resume(client: ClientResponse, retry: CallRequest): void {
     this.#replaceRequest(retry);
     this.#client = client;
-    client.onLeave(() => this.#leaveListener?.());
+    client.onDisconnect(() => this.#disconnectListener?.());
     for (const response of this.#inputs.takeResponses(retry.message)) this.#post(response);
     // Each request of a modern client declares its own capabilities.
     this.#rejectUnsupported(retry.capabilities);
@@ -280,7 +280,7 @@ export class SuspendableCall implements CallResponse, ServerRequests {
   /** The client did not retry in time. */
   expire(): void {
     this.#store.release(this);
-    if (!this.#buffer.isComplete) this.#leaveListener?.();
+    if (!this.#buffer.isComplete) this.#disconnectListener?.();
   }
 
   #releaseIfDone(): void {
@@ -333,7 +333,7 @@ export class SuspendableCall implements CallResponse, ServerRequests {
   }
 }
 
-/** True if the upstream received the response but rejected it: the call itself will have the consequences. */
+/** True if the upstream received the response but rejected it, which affects only the call itself. */
 function isRejection(error: unknown): boolean {
   if (!(error instanceof UpstreamError) || error.kind !== 'http' || error.status === undefined) return false;
   return !isInconclusive(error.status) && !isSessionNotFound(error.status, undefined);

@@ -99,7 +99,7 @@ describe('a suspended call whose upstream does not wait', () => {
       code: -32603,
       message: `forwarded tool call failed: upstream ${upstream.url} answered with HTTP ${status}`,
     });
-    await expect.poll(() => call.left).toBe(true);
+    await expect.poll(() => call.isDisconnected).toBe(true);
     expect(upstream.answers()).toHaveLength(1);
     expect(upstream.calls.all).toHaveLength(1);
   });
@@ -120,10 +120,10 @@ describe('a suspended call without a retry', () => {
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
     expect(upstream.of('notifications/cancelled')[0]).toMatchObject({
       session: call.session,
-      params: { requestId: Number(call.id), reason: 'the client has left' },
+      params: { requestId: Number(call.id), reason: 'the client has disconnected' },
     });
     await expect.poll(() => upstream.sessions.has(call.session)).toBe(false);
-    await expect.poll(() => call.left).toBe(true);
+    await expect.poll(() => call.isDisconnected).toBe(true);
     expect(await failure(client.retry(pending.state, answers))).toMatchObject({
       ...NOT_HELD,
       message: expect.stringContaining('its input came too late'),
@@ -138,7 +138,7 @@ describe('a suspended call without a retry', () => {
     const other = new InteractiveClient(url).send();
     const otherCall = await upstream.calls.next();
     otherCall.begin();
-    otherCall.ask('8', 'roots/list');
+    otherCall.request('8', 'roots/list');
     await inputRequired(other);
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
     expect(upstream.of('notifications/cancelled')[0]?.params.requestId).toBe(Number(otherCall.id));
@@ -173,7 +173,7 @@ describe('a call whose client disconnects', () => {
     const { upstream, client, call, pending, answers } = await suspendedCall(live);
     const second = client.retry(pending.state, answers);
     await expect.poll(upstream.answers).toHaveLength(1);
-    second.leave();
+    second.disconnect();
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
     expect(upstream.of('notifications/cancelled')[0]?.params.requestId).toBe(Number(call.id));
     const next = client.send();

@@ -22,7 +22,7 @@ function clientOf() {
   const client: ClientResponse = {
     idText: '1',
     isStreaming: false,
-    onLeave: () => {},
+    onDisconnect: () => {},
     onDrain: () => {},
     beginStream: () => {},
     sendEvent: () => true,
@@ -36,7 +36,7 @@ function clientOf() {
   return { client, answer: response.promise };
 }
 
-/** A call with a request of so many characters. */
+/** A call with a request of this many characters. */
 function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: string) {
   const { client, answer } = clientOf();
   const text = ' '.repeat(characters);
@@ -54,7 +54,7 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
   const request = { message, capabilities: { roots: {} }, headers: [], streams: true, json: true };
   const call = new SuspendableCall({ store: suspended, request, owner, continueWith: () => {} }, client);
   const left = Promise.withResolvers<void>();
-  call.onLeave(() => left.resolve());
+  call.onDisconnect(() => left.resolve());
   const refused: string[] = [];
   call.connect({
     onRejected: (pending) => void refused.push(pending),
@@ -63,29 +63,29 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
       throw error;
     },
   });
-  const ask = () => call.relay(SERVER_REQUEST, JSON.parse(SERVER_REQUEST));
+  const relayRequest = () => call.relay(SERVER_REQUEST, JSON.parse(SERVER_REQUEST));
   const retry = (retried = characters) => {
     const again = clientOf();
     call.resume(again.client, { ...request, message: { ...message, text: ' '.repeat(retried) } });
     return again.answer;
   };
-  return { answer, left: left.promise, ask, refused, retry, call };
+  return { answer, left: left.promise, relayRequest, refused, retry, call };
 }
 
 it('server requests in quick succession are sent to the client together', async () => {
   vi.useFakeTimers();
-  const { answer, ask } = suspendableCall(suspendedCalls());
-  ask();
+  const { answer, relayRequest } = suspendableCall(suspendedCalls());
+  relayRequest();
   vi.advanceTimersByTime(9);
-  ask();
+  relayRequest();
   vi.advanceTimersByTime(1);
   expect(Object.keys(JSON.parse(await answer).result.inputRequests)).toHaveLength(2);
 });
 
 it('a call that is about to be suspended during close is answered, and then expires', async () => {
   const suspended = suspendedCalls();
-  const { answer, left, ask } = suspendableCall(suspended);
-  expect(ask()).toBe(true);
+  const { answer, left, relayRequest } = suspendableCall(suspended);
+  expect(relayRequest()).toBe(true);
   suspended.close();
   expect(JSON.parse(await answer).result).toMatchObject({ resultType: 'input_required' });
   await left;
@@ -94,24 +94,24 @@ it('a call that is about to be suspended during close is answered, and then expi
 it('no call is suspended after close', async () => {
   const suspended = suspendedCalls();
   const waiting = [suspendableCall(suspended), suspendableCall(suspended)];
-  for (const { ask, answer } of waiting) {
-    expect(ask()).toBe(true);
+  for (const { relayRequest, answer } of waiting) {
+    expect(relayRequest()).toBe(true);
     await answer;
   }
   suspended.close();
   await Promise.all(waiting.map(({ left }) => left));
-  expect(suspendableCall(suspended).ask()).toBe(false);
+  expect(suspendableCall(suspended).relayRequest()).toBe(false);
 });
 
 it('the requests of all suspended calls have a common limit, which a released call does not count towards', () => {
   const suspended = suspendedCalls();
   const large = [suspendableCall(suspended, 30 * 1024 * 1024), suspendableCall(suspended, 30 * 1024 * 1024)];
-  for (const { ask } of large) expect([ask(), ask()]).toEqual([true, true]);
+  for (const { relayRequest } of large) expect([relayRequest(), relayRequest()]).toEqual([true, true]);
   const another = suspendableCall(suspended, 30 * 1024 * 1024);
-  expect(another.ask()).toBe(false);
-  expect(suspendableCall(suspended, 1_000).ask()).toBe(true);
+  expect(another.relayRequest()).toBe(false);
+  expect(suspendableCall(suspended, 1_000).relayRequest()).toBe(true);
   large[0]?.call.cancelAll();
-  expect(another.ask()).toBe(true);
+  expect(another.relayRequest()).toBe(true);
 });
 
 it('messages to suspended calls count towards the limit: a response beyond it becomes an error', async () => {
@@ -121,8 +121,8 @@ it('messages to suspended calls count towards the limit: a response beyond it be
     suspendableCall(suspended),
     suspendableCall(suspended, 40 * 1024 * 1024),
   ];
-  for (const { ask, answer } of [one, two]) {
-    expect(ask()).toBe(true);
+  for (const { relayRequest, answer } of [one, two]) {
+    expect(relayRequest()).toBe(true);
     await answer;
   }
   const response = `{"id":null,"result":{"text":"${'x'.repeat(30 * 1024 * 1024)}"}}`;
@@ -130,22 +130,22 @@ it('messages to suspended calls count towards the limit: a response beyond it be
     call.cancelAll();
     call.sendResponse(response, false, 200, true);
   }
-  expect(another.ask()).toBe(false);
+  expect(another.relayRequest()).toBe(false);
   expect(await one.retry()).toBe(response.replace('null', '1'));
-  expect(another.ask()).toBe(false);
+  expect(another.relayRequest()).toBe(false);
   expect(await two.retry()).toBe(response.replace('null', '1'));
-  expect(another.ask()).toBe(true);
+  expect(another.relayRequest()).toBe(true);
   await another.answer;
   another.call.cancelAll();
   another.call.sendResponse(`{"id":null,"result":{"text":"${'x'.repeat(40 * 1024 * 1024)}"}}`, false, 200, true);
   const late = suspendableCall(suspended);
-  expect(late.ask()).toBe(true);
+  expect(late.relayRequest()).toBe(true);
   await late.answer;
   late.call.sendResponse(response, false, 200, true);
   await expect(late.retry()).rejects.toThrow('too large to be stored');
   // An ordinary one is stored in any case.
   const small = suspendableCall(suspended);
-  expect(small.ask()).toBe(true);
+  expect(small.relayRequest()).toBe(true);
   await small.answer;
   const ordinary = `{"id":null,"result":{"text":"${'x'.repeat(30 * 1024)}"}}`;
   small.call.sendResponse(ordinary, false, 200, true);
@@ -155,7 +155,7 @@ it('messages to suspended calls count towards the limit: a response beyond it be
 it('one user can use at most half of the limit', () => {
   const suspended = suspendedCalls(4);
   const asks = [undefined, undefined, undefined, 'ann', 'ann', 'ann', 'bob'].map((user) =>
-    suspendableCall(suspended, 1, user).ask(),
+    suspendableCall(suspended, 1, user).relayRequest(),
   );
   expect(asks).toEqual([true, true, false, true, true, false, false]);
 });
@@ -163,8 +163,8 @@ it('one user can use at most half of the limit', () => {
 it('only the outline of a request is stored: large ones do not prevent other suspensions', async () => {
   const suspended = suspendedCalls();
   for (let at = 0; at < 4; at++) {
-    const { ask, answer } = suspendableCall(suspended, 40 * 1024 * 1024);
-    expect(ask()).toBe(true);
+    const { relayRequest, answer } = suspendableCall(suspended, 40 * 1024 * 1024);
+    expect(relayRequest()).toBe(true);
     await answer;
   }
 });
@@ -172,15 +172,15 @@ it('only the outline of a request is stored: large ones do not prevent other sus
 it('a call whose server requests were canceled before its suspension releases its reservation', () => {
   const suspended = suspendedCalls(1);
   const [one, two] = [suspendableCall(suspended), suspendableCall(suspended)];
-  expect([one.ask(), two.ask()]).toEqual([true, false]);
+  expect([one.relayRequest(), two.relayRequest()]).toEqual([true, false]);
   one.call.onCancelled('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}');
-  expect(two.ask()).toBe(true);
+  expect(two.relayRequest()).toBe(true);
 });
 
 it('a retry that is too large to be stored gets no further input requests, and counts towards the limit', async () => {
   const suspended = suspendedCalls();
-  const { ask, answer, retry, refused, call } = suspendableCall(suspended);
-  expect(ask()).toBe(true);
+  const { relayRequest, answer, retry, refused, call } = suspendableCall(suspended);
+  expect(relayRequest()).toBe(true);
   await answer;
   await retry(50 * 1024 * 1024);
   expect(refused).toEqual([]);
@@ -188,5 +188,5 @@ it('a retry that is too large to be stored gets no further input requests, and c
   expect(refused).toEqual(['roots/list']);
   call.sendResponse('{"id":null,"result":{}}', false, 200, true);
   expect(await last).toBe('{"id":null,"result":{}}');
-  expect(suspendableCall(suspended, 60 * 1024 * 1024).ask()).toBe(true);
+  expect(suspendableCall(suspended, 60 * 1024 * 1024).relayRequest()).toBe(true);
 });

@@ -24,7 +24,7 @@ export interface SuspendedCallsOptions {
   readonly timeoutMs: number;
 }
 
-/** Maximum size of all suspended calls, in characters: requests, and what their upstreams requested and sent. */
+/** Maximum size of all suspended calls, in characters: requests, and the messages of their upstreams. */
 const MAX_CHARACTERS = 64 * 1024 * 1024;
 /** Size that one call may have in any case: an ordinary response is not lost because others used up the limit. */
 const MIN_CHARACTERS = 64 * 1024;
@@ -32,7 +32,7 @@ const MIN_CHARACTERS = 64 * 1024;
 /** The `call` of a state without a suspended call: its client is to visit a URL and then to call again. */
 const RESTART = 'visit';
 
-/** What to do with a retry: nothing (an upstream may know its state), restart the call, or respond with the outcome. */
+/** Handling of a retry: nothing (an upstream may know its state), restart the call, or respond with the outcome. */
 export type Resumption =
   | { readonly kind: 'foreign' }
   | { readonly kind: 'restart' }
@@ -109,7 +109,7 @@ export class SuspendedCalls implements SuspensionStore {
 
   /**
    * Decides about a request with a `requestState`. A state that was not issued here for this namespace is foreign. One of
-   * another user or request is answered with -32602; a call that is not suspended (any more) with -32603 and `data.kind`
+   * another user or request is rejected with -32602; a call that is not suspended (any more) with -32603 and `data.kind`
    * `not_held`.
    */
   resume({ namespace, user }: Pick<Caller, 'namespace' | 'user'>, retry: CallRequest): Resumption {
@@ -132,7 +132,7 @@ export class SuspendedCalls implements SuspensionStore {
     for (const { call, timer } of [...this.#reservations.values()]) if (timer) call.expire();
   }
 
-  /** One user can use at most half of the limit, so that there is room for others. */
+  /** One user can use at most half of the limit, so that others can use the rest. */
   #canAdd(call: SuspendableCall): boolean {
     const { limit } = this.#options;
     const own = this.#owners.get(ownerOf(call)) ?? 0;
@@ -154,12 +154,12 @@ export class SuspendedCalls implements SuspensionStore {
     }
     client.sendError({
       code: INTERNAL_ERROR,
-      message: `the call is no longer suspended: ${this.#whyNot(state)}; send the request again without requestState`,
+      message: `the call is no longer suspended: ${this.#rejectionReason(state)}; send the request again without requestState`,
       data: '{"kind":"not_held"}',
     });
   }
 
-  #whyNot({ call, round }: RequestState): string {
+  #rejectionReason({ call, round }: RequestState): string {
     if (!call.startsWith(`${this.#options.replica}.`)) return 'the service was restarted';
     const reservation = this.#reservations.get(call);
     return reservation && (reservation.call.round > round || !reservation.timer)

@@ -7,7 +7,7 @@ import { inputResponses, startCall, suspendedCall } from './fixtures/suspended-c
 const { live, onEnd } = liveTests();
 
 const MI = 1024 * 1024;
-/** Time to transfer that much. */
+/** Time to transfer that amount of data. */
 const LARGE = { timeout: 20_000 };
 const TOO_MUCH = {
   status: 200,
@@ -45,16 +45,16 @@ it('input requests count towards the limit until they are answered', { tags: ['s
   const on = await fresh();
   const params = `{"messages":[],"maxTokens":1,"systemPrompt":"${'x'.repeat(33 * MI)}"}`;
   const { client, upstream, call, first } = await startCall(live, { on });
-  const ask = (id: string) => call.ask(id, 'sampling/createMessage', params);
+  const requestSampling = (id: string) => call.request(id, 'sampling/createMessage', params);
   const received = () => upstream.answers().map((text) => [JSON.parse(text).id, JSON.parse(text).error?.code]);
-  ask('1');
+  requestSampling('1');
   const pending = await inputRequired(first);
-  ask('2');
+  requestSampling('2');
   await expect.poll(received, LARGE).toEqual([[2, -32601]]);
   const second = client.retry(pending.state, inputResponses(pending, '{}'));
   await expect.poll(received).toHaveLength(2);
   // The first one has a response, and its space is free.
-  ask('3');
+  requestSampling('3');
   const again = await inputRequired(second);
   const last = client.retry(again.state, inputResponses(again, '{}'));
   await expect.poll(received).toEqual([

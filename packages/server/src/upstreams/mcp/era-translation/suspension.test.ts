@@ -15,7 +15,7 @@ describe('a server request of a legacy upstream during a call', () => {
     ['roots/list', '{"_meta":{"n":9223372036854775807}}'],
   ])('becomes an input request for the modern client, whose retry gets the result: %s %s', async (method, params) => {
     const { upstream, client, call, first } = await startCall(live, { fields: { id: '"one"' } });
-    call.ask('"se\\u0076en"', method, params);
+    call.request('"se\\u0076en"', method, params);
     const pending = await inputRequired(first);
     expect((await first.head).headers['content-type']).toBe('application/json');
     expect(pending.text).toBe(
@@ -72,7 +72,7 @@ describe('a server request of a legacy upstream during a call', () => {
 
   it('contains the URL of an elicitation without the id of the legacy era', async () => {
     const { call, first } = await startCall(live);
-    call.ask(
+    call.request(
       '1',
       'elicitation/create',
       '{"mode":"url","elicitationId":"e","message":"m","url":"https://example.com/"}',
@@ -86,9 +86,9 @@ describe('several server requests of one call', () => {
   it('that arrive together are sent to the client together', async () => {
     const { upstream, client, call, first } = await startCall(live);
     const stream = await upstream.streams.next();
-    call.ask('1', 'roots/list');
+    call.request('1', 'roots/list');
     stream.send(`{"jsonrpc":"2.0","id":2,"method":"elicitation/create","params":${FORM}}`);
-    call.ask('"3"', 'roots/list', '{}');
+    call.request('"3"', 'roots/list', '{}');
     const pending = await inputRequired(first);
     const methods = pending.keys.map((key) => pending.requests[key]?.method);
     expect(methods.toSorted()).toEqual(['elicitation/create', 'roots/list', 'roots/list']);
@@ -106,7 +106,7 @@ describe('several server requests of one call', () => {
     const states = new Set<string>();
     const keys = new Set<string>();
     for (const round of [1, 2, 3]) {
-      call.ask(String(round), 'roots/list');
+      call.request(String(round), 'roots/list');
       const pending = await inputRequired(reading);
       states.add(pending.state);
       for (const key of pending.keys) keys.add(key);
@@ -123,9 +123,9 @@ describe('several server requests of one call', () => {
 
   it('are requested again unless they were answered; invalid input is ignored', async () => {
     const { upstream, client, call, first } = await startCall(live);
-    call.ask('1', 'roots/list');
-    call.ask('2', 'roots/list');
-    call.ask('3', 'roots/list');
+    call.request('1', 'roots/list');
+    call.request('2', 'roots/list');
+    call.request('3', 'roots/list');
     const pending = await inputRequired(first);
     const [one = '', two = '', three = ''] = pending.keys;
     const some = `{"x":{},"${two}":{"n":1.0},"${one}":null,"${three}":[],"roots/list#99":{},"__proto__":{}}`;
@@ -142,8 +142,8 @@ describe('several server requests of one call', () => {
 
   it('are all requested again if a retry contains no input', async () => {
     const { client, call, first, upstream } = await startCall(live);
-    call.ask('1', 'roots/list');
-    call.ask('2', 'roots/list');
+    call.request('1', 'roots/list');
+    call.request('2', 'roots/list');
     const pending = await inputRequired(first);
     const without = client.send({ more: `"requestState":${JSON.stringify(pending.state)}` });
     const again = await inputRequired(without);
@@ -154,9 +154,9 @@ describe('several server requests of one call', () => {
 
   it('may arrive while the call is suspended: the retry gets them', async () => {
     const { upstream, client, call, pending, answers } = await suspendedCall(live);
-    call.ask('8', 'roots/list');
+    call.request('8', 'roots/list');
     // A later message has arrived.
-    call.ask('9', 'ping');
+    call.request('9', 'ping');
     await expect.poll(upstream.answers).toEqual(['{"jsonrpc":"2.0","id":9,"result":{}}']);
     const next = await inputRequired(client.retry(pending.state, answers));
     expect(next.keys).toHaveLength(1);
@@ -169,11 +169,11 @@ describe('several server requests of one call', () => {
 
   it('may be canceled by the upstream', async () => {
     const { upstream, client, call, first } = await startCall(live);
-    call.ask('1', 'roots/list');
-    call.ask('"two"', 'roots/list');
+    call.request('1', 'roots/list');
+    call.request('"two"', 'roots/list');
     const pending = await inputRequired(first);
     call.send(notification('cancelled', '{"requestId":"two"}'));
-    call.ask('9', 'ping');
+    call.request('9', 'ping');
     await expect.poll(upstream.answers).toHaveLength(1);
     const second = client.retry(pending.state, inputResponses(pending));
     await expect.poll(upstream.answers).toHaveLength(2);
@@ -184,9 +184,9 @@ describe('several server requests of one call', () => {
 
   it('that are all canceled at once are not sent to the client', async () => {
     const { call, first } = await startCall(live);
-    call.ask('1', 'roots/list');
+    call.request('1', 'roots/list');
     call.send(notification('cancelled', '{"requestId":1}'));
-    call.ask('2', 'roots/list');
+    call.request('2', 'roots/list');
     const pending = await inputRequired(first);
     expect(pending.keys).toHaveLength(1);
   });

@@ -9,7 +9,7 @@ import { inputResponses, suspendedCall } from './fixtures/suspended-call.ts';
 
 const tests = liveTests();
 const { live, onEnd } = tests;
-const asking = multiRoundStarter(tests);
+const startSession = multiRoundStarter(tests);
 
 const ASKS = inputRequired(rootsRequests('a'));
 const DONE = textResultText('done');
@@ -24,7 +24,7 @@ async function toldOf(url: string, on = tests.service) {
 
 /** A call with a pending server request. */
 async function pending(responses = [ASKS, DONE]) {
-  const session = await asking(responses);
+  const session = await startSession(responses);
   const reading = session.client.call('"c"');
   return { ...session, reading, serverRequest: await reading.message(0) };
 }
@@ -34,33 +34,33 @@ describe('a multi-round call', () => {
     const { url, client, reading, serverRequest } = await pending();
     expect((await eventsAt(tests.service, url)).map(({ eventType }) => eventType)).toEqual(['STARTED']);
     await client.post(responseTo(serverRequest));
-    await reading.over;
+    await reading.ended;
     expect(await toldOf(url)).toMatchObject({ eventType: 'COMPLETED', content: ['done'] });
   });
 
   it('fails if its client responds with an error', async () => {
     const { url, client, reading, serverRequest } = await pending();
     await client.post(responseTo(serverRequest, '"error":{"code":1,"message":"no"}'));
-    await reading.over;
+    await reading.ended;
     const errorMessage = expect.stringContaining('the client did not provide the required input');
     expect(await toldOf(url)).toMatchObject({ eventType: 'FAILED', errorCategory: 'UNKNOWN', errorMessage });
   });
 
-  it('fails if input is required from a client that has left', async () => {
-    const { url, client, rounds, upstream } = await asking([DONE]);
+  it('fails if input is required from a disconnected client', async () => {
+    const { url, client, rounds, upstream } = await startSession([DONE]);
     const responded = Promise.withResolvers<string>();
     upstream.scripts['tools/call'] = () => responded.promise;
     const reading = client.call('"c"');
     await expect.poll(() => rounds().length).toBe(1);
-    reading.leave();
-    await reading.over;
-    await client.ask('ping');
+    reading.disconnect();
+    await reading.ended;
+    await client.request('ping');
     responded.resolve(ASKS);
     await expect.poll(async () => (await eventsAt(tests.service, url)).length).toBe(2);
     expect(await toldOf(url)).toMatchObject({
       eventType: 'FAILED',
       errorCategory: 'UNKNOWN',
-      errorMessage: 'the client has left',
+      errorMessage: 'the client has disconnected',
     });
   });
 
@@ -72,7 +72,7 @@ describe('a multi-round call', () => {
       await expect.poll(() => rounds().length).toBe(2);
     }
     await client.post('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c"}}');
-    await reading.over;
+    await reading.ended;
     expect(await toldOf(url)).toMatchObject({
       eventType: 'FAILED',
       errorCategory: 'UNKNOWN',
@@ -109,7 +109,7 @@ describe('a suspended call', () => {
     expect(await toldOf(url, service)).toMatchObject({
       eventType: 'FAILED',
       errorCategory: 'UNKNOWN',
-      errorMessage: 'the client has left',
+      errorMessage: 'the client has disconnected',
     });
   });
 
@@ -118,7 +118,7 @@ describe('a suspended call', () => {
     const wrong = client.retry(pending.state, inputResponses(pending), {
       params: '"name":"work","arguments":{"other":1}',
     });
-    await wrong.over;
+    await wrong.ended;
     expect((await eventsAt(tests.service, url)).map(({ eventType }) => eventType)).toEqual(['STARTED']);
     call.end('done');
   });

@@ -1,20 +1,20 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type LiveCall, type LiveUpstream, startLiveUpstream } from '../../../../testing/live-upstream.ts';
-import { type IsolatedCall, isolatedCall, NO_HELD_RESOURCES } from '../fixtures/isolated-call.ts';
+import { type IsolatedCall, isolatedCall, NO_OPEN_RESOURCES } from '../fixtures/isolated-call.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import { RelayedCall } from './relayed-call.ts';
 
 let live: LiveUpstream;
 let isolated: IsolatedCall;
 let upstreamSession: UpstreamSession;
-/** Checked often; calls time out only when a test says so. */
-let limits: { silenceMs: number; totalMs: number };
+/** Checked often; calls time out only on request of a test. */
+let limits: { idleMs: number; totalMs: number };
 
 beforeEach(async () => {
   live = await startLiveUpstream();
-  limits = { silenceMs: 40, totalMs: 60_000 };
+  limits = { idleMs: 40, totalMs: 60_000 };
   isolated = isolatedCall(live.url, limits);
-  limits.silenceMs = 60_000;
+  limits.idleMs = 60_000;
   const owner = { key: 's', protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {}, headers: [] };
   upstreamSession = await isolated.upstream.sessions.open(owner);
 });
@@ -33,12 +33,12 @@ async function startCall(modern = false): Promise<LiveCall> {
 /** Sends a server request and returns it as received by the client. */
 async function sendServerRequest(call: LiveCall): Promise<string> {
   call.begin();
-  call.ask('1', 'roots/list');
+  call.request('1', 'roots/list');
   await expect.poll(() => isolated.connection.events().length).toBe(1);
   return isolated.connection.events()[0]?.data ?? '';
 }
 
-const pending = () => isolated.heldResources(upstreamSession);
+const pending = () => isolated.openResources(upstreamSession);
 
 it.each<[string, (call: LiveCall) => unknown]>([
   ['answered with JSON', (call) => call.json('x')],
@@ -62,7 +62,7 @@ it.each<[string, (call: LiveCall) => unknown]>([
   [
     'silent for too long',
     () => {
-      limits.silenceMs = 0;
+      limits.idleMs = 0;
     },
   ],
   [
@@ -94,21 +94,21 @@ it.each<[string, (call: LiveCall) => unknown]>([
       call.begin();
       call.send('', { id: 'e1', retry: 100 });
       call.response.end();
-      (await live.resumptions.next()).refuse(405);
+      (await live.resumptions.next()).reject(405);
     },
   ],
 ])('a call holds no resources once it was %s', async (_how, end) => {
   const call = await startCall();
   expect(pending()).toMatchObject({ calls: true, inFlight: 1 });
   await end(call);
-  await expect.poll(pending).toEqual(NO_HELD_RESOURCES);
+  await expect.poll(pending).toEqual(NO_OPEN_RESOURCES);
   expect(isolated.connection.writableEnded).toBe(true);
 });
 
 it('a call holds no resources once its modern client has disconnected', async () => {
   await startCall(true);
   isolated.connection.leave();
-  await expect.poll(pending).toEqual(NO_HELD_RESOURCES);
+  await expect.poll(pending).toEqual(NO_OPEN_RESOURCES);
 });
 
 it('a server request is abandoned when its client can no longer reconnect', async () => {
@@ -122,10 +122,10 @@ it('a server request is abandoned when its client can no longer reconnect', asyn
   await expect
     .poll(() => live.answers().map((response) => JSON.parse(response)))
     .toEqual([{ jsonrpc: '2.0', id: 1, error: { code: -32603, message: expect.any(String) } }]);
-  // Another one is not sent to anybody.
-  call.ask('2', 'roots/list');
+  // Another one is not sent.
+  call.request('2', 'roots/list');
   await expect.poll(() => live.answers().length).toBe(2);
   expect(JSON.parse(live.answers()[1] ?? '')).toMatchObject({ id: 2, error: { code: -32601 } });
-  limits.silenceMs = 0;
-  await expect.poll(pending).toEqual(NO_HELD_RESOURCES);
+  limits.idleMs = 0;
+  await expect.poll(pending).toEqual(NO_OPEN_RESOURCES);
 });

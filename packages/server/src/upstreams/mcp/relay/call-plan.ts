@@ -12,7 +12,7 @@ import type { InFlightCall, InFlightCalls } from './in-flight-calls.ts';
 import type { ResourceLinkCache } from './resource-link-cache.ts';
 import type { ServerRequestSource, ServerRequests } from './server-requests.ts';
 
-/** What all calls share. */
+/** Dependencies that all calls share. */
 export interface CallContext {
   readonly calls: InFlightCalls<InFlightCall>;
   readonly resourceLinks: ResourceLinkCache;
@@ -44,7 +44,7 @@ export interface RewrittenResponse {
 export interface ResponseRewriter {
   /** A server request of the upstream was rejected because the client does not support it. */
   onRejected(method: string, params: JsonValue | undefined): void;
-  /** Returns the form of a response that the client gets; undefined if it gets the response as it is. */
+  /** Returns the rewritten response; undefined if it is unchanged. */
   rewrite(text: string, value: JsonObject): RewrittenResponse | undefined;
 }
 
@@ -52,7 +52,7 @@ export interface ResponseRewriter {
 export type PlanObserver = Pick<CallObserver, 'begin' | 'responded' | 'failed' | 'canceled'>;
 
 /**
- * Everything about a call that is known before it is sent. Copies what it needs of the caller, since it must not retain
+ * Properties of a call that are known before it is sent. Copies what it needs of the caller, since it must not retain
  * the client's HTTP request for as long as the call takes.
  */
 export interface CallPlan extends CallRequest {
@@ -67,7 +67,7 @@ export interface CallPlan extends CallRequest {
   readonly needsTranslation: boolean;
   /** Relays server requests to a client without a session, by suspending its call. */
   readonly serverRequests: ((source: ServerRequestSource) => ServerRequests) | undefined;
-  /** Position of the client's progress token in the message; undefined if it wants no progress. */
+  /** Position of the client's progress token in the message; undefined if it requests no progress. */
   readonly progressToken: Edit | undefined;
   readonly observer: PlanObserver;
   /** Summary of the request of a tool call, for its events. */

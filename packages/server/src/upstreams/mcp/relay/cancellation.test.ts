@@ -20,11 +20,11 @@ async function opened() {
   await settled();
   return { upstream, url, client, settled };
 
-  /** A call from one end to the other: what was sent before it has arrived. */
+  /** A complete call: everything sent before it has arrived. */
   async function settled() {
     const reading = client.call('"settled"');
     (await upstream.calls.next()).json('x');
-    await reading.over;
+    await reading.ended;
   }
 }
 
@@ -46,10 +46,10 @@ describe('a call canceled by its legacy client', () => {
     }
     const { status, text } = await client.post(cancel('"c"'));
     expect([status, text]).toEqual([202, '']);
-    expect(await reading.over).toBe(true);
+    expect(await reading.ended).toBe(true);
     expect(reading.messages).toHaveLength(state === 'spoken' ? 1 : 0);
     expect(reading.text).not.toMatch(/result|error/);
-    await expect.poll(() => call.left).toBe(true);
+    await expect.poll(() => call.isDisconnected).toBe(true);
     await expect
       .poll(() => upstream.of('notifications/cancelled'))
       .toMatchObject([{ body: cancel(call.id), session: call.session }]);
@@ -67,9 +67,9 @@ describe('a call canceled by its legacy client', () => {
     call.progress(1);
     await reading.message(0);
     await client.post(cancel('"c"'));
-    await reading.over;
+    await reading.ended;
     const again = client.listen(reading.lastId);
-    expect(await again.over).toBe(true);
+    expect(await again.ended).toBe(true);
     expect(again.messages).toEqual([]);
   });
 
@@ -78,10 +78,10 @@ describe('a call canceled by its legacy client', () => {
     const reading = client.call('"c"');
     const call = await upstream.calls.next();
     call.begin();
-    call.ask('1', 'roots/list');
+    call.request('1', 'roots/list');
     const request = await reading.message(0);
     await client.post(cancel('"c"'));
-    await reading.over;
+    await reading.ended;
     expect(reading.messages.slice(1).map((message) => JSON.parse(message))).toEqual([
       {
         jsonrpc: '2.0',
@@ -101,11 +101,11 @@ describe('a call canceled by its legacy client', () => {
     const text = client.call('"1"');
     const third = await upstream.calls.next();
     await client.post(cancel('1'));
-    expect(await mine.over).toBe(true);
+    expect(await mine.ended).toBe(true);
     expect(mine.text).toBe('');
-    await expect.poll(() => calls.filter(({ left }) => left)).toHaveLength(1);
-    for (const call of [...calls, third]) if (!call.left) call.json('y');
-    await Promise.all([theirs.over, text.over]);
+    await expect.poll(() => calls.filter(({ isDisconnected }) => isDisconnected)).toHaveLength(1);
+    for (const call of [...calls, third]) if (!call.isDisconnected) call.json('y');
+    await Promise.all([theirs.ended, text.ended]);
     for (const reading of [theirs, text]) expect(reading.text).toContain('"text":"y"');
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
   });
@@ -124,7 +124,7 @@ describe('a call canceled by its legacy client', () => {
     await settled();
     expect(upstream.of('notifications/cancelled')).toEqual([]);
     call.json('answered');
-    await reading.over;
+    await reading.ended;
     expect(reading.text).toContain('answered');
     await client.post(cancel('"c"'));
     await settled();
@@ -141,12 +141,12 @@ describe('a call canceled by its legacy client', () => {
     const reading = client.call('"c"');
     await expect.poll(() => upstream.of('initialize').length).toBe(before + 1);
     await client.post(cancel('"c"'));
-    expect(await reading.over).toBe(true);
+    expect(await reading.ended).toBe(true);
     expect(reading.text).toBe('');
     opening.resolve(initialized);
     const next = client.call('"d"');
     (await upstream.calls.next()).json('second');
-    await next.over;
+    await next.ended;
     expect(next.text).toContain('second');
     expect(upstream.calls.all).toHaveLength(1);
     expect(upstream.of('notifications/cancelled')).toEqual([]);
@@ -163,9 +163,9 @@ describe('a call canceled by its legacy client', () => {
     );
     const [first, second] = [await upstream.calls.next(), await upstream.calls.next()];
     await client.post(cancel('1'));
-    await expect.poll(() => [first.left, second.left].filter(Boolean)).toHaveLength(1);
-    (first.left ? second : first).json('other');
-    expect(await reading.over).toBe(true);
+    await expect.poll(() => [first.isDisconnected, second.isDisconnected].filter(Boolean)).toHaveLength(1);
+    (first.isDisconnected ? second : first).json('other');
+    expect(await reading.ended).toBe(true);
     expect(JSON.parse(reading.text)).toMatchObject([{ id: 2, result: { content: [{ text: 'other' }] } }]);
   });
 });
@@ -186,13 +186,13 @@ describe('a call without a waiting client', () => {
         call.progress(1);
         await reading.message(0);
       }
-      reading.leave();
-      await expect.poll(() => call.left).toBe(true);
+      reading.disconnect();
+      await expect.poll(() => call.isDisconnected).toBe(true);
       await expect
         .poll(() => JSON.parse(upstream.of('notifications/cancelled').at(-1)?.body ?? '{}').params)
         .toEqual({
           requestId: Number(call.id),
-          reason: 'the client has left',
+          reason: 'the client has disconnected',
         });
     }
     expect(upstream.of('notifications/cancelled')).toHaveLength(2);
@@ -208,9 +208,9 @@ describe('a call without a waiting client', () => {
     const reading = client.call('1');
     const call = await upstream.calls.next();
     vi.advanceTimersByTime(300);
-    await reading.over;
+    await reading.ended;
     expect(reading.text).toContain('sent nothing for 0.2 s');
-    await expect.poll(() => call.left).toBe(true);
+    await expect.poll(() => call.isDisconnected).toBe(true);
     await expect
       .poll(() => JSON.parse(upstream.of('notifications/cancelled')[0]?.body ?? '{}').params)
       .toEqual({
@@ -223,10 +223,10 @@ describe('a call without a waiting client', () => {
     const { upstream, client, settled } = await opened();
     const reading = client.call('"c"');
     const call = await upstream.calls.next();
-    reading.leave();
-    await reading.over;
+    reading.disconnect();
+    await reading.ended;
     await settled();
-    expect([call.left, upstream.of('notifications/cancelled').length]).toEqual([false, 0]);
+    expect([call.isDisconnected, upstream.of('notifications/cancelled').length]).toEqual([false, 0]);
     call.json('late');
     await expect.poll(() => call.response.writableFinished).toBe(true);
     expect(await client.end()).toBe(204);
@@ -244,7 +244,7 @@ describe.each(eras)('the official client (%s)', (era) => {
     const stop = new AbortController();
     const slow = client.callTool({ name: 'slow', arguments: { ms: 20_000 } }, { signal: stop.signal });
     const failed = expect(slow).rejects.toThrow();
-    // A call that is answered shows that the one before it has arrived.
+    // Once this call is answered, the previous one has arrived.
     await call('session_counter');
     stop.abort('enough');
     await failed;
@@ -260,6 +260,6 @@ it('a request without a session cannot be canceled', async () => {
   const call = await upstream.calls.next();
   expect((await post(url, cancel('1'), sessionless.headers)).status).toBe(202);
   call.json('answered');
-  await reading.over;
+  await reading.ended;
   expect(reading.text).toContain('answered');
 });

@@ -5,7 +5,7 @@ import { errorOf, relayTests } from '../../../../testing/relay.ts';
 const { register, upstreamWith } = relayTests();
 
 const RESULT = '{"content":[{"type":"text","text":"done"}]}';
-const ask = (id: number) => `{"jsonrpc":"2.0","id":"s${id}","method":"roots/list"}`;
+const rootsRequest = (id: number) => `{"jsonrpc":"2.0","id":"s${id}","method":"roots/list"}`;
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}';
 
@@ -29,11 +29,11 @@ it('messages in an array are processed one by one, nested arrays are skipped, ho
 });
 
 it('a call fails if its upstream keeps sending requests the client does not support', async () => {
-  const few = await callWith([ask(1), ask(2)]);
+  const few = await callWith([rootsRequest(1), rootsRequest(2)]);
   expect(reply(few.answer)).toContain('"text":"done"');
   await expect.poll(() => few.upstream.seen.filter(({ body }) => body.includes('-32601')).length).toBe(2);
 
-  const { upstream, answer } = await callWith(Array.from({ length: 100 }, (_, index) => ask(index)));
+  const { upstream, answer } = await callWith(Array.from({ length: 100 }, (_, index) => rootsRequest(index)));
   expect(errorOf(answer).message).toContain('keeps sending requests');
   expect(upstream.seen.filter(({ body }) => body.includes('-32601')).length).toBeLessThanOrEqual(16);
 });

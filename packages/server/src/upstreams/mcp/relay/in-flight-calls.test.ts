@@ -25,7 +25,7 @@ class Call implements TrackedCall {
     this.lasted++;
   }
 
-  onDeadline(limit: 'silence' | 'total'): void {
+  onDeadline(limit: 'idle' | 'total'): void {
     this.received.push(limit);
   }
 }
@@ -37,19 +37,19 @@ function watched(deadlines: InFlightCalls<Call>): Call {
 }
 
 it('a silent call times out once, soon after the limit and not before', () => {
-  const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 60_000 });
+  const deadlines = new InFlightCalls<Call>({ idleMs: 1_000, totalMs: 60_000 });
   const call = watched(deadlines);
   vi.advanceTimersByTime(1_000);
   expect(call.received).toEqual([]);
   vi.advanceTimersByTime(300);
-  expect(call.received).toEqual(['silence']);
+  expect(call.received).toEqual(['idle']);
   vi.advanceTimersByTime(120_000);
-  expect(call.received).toEqual(['silence']);
+  expect(call.received).toEqual(['idle']);
   deadlines.close();
 });
 
 it('an active call continues until its total time is over', () => {
-  const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 5_000 });
+  const deadlines = new InFlightCalls<Call>({ idleMs: 1_000, totalMs: 5_000 });
   const call = watched(deadlines);
   for (let elapsed = 0; elapsed < 5_000; elapsed += 500) {
     vi.advanceTimersByTime(500);
@@ -62,7 +62,7 @@ it('an active call continues until its total time is over', () => {
 });
 
 it('no deadline fires for a call that was removed, nor after close', () => {
-  const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 5_000 });
+  const deadlines = new InFlightCalls<Call>({ idleMs: 1_000, totalMs: 5_000 });
   const ended = watched(deadlines);
   deadlines.remove(ended);
   const left = watched(deadlines);
@@ -72,21 +72,21 @@ it('no deadline fires for a call that was removed, nor after close', () => {
 });
 
 it('limits of hours are checked every second, limits of milliseconds every few', () => {
-  const long = new InFlightCalls<Call>({ silenceMs: 300_000, totalMs: 3_600_000 });
-  const short = new InFlightCalls<Call>({ silenceMs: 1, totalMs: 3_600_000 });
+  const long = new InFlightCalls<Call>({ idleMs: 300_000, totalMs: 3_600_000 });
+  const short = new InFlightCalls<Call>({ idleMs: 1, totalMs: 3_600_000 });
   const [patient, hasty] = [watched(long), watched(short)];
   vi.advanceTimersByTime(20);
-  expect(hasty.received).toEqual(['silence']);
+  expect(hasty.received).toEqual(['idle']);
   vi.advanceTimersByTime(300_000 - 20);
   expect(patient.received).toEqual([]);
   vi.advanceTimersByTime(1_000);
-  expect(patient.received).toEqual(['silence']);
+  expect(patient.received).toEqual(['idle']);
   long.close();
   short.close();
 });
 
 it('a callback may remove other calls', () => {
-  const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 5_000 });
+  const deadlines = new InFlightCalls<Call>({ idleMs: 1_000, totalMs: 5_000 });
   const first = watched(deadlines);
   const second = watched(deadlines);
   first.onDeadline = () => deadlines.remove(second);
@@ -96,7 +96,7 @@ it('a callback may remove other calls', () => {
 });
 
 it('a slow call is notified once', () => {
-  const calls = new InFlightCalls<Call>({ silenceMs: 60_000, totalMs: 60_000 });
+  const calls = new InFlightCalls<Call>({ idleMs: 60_000, totalMs: 60_000 });
   const call = watched(calls);
   vi.advanceTimersByTime(400);
   expect(call.lasted).toBe(0);
@@ -108,7 +108,7 @@ it('a slow call is notified once', () => {
 });
 
 it('the call that a message refers to is found among all in flight', () => {
-  const calls = new InFlightCalls<Call>({ silenceMs: 60_000, totalMs: 60_000 });
+  const calls = new InFlightCalls<Call>({ idleMs: 60_000, totalMs: 60_000 });
   const [one, two] = [watched(calls), watched(calls)];
   expect(calls.find((call) => call === two)).toBe(two);
   calls.remove(one);

@@ -8,7 +8,7 @@ import type { Upstream, UpstreamSession } from '../upstream.ts';
 /** A call with deadlines. Times are milliseconds of `performance.now()`. */
 export interface TrackedCall {
   readonly startedAt: number;
-  /** Time of the last sign of life of the other side. */
+  /** Time of the last activity of the other side. */
   readonly activeAt: number;
   /** Index in {@link InFlightCalls}, which sets it; -1 while the call is not in flight. */
   slot: number;
@@ -17,12 +17,12 @@ export interface TrackedCall {
   /** Called once when the call has lasted so long that its client may lose the connection. */
   onSlow(): void;
   /** Called once when a limit is exceeded. */
-  onDeadline(limit: 'silence' | 'total'): void;
+  onDeadline(limit: 'idle' | 'total'): void;
 }
 
 export interface DeadlineLimits {
   /** SERVICE_UPSTREAM_IDLE_TIMEOUT_MS. */
-  readonly silenceMs: number;
+  readonly idleMs: number;
   /** SERVICE_UPSTREAM_MAX_TIMEOUT_MS. */
   readonly totalMs: number;
 }
@@ -31,9 +31,8 @@ export interface DeadlineLimits {
 const SLOW_CALL_MS = 500;
 
 /**
- * All calls in flight. Ends those that exceed a deadline (decisions 4.7): one timer checks all of them, since a timer per
- * call would cost each call more than its deadline is worth. Finds the call that a message refers to, which is so rare
- * that there is no index.
+ * All calls in flight. Ends those that exceed a deadline (decisions 4.7): one timer checks all of them, since a timer
+ * per call would be too expensive. Finds the call that a message refers to, which is so rare that there is no index.
  */
 export class InFlightCalls<Call extends TrackedCall> {
   readonly limits: DeadlineLimits;
@@ -46,7 +45,7 @@ export class InFlightCalls<Call extends TrackedCall> {
 
   constructor(limits: DeadlineLimits) {
     this.limits = limits;
-    const step = Math.min(1_000, Math.max(10, Math.min(limits.silenceMs, limits.totalMs) / 4));
+    const step = Math.min(1_000, Math.max(10, Math.min(limits.idleMs, limits.totalMs) / 4));
     this.#timer = setInterval(() => this.#sweep(), step);
     this.#timer.unref();
   }
@@ -89,25 +88,25 @@ export class InFlightCalls<Call extends TrackedCall> {
         call.onSlow();
       }
       const total = now - call.startedAt > this.limits.totalMs;
-      if (!total && now - call.activeAt <= this.limits.silenceMs) continue;
+      if (!total && now - call.activeAt <= this.limits.idleMs) continue;
       this.remove(call);
-      call.onDeadline(total ? 'total' : 'silence');
+      call.onDeadline(total ? 'total' : 'idle');
     }
   }
 }
 
 /** Reasons of cancellations, in tool-call events and to upstreams. */
-export const CLIENT_LEFT = 'the client has left';
+export const CLIENT_DISCONNECTED = 'the client has disconnected';
 export const CLIENT_CANCELED = 'the client canceled the call';
 
 /** A call that messages of the client or the upstream may refer to. */
 export interface InFlightCall extends TrackedCall {
-  /** True if the call answers this request of this session. */
+  /** True if the call is for this request of this session. */
   matches(session: string, idText: string): boolean;
   /** The client canceled the call with this `notifications/cancelled`: it gets no response. */
   cancel(message: NotificationMessage): void;
   /**
-   * True if the call of this session (undefined: of no session) gave this progress token to this upstream. This member and
+   * True if the call of this session (undefined: of no session) uses this progress token at this upstream. This member and
    * the following are present while a request is in flight upstream.
    */
   hasProgressToken?(upstream: Upstream, session: string | undefined, token: unknown): boolean;
@@ -145,7 +144,7 @@ export interface CancelableInput {
 }
 
 /**
- * A request that waits before it is carried out: for evaluators, or for the eras of its upstream. Until then its client
+ * A request that waits before it is executed: for evaluators, or for the eras of its upstream. Until then its client
  * can cancel it like a call (mcp 1, 4): by a notification in the legacy era, by disconnecting in the modern one. Nothing of
  * a canceled request is sent upstream.
  */
@@ -175,7 +174,7 @@ export class CancelableRequest implements InFlightCall {
   async outcome<Awaited>(awaited: Promise<Awaited>): Promise<Awaited | CallOutcome> {
     const { client, era } = this.#request;
     this.#calls.add(this);
-    if (era === 'modern') client?.on('close', () => this.#cancel(CLIENT_LEFT));
+    if (era === 'modern') client?.on('close', () => this.#cancel(CLIENT_DISCONNECTED));
     try {
       return await Promise.race([this.#canceled.promise, awaited]);
     } finally {
@@ -196,10 +195,10 @@ export class CancelableRequest implements InFlightCall {
     this.#cancel('the service was stopped');
   }
 
-  /** No stream can be begun yet: whether the response will be one is not known. */
+  /** No stream can be started yet: the type of the response is unknown. */
   onSlow(): void {}
 
-  /** What it waits for has deadlines of its own. */
+  /** The awaited operation has its own deadlines. */
   onDeadline(): void {
     this.activeAt = performance.now();
     this.#calls.add(this);

@@ -34,7 +34,7 @@ describe('Mcp-Param headers of a modern client', () => {
     ['is too much', '{}', { 'mcp-param-n': '1' }, 'Mcp-Param-N'],
     ['differs', `{"n":${BIG}}`, { 'mcp-param-n': '9223372036854775808' }, 'Mcp-Param-N'],
     ['is broken', '{"region":"us"}', { 'mcp-param-region': '=?base64?dXM?=' }, 'Mcp-Param-Region'],
-  ])('are refused when one %s, and the upstream is not asked', async (_what, args, headers, named) => {
+  ])('are rejected when one %s, without a request to the upstream', async (_what, args, headers, named) => {
     const upstream = await upstreamWith(TOOLS);
     const caller = modernClient(await register(upstream.url));
     const response = await caller.call('tools/call', `{"name":"m","arguments":${args}}`, headers);
@@ -86,7 +86,7 @@ describe('Mcp-Param headers of translated calls', () => {
     });
   });
 
-  it('are built for the address of a hand-made tool', async () => {
+  it('are built for the address of a manual tool', async () => {
     const upstream = await upstreamWith({}, { eras: ['modern'] });
     const namespace = 'by-hand';
     await relay.service.register('tools', {

@@ -9,7 +9,7 @@ const SILENCE_MS = 300;
 
 let service: TestService;
 beforeAll(async () => {
-  // The time passes as the tests say.
+  // The tests control the clock.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'performance'] });
   service = await startTestService({ SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: String(SILENCE_MS) });
 });
@@ -18,7 +18,7 @@ afterAll(() => {
   return service.stop(0);
 });
 
-/** Lets the time pass until this is so, and what is sent be read meanwhile. */
+/** Advances the clock until the condition is met, with time for reads in between. */
 async function passes(until: () => boolean): Promise<void> {
   await expect
     .poll(() => {
@@ -28,11 +28,11 @@ async function passes(until: () => boolean): Promise<void> {
     .toBe(true);
 }
 
-/** The text of a call's answer, however often the client has to come back for it. */
+/** The text of a call's response, after any number of reconnects of the client. */
 async function responseTo(client: SessionClient, id: string): Promise<string> {
   let reading = client.call(id);
   for (;;) {
-    await reading.over;
+    await reading.ended;
     const found = reading.messages.find((text) => text.includes(`"id":${id}`));
     if (found !== undefined) return found;
     reading = client.listen(reading.lastId);

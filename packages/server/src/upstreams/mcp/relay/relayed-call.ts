@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, elements } from '@sluice/protocol/json/text';
-import { LEAST_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
+import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import {
   HEADER_LAST_EVENT_ID,
   INTERNAL_ERROR,
@@ -25,7 +25,7 @@ import { type CallResponse, makeResumable } from '../../downstream.ts';
 import { isInconclusive, isSessionNotFound, postMessage } from '../rpc-request.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { CallContext, CallPlan, CallRequest, ResponseRewriter } from './call-plan.ts';
-import { CLIENT_CANCELED, CLIENT_LEFT, dispatchProgress, type InFlightCall } from './in-flight-calls.ts';
+import { CLIENT_CANCELED, CLIENT_DISCONNECTED, dispatchProgress, type InFlightCall } from './in-flight-calls.ts';
 import { LARGE_RESPONSE_BYTES, LargeResponseScan } from './large-response.ts';
 import { progressTokenOf, replaceRetiredCode } from './request-rewrite.ts';
 import { ResumeSchedule } from './resume-schedule.ts';
@@ -39,10 +39,10 @@ import {
 /** Time an upstream may keep a stream open after the response, so that its connection can be reused, in milliseconds. */
 const LINGER_MS = 1_000;
 
-/** Maximum reconnection delay that a client is given: less than its own stream is stored, in milliseconds. */
+/** Maximum reconnection delay of a client: shorter than the storage time of its stream, in milliseconds. */
 const MAX_POLL_MS = 60_000;
 
-/** What the upstream is sending: nothing yet, a JSON body, an event stream, or nothing of interest any more. */
+/** State of the upstream's response: none yet, a JSON body, an event stream, or complete. */
 type Mode = 'waiting' | 'json' | 'stream' | 'done';
 
 /**
@@ -72,8 +72,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #blocked = false;
   /** The call was sent again in a new session. */
   #resent = false;
-  #clientGone = false;
-  #linger: NodeJS.Timeout | undefined = undefined;
+  #isClientDisconnected = false;
+  #lingerTimer: NodeJS.Timeout | undefined = undefined;
   /** Set once the upstream sent a request on this call. */
   #serverRequests: CallServerRequests | undefined = undefined;
   /** Last event id and `retry` of the stream: where and when it can be resumed. */
@@ -96,7 +96,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   start(): void {
     const { observer, summary } = this.#plan;
     if (summary) observer.begin(summary);
-    this.#response.onLeave(() => this.#onClientLeft());
+    this.#response.onDisconnect(() => this.#onClientDisconnected());
     this.#connect();
   }
 
@@ -112,7 +112,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   }
 
   #send(session: UpstreamSession): void {
-    // The client may have left, or the deadline passed, while the session was opened.
+    // The client may have disconnected, or the deadline passed, while the session was opened.
     if (this.#mode === 'done') {
       session.leased = false;
       return;
@@ -132,7 +132,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   onHead(status: number, headers: ResponseHeaders): void {
     this.#status = status;
-    // The head of a resumed stream is no sign of life: the stream has to carry something.
+    // The head of a resumed stream does not count as activity: the stream must contain a message.
     if (this.#resuming) return this.#onResumed(headers);
     this.activeAt = performance.now();
     if (status === 404 && this.#session?.sessionId !== undefined) return this.#resend();
@@ -176,7 +176,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   }
 
   onEnd(): void {
-    clearTimeout(this.#linger);
+    clearTimeout(this.#lingerTimer);
     try {
       if (this.#mode === 'json') this.#finishJson();
       else if (this.#mode === 'stream') this.#onStreamEnded();
@@ -192,7 +192,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     else this.#fail(error);
   }
 
-  /** Handling what the upstream sent failed: that fails this call, and not the service. */
+  /** Handling a message of the upstream failed: that fails this call, and not the service. */
   #onInternalError(error: unknown): void {
     if (this.#mode !== 'done') return this.#fail(error);
     this.#context.log.error('call failed', { method: this.#plan.message.method, error });
@@ -230,7 +230,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     else this.#succeed(text, value);
   }
 
-  /** The body is no response: with an error status, that status says more than the body. */
+  /** The body is not the response. An error status is more informative than the body. */
   #failUnusable(body: string): void {
     const [kind, what]: [UpstreamError['kind'], string] =
       this.#status < 300 ? ['invalid', body] : ['http', `HTTP ${this.#status}`];
@@ -241,7 +241,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #succeed(text: string, value: JsonObject): void {
     const { rewriter, json, era, message, capabilities } = this.#plan;
     this.#onResponded(value);
-    if (this.#clientGone) return;
+    if (this.#isClientDisconnected) return;
     const own = withId(text, this.#response.idText);
     let rewritten = rewriter?.rewrite(own, value);
     if (!rewriter && era === 'modern' && 'error' in value) {
@@ -255,7 +255,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   /** Returns a large response as the bytes that arrived, with the id of the client. */
   #succeedLarge(body: Buffer, scan: LargeResponseScan, value: JsonObject): void {
     this.#onResponded(value);
-    if (this.#clientGone) return;
+    if (this.#isClientDisconnected) return;
     const failed = !('result' in value);
     const code = isJsonObject(value.error) ? value.error.code : undefined;
     const status = 'error' in value ? this.#errorStatus(value) : 200;
@@ -342,13 +342,13 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     if (!this.#isResponse(value)) return;
     this.#decoder?.stop();
     const request = this.#request;
-    this.#linger = setTimeout(() => request?.abort(), LINGER_MS).unref();
+    this.#lingerTimer = setTimeout(() => request?.abort(), LINGER_MS).unref();
     this.#succeed(data, value);
   }
 
   /** Sends the client a notification. */
   #notify(data: string): void {
-    if (this.#clientGone || !this.#plan.streams) return;
+    if (this.#isClientDisconnected || !this.#plan.streams) return;
     if (!this.#response.isStreaming) this.#response.beginStream();
     if (this.#response.sendEvent(data) || this.#blocked) return;
     this.#blocked = true;
@@ -369,7 +369,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   onProgress(data: string, value: JsonObject): void {
     this.activeAt = performance.now();
-    // That stream cannot be paused for this client: it misses progress until it has read what it was sent.
+    // That stream cannot be paused for this client: it misses progress until it has read the buffered messages.
     if (!this.#blocked) this.#notify(this.#withClientToken(data, value));
   }
 
@@ -382,14 +382,14 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   #wantsLog({ params }: JsonObject): boolean {
     const { era, session, message } = this.#plan;
-    const least = era === 'modern' ? requestedLevel(message) : (session?.logLevel ?? LEAST_LEVEL);
-    return least !== undefined && reachesLevel(params, least);
+    const minimumLevel = era === 'modern' ? requestedLevel(message) : (session?.logLevel ?? MINIMUM_LEVEL);
+    return minimumLevel !== undefined && reachesLevel(params, minimumLevel);
   }
 
   /** Relays a request of the upstream to the client whose call caused it (mcp 4 and 5). */
   #onServerRequest(data: string, value: JsonObject): void {
     this.#serverRequests ??= this.#createServerRequests();
-    this.#serverRequests.handle(data, value, this.#clientGone || this.#plan.session?.hasEnded === true);
+    this.#serverRequests.handle(data, value, this.#isClientDisconnected || this.#plan.session?.hasEnded === true);
   }
 
   #createServerRequests(): CallServerRequests {
@@ -439,41 +439,40 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     }
     this.#settle();
     this.#request?.abort();
-    if (!this.#clientGone) this.#response.endWithoutResponse(this.#plan.streams);
+    if (!this.#isClientDisconnected) this.#response.endWithoutResponse(this.#plan.streams);
   }
 
   onSlow(): void {
-    if (!this.#clientGone) makeResumable(this.#response, this.#plan.session, this.#plan.streams);
+    if (!this.#isClientDisconnected) makeResumable(this.#response, this.#plan.session, this.#plan.streams);
   }
 
-  onDeadline(limit: 'silence' | 'total'): void {
-    if (limit === 'silence' && this.#isSilenceExpected()) {
+  onDeadline(limit: 'idle' | 'total'): void {
+    if (limit === 'idle' && this.#isIdleAllowed()) {
       this.activeAt = performance.now();
       this.#context.calls.add(this);
       return;
     }
-    const { silenceMs, totalMs } = this.#context.calls.limits;
-    const what =
-      limit === 'silence' ? `sent nothing for ${silenceMs / 1000} s` : `did not finish within ${totalMs / 1000} s`;
+    const { idleMs, totalMs } = this.#context.calls.limits;
+    const what = limit === 'idle' ? `sent nothing for ${idleMs / 1000} s` : `did not finish within ${totalMs / 1000} s`;
     this.#postCancellation('it took too long');
     this.#fail(this.#error('timeout', what));
   }
 
   /** True while a slow client blocks the upstream or owes it a response, or the upstream announced a pause. */
-  #isSilenceExpected(): boolean {
+  #isIdleAllowed(): boolean {
     return this.#blocked || Boolean(this.#serverRequests?.pending) || Boolean(this.#resumeSchedule?.isWaiting);
   }
 
-  #onClientLeft(): void {
-    this.#clientGone = true;
+  #onClientDisconnected(): void {
+    this.#isClientDisconnected = true;
     this.#blocked = false;
     if (this.#plan.era === 'legacy') {
       this.#serverRequests?.failAll();
       this.#request?.resume();
       return;
     }
-    this.#plan.observer.canceled(CLIENT_LEFT);
-    this.#postCancellation(CLIENT_LEFT);
+    this.#plan.observer.canceled(CLIENT_DISCONNECTED);
+    this.#postCancellation(CLIENT_DISCONNECTED);
     this.#settle();
     this.#request?.abort();
   }
@@ -483,7 +482,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     const session = this.#session;
     if (session?.era !== 'legacy') return;
     const params = `{"requestId":${this.#id},"reason":"${reason}"}`;
-    // Keeps the session open until the upstream has the cancellation.
+    // The session stays open until the upstream has the cancellation.
     session.inFlight++;
     this.#post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`)
       .catch(() => undefined)
@@ -497,12 +496,12 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.activeAt = performance.now();
   }
 
-  /** The upstream ended its stream to be polled for the rest; so does the client, which need not hold a connection. */
+  /** The upstream ended its stream to be polled for the rest; so does the client, which needs no connection meanwhile. */
   #onStreamEnded(): void {
     const { session, streams } = this.#plan;
     this.#resumeSchedule?.onEnd();
     this.#onStreamFailed(this.#error('dropped', 'ended the event stream before the response'));
-    if (this.#mode === 'done' || this.#clientGone || !streams || this.#serverRequests?.pending) return;
+    if (this.#mode === 'done' || this.#isClientDisconnected || !streams || this.#serverRequests?.pending) return;
     const pollMs = Math.min(this.#resumeSchedule?.retryMs ?? 0, MAX_POLL_MS);
     if (session && session.protocolVersion >= POLLING_VERSION) this.#response.disconnect(pollMs);
   }
@@ -534,7 +533,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       this.#decoder = new EventStreamDecoder(this, this.#context.maxResponseBytes);
       return;
     }
-    const error = this.#error('http', `did not take its event stream up again (HTTP ${this.#status})`);
+    const error = this.#error('http', `did not resume its event stream (HTTP ${this.#status})`);
     this.#request?.abort();
     if (isInconclusive(this.#status)) this.#onStreamFailed(error);
     else this.#fail(error);
@@ -556,7 +555,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       log.error('call failed', { method: message.method, upstream: upstream.transport.address, error });
       observer.failed('UNKNOWN', reason, '_OTHER');
     }
-    if (!this.#clientGone) this.#response.sendError({ code: INTERNAL_ERROR, message: reason });
+    if (!this.#isClientDisconnected) this.#response.sendError({ code: INTERNAL_ERROR, message: reason });
   }
 
   #settle(succeeded = false): void {

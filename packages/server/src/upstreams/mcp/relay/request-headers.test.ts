@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { legacyClient, modernClient, post, reply } from '../../../../../../test/fixtures/raw-client.ts';
-import type { Seen } from '../../../../../../test/fixtures/raw-upstream/message.ts';
+import type { ReceivedMessage } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { LIST_END, toolList, toolText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { client, eras, errorOf, lastCall, relayTests } from '../../../../testing/relay.ts';
 import { startTestService } from '../../../../testing/service.ts';
@@ -44,7 +44,7 @@ describe('client headers', () => {
     const url = await register(upstream.url, {}, named);
     for (const seen of upstream.seen) expect(seen.headers['x-tenant']).toBeUndefined();
     for (const caller of [modernClient(url), await legacyClient(url)]) {
-      // A session belongs to the user that it was opened for.
+      // A session belongs to the user for whom it was opened.
       const { 'x-forwarded-user': _, ...sent } = SENT;
       expect(reply(await caller.call('tools/call', '{"name":"a"}', sent))).toContain('done');
       const { headers } = lastCall(upstream);
@@ -71,7 +71,7 @@ describe('client headers', () => {
     async (era) => {
       const named = await startTestService({ SERVICE_FORWARD_HEADERS: 'authorization' });
       onEnd(named.stop);
-      const seenAs = ({ headers }: Seen) => headers.authorization ?? 'anonymous';
+      const seenAs = ({ headers }: ReceivedMessage) => headers.authorization ?? 'anonymous';
       const upstream = await upstreamWith({
         'tools/list': (seen) => toolList(toolText('a', `,"title":"${seenAs(seen)}"`)),
         'resources/list': `{"resources":[{"uri":"test://r","name":"r"}],${LIST_END}`,
@@ -115,7 +115,7 @@ describe('client headers', () => {
     ]);
     await caller.call('tools/call', '{"name":"grüße"}', SENT);
     expect(lastCall(upstream).headers['x-tenant']).toBeUndefined();
-    // What is no header name stands in nobody's way.
+    // Invalid header names have no effect.
     await label('x tenant(, X-Tenant');
     expect(reply(await caller.call('tools/call', '{"name":"a"}', SENT))).toContain('done');
     expect(lastCall(upstream).headers['x-tenant']).toBe('t1');
@@ -150,7 +150,7 @@ describe('a request that has passed gateways', () => {
     ['7', '8'],
     ['garbage', '1'],
     ['-5', '1'],
-  ])('and says %s goes on as %s', async (hops, next) => {
+  ])('with %s is forwarded as %s', async (hops, next) => {
     const upstream = await upstreamWith();
     const caller = modernClient(await register(upstream.url));
     await caller.call('tools/call', '{"name":"a"}', hops === undefined ? {} : { 'x-service-hops': hops });

@@ -13,7 +13,7 @@ const { onEnd, register, upstreamWith } = liveTests();
 const LEVELS = ['error', 'info', 'debug'];
 const wanting = (level: string) => `"io.modelcontextprotocol/logLevel":"${level}"`;
 
-/** A legacy upstream that logs and has a resource to subscribe to. */
+/** A legacy upstream with logging and a subscribable resource. */
 function logging(scripts: RawUpstream['scripts'] = {}): Promise<RawUpstream> {
   return upstreamWith(
     {
@@ -27,7 +27,7 @@ function logging(scripts: RawUpstream['scripts'] = {}): Promise<RawUpstream> {
   );
 }
 
-/** The ids of the requests that a legacy upstream was sent in each session, and the methods. */
+/** Ids and methods of the requests received by a legacy upstream, by session. */
 function bySession({ seen }: RawUpstream): { readonly ids: readonly unknown[]; readonly methods: readonly string[] }[] {
   const sessions = new Map<string, { ids: unknown[]; methods: string[] }>();
   for (const { session, id, method } of seen) {
@@ -55,9 +55,9 @@ it('a slow call and another with a log level in the same session are both answer
   expect(await counted('error')).toBe('1');
   const caller = modernClient(url);
   const slow = caller.call('tools/call', '{"name":"slow","arguments":{"ms":700}}');
-  // By the time that this is answered, the slow call has been sent.
+  // Once this is answered, the slow call has been sent.
   await caller.call('tools/list');
-  // It is the same session: it counts on.
+  // It is the same session: numbering continues.
   expect(await counted('debug')).toBe('2');
   expect(reply(await slow)).toContain('"waited 700 ms"');
 });
@@ -65,15 +65,15 @@ it('a slow call and another with a log level in the same session are both answer
 it('request ids are unique in the session of a legacy client', async () => {
   const upstream = await logging({ GET: { kind: 'http', status: 404, type: 'text/plain', body: '' } });
   const client = await sessionClient(await register(upstream.url));
-  const called = () => client.ask('tools/call', '{"name":"a"}');
+  const called = () => client.request('tools/call', '{"name":"a"}');
   const uri = '{"uri":"test://a"}';
   for (let round = 1; round <= 3; round++) {
-    expect(await client.ask('resources/subscribe', uri)).toMatchObject({ result: {} });
+    expect(await client.request('resources/subscribe', uri)).toMatchObject({ result: {} });
     expect(await called()).toMatchObject({ result: {} });
-    expect(await client.ask('logging/setLevel', `{"level":"${LEVELS[round - 1]}"}`)).toBeDefined();
-    await client.ask('resources/unsubscribe', uri);
+    expect(await client.request('logging/setLevel', `{"level":"${LEVELS[round - 1]}"}`)).toBeDefined();
+    await client.request('resources/unsubscribe', uri);
   }
-  // The upstream has no stream, and is asked whether it has the session.
+  // The upstream has no stream, and is sent a `ping` to check the session.
   client.listen();
   await expect.poll(() => upstream.count('ping')).toBeGreaterThan(0);
   expect(await called()).toMatchObject({ result: {} });

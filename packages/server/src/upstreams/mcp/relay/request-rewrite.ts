@@ -100,10 +100,10 @@ export function withTrace(headers: readonly string[], trace: TraceContext): stri
 }
 
 /**
- * Returns the headers that mirror the body of a modern request (2026-07-28, Streamable HTTP); `name` is the upstream's name
- * of the target, `params` what its tool declares. `Mcp-Param-*` headers that the tool does not declare are passed on, as the
- * protocol demands of intermediaries that do not recognize them, and so is `Mcp-Name` of methods that only the upstream
- * knows: extensions define its content.
+ * Returns the headers that mirror the body of a modern request (2026-07-28, Streamable HTTP); `name` is the upstream's
+ * name of the target, `params` what its tool declares. `Mcp-Param-*` headers that the tool does not declare are
+ * forwarded, as the protocol requires of intermediaries that do not recognize them, and so is `Mcp-Name` of methods
+ * that only the upstream knows: extensions define its content.
  */
 export function modernHeaders(
   message: RequestMessage,
@@ -142,7 +142,10 @@ export function replaceRetiredCode(
   return changed !== undefined && isJsonObject(parsed) ? { text: changed, value: parsed } : undefined;
 }
 
-/** Names of request headers that are copied upstream (lower case, unique), and a warning for each name that is not allowed. */
+/**
+ * Names of request headers that are copied upstream (lower case, unique), and a warning for each name that is not
+ * allowed.
+ */
 interface ForwardHeaders {
   readonly names: readonly string[];
   readonly warnings: readonly string[];
@@ -168,8 +171,9 @@ const NEVER_COPIED: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns whether a header (lower case) is never copied, whatever the allowlist (decisions 4.7). This includes all `mcp-*`
- * headers: the relay sets them, and passes unrecognized `Mcp-Param-*` headers on regardless of the list (mcp.md 4).
+ * Returns whether a header (lower case) is never copied, regardless of the allowlist (decisions 4.7). This includes all
+ * `mcp-*` headers: the relay sets them, and passes unrecognized `Mcp-Param-*` headers on regardless of the list (mcp.md
+ * 4).
  */
 function isNeverCopied(name: string): boolean {
   return name.startsWith('mcp-') || NEVER_COPIED.has(name);

@@ -17,7 +17,7 @@ describe('deadlines', () => {
   const TOTAL_MS = 2_500;
   let hasty: TestService;
   beforeAll(async () => {
-    // What limits look at; the time passes as the tests say.
+    // The clock of the limits, controlled by the tests.
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
     hasty = await startTestService({
       SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: String(SILENCE_MS),
@@ -30,8 +30,8 @@ describe('deadlines', () => {
   });
 
   /**
-   * Calls the tool, lets the upstream do something until it is left, while the time passes in steps, and returns the
-   * error with the milliseconds it took.
+   * Calls the tool and repeats an action of the upstream until the service disconnects, while the clock advances in steps.
+   * Returns the error and the elapsed milliseconds.
    */
   async function failing(era: Era, begin: (call: StreamedCall) => unknown, again: (call: StreamedCall) => unknown) {
     const upstream = await streamer();
@@ -41,9 +41,9 @@ describe('deadlines', () => {
     const response = post(url, callText(era, '"progressToken":1'), callHeaders(era));
     const call = await arrived;
     begin(call);
-    while (!call.left) {
+    while (!call.isDisconnected) {
       again(call);
-      // What was written is read meanwhile.
+      // Written data is read meanwhile.
       await delay(5);
       vi.advanceTimersByTime(50);
     }
@@ -104,7 +104,7 @@ describe('deadlines', () => {
     upstream.scripts.initialize = { kind: 'silence' };
     const response = caller.call('tools/call', '{"name":"a"}');
     await expect.poll(() => upstream.count('initialize')).toBe(opened + 1);
-    // The 30 s that opening a session may take by itself are none of these.
+    // The separate limit of 30 s for opening a session does not apply.
     vi.advanceTimersByTime(SILENCE_MS + 200);
     expect(errorOf(await response)).toEqual(silence);
     expect(upstream.count('tools/call')).toBe(0);
@@ -125,7 +125,7 @@ describe('a client that disconnects', () => {
     const response = await during;
     await once(response, 'data');
     response.destroy();
-    await expect.poll(() => call.left).toBe(true);
+    await expect.poll(() => call.isDisconnected).toBe(true);
   });
 
   it('aborts a call before any response, too', async () => {
@@ -137,7 +137,7 @@ describe('a client that disconnects', () => {
     req.end(callText('modern', '"progressToken":1'));
     const call = await arrived;
     req.destroy();
-    await expect.poll(() => call.left).toBe(true);
+    await expect.poll(() => call.isDisconnected).toBe(true);
   });
 
   it('leaves the call running if it is legacy', async () => {
@@ -152,12 +152,12 @@ describe('a client that disconnects', () => {
     await once(response, 'data');
     response.destroy();
     await once(response, 'close');
-    // Enough round trips for a departure to have been noticed here.
+    // Enough round trips to detect a disconnect.
     for (let i = 0; i < 5; i++) await post(url, '{"jsonrpc":"2.0","id":1,"method":"ping"}');
     call.progress(2);
     call.end('x');
     await expect.poll(() => call.response.writableFinished).toBe(true);
-    expect(call.left).toBe(false);
+    expect(call.isDisconnected).toBe(false);
   });
 });
 
@@ -183,7 +183,7 @@ describe('a client that reads slowly', () => {
     const flooding = flood();
     const response = await opened;
     response.pause();
-    // Upstream, gateway and client share one event loop: what could still move would have in so many round trips.
+    // Upstream, gateway and client share one event loop: pending data would arrive in this many round trips.
     let quiet = 0;
     while (quiet < 30 && sent < total) {
       const before = sent;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { freePort } from '../../../../../../test/fixtures/free-port.ts';
 import { messages, modernClient, post, reply } from '../../../../../../test/fixtures/raw-client.ts';
-import type { Seen } from '../../../../../../test/fixtures/raw-upstream/message.ts';
+import type { ReceivedMessage } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { LIST_END } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { client, eras, errorOf, lastCall, relayTests } from '../../../../testing/relay.ts';
 import { callHeaders, callText } from '../../../../testing/streamer.ts';
@@ -9,8 +9,8 @@ import { callHeaders, callText } from '../../../../testing/streamer.ts';
 const relay = relayTests();
 const { register, streamer, upstreamWith } = relay;
 
-/** Members of the `_meta` that a request arrived with. */
-function metaOf(seen: Seen): Record<string, unknown> {
+/** Members of the `_meta` of a received request. */
+function metaOf(seen: ReceivedMessage): Record<string, unknown> {
   const meta = seen.params._meta;
   return typeof meta === 'object' && meta !== null ? { ...meta } : {};
 }

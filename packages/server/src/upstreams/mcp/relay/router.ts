@@ -3,8 +3,8 @@ import type { ToolCallErrorCategory } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import {
   capabilityKey,
+  isLowerLevel,
   legacyCapabilities,
-  lowerLevel,
   supportsServerRequests,
 } from '@sluice/protocol/mcp/capabilities';
 import { HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY, NAME_PARAM } from '@sluice/protocol/mcp/constants';
@@ -93,7 +93,7 @@ export class CallRouter {
     this.#translator = new EraTranslator(options);
   }
 
-  /** Returns the outcome that carries the call out. */
+  /** Returns the outcome that starts the call. */
   call(caller: Caller, message: RequestMessage, target: CallTarget): CallOutcome {
     const { forwards } = this.#options;
     const { entry, forward, mirrored } = target;
@@ -106,7 +106,7 @@ export class CallRouter {
     const { accept } = caller.headers;
     const streams = acceptsEventStream(accept);
     const json = acceptsJson(accept);
-    // By what the client sends, not by the upstream's era: that may have changed since.
+    // Determined by the request, not by the upstream's era, which may have changed since.
     const isRetry = caller.era === 'modern' && message.params.requestState !== undefined;
     const resumption = isRetry ? this.#resume(caller, message, headers, streams, json) : undefined;
     if (resumption?.kind === 'handled') return resumption.outcome;
@@ -135,10 +135,10 @@ export class CallRouter {
       subject: kind === 'tool' || kind === 'prompt' ? { kind, name } : undefined,
       server: upstream.server,
     });
-    // The translator rewrites the metadata, including the trace, and removes what belongs to a retry.
+    // The translator rewrites the metadata, including the trace, and removes the parameters of a retry.
     if (!needsTranslation) {
       if (trace) edits.push(...traceEdits(message, trace));
-      // The state is ours: an upstream that now speaks the client's era does not know it.
+      // The state is ours: an upstream that now supports the client's era does not know it.
       if (isRestart) edits.push(...removeRetryParams(message));
     }
     const argumentNames = membersOf(message.paramMembers, 'arguments').map(({ key }) => key);
@@ -193,7 +193,7 @@ export class CallRouter {
   }
 
   /**
-   * Returns the forward to ask for a URI that is in no list: the one that sent a link to it, else the only one that offers
+   * Returns the forward of a URI that is in no list: the one that sent a link to it, else the only one that offers
    * resources (mcp 6). Undefined if there are several or none.
    */
   findUnlistedForward(namespace: NamespaceState, uri: string): string | undefined {
@@ -264,10 +264,10 @@ export class CallRouter {
   }
 }
 
-/** Lowers the log level of a session to this one. Messages that other calls do not want are filtered on arrival. */
+/** Lowers the log level of a session to this one. Messages below the level of other calls are filtered on arrival. */
 async function withLogLevel(session: UpstreamSession, level: string): Promise<UpstreamSession> {
   const { client, logLevel } = session;
-  if (client?.serverCapabilities.logging === undefined || !lowerLevel(level, logLevel)) return session;
+  if (client?.serverCapabilities.logging === undefined || !isLowerLevel(level, logLevel)) return session;
   session.logLevel = level;
   await withTimeout(
     LOG_LEVEL_MS,

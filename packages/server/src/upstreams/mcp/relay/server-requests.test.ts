@@ -43,7 +43,7 @@ describe('a server request of an upstream', () => {
   ])('is relayed to the client that called, and the response back: %s %s', async (method, params) => {
     const { upstream, client, call, reading } = await begun();
     for (const [number, id] of ['7', '"seven \\u00e4"', '7.0'].entries()) {
-      call.ask(id, method, params);
+      call.request(id, method, params);
       const pending = await reading.message(number);
       expect(pending).toBe(
         `{"jsonrpc":"2.0","id":${JSON.stringify(idOf(pending))},"method":"${method}","params":${params}}`,
@@ -56,12 +56,12 @@ describe('a server request of an upstream', () => {
     }
     call.end('done');
     expect(JSON.parse(await reading.message(3))).toMatchObject({ id: 'c', result: { content: [{ text: 'done' }] } });
-    expect(await reading.over).toBe(true);
+    expect(await reading.ended).toBe(true);
   });
 
   it('may be answered with an error, which is returned unchanged', async () => {
     const { upstream, client, call, reading } = await begun();
-    call.ask('1', 'elicitation/create');
+    call.request('1', 'elicitation/create');
     const error = '"error":{"code":-1,"message":"User rejected","data":{"n":1.0}}';
     await client.post(responseTo(await reading.message(0), error));
     expect(upstream.answers()).toEqual([`{"jsonrpc":"2.0","id":1,${error}}`]);
@@ -69,7 +69,7 @@ describe('a server request of an upstream', () => {
 
   it('is answered in the upstream’s own session', async () => {
     const { upstream, client, call, reading } = await begun();
-    call.ask('1', 'roots/list');
+    call.request('1', 'roots/list');
     await client.post(responseTo(await reading.message(0)));
     expect(upstream.posted.at(-1)).toMatchObject({ session: call.session, method: undefined });
     expect(upstream.posted.at(-1)?.headers['mcp-protocol-version']).toBe('2025-11-25');
@@ -96,7 +96,7 @@ describe('a server request of an upstream', () => {
       call.begin();
     }
     // All with the same id: ids are unique per upstream session.
-    for (const [name, call] of [...arrived].reverse()) call.ask('1', 'elicitation/create', `{"message":"${name}"}`);
+    for (const [name, call] of [...arrived].reverse()) call.request('1', 'elicitation/create', `{"message":"${name}"}`);
     const ids = new Set<unknown>();
     for (const { client, name, reading } of calls) {
       const pending = await reading.message(0);
@@ -110,7 +110,7 @@ describe('a server request of an upstream', () => {
     expect(ids.size).toBe(80);
     for (const [name, call] of arrived) call.end(name);
     for (const { name, reading } of calls) {
-      expect(await reading.over).toBe(true);
+      expect(await reading.ended).toBe(true);
       expect(reading.messages).toHaveLength(2);
       expect(reading.messages[1]).toContain(`"text":"${name}"`);
     }
@@ -118,7 +118,7 @@ describe('a server request of an upstream', () => {
 
   it('cannot be answered by another session, without a session, or twice', async () => {
     const { upstream, client, call, reading } = await begun();
-    call.ask('1', 'elicitation/create');
+    call.request('1', 'elicitation/create');
     const response = responseTo(await reading.message(0), '"result":{"from":"thief"}');
     const thief = await sessionClient(client.url);
     const sessionless = clientOf(client.url, { 'mcp-protocol-version': '2025-11-25' });
@@ -143,7 +143,7 @@ describe('a server request of an upstream', () => {
 
   it('whose response does not reach the upstream is answered with 502', async () => {
     const { upstream, client, call, reading } = await begun();
-    call.ask('1', 'roots/list');
+    call.request('1', 'roots/list');
     const response = responseTo(await reading.message(0));
     upstream.shut();
     const { status, text } = await client.post(response);
@@ -153,7 +153,7 @@ describe('a server request of an upstream', () => {
 
   it.each([400, 404, 500])('whose response the upstream rejects with %i is answered with an error', async (status) => {
     const { upstream, client, call, reading } = await begun();
-    call.ask('1', 'roots/list');
+    call.request('1', 'roots/list');
     const response = responseTo(await reading.message(0));
     if (status === 404) upstream.forgetSessions();
     else upstream.acceptStatus = status;
@@ -162,7 +162,7 @@ describe('a server request of an upstream', () => {
 
   it('beyond 32 pending ones is rejected', async () => {
     const { upstream, client, call, reading } = await begun();
-    for (let number = 1; number <= 34; number++) call.ask(String(number), 'roots/list');
+    for (let number = 1; number <= 34; number++) call.request(String(number), 'roots/list');
     await expect.poll(() => upstream.answers().length).toBe(2);
     // Two connections: the order of arrival is not fixed.
     expect(
@@ -175,7 +175,7 @@ describe('a server request of an upstream', () => {
     expect(reading.messages).toHaveLength(32);
     // A response frees one of the 32.
     await client.post(responseTo(await reading.message(0)));
-    call.ask('35', 'roots/list');
+    call.request('35', 'roots/list');
     await reading.message(32);
   });
 
@@ -192,8 +192,8 @@ describe('a server request of an upstream', () => {
     ] as const) {
       const before = upstream.answers().length;
       call.begin();
-      call.ask('"q"', 'sampling/createMessage');
-      call.ask('2', 'ping');
+      call.request('"q"', 'sampling/createMessage');
+      call.request('2', 'ping');
       await expect.poll(() => upstream.answers().length).toBe(before + 2);
       const responses = upstream.answers().slice(before);
       expect(responses).toContain('{"jsonrpc":"2.0","id":2,"result":{}}');
@@ -203,7 +203,7 @@ describe('a server request of an upstream', () => {
         error: { code: -32601, message: expect.any(String) },
       });
       call.end('done');
-      expect(await reading.over).toBe(true);
+      expect(await reading.ended).toBe(true);
       expect(reading.text).not.toContain('sampling');
       expect(reading.text).toContain('done');
     }
@@ -211,8 +211,8 @@ describe('a server request of an upstream', () => {
 
   it('canceled by the upstream is canceled with our id', async () => {
     const { upstream, client, call, reading } = await begun();
-    call.ask('"a"', 'elicitation/create');
-    call.ask('"b"', 'elicitation/create');
+    call.request('"a"', 'elicitation/create');
+    call.request('"b"', 'elicitation/create');
     const [a, b] = [await reading.message(0), await reading.message(1)];
     call.send(notification('cancelled', '{"requestId":"a","reason":"r","x":1.0}'));
     expect(await reading.message(2)).toBe(
@@ -226,16 +226,16 @@ describe('a server request of an upstream', () => {
     call.send(notification('cancelled', '{"requestId":"b"}'));
     call.send(notification('cancelled', '{"requestId":"c"}'));
     call.end('done');
-    await reading.over;
+    await reading.ended;
     expect(reading.messages).toHaveLength(4);
   });
 
   it('is canceled if its call ends before the response', async () => {
     const { upstream, client, call, reading } = await begun();
-    call.ask('1', 'elicitation/create');
+    call.request('1', 'elicitation/create');
     const pending = await reading.message(0);
     call.end('done');
-    await reading.over;
+    await reading.ended;
     expect(reading.messages.map((text) => JSON.parse(text))).toEqual([
       expect.anything(),
       {
@@ -251,7 +251,7 @@ describe('a server request of an upstream', () => {
 
   it('gets the client’s progress with the upstream’s own token', async () => {
     const { upstream, client, call, reading } = await begun();
-    call.ask('1', 'sampling/createMessage', '{"_meta":{"x":1.0,"progressToken":"t"},"maxTokens":1}');
+    call.request('1', 'sampling/createMessage', '{"_meta":{"x":1.0,"progressToken":"t"},"maxTokens":1}');
     const pending = JSON.parse(await reading.message(0));
     const token = pending.params._meta.progressToken;
     expect(token).not.toBe('t');
@@ -276,20 +276,20 @@ describe('a server request of an upstream', () => {
     const { upstream, url } = await live({}, hasty);
     const client = await sessionClient(url);
     const { call, reading } = await calling(client, upstream);
-    call.ask('1', 'elicitation/create');
+    call.request('1', 'elicitation/create');
     const pending = await reading.message(0);
     // A call of the same age without server requests ends first, then another one that began when that one ended.
     for (const id of ['"x"', '"y"']) {
       const other = client.call(id);
       await upstream.calls.next();
       vi.advanceTimersByTime(400);
-      expect(await other.over).toBe(true);
+      expect(await other.ended).toBe(true);
       expect(other.text).toContain('sent nothing for 0.3 s');
     }
-    expect(call.left).toBe(false);
+    expect(call.isDisconnected).toBe(false);
     await client.post(responseTo(pending));
     vi.advanceTimersByTime(300);
-    await client.ask('ping');
+    await client.request('ping');
     expect(reading.messages).toHaveLength(1);
     vi.advanceTimersByTime(100);
     expect(await reading.message(1)).toContain('sent nothing for 0.3 s');
@@ -297,7 +297,7 @@ describe('a server request of an upstream', () => {
 
   it('fails when the client’s session ends', async () => {
     const { upstream, client, call, reading } = await begun();
-    call.ask('1', 'elicitation/create');
+    call.request('1', 'elicitation/create');
     await reading.message(0);
     expect(await client.end()).toBe(204);
     await expect
@@ -317,7 +317,7 @@ describe('a server request on the upstream’s notification stream', () => {
     for (const each of [client, other]) {
       const { reading, call } = await calling(each, upstream);
       call.end('done');
-      await reading.over;
+      await reading.ended;
       streams.push(await upstream.streams.next());
     }
     const [stream] = streams;
@@ -336,8 +336,8 @@ describe('a server request on the upstream’s notification stream', () => {
     const second = await listening.message(1);
     stream.send(notification('cancelled', '{"requestId":6}'));
     expect(JSON.parse(await listening.message(2)).params.requestId).toBe(idOf(second));
-    listening.leave();
-    others.leave();
+    listening.disconnect();
+    others.disconnect();
   });
 
   it('is one of at most 32; some more are rejected at a time, and the rest is not answered', async () => {
@@ -346,7 +346,7 @@ describe('a server request on the upstream’s notification stream', () => {
     const listening = client.listen();
     const { reading, call } = await calling(client, upstream);
     call.end('done');
-    await reading.over;
+    await reading.ended;
     const stream = await upstream.streams.next();
     upstream.acceptStatus = 0;
     for (let id = 1; id <= 100; id++) stream.send(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`);
@@ -355,8 +355,8 @@ describe('a server request on the upstream’s notification stream', () => {
     expect(listening.messages).toHaveLength(33);
     const rejected = Array.from({ length: 16 }, (_, at) => `{"jsonrpc":"2.0","id":${33 + at},"result":{}}`);
     await expect.poll(() => upstream.answers().toSorted()).toEqual(rejected);
-    await client.ask('ping');
+    await client.request('ping');
     expect(upstream.answers()).toHaveLength(16);
-    listening.leave();
+    listening.disconnect();
   });
 });

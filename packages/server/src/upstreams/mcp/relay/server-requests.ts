@@ -61,9 +61,9 @@ export class CallServerRequests {
     return this.#relayed?.pending ?? 0;
   }
 
-  /** Relays or rejects a request, as text and parsed. `isClientGone`: it cannot be relayed any more. */
-  handle(text: string, value: JsonObject, isClientGone: boolean): void {
-    if (isClientGone || !this.#relayed?.relay(text, value)) this.#reject(text, value);
+  /** Relays or rejects a request, as text and parsed. `isClientDisconnected`: it cannot be relayed any more. */
+  handle(text: string, value: JsonObject, isClientDisconnected: boolean): void {
+    if (isClientDisconnected || !this.#relayed?.relay(text, value)) this.#reject(text, value);
   }
 
   onCancelled(text: string): void {
@@ -171,7 +171,7 @@ export class RelayedServerRequests implements ServerRequests {
 
   #fail(request: RelayedRequest): void {
     this.#pending.delete(request);
-    const error = `{"code":${INTERNAL_ERROR},"message":"the client has left without an answer"}`;
+    const error = `{"code":${INTERNAL_ERROR},"message":"the client disconnected without a response"}`;
     this.#post(`{"jsonrpc":"2.0","id":${request.upstreamId},"error":${error}}`);
   }
 

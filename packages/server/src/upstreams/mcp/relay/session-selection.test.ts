@@ -128,7 +128,7 @@ describe('log messages on the stream of a session', () => {
     const next = client.send(wanting('debug'));
     const nextCall = await upstream.calls.next();
     nextCall.begin();
-    nextCall.ask('1', 'roots/list');
+    nextCall.request('1', 'roots/list');
     await inputRequired(next);
     expect(next.messages).toHaveLength(1);
   });

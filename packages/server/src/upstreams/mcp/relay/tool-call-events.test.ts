@@ -111,7 +111,7 @@ describe('a forwarded tool call without a response', () => {
     const { upstream, url } = await live();
     const session = await sessionClient(url);
     await upstream.down();
-    await session.call('1').over;
+    await session.call('1').ended;
     expect(await end(url)).toMatchObject({
       eventType: 'FAILED',
       errorCategory: 'SERVICE_UNAVAILABLE',
@@ -126,7 +126,7 @@ describe('a forwarded tool call without a response', () => {
     call.begin();
     call.progress(1);
     call.response.destroy();
-    await reading.over;
+    await reading.ended;
     expect(await end(url)).toMatchObject({ eventType: 'FAILED', errorCategory: 'SERVICE_UNAVAILABLE' });
   });
 
@@ -139,7 +139,7 @@ describe('a forwarded tool call without a response', () => {
     const reading = (await sessionClient(url)).call('1');
     await upstream.calls.next();
     vi.advanceTimersByTime(300);
-    await reading.over;
+    await reading.ended;
     expect((await eventsAt(service, url))[1]).toMatchObject({
       eventType: 'FAILED',
       errorCategory: 'SERVICE_UNAVAILABLE',
@@ -153,8 +153,8 @@ describe('a forwarded tool call without a response', () => {
   ])('fails by HTTP status %i', async (status, errorCategory) => {
     const { upstream, url } = await live();
     const reading = (await sessionClient(url)).call('1');
-    (await upstream.calls.next()).refuse(status);
-    await reading.over;
+    (await upstream.calls.next()).reject(status);
+    await reading.ended;
     expect(await end(url)).toMatchObject({ eventType: 'FAILED', errorCategory });
   });
 
@@ -164,7 +164,7 @@ describe('a forwarded tool call without a response', () => {
     const reading = session.call('"c"');
     await upstream.calls.next();
     await session.post('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c"}}');
-    await reading.over;
+    await reading.ended;
     expect(await end(url)).toMatchObject({
       eventType: 'FAILED',
       errorCategory: 'UNKNOWN',
@@ -176,17 +176,17 @@ describe('a forwarded tool call without a response', () => {
     const { upstream, url } = await live();
     const reading = new InteractiveClient(url, '{}').send();
     await upstream.calls.next();
-    reading.leave();
+    reading.disconnect();
     await expect.poll(async () => (await received(url)).length).toBe(2);
-    expect(await end(url)).toMatchObject({ errorCategory: 'UNKNOWN', errorMessage: 'the client has left' });
+    expect(await end(url)).toMatchObject({ errorCategory: 'UNKNOWN', errorMessage: 'the client has disconnected' });
   });
 });
 
-test('a call whose legacy client has left continues, and its completion is reported', async () => {
+test('a call whose legacy client has disconnected continues, and its completion is reported', async () => {
   const { upstream, url } = await live();
   const reading = (await sessionClient(url)).call('1');
   const call = await upstream.calls.next();
-  reading.leave();
+  reading.disconnect();
   call.json('late');
   await expect.poll(async () => (await received(url)).length).toBe(2);
   expect(await end(url)).toMatchObject({ eventType: 'COMPLETED', content: ['late'] });
@@ -197,11 +197,11 @@ test('a call that is sent again in a new session has one STARTED event', async (
   const session = await sessionClient(url);
   const first = session.call('1');
   (await upstream.calls.next()).json('one');
-  await first.over;
+  await first.ended;
   upstream.forgetSessions();
   const second = session.call('2');
   (await upstream.calls.next()).json('two');
-  await second.over;
+  await second.ended;
   const events = await received(url);
   expect(events.map(({ eventType }) => eventType)).toEqual(['STARTED', 'COMPLETED', 'STARTED', 'COMPLETED']);
   expect(events[3]).toMatchObject({ content: ['two'] });

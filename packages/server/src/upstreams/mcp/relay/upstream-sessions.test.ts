@@ -8,14 +8,14 @@ import { startTestService } from '../../../../testing/service.ts';
 const relay = relayTests();
 const { onEnd, register, streamer, upstreamWith } = relay;
 
-/** Resolves when a legacy upstream is listened to for changes: for that, no further session is opened. */
+/** Resolves when a legacy upstream is watched for changes, which needs no further session. */
 async function watched(upstream: RawUpstream): Promise<void> {
   await expect.poll(upstream.streams).toBe(1);
 }
 
 describe('upstream sessions', () => {
   const call = '{"name":"a"}';
-  /** Sessions that calls came in with, in order. */
+  /** Sessions of received calls, in order. */
   const used = (upstream: RawUpstream) =>
     upstream.seen.filter(({ method }) => method === 'tools/call').map(({ session }) => session);
   const stateless = (url: string, headers: Record<string, string> = {}) =>
@@ -24,7 +24,7 @@ describe('upstream sessions', () => {
   it('exist once per legacy client session, opened with its identity and closed with it', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const url = await register(upstream.url);
-    // Those that discovery opened are ended in its own time; the one that changes are watched in stays.
+    // Sessions of discovery are ended separately; the one that watches for changes remains.
     await watched(upstream);
     await expect.poll(() => upstream.sessions()).toBe(1);
     const one = await legacyClient(url, '{"sampling":{},"x":1.0}');

@@ -49,7 +49,7 @@ describe('upstream sessions of calls with server requests', () => {
     const { upstream, url } = await live();
     const client = new InteractiveClient(url);
     const { reading, call } = await begun(client, upstream);
-    call.ask('1', 'roots/list');
+    call.request('1', 'roots/list');
     const pending = await inputRequired(reading);
     expect(await called(client, upstream)).not.toBe(call.session);
     const retry = client.retry(pending.state, `{"${pending.keys[0]}":{}}`);
@@ -74,7 +74,7 @@ describe('upstream sessions of calls with server requests', () => {
       new InteractiveClient(url, `{"roots":{"x":"${'x'.repeat(5_000)}"}}`),
       upstream,
     );
-    call.ask('1', 'roots/list');
+    call.request('1', 'roots/list');
     await expect.poll(upstream.answers).toEqual([expect.stringContaining('-32601')]);
     call.end('went on');
     expect(await resultText(reading)).toBe('went on');
@@ -133,7 +133,7 @@ describe('upstream sessions of calls with server requests', () => {
     expect((await failure(reading)).code).toBe(-32050);
     const next = await begun(client, upstream);
     expect(next.call.session).toBe(call.session);
-    next.reading.leave();
+    next.reading.disconnect();
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
     expect(await called(client, upstream)).not.toBe(call.session);
   });
@@ -150,10 +150,10 @@ describe('upstream sessions of calls with server requests', () => {
     };
     const reading = client.send();
     await expect.poll(() => upstream.of('initialize').length).toBe(opened + 1);
-    reading.leave();
-    await reading.over;
-    // Once this is answered, the service has noticed that the client has left.
-    await client.send({ method: 'tools/list', params: '"x":1' }).over;
+    reading.disconnect();
+    await reading.ended;
+    // Once this is answered, the service has detected the disconnect.
+    await client.send({ method: 'tools/list', params: '"x":1' }).ended;
     gate.resolve();
     await expect.poll(() => upstream.streams.all).toHaveLength(2);
     await expect.poll(() => called(client, upstream)).toBe(upstream.streams.all[1]?.session);
@@ -202,7 +202,7 @@ describe('upstream sessions of calls with server requests', () => {
     const { reading, call } = await begun(client, upstream);
     // The call waits for the stream: earlier messages would be lost.
     if (status === 0) expect(performance.now() - began).toBeGreaterThan(450);
-    call.ask('1', 'roots/list');
+    call.request('1', 'roots/list');
     const pending = await inputRequired(reading);
     const retry = client.retry(pending.state, `{"${pending.keys[0]}":{}}`);
     await expect.poll(upstream.answers).toHaveLength(1);
@@ -220,7 +220,7 @@ describe('upstream sessions of calls with server requests', () => {
       onListsChanged: () => {},
     });
     onEnd(() => there.destroy());
-    const calls = new InFlightCalls<InFlightCall>({ silenceMs: 60_000, totalMs: 60_000 });
+    const calls = new InFlightCalls<InFlightCall>({ idleMs: 60_000, totalMs: 60_000 });
     onEnd(async () => calls.close());
     const sessions = new CallSessionPool(calls);
     const clientInfo = { name: 'c', version: '1' };
@@ -232,7 +232,7 @@ describe('upstream sessions of calls with server requests', () => {
     there.sessions.closeIdle(1_000, Number.MAX_SAFE_INTEGER);
     await expect.poll(() => [...upstream.sessions]).toEqual([busy.sessionId]);
     const stream = streams.find(({ session }) => session === idle.sessionId);
-    await expect.poll(() => stream?.left).toBe(true);
+    await expect.poll(() => stream?.isDisconnected).toBe(true);
     const next = await sessions.acquire(there, owner);
     expect([idle.sessionId, busy.sessionId]).not.toContain(next.sessionId);
   });

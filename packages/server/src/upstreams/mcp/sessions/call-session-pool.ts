@@ -64,7 +64,7 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
     this.#setReady();
   }
 
-  /** The next call finds out. */
+  /** The next call detects that. */
   onSessionLost(): void {
     this.#setReady();
   }
@@ -83,14 +83,14 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
 }
 
 /** Maximum time to open the stream of a session, in milliseconds: some servers respond only with the first message. */
-const STREAM_MS = 500;
+const STREAM_TIMEOUT_MS = 500;
 /** Maximum number of idle sessions with one upstream; of more, the oldest are closed. */
 const MAX_IDLE = 32;
 
 /**
- * Sessions with legacy upstreams for calls of modern clients that support server requests. Each call leases one, so that
- * whatever the upstream requests in it belongs to that call, on whichever stream it arrives. When the call is over, the
- * next call of an equal client reuses the session.
+ * Sessions with legacy upstreams for calls of modern clients that support server requests. Each call leases one, so
+ * that every server request in it belongs to that call, on any stream. When the call is over, the next call of an equal
+ * client reuses the session.
  */
 export class CallSessionPool {
   readonly #calls: InFlightCalls<InFlightCall>;
@@ -138,7 +138,7 @@ export class CallSessionPool {
     const idle = pooled.filter((other) => isIdle(other.session));
     for (const oldest of idle.slice(0, Math.max(idle.length - MAX_IDLE, 0))) upstream.sessions.discard(oldest.session);
     // Requests that the upstream sends before its stream is open would be lost.
-    await withTimeout(STREAM_MS, bridge.ready);
+    await withTimeout(STREAM_TIMEOUT_MS, bridge.ready);
   }
 }
 

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import { LEAST_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
+import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
 import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import type { Backoff } from '@sluice/protocol/timing';
@@ -25,7 +25,7 @@ export interface NotificationBridgeOptions {
   /** Delays between attempts to open the upstream's stream; reset once it is open. */
   readonly backoff: Backoff;
   /** The upstream lost the session. */
-  onLost(): void;
+  onMissedEvents(): void;
 }
 
 /**
@@ -90,7 +90,7 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
         dispatchProgress(calls, upstream, session.id, text, value);
         return true;
       case 'notifications/message':
-        return !reachesLevel(value.params, session.logLevel ?? LEAST_LEVEL) || this.#updates.send(text);
+        return !reachesLevel(value.params, session.logLevel ?? MINIMUM_LEVEL) || this.#updates.send(text);
       default:
         if (!LIST_CHANGED_METHODS.has(method)) return this.#updates.send(text);
         // Clients are notified once the change has arrived here.
@@ -116,11 +116,11 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
   }
 
   onSessionLost(): void {
-    this.#options.onLost();
+    this.#options.onMissedEvents();
   }
 
   onSessionDiscarded(): void {
-    this.#options.onLost();
+    this.#options.onMissedEvents();
   }
 
   close(): void {

@@ -7,9 +7,10 @@ import { type SessionClient, sessionClient } from '../../../../testing/session-c
 
 const { live, onEnd, register } = liveTests();
 
-const subscribe = (client: SessionClient, uri: string) => client.ask('resources/subscribe', JSON.stringify({ uri }));
+const subscribe = (client: SessionClient, uri: string) =>
+  client.request('resources/subscribe', JSON.stringify({ uri }));
 const unsubscribe = (client: SessionClient, uri: string) =>
-  client.ask('resources/unsubscribe', JSON.stringify({ uri }));
+  client.request('resources/unsubscribe', JSON.stringify({ uri }));
 const updated = (uri: string) => notification('resources/updated', `{"uri":"${uri}"}`);
 const list = (count: number) => Array.from({ length: count }, (_, n) => `a://${n}`);
 
@@ -22,7 +23,7 @@ async function call(client: SessionClient, upstream: LiveUpstream): Promise<stri
   const reading = client.call('"x"');
   const arrived = await upstream.calls.next();
   arrived.json('x');
-  await reading.over;
+  await reading.ended;
   return arrived.session;
 }
 
@@ -92,9 +93,9 @@ describe('an upstream that responds 404 to the notification stream', () => {
     await listening.event(0);
     expect(await subscribe(client, 'a://0')).toMatchObject({ result: {} });
     await expect.poll(() => upstream.count('ping')).toBeGreaterThan(0);
-    for (const id of ['1', '2', '3']) expect(await client.call(id).over).toBe(true);
+    for (const id of ['1', '2', '3']) expect(await client.call(id).ended).toBe(true);
     expect([upstream.opened.length, upstream.count('GET'), upstream.deleted]).toEqual([1, 1, []]);
-    listening.leave();
+    listening.disconnect();
   });
 
   it('and loses every session is retried with backoff, and gets each session closed', async () => {
@@ -109,7 +110,7 @@ describe('an upstream that responds 404 to the notification stream', () => {
     for (const pause of pauses) expect(pause).toBeGreaterThan(240);
     await expect.poll(() => upstream.deleted).toEqual(expect.arrayContaining([first?.session, second?.session]));
     await client.end();
-    await listening.over;
+    await listening.ended;
   });
 });
 
@@ -141,13 +142,13 @@ describe('an upstream session that is reopened', () => {
     const ended = pending(upstream, 'resources/unsubscribe', 'uri');
     expect([...ended].sort()).toEqual(['a://0', 'a://0', 'a://19']);
     expect(listening.messages).toEqual(list(19).slice(1).map(updated));
-    listening.leave();
+    listening.disconnect();
   });
 
   it('does not wait long for the log level, and the latest level is set last', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
-    await client.ask('logging/setLevel', '{"level":"debug"}');
+    await client.request('logging/setLevel', '{"level":"debug"}');
     const blocked = Promise.withResolvers<string>();
     upstream.results['logging/setLevel'] = () => blocked.promise;
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -158,7 +159,7 @@ describe('an upstream session that is reopened', () => {
     await calling;
     vi.useRealTimers();
     upstream.results['logging/setLevel'] = '{}';
-    await client.ask('logging/setLevel', '{"level":"error"}');
+    await client.request('logging/setLevel', '{"level":"error"}');
     expect(levels()).toEqual(['debug', 'error']);
     blocked.resolve('{}');
     await expect.poll(levels).toEqual(['debug', 'error', 'error']);
@@ -173,13 +174,13 @@ describe('a client that listens again without an event id', () => {
     const first = client.listen();
     await subscribe(client, 'a://0');
     const stream = await upstream.streams.next();
-    first.leave();
-    await expect.poll(() => stream.left).toBe(true);
+    first.disconnect();
+    await expect.poll(() => stream.isDisconnected).toBe(true);
     const second = client.listen();
     expect(await second.message(0)).toBe(updated('a://0'));
     await upstream.streams.next();
     expect(upstream.sessions.size).toBe(1);
-    second.leave();
+    second.disconnect();
   });
 
   it('is notified of everything if messages went to a stream that it does not resume', async () => {
@@ -189,23 +190,23 @@ describe('a client that listens again without an event id', () => {
     await first.event(0);
     for (const uri of list(2)) await subscribe(client, uri);
     const stream = await upstream.streams.next();
-    first.leave();
-    await first.over;
+    first.disconnect();
+    await first.ended;
     // No messages were missed: no notification is expected.
     const second = client.listen();
     await second.event(0);
-    await client.ask('ping');
+    await client.request('ping');
     expect(second.messages).toEqual([]);
-    second.leave();
-    await second.over;
+    second.disconnect();
+    await second.ended;
     const received = async () => {
       // Repeated until a message is sent while nothing is read.
       stream.send(updated('a://0'));
       const again = client.listen();
       await again.event(0);
-      await client.ask('ping');
-      again.leave();
-      await again.over;
+      await client.request('ping');
+      again.disconnect();
+      await again.ended;
       return again.messages;
     };
     const lists = ['tools', 'resources', 'prompts'].map((list) => expect.stringContaining(`/${list}/list_changed`));
@@ -230,7 +231,7 @@ describe('an upstream that sends requests on its notification stream', () => {
         const params = `{"padding":"${padding}"}`;
         stream.send(`{"jsonrpc":"2.0","id":${++sent},"method":"sampling/createMessage","params":${params}}`);
       }
-      await client.ask('ping');
+      await client.request('ping');
       quiet = sent === before ? quiet + 1 : 0;
     }
     expect(sent).toBeLessThan(100);

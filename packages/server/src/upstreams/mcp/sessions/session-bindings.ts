@@ -17,7 +17,7 @@ export interface SessionBindingsOptions {
   /** Returns the upstream of a forward. */
   upstream(forward: string): Upstream | undefined;
   readonly calls: InFlightCalls<InFlightCall>;
-  /** Subscriptions of sessions at upstreams that do not speak the legacy era. */
+  /** Subscriptions of sessions at upstreams that do not support the legacy era. */
   readonly subscriptions: SessionSubscriptions;
   readonly log: TargetLogger;
 }
@@ -146,16 +146,16 @@ export class SessionBindings {
       calls,
       log,
       backoff,
-      onLost: () => {
+      onMissedEvents: () => {
         upstream.sessions.discard(bound);
         const { forward } = upstream;
         if (forward !== undefined) this.#reopen(forward, session, headers, backoff, backoff.next());
       },
     });
     bound.bridge = bridge;
-    // The upstream now speaks the legacy era: subscriptions are made in this session.
+    // The upstream now supports the legacy era: subscriptions are created in this session.
     subscriptions.close(upstream, session);
-    // Calls need not wait for the subscriptions.
+    // Calls do not wait for the subscriptions.
     void resubscribe(upstream, session, bridge, client);
   }
 

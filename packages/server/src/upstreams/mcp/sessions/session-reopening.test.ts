@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { liveTests, movedTo, notification } from '../../../../testing/live-tests.ts';
+import { atService, liveTests, notification } from '../../../../testing/live-tests.ts';
 import { clientOf, sessionClient } from '../../../../testing/session-client.ts';
 
 const tests = liveTests();
@@ -8,8 +8,8 @@ it('a client’s subscriptions are restored although a call fails to open the up
   const { service, restart } = await tests.persistent();
   const { upstream, url } = await tests.live({ uris: ['a://1'] }, service);
   const client = await sessionClient(url);
-  await client.ask('resources/subscribe', '{"uri":"a://1"}');
-  const moved = clientOf(movedTo(await restart(), url), client.headers);
+  await client.request('resources/subscribe', '{"uri":"a://1"}');
+  const moved = clientOf(atService(await restart(), url), client.headers);
   const before = upstream.of('initialize').length;
   const initialized = String(upstream.results.initialize);
   const rejected = Promise.withResolvers<string>();
@@ -25,8 +25,8 @@ it('a client’s subscriptions are restored although a call fails to open the up
   await listening.event(0);
   upstream.results.initialize = initialized;
   rejected.resolve('"error":{"code":-32603,"message":"not now"}');
-  await calling.over;
+  await calling.ended;
   expect(calling.text).toContain('not now');
   await expect.poll(() => listening.messages).toEqual([notification('resources/updated', '{"uri":"a://1"}')]);
-  listening.leave();
+  listening.disconnect();
 });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { ScriptedResponse, Seen } from '../../../../../../test/fixtures/raw-upstream/message.ts';
+import type { ReceivedMessage, ScriptedResponse } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
 import { notification } from '../../../../testing/live-tests.ts';
 import { Upstream } from '../upstream.ts';
@@ -102,16 +102,16 @@ describe('a legacy upstream', () => {
   });
 
   it('gets eight subscriptions at a time', async () => {
-    const held: ((answer: string) => void)[] = [];
-    upstream.scripts['resources/subscribe'] = () => new Promise<string>((resolve) => held.push(resolve));
+    const pending: ((answer: string) => void)[] = [];
+    upstream.scripts['resources/subscribe'] = () => new Promise<string>((resolve) => pending.push(resolve));
     const uris = Array.from({ length: 20 }, (_, n) => `a://${n}`);
     watch(uris);
-    await expect.poll(() => held.length, WAIT).toBe(8);
-    held.shift()?.('{}');
-    await expect.poll(() => held.length, WAIT).toBe(8);
+    await expect.poll(() => pending.length, WAIT).toBe(8);
+    pending.shift()?.('{}');
+    await expect.poll(() => pending.length, WAIT).toBe(8);
     expect(subscribed()).toHaveLength(9);
     upstream.scripts['resources/subscribe'] = '{}';
-    for (const answer of held) answer('{}');
+    for (const answer of pending) answer('{}');
     await expect.poll(() => calls.length, WAIT).toBe(1);
     expect(calls[0]?.split(' ')[1]?.split(',').sort()).toEqual(uris.sort());
   });
@@ -127,8 +127,8 @@ describe('a legacy upstream', () => {
   });
 
   it('gets no further subscription once the grant is final', async () => {
-    const held: ((answer: string) => void)[] = [];
-    const hold = () => new Promise<string>((resolve) => held.push(resolve));
+    const pending: ((answer: string) => void)[] = [];
+    const hold = () => new Promise<string>((resolve) => pending.push(resolve));
     upstream.scripts['resources/subscribe'] = ({ params }) => (params.uri === 'a://0' ? '{}' : hold());
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     watch(
@@ -136,7 +136,7 @@ describe('a legacy upstream', () => {
       { grantMs: 300 },
     );
     await expectCalls('granted a://0');
-    for (const answer of held) answer('{}');
+    for (const answer of pending) answer('{}');
     upstream.push(updated('a://0'));
     await expectCalls('granted a://0', updated('a://0'));
     expect(subscribed()).toHaveLength(9);
@@ -258,14 +258,15 @@ describe('a lost session', () => {
   it('is not replaced if the upstream then rejects the subscription', async () => {
     watch(['a://1', 'a://2']);
     await expectCalls('granted a://1,a://2');
-    upstream.scripts['resources/subscribe'] = ({ params }: Seen) => (params.uri === 'a://2' ? UNKNOWN : '{}');
+    upstream.scripts['resources/subscribe'] = ({ params }: ReceivedMessage) =>
+      params.uri === 'a://2' ? UNKNOWN : '{}';
     upstream.forgetSessions();
     upstream.endStreams();
     await expect.poll(() => calls.at(-1), WAIT).toEqual(refused('answered resources/subscribe with error -32602'));
     await expect.poll(upstream.sessions, WAIT).toBe(0);
   });
 
-  it('is not replaced at an upstream that now speaks the other era', async () => {
+  it('is not replaced at an upstream that now supports the other era', async () => {
     watch(['a://1']);
     await expectCalls('granted a://1');
     upstream.scripts.initialize = { ...UNKNOWN, status: 400, text: '{"code":-32022,"message":"m"}' };

@@ -140,7 +140,7 @@ export class LegacyDriver implements SubscriptionDriver, NotificationStreamHandl
   #onError(error: unknown): void {
     if (this.#closed) return;
     if (!(error instanceof UpstreamError)) throw error;
-    // Nobody waits for a subscription to lists alone: it is retried whatever the error.
+    // No client waits for a subscription to lists only: it is retried after any error.
     if (this.#uris.length === 0) this.#handler.onFailed(error, false);
     else this.#handler.onFailed(error);
   }

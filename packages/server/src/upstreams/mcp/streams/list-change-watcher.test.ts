@@ -20,7 +20,7 @@ const ANNOUNCING = { serverCapabilities: { tools: { listChanged: true } }, proto
 const SILENT = { serverCapabilities: { tools: {}, prompts: { listChanged: false } }, protocolVersion: '2026-07-28' };
 const REFUSAL = { kind: 'error', status: 404, text: '{"code":-32601,"message":"no"}' } as const;
 
-/** The acknowledgement of a `subscriptions/listen`. */
+/** The acknowledgment of a `subscriptions/listen`. */
 function acknowledged(notifications: ListenFilter): string {
   const params = JSON.stringify({ notifications });
   return `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":${params}}`;

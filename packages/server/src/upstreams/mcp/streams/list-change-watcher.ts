@@ -10,7 +10,7 @@ import type { RpcClient, RpcClientOptions } from '../rpc-client.ts';
 import type { Upstream } from '../upstream.ts';
 import { type Grant, Subscription, type SubscriptionHandler } from './subscription.ts';
 
-/** Capabilities of an upstream in each era that it speaks. */
+/** Capabilities of an upstream in each era that it supports. */
 export interface ProbedClients {
   readonly legacy?: Pick<RpcClient, 'serverCapabilities'> | undefined;
   readonly modern?: Pick<RpcClient, 'serverCapabilities' | 'protocolVersion'> | undefined;

@@ -85,7 +85,7 @@ it('a hop count among the headers is the one that is sent', async () => {
   expect(upstream.seen[0]?.headers['x-service-hops']).toBe('3');
 });
 
-it('messages before the acknowledgement, and requests, are dropped', async () => {
+it('messages before the acknowledgment, and requests, are dropped', async () => {
   const request = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
   const body = [NOTICE, request, ACKNOWLEDGEMENT, request, NOTICE].map((message) => event(message)).join('');
   upstream.scripts[METHOD] = { kind: 'http', status: 200, type: 'text/event-stream', body };
@@ -115,7 +115,7 @@ it.each([
   ['HTTP 501', { kind: 'http', status: 501, type: 'text/plain', body: 'no' }, 'http,501'],
   ['a result at once', { kind: 'result', text: '{}' }, 'invalid,200'],
   ['an empty stream', { kind: 'http', status: 200, type: 'text/event-stream', body: '' }, 'dropped'],
-] as const)('an upstream that answers with %s is not asked again', async (_name, answer, what) => {
+] as const)('an upstream that responds with %s is not retried', async (_name, answer, what) => {
   upstream.scripts[METHOD] = answer;
   listen({ delays: { firstMs: 1 } });
   await hears(`refused: ${what}`);
@@ -219,7 +219,7 @@ it('close aborts the request, which cancels it upstream', async () => {
   const open = listen();
   await hears(GRANTED);
   open.close();
-  await expect.poll(() => upstream.seen.map(({ left }) => left), WAIT).toEqual([true]);
+  await expect.poll(() => upstream.seen.map(({ isDisconnected }) => isDisconnected), WAIT).toEqual([true]);
   await server.transport.close();
   expect(heard).toEqual([GRANTED]);
 });

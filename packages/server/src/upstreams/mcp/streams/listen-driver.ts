@@ -20,7 +20,7 @@ const ACKNOWLEDGE_MS = 10_000;
 
 /**
  * A `subscriptions/listen` request to a modern upstream (2026-07-28, "Subscriptions"). Messages before the
- * acknowledgement are dropped.
+ * acknowledgment are dropped.
  */
 export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
   readonly #address: string;
@@ -29,7 +29,7 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
   /** Id of the request. */
   readonly #id: number;
   readonly #connection: StreamConnection;
-  /** Until the acknowledgement is overdue. */
+  /** Until the acknowledgment is overdue. */
   readonly #timer: NodeJS.Timeout;
   #isGranted = false;
 
@@ -72,14 +72,14 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
   }
 
   onStream(): void {
-    // Wait for the acknowledgement.
+    // Wait for the acknowledgment.
   }
 
   onMessage(text: string, value: JsonObject): boolean {
     if (typeof value.method !== 'string') this.#onResponse(value);
     // The modern era has no server requests.
     else if (this.#isGranted) return 'id' in value || this.#handler.onNotification(text, value);
-    else if (value.method === ACKNOWLEDGED) this.#onAcknowledgement(value);
+    else if (value.method === ACKNOWLEDGED) this.#onAcknowledgment(value);
     return true;
   }
 
@@ -90,7 +90,7 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
   onClosed(end: ConnectionOutcome): void {
     if (end.kind === 'answered') return this.#onAnswer(end);
     if (end.error || this.#isGranted) return this.#handler.onFailed(end.error);
-    this.#fail('dropped', `ended ${METHOD} before the acknowledgement`, {}, !this.#wasGranted);
+    this.#fail('dropped', `ended ${METHOD} before the acknowledgment`, {}, !this.#wasGranted);
   }
 
   /** The response ends the subscription: gracefully or with an error. */
@@ -102,7 +102,7 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
     }
   }
 
-  #onAcknowledgement({ params }: JsonObject): void {
+  #onAcknowledgment({ params }: JsonObject): void {
     const granted = parseListenFilter(isJsonObject(params) ? params.notifications : undefined);
     clearTimeout(this.#timer);
     this.#isGranted = true;

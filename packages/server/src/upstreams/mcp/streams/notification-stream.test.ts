@@ -105,7 +105,7 @@ it('an event id that the upstream rejects, or that is not a valid header value, 
   await expect.poll(() => heard.slice(0, 3), WAIT).toEqual(['open', '{"method":"a"}', 'open with a gap']);
 });
 
-it.each([405, 501, 200])('an upstream that answers %i offers no stream and is not asked again', async (status) => {
+it.each([405, 501, 200])('an upstream that responds %i has no stream and is not retried', async (status) => {
   upstream.scripts.GET = { kind: 'http', status, type: 'text/plain', body: 'no' };
   await open({ firstMs: 1 });
   await hears('unavailable');
@@ -125,11 +125,11 @@ it.each([503, 429, 409, 408, 401, 403])(
 );
 
 it('a temporary error is retried from the same event id', async () => {
-  const refusals = [403, 429, 503];
+  const rejections = [403, 429, 503];
   upstream.scripts.GET = ({ headers }) => {
     if (headers['last-event-id'] === undefined)
       return { kind: 'broken stream', bytes: 'id: e-1\ndata: {"method":"a"}\n\n' };
-    const status = refusals.shift();
+    const status = rejections.shift();
     if (status === undefined) return { kind: 'http', status: 405, type: 'text/plain', body: 'no' };
     return { kind: 'http', status, type: 'text/plain', body: 'later' };
   };
@@ -169,7 +169,7 @@ it('the reference server’s 400 is recognized as a lost session', async () => {
 describe('an upstream that answers 404', () => {
   const NOT_FOUND: ScriptedResponse = { kind: 'http', status: 404, type: 'text/plain', body: '' };
 
-  it('in a session that it knows offers no stream and is not asked again', async () => {
+  it('in a session that it knows has no stream and is not retried', async () => {
     upstream.scripts.GET = NOT_FOUND;
     await open({ firstMs: 1 });
     await hears('unavailable');
@@ -177,7 +177,7 @@ describe('an upstream that answers 404', () => {
     expect([gets().length, upstream.count('ping')]).toEqual([1, 1]);
   });
 
-  it('is asked again if it cannot be determined whether it knows the session', async () => {
+  it('is retried if it cannot be determined whether it knows the session', async () => {
     upstream.scripts.GET = NOT_FOUND;
     upstream.scripts.ping = { kind: 'http', status: 503, type: 'text/plain', body: '' };
     await open();
@@ -186,7 +186,7 @@ describe('an upstream that answers 404', () => {
     await hears('open with a gap');
   });
 
-  it('is not asked again after the stream was closed', async () => {
+  it('is not retried after the stream was closed', async () => {
     const answer = Promise.withResolvers<ScriptedResponse>();
     upstream.scripts.GET = NOT_FOUND;
     upstream.scripts.ping = () => answer.promise;
@@ -270,7 +270,7 @@ it('close aborts the request without callbacks', async () => {
   await hears('open');
   stream.close();
   await expect.poll(() => upstream.streams(), WAIT).toBe(0);
-  expect(gets()[0]?.left).toBe(true);
+  expect(gets()[0]?.isDisconnected).toBe(true);
   expect(heard).toEqual(['open']);
 });
 

@@ -36,7 +36,7 @@ export interface NotificationStreamOptions extends ReconnectDelayOptions {
 const POST_ONLY_HEADERS = new Set(['accept', 'content-type', 'last-event-id']);
 
 /** Milliseconds after which an open stream resets the reconnect delay. */
-const SETTLED_MS = 10_000;
+const STABLE_MS = 10_000;
 
 /**
  * Notification stream of a legacy upstream session (2025-11-25, "Listening for Messages from the Server"): opened
@@ -83,7 +83,7 @@ export class NotificationStream implements ConnectionHandler {
     this.#connection.resume();
   }
 
-  /** Answers a server request that nobody handles: pings with a result, all others with an error. */
+  /** Answers a server request without a handler: pings with a result, all others with an error. */
   respondByDefault(text: string, method: string): void {
     this.#responder.respond(text, method);
   }
@@ -112,13 +112,13 @@ export class NotificationStream implements ConnectionHandler {
   onClosed(end: ConnectionOutcome): void {
     // A stream that ends immediately, without a message or an event id, is reopened with increasing delay.
     const lasted = performance.now() - (this.#openedAt ?? Number.POSITIVE_INFINITY);
-    if (lasted > SETTLED_MS || (this.#openedAt !== undefined && this.#lastEventId !== undefined)) {
+    if (lasted > STABLE_MS || (this.#openedAt !== undefined && this.#lastEventId !== undefined)) {
       this.#connection.delay.reset();
     }
     this.#openedAt = undefined;
     if (end.kind === 'answered') return this.#onAnswer(end);
     const { error } = end;
-    if (error?.kind === 'redirect' || error?.kind === 'aborted') return this.#giveUp();
+    if (error?.kind === 'redirect' || error?.kind === 'aborted') return this.#stopRetrying();
     // Resuming would deliver the same event again.
     if (error?.kind === 'too-large') this.#lastEventId = undefined;
     this.#reconnectLater();
@@ -133,10 +133,10 @@ export class NotificationStream implements ConnectionHandler {
     }
     const code = isJsonObject(value?.error) ? value.error.code : undefined;
     if (isSessionNotFound(status, typeof code === 'number' ? code : undefined)) void this.#checkSession();
-    else this.#giveUp();
+    else this.#stopRetrying();
   }
 
-  /** Some upstreams without a stream answer as if the session were lost; `ping` finds out which is the case. */
+  /** Some upstreams without a stream respond as if the session were lost; `ping` distinguishes the cases. */
   async #checkSession(): Promise<void> {
     let error: unknown;
     try {
@@ -145,13 +145,13 @@ export class NotificationStream implements ConnectionHandler {
       error = reason;
     }
     if (this.#closed) return;
-    if (error === undefined) return this.#giveUp();
+    if (error === undefined) return this.#stopRetrying();
     if (!(error instanceof UpstreamError) || error.kind !== 'session-lost') return this.#reconnectLater();
     this.close();
     this.#handler.onSessionLost(error);
   }
 
-  #giveUp(): void {
+  #stopRetrying(): void {
     this.close();
     this.#handler.onUnavailable();
   }

@@ -14,7 +14,7 @@ import { mediaType } from '../../../http/client/response-parser.ts';
 import { ChunkBuffer } from '../../../http/request-body.ts';
 import { isInconclusive } from '../rpc-request.ts';
 
-/** How a connection ended. */
+/** End of a connection. */
 export type ConnectionOutcome =
   /** The stream was open and has ended; `error` unless it ended regularly. */
   | { readonly kind: 'ended'; readonly error: UpstreamError | undefined }
@@ -82,7 +82,7 @@ export class StreamConnection implements ResponseHandler, EventSink {
   onHead(status: number, headers: ResponseHeaders): void {
     this.#status = status;
     if (status < 200 || status > 299 || mediaType(headers) !== 'text/event-stream') {
-      this.#bodyTimer = setTimeout(() => this.#finish(this.#answer()), BODY_TIMEOUT_MS).unref();
+      this.#bodyTimer = setTimeout(() => this.#finish(this.#toAnswer()), BODY_TIMEOUT_MS).unref();
       return;
     }
     this.#decoder = new EventStreamDecoder(this, this.#maxEventBytes);
@@ -97,22 +97,22 @@ export class StreamConnection implements ResponseHandler, EventSink {
       return !this.#paused;
     }
     if (this.#body.length + chunk.length <= MAX_BODY_BYTES) this.#body.push(chunk);
-    else this.#finish(this.#answer());
+    else this.#finish(this.#toAnswer());
     return true;
   }
 
   onEnd(): void {
-    this.#finish(this.#decoder === undefined ? this.#answer() : { kind: 'ended', error: undefined });
+    this.#finish(this.#decoder === undefined ? this.#toAnswer() : { kind: 'ended', error: undefined });
   }
 
   onError(error: UpstreamError): void {
     if (this.#decoder !== undefined) this.#finish({ kind: 'ended', error });
-    else if (this.#status !== 0) this.#finish(this.#answer());
+    else if (this.#status !== 0) this.#finish(this.#toAnswer());
     else this.#finish({ kind: 'failed', error });
   }
 
   onEvent({ data, event, id, retry }: ServerSentEvent): void {
-    if (data !== '' && (event === undefined || event === 'message')) this.#messages(data);
+    if (data !== '' && (event === undefined || event === 'message')) this.#deliverMessages(data);
     if (!this.#closed && (id !== undefined || retry !== undefined)) this.#handler.onCursor(id, retry);
   }
 
@@ -123,21 +123,21 @@ export class StreamConnection implements ResponseHandler, EventSink {
     });
   }
 
-  #messages(data: string): void {
+  #deliverMessages(data: string): void {
     const value = tryParseJson(data);
-    if (!Array.isArray(value)) return this.#message(data, value);
+    if (!Array.isArray(value)) return this.#deliverMessage(data, value);
     // Version 2025-03-26 may send arrays of messages.
     let index = 0;
     for (const { start, end } of elements(data)) {
-      if (!this.#closed) this.#message(data.slice(start, end), value[index++]);
+      if (!this.#closed) this.#deliverMessage(data.slice(start, end), value[index++]);
     }
   }
 
-  #message(text: string, value: unknown): void {
+  #deliverMessage(text: string, value: unknown): void {
     if (isJsonObject(value) && !this.#handler.onMessage(text, value)) this.#paused = true;
   }
 
-  #answer(): ConnectionOutcome {
+  #toAnswer(): ConnectionOutcome {
     const value = tryParseJson(this.#body.concat().toString('utf8'));
     return { kind: 'answered', status: this.#status, value: isJsonObject(value) ? value : undefined };
   }

@@ -18,7 +18,7 @@ afterEach(async () => {
 
 const WATCHER = { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] };
 /** An observer that does nothing. */
-const NOTHING: ResourceWatchHandler = { onReady() {}, onUpdated: () => true, onLost() {} };
+const NOTHING: ResourceWatchHandler = { onReady() {}, onUpdated: () => true, onMissedEvents() {} };
 const NOBODY = { onCallFailed() {}, onCallSucceeded() {}, onListsChanged() {} };
 
 /** A registry with forwards of these upstreams, each with its own uris. */
@@ -72,8 +72,8 @@ describe('a resource watcher', () => {
     await expect.poll(() => [silent, talking].map(({ streams }) => streams.length)).toEqual([1, 1]);
     talking.streams[0]?.acknowledge('t://1');
     await expect.poll(() => granted).toEqual(['t://1']);
-    await expect.poll(() => silent.streams[0]?.left).toBe(true);
-    expect(talking.streams[0]?.left).toBe(false);
+    await expect.poll(() => silent.streams[0]?.isDisconnected).toBe(true);
+    expect(talking.streams[0]?.isDisconnected).toBe(false);
   });
 
   it('drops a removed forward, also for unlisted resources', async () => {
@@ -84,7 +84,7 @@ describe('a resource watcher', () => {
     const sink = {
       onReady: ready.resolve,
       onUpdated: (uri: string, text?: string) => updates.push(`${uri} ${text}`) > 0,
-      onLost: () => updates.push('lost'),
+      onMissedEvents: () => updates.push('lost'),
     };
     let looked = 0;
     const forwardOfUnlisted = () => {
@@ -102,7 +102,7 @@ describe('a resource watcher', () => {
     const forward = parts.known.get('linking');
     parts.known.delete('linking');
     const closed = forward?.close();
-    await expect.poll(() => linking.streams[0]?.left).toBe(true);
+    await expect.poll(() => linking.streams[0]?.isDisconnected).toBe(true);
     await closed;
     await expect.poll(() => updates, { timeout: 5_000 }).toEqual(['l://1 undefined']);
   });

@@ -16,7 +16,7 @@ export interface NamespacedClient extends SubscribingClient {
 
 /** Callbacks of a {@link ResourceWatcher}. */
 export interface ResourceWatchHandler {
-  /** All upstreams have answered or timed out: exactly these uris are watched from now on. Called once. */
+  /** All upstreams have responded or timed out: exactly these uris are watched from now on. Called once. */
   onReady(granted: readonly string[]): void;
   /**
    * The upstream's `notifications/resources/updated` for a granted uri or a sub-resource, as text; undefined if one may
@@ -24,7 +24,7 @@ export interface ResourceWatchHandler {
    */
   onUpdated(uri: string, text: string | undefined): boolean;
   /** An upstream revoked a granted uri, which can only be reported by closing the stream. */
-  onLost(): void;
+  onMissedEvents(): void;
 }
 
 export interface ResourceWatcherOptions {
@@ -38,13 +38,13 @@ export interface ResourceWatcherOptions {
 }
 
 const READY_MS = 5_000;
-/** Least interval between refreshes: lists may change continuously. */
+/** Minimum interval between refreshes: lists may change continuously. */
 const REFRESH_INTERVAL_MS = 1_000;
 
 /**
- * Watches resources for one client, each uri at the forward that serves it: with one `subscriptions/listen` per upstream,
- * or a dedicated session if the upstream speaks only the legacy era. {@link refresh} moves subscriptions whose resource has
- * moved to another forward. Only upstreams that declare `resources.subscribe` are used.
+ * Watches resources for one client, each uri at the forward that serves it: with one `subscriptions/listen` per
+ * upstream, or a dedicated session if the upstream supports only the legacy era. {@link refresh} moves subscriptions
+ * whose resource has moved to another forward. Only upstreams that declare `resources.subscribe` are used.
  */
 export class ResourceWatcher {
   readonly #options: ResourceWatcherOptions;
@@ -155,7 +155,7 @@ export class ResourceWatcher {
     if (!this.#ready) return this.#settleIfAnswered();
     // A client that subscribes again learns what is granted now.
     for (const uri of subscription.uris) this.#handler.onUpdated(uri, undefined);
-    this.#handler.onLost();
+    this.#handler.onMissedEvents();
   }
 
   /** The forward was removed: its resources may be served by another one, or at another address. */

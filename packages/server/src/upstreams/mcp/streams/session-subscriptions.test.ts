@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { startDualEra } from '../../../../../../test/fixtures/dual-era.ts';
 import { freePort } from '../../../../../../test/fixtures/free-port.ts';
 import { connect } from '../../../../../../test/fixtures/sdk-client.ts';
-import { liveTests, movedTo, notification } from '../../../../testing/live-tests.ts';
+import { atService, liveTests, notification } from '../../../../testing/live-tests.ts';
 import {
   clientOf,
   type ResponseReader,
@@ -19,9 +19,10 @@ import {
 const tests = liveTests();
 const { onEnd, register } = tests;
 
-const subscribe = (client: SessionClient, uri: string) => client.ask('resources/subscribe', JSON.stringify({ uri }));
+const subscribe = (client: SessionClient, uri: string) =>
+  client.request('resources/subscribe', JSON.stringify({ uri }));
 const unsubscribe = (client: SessionClient, uri: string) =>
-  client.ask('resources/unsubscribe', JSON.stringify({ uri }));
+  client.request('resources/unsubscribe', JSON.stringify({ uri }));
 const updated = (uri: string) => notification('resources/updated', `{"uri":"${uri}"}`);
 const OK = { result: {} };
 const WAIT = { timeout: 10_000, interval: 5 };
@@ -72,7 +73,9 @@ function requestedUris({ params }: WatchedStream): string[] {
 
 /** Open streams of an upstream. */
 const open = (upstream: WatchedUpstream) =>
-  upstream.streams.filter(({ left, response }) => !left && !response.writableEnded).map(requestedUris);
+  upstream.streams
+    .filter(({ isDisconnected, response }) => !isDisconnected && !response.writableEnded)
+    .map(requestedUris);
 
 /** A client with a notification stream, and its messages. */
 async function listening(url: string): Promise<{ client: SessionClient; reading: ResponseReader }> {
@@ -87,9 +90,9 @@ async function listening(url: string): Promise<{ client: SessionClient; reading:
 async function subscribed(client: SessionClient, upstream: WatchedUpstream, ...uris: readonly string[]) {
   let last: WatchedStream | undefined;
   for (const uri of uris) {
-    const asking = subscribe(client, uri);
+    const pending = subscribe(client, uri);
     last = await granted(upstream, upstream.streams.length);
-    expect(await asking).toMatchObject(OK);
+    expect(await pending).toMatchObject(OK);
   }
   if (!last) throw new Error('nothing to subscribe to');
   return last;
@@ -99,7 +102,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
   it('is granted by the upstream, with the headers of the client’s calls', async () => {
     const upstream = await watched('a://1');
     const client = await sessionClient(await register(upstream.url), { capabilities: '{"sampling":{},"tasks":{}}' });
-    const asking = client.post('{"jsonrpc":"2.0","id":"s","method":"resources/subscribe","params":{"uri":"a://1"}}');
+    const pending = client.post('{"jsonrpc":"2.0","id":"s","method":"resources/subscribe","params":{"uri":"a://1"}}');
     const first = await stream(upstream, 0);
     expect(first.params).toMatchObject({
       notifications: { resourceSubscriptions: ['a://1'] },
@@ -110,9 +113,9 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     });
     expect(first.headers).toMatchObject({ 'x-service-hops': '1', 'mcp-method': 'subscriptions/listen' });
     first.acknowledge('a://1');
-    expect((await asking).text).toBe('{"jsonrpc":"2.0","id":"s","result":{}}');
+    expect((await pending).text).toBe('{"jsonrpc":"2.0","id":"s","result":{}}');
     // Without a listener there is no upstream stream.
-    await expect.poll(() => first.left, WAIT).toBe(true);
+    await expect.poll(() => first.isDisconnected, WAIT).toBe(true);
   });
 
   it.each<[string, (stream: WatchedStream) => void, number, string]>([
@@ -134,13 +137,13 @@ describe('a legacy client’s subscription at a modern upstream', () => {
       -32603,
       'did not acknowledge subscriptions/listen within 5 s',
     ],
-  ])('is refused, and not kept, when the upstream %s', async (_what, answer, code, message) => {
+  ])('is rejected, and not stored, when the upstream %s', async (_what, answer, code, message) => {
     const upstream = await watched('a://1');
     const { client } = await listening(await register(upstream.url));
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    const asking = subscribe(client, 'a://1');
+    const pending = subscribe(client, 'a://1');
     answer(await stream(upstream, 0));
-    expect(await asking).toMatchObject({ error: { code, message: expect.stringContaining(message) } });
+    expect(await pending).toMatchObject({ error: { code, message: expect.stringContaining(message) } });
     vi.useRealTimers();
     await expect.poll(() => open(upstream), WAIT).toEqual([]);
     await subscribed(client, upstream, 'a://2');
@@ -154,16 +157,16 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     const other = await listening(url);
     const first = await subscribed(client, upstream, 'a://1');
     const theirs = await subscribed(other.client, upstream, 'a://1');
-    const asking = subscribe(client, 'a://2');
+    const pending = subscribe(client, 'a://2');
     const second = await stream(upstream, 2);
     expect(requestedUris(second)).toEqual(['a://1', 'a://2']);
     // The old stream stays active until the new one is granted.
-    expect(first.left).toBe(false);
+    expect(first.isDisconnected).toBe(false);
     first.updated('a://1', '"n":1');
     expect(await reading.message(0)).toBe(notification('resources/updated', '{"uri":"a://1","n":1}'));
     second.acknowledge('a://1', 'a://2');
-    expect(await asking).toMatchObject(OK);
-    await expect.poll(() => first.left, WAIT).toBe(true);
+    expect(await pending).toMatchObject(OK);
+    await expect.poll(() => first.isDisconnected, WAIT).toBe(true);
     expect(open(upstream)).toEqual([['a://1'], ['a://1', 'a://2']]);
     second.updated('a://2');
     theirs.updated('a://1', '"n":2');
@@ -196,21 +199,21 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     const uris = Array.from({ length: 20 }, (_, n) => `a://${n}`);
     const upstream = await watched(...uris);
     const { client } = await listening(await register(upstream.url));
-    const asking = uris.map((uri) => subscribe(client, uri));
+    const pending = uris.map((uri) => subscribe(client, uri));
     const first = await stream(upstream, 0);
     // The first is sent alone; the others wait for it.
-    await client.ask('ping');
+    await client.request('ping');
     const grant = (one: WatchedStream) => one.acknowledge(...requestedUris(one).filter((uri) => uri !== 'a://19'));
     grant(first);
     let answered = false;
-    const answers = Promise.all(asking).finally(() => {
+    const answers = Promise.all(pending).finally(() => {
       answered = true;
     });
     for (let at = 1; !answered; ) {
       const next = upstream.streams[at];
       if (next) grant(next);
       if (next) at++;
-      else await client.ask('ping');
+      else await client.request('ping');
     }
     const all = await answers;
     expect(all.slice(0, -1)).toEqual(uris.slice(0, -1).map(() => expect.objectContaining(OK)));
@@ -227,7 +230,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     both.updated('a://2');
     const one = await granted(upstream, 2);
     expect(requestedUris(one)).toEqual(['a://2']);
-    await expect.poll(() => both.left, WAIT).toBe(true);
+    await expect.poll(() => both.isDisconnected, WAIT).toBe(true);
     one.updated('a://2', '"n":1');
     expect(await unsubscribe(client, 'a://3')).toMatchObject(OK);
     expect(await unsubscribe(client, 'a://2')).toMatchObject(OK);
@@ -239,14 +242,14 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     ]);
   });
 
-  it('is neither stored nor held upstream beyond the limit per session', async () => {
+  it('is neither stored nor subscribed upstream beyond the limit per session', async () => {
     const upstream = await watched('a://1');
     const { client } = await listening(await register(upstream.url));
     await subscribed(client, upstream, 'a://1');
     const long = `a://${'x'.repeat(300 * 1024)}`;
-    const asking = subscribe(client, long);
+    const pending = subscribe(client, long);
     await granted(upstream, 1);
-    expect(await asking).toMatchObject({ error: { code: -32600 } });
+    expect(await pending).toMatchObject({ error: { code: -32600 } });
     const again = await granted(upstream, 2);
     expect(requestedUris(again)).toEqual(['a://1']);
     await expect.poll(() => open(upstream), WAIT).toEqual([['a://1']]);
@@ -275,8 +278,8 @@ describe('the subscriptions of a session at a modern upstream', () => {
     const upstream = await watched('a://1');
     const { client, reading } = await listening(await register(upstream.url));
     const before = await subscribed(client, upstream, 'a://1');
-    reading.leave();
-    await expect.poll(() => before.left, WAIT).toBe(true);
+    reading.disconnect();
+    await expect.poll(() => before.isDisconnected, WAIT).toBe(true);
     const again = client.listen();
     const after = await granted(upstream, 1);
     expect(await again.message(0)).toBe(updated('a://1'));
@@ -289,14 +292,14 @@ describe('the subscriptions of a session at a modern upstream', () => {
     const upstream = await watched('a://1', 'a://2');
     const { client, reading } = await listening(await register(upstream.url));
     const before = await subscribed(client, upstream, 'a://1');
-    const asking = subscribe(client, 'a://2');
+    const pending = subscribe(client, 'a://2');
     const next = await stream(upstream, 1);
-    reading.leave();
-    await expect.poll(() => before.left, WAIT).toBe(true);
+    reading.disconnect();
+    await expect.poll(() => before.isDisconnected, WAIT).toBe(true);
     const again = client.listen();
     await again.matching(/\n\n/);
     next.acknowledge('a://1', 'a://2');
-    expect(await asking).toMatchObject(OK);
+    expect(await pending).toMatchObject(OK);
     expect(await again.message(0)).toBe(updated('a://1'));
     expect(open(upstream)).toEqual([['a://1', 'a://2']]);
   });
@@ -307,16 +310,16 @@ describe('the subscriptions of a session at a modern upstream', () => {
     const first = client.listen();
     await first.event(0);
     const held = await subscribed(client, upstream, 'a://1', 'a://2');
-    first.leave();
-    await first.over;
+    first.disconnect();
+    await first.ended;
     const updates = async () => {
       // Repeated until it arrives on an unread stream.
       held.updated('a://1');
       const again = client.listen();
       await again.event(0);
-      await client.ask('ping');
-      again.leave();
-      await again.over;
+      await client.request('ping');
+      again.disconnect();
+      await again.ended;
       return again.messages;
     };
     await expect.poll(updates, WAIT).toEqual(expect.arrayContaining([updated('a://1'), updated('a://2')]));
@@ -345,7 +348,7 @@ describe('the subscriptions of a session at a modern upstream', () => {
     const before = await subscribed(client, upstream, 'a://1');
     // A long retry time prevents a reconnect during the test.
     before.response.end('retry: 60000\n\n');
-    for (let turn = 0; turn < 5; turn++) await client.ask('ping');
+    for (let turn = 0; turn < 5; turn++) await client.request('ping');
     await subscribed(client, upstream, 'a://2');
     expect(await reading.message(0)).toBe(updated('a://1'));
     expect(upstream.streams.map(requestedUris)).toEqual([['a://1'], ['a://1', 'a://2']]);
@@ -357,15 +360,15 @@ describe('the subscriptions of a session at a modern upstream', () => {
     await service.register('forwards', { name: 'up', address: upstream.url });
     const { client, reading } = await listening(service.url());
     await subscribed(client, upstream, 'a://1', 'a://2');
-    const moved = clientOf(movedTo(await restart(), service.url()), client.headers);
-    await reading.over;
+    const moved = clientOf(atService(await restart(), service.url()), client.headers);
+    await reading.ended;
     await expect.poll(() => open(upstream), WAIT).toEqual([]);
     const again = moved.listen();
     const held = await granted(upstream, 2);
     expect(new Set(requestedUris(held))).toEqual(new Set(['a://1', 'a://2']));
     await again.message(1);
     expect(new Set(again.messages)).toEqual(new Set([updated('a://1'), updated('a://2')]));
-    again.leave();
+    again.disconnect();
   });
 
   it('are retried when the upstream revokes a grant', async () => {
@@ -407,7 +410,7 @@ describe('the subscriptions of a session at a modern upstream', () => {
       updated('a://2'),
       notification('resources/updated', '{"uri":"a://2","n":2}'),
     ]);
-    await expect.poll(() => part.left, WAIT).toBe(true);
+    await expect.poll(() => part.isDisconnected, WAIT).toBe(true);
   });
 
   it('end with the session and with the forward', async () => {
@@ -482,7 +485,7 @@ describe('an upstream that changes its era', () => {
     const updates = () => reading.messages.filter((message) => message === updated(uri)).length;
     // One update after the broken connection.
     await expect.poll(updates, WAIT).toBe(1);
-    expect((await client.ask('tools/call', '{"name":"session_counter","arguments":{}}')).error).toBeUndefined();
+    expect((await client.request('tools/call', '{"name":"session_counter","arguments":{}}')).error).toBeUndefined();
     // Another one after the session was opened.
     await expect.poll(updates, WAIT).toBe(2);
     const before = reading.messages.length;

@@ -13,7 +13,7 @@ interface SessionSubscriptionOptions {
   readonly session: DownstreamSession;
   readonly log: TargetLogger;
   readonly delays?: ReconnectDelayOptions | undefined;
-  /** The upstream now speaks the legacy era too: the subscriptions are to be made there. */
+  /** The upstream now supports the legacy era too, in which the subscriptions are created from now on. */
   onLegacyAvailable(session: DownstreamSession, headers: readonly string[]): void;
   /** Nothing is subscribed any more. */
   onClosed(): void;
@@ -77,7 +77,7 @@ class SessionSubscription implements StreamListener {
       return true;
     } finally {
       requested.requests--;
-      if (requested.requests === 0) this.#forget(uri, requested);
+      if (requested.requests === 0) this.#remove(uri, requested);
       this.reconcile();
     }
   }
@@ -144,7 +144,7 @@ class SessionSubscription implements StreamListener {
     return requested;
   }
 
-  #forget(uri: string, requested: RequestedUri): void {
+  #remove(uri: string, requested: RequestedUri): void {
     if (this.#requested.get(uri) === requested) this.#requested.delete(uri);
   }
 
@@ -225,7 +225,7 @@ class SessionSubscription implements StreamListener {
     for (const [uri, requested] of this.#requested) {
       if (requested.isGranted || !this.#wanted.has(uri)) continue;
       settle(requested, uri);
-      if (!requested.isGranted) this.#forget(uri, requested);
+      if (!requested.isGranted) this.#remove(uri, requested);
     }
   }
 
@@ -264,8 +264,8 @@ export type SessionSubscriptionsOptions = Pick<SessionSubscriptionOptions, 'log'
 };
 
 /**
- * Resource subscriptions of legacy sessions at upstreams that speak only the modern era; `SessionBindings` has those at
- * legacy upstreams. There is a {@link SessionSubscription} only while it has something to do.
+ * Resource subscriptions of legacy sessions at upstreams that support only the modern era; `SessionBindings` has those at
+ * legacy upstreams. There is a {@link SessionSubscription} only while it is needed.
  */
 export class SessionSubscriptions {
   readonly #options: SessionSubscriptionsOptions;

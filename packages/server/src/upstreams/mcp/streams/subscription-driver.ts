@@ -18,14 +18,14 @@ export interface DriverOptions {
   readonly client: SubscribingClient;
   /** Modern version (default: the latest). */
   readonly protocolVersion?: string;
-  /** Milliseconds for the acknowledgement of a modern upstream (default 10000). */
+  /** Milliseconds for the acknowledgment of a modern upstream (default 10000). */
   readonly acknowledgeMs?: number;
   /** Limit on one event in bytes (default 64 MiB, decisions 8). */
   readonly maxEventBytes?: number;
   readonly delays?: ReconnectDelayOptions;
 }
 
-/** What an attempt is to obtain. */
+/** Request of an attempt. */
 export interface DriverRequest {
   /** Lists and resources to subscribe to. */
   readonly filter: ListenFilter;
@@ -41,16 +41,16 @@ export interface DriverHandler {
   onGranted(granted: ListenFilter): void;
   /** A notification, as text and parsed. False pauses until `resume`; what has already arrived is still delivered. */
   onNotification(text: string, value: JsonObject): boolean;
-  /** The upstream asks for this delay before the next attempt. */
+  /** The upstream requests this delay before the next attempt. */
   onRetryMs(retryMs: number): void;
   /**
-   * The attempt failed, or has ended without an error. `final`: there is no use in another one (default: depends on the
+   * The attempt failed, or has ended without an error. `final`: another one is useless (default: depends on the
    * error).
    */
   onFailed(error: UpstreamError | undefined, final?: boolean): void;
 }
 
-/** One attempt to keep a subscription open at an upstream of one era. After `onFailed` it is closed by its handler. */
+/** One attempt to maintain a subscription at an upstream of one era. After `onFailed` it is closed by its handler. */
 export interface SubscriptionDriver {
   /** Resumes after `onNotification` returned false. */
   resume(): void;

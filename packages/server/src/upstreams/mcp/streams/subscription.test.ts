@@ -17,7 +17,7 @@ const legacyUpdated = (uri: string) => notification('resources/updated', `{"uri"
 
 async function listen(url: string, filter: unknown, options?: ListenOptions): Promise<ListeningClient> {
   const client = await listenTo(url, filter, options);
-  onEnd(async () => client.leave());
+  onEnd(async () => client.disconnect());
   return client;
 }
 
@@ -49,7 +49,7 @@ describe('a modern client subscribed to resources of a legacy upstream', () => {
     ]);
     second.send(legacyUpdated('a://1'));
     expect((await clients[1]?.first(2))?.at(-1)).toBe(updated('a://1', '2'));
-    for (const client of clients) client.leave();
+    for (const client of clients) client.disconnect();
     await expect.poll(() => upstream.sessions.size).toBe(0);
   });
 
