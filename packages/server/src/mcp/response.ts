@@ -111,7 +111,7 @@ export class ResponseWriter implements ClientResponse {
       return this.sendResponse(Buffer.concat(parts).toString('utf8'), failed, status, json);
     }
     if (failed) this.errorCode = Number.isInteger(errorCode) ? Number(errorCode) : undefined;
-    this.#head(
+    this.#writeHead(
       status,
       parts.reduce((bytes, part) => bytes + part.length, 0),
     );
