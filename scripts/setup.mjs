@@ -12,7 +12,7 @@ const modified = (path) => statSync(join(root, path), { throwIfNoEntry: false })
 
 if (modified('node_modules/.package-lock.json') < modified('package-lock.json')) {
   console.error('installing dependencies (npm ci) ...');
-  const { status } = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+  const { status } = spawnSync('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error'], {
     cwd: root,
     stdio: ['ignore', 2, 2],
   });

@@ -10,6 +10,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ENVIRONMENT } from './fixtures/environment.ts';
 import { freePort } from './fixtures/free-port.ts';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
 import { listen } from './fixtures/http-server.ts';
@@ -39,7 +40,7 @@ const TOOL = {
 
 function start(argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const PATH = `${BIN}${delimiter}${process.env.PATH}`;
-  return spawn(process.execPath, [SLUICE, ...argv], { cwd: home, env: { PATH, HOME: home, ...env } });
+  return spawn(process.execPath, [SLUICE, ...argv], { cwd: home, env: { ...ENVIRONMENT, PATH, HOME: home, ...env } });
 }
 
 async function exitCode(child: ChildProcess): Promise<number | null> {
@@ -197,7 +198,7 @@ describe('completion in bash', () => {
       press 'sluice tools la'
       press 'sluice ${context().join(' ')} tools show \\$'
     `;
-    const env = { PATH: `${BIN}${delimiter}${process.env.PATH}`, HOME: home };
+    const env = { ...ENVIRONMENT, PATH: `${BIN}${delimiter}${process.env.PATH}`, HOME: home };
     const { stdout } = await promisify(execFile)('bash', ['-c', script], { cwd: home, env });
     expect(stdout).toBe('label\n\\$\\(touch\\ pwned\\)\n');
     await expect(access(join(home, 'pwned'))).rejects.toThrow();

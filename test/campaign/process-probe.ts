@@ -64,8 +64,7 @@ export class ProcessProbe {
 
   /** Measures the process after a garbage collection; `classes` are the classes to count, by default all known ones. */
   async usage(classes: readonly string[] = Object.keys(CLASSES)): Promise<ResourceUsage> {
-    const instances: Record<string, number> = {};
-    for (const name of classes) instances[name] = await this.#count(name, CLASSES[name] ?? '');
+    const instances = await this.#count(classes);
     await this.#send('HeapProfiler.collectGarbage');
     const heap = Number(await this.#evaluate('process.memoryUsage().heapUsed'));
     return { instances, heap, sockets: await this.#sockets(), rss: await this.rss() };
@@ -95,24 +94,36 @@ export class ProcessProbe {
     this.#socket.close();
   }
 
-  async #count(name: string, module: string): Promise<number> {
-    const path = module.startsWith('node:') ? module : `./${module}`;
-    const require = `process.getBuiltinModule('node:module').createRequire(${JSON.stringify(MAIN.href)})`;
+  /** Instances of each class. One query finds all objects: each collects the garbage several times. */
+  async #count(classes: readonly string[]): Promise<Record<string, number>> {
     const group = { objectGroup: 'count' };
-    const expression = `${require}(${JSON.stringify(path)}).${name}.prototype`;
-    const prototype = await this.#send('Runtime.evaluate', { expression, ...group });
-    if (prototype.exceptionDetails !== undefined) throw new Error(`no class ${name} in ${module} of the gateway`);
-    const found = await this.#send('Runtime.queryObjects', {
-      prototypeObjectId: objectId(prototype.result),
-      ...group,
+    const require = `process.getBuiltinModule('node:module').createRequire(${JSON.stringify(MAIN.href)})`;
+    const prototypes = classes.map((name) => {
+      const module = CLASSES[name] ?? '';
+      const path = module.startsWith('node:') ? module : `./${module}`;
+      return `${require}(${JSON.stringify(path)}).${name}.prototype`;
     });
+    const list = await this.#send('Runtime.evaluate', { expression: `[${prototypes.join()}]`, ...group });
+    if (list.exceptionDetails !== undefined) throw new Error(`the gateway lacks one of the classes ${classes.join()}`);
+    const all = await this.#send('Runtime.evaluate', { expression: 'Object.prototype', ...group });
+    const found = await this.#send('Runtime.queryObjects', { prototypeObjectId: objectId(all.result), ...group });
     const counted = await this.#send('Runtime.callFunctionOn', {
       objectId: objectId(found.objects),
-      functionDeclaration: 'function () { return this.length }',
+      functionDeclaration: `function (prototypes) {
+        return prototypes.map((prototype) => {
+          if (prototype === undefined) throw new Error('no such class');
+          let count = 0;
+          for (const object of this) if (Object.prototype.isPrototypeOf.call(prototype, object)) count++;
+          return count;
+        });
+      }`,
+      arguments: [{ objectId: objectId(list.result) }],
       returnByValue: true,
     });
     await this.#send('Runtime.releaseObjectGroup', group);
-    return Number(Object(counted.result).value);
+    if (counted.exceptionDetails !== undefined) throw new Error(`cannot count ${classes.join()} in the gateway`);
+    const counts: unknown[] = Array.from(Object(Object(counted.result).value));
+    return Object.fromEntries(classes.map((name, at) => [name, Number(counts[at])]));
   }
 
   async #evaluate(expression: string): Promise<unknown> {

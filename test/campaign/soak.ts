@@ -7,6 +7,9 @@ import { INSPECTOR_ARGS, ProcessProbe, type ResourceUsage } from './process-prob
 import { SessionClient } from './session-client.ts';
 import { SessionTally } from './tally.ts';
 
+/** Longest extension of the load for rare events. */
+const MAX_EXTENSION_MS = 60_000;
+
 /** Duration and load of a soak test. */
 export interface SoakOptions {
   /** Concurrent sessions. */
@@ -17,13 +20,15 @@ export interface SoakOptions {
    */
   readonly warmUpMs: number;
   readonly ms: number;
+  /** The load continues, for at most a minute longer, until this returns true: on a slow machine rare events take time. */
+  readonly isEnough?: (tally: SessionTally, sessionResets: number) => boolean;
   /** Mean pause of a session between bursts of calls, in milliseconds. */
   readonly pauseMs: number;
   /** Milliseconds between two session resets, where one of the two upstreams loses all sessions. */
   readonly resetMs: number;
   /** Time limit for the gateway's return to the baseline, in milliseconds. */
   readonly settleMs: number;
-  /** Classes to count in the gateway; by default all known ones. Each takes a good part of a second. */
+  /** Classes to count in the gateway; by default all known ones. */
   readonly classes?: readonly string[];
 }
 
@@ -125,7 +130,7 @@ export class Soak {
 
   /** Warms up, measures the baseline, applies the load, and compares the remaining resources with the baseline. */
   async run(options: SoakOptions): Promise<SoakResult> {
-    const { sessions, warmUpMs, ms, pauseMs, resetMs, settleMs, classes } = options;
+    const { sessions, warmUpMs, ms, pauseMs, resetMs, settleMs, classes, isEnough = () => true } = options;
     if (warmUpMs > 0) await this.#load(sessions, warmUpMs, pauseMs);
     const before = warmUpMs > 0 ? await this.#baseline(classes) : await this.probe.usage(classes);
     const sessionsBefore = await this.#upstreamSessions();
@@ -140,17 +145,22 @@ export class Soak {
         peakRss = Math.max(peakRss, await this.probe.rss());
       }, 500),
     ];
-    await this.#load(sessions, ms, pauseMs);
+    await this.#load(sessions, ms, pauseMs, () => isEnough(this.#tally, sessionResets));
     for (const timer of timers) clearInterval(timer);
 
     const ended = performance.now();
     const deadline = ended + settleMs;
-    const after = await this.probe.until((now) => growth(before, now).length === 0, settleMs, classes);
+    // Their sessions end last; a measurement of the gateway takes seconds.
     let sessionsAfter = await this.#upstreamSessions();
     while (sessionsAfter > sessionsBefore && performance.now() < deadline) {
       await delay(500);
       sessionsAfter = await this.#upstreamSessions();
     }
+    const after = await this.probe.until(
+      (now) => growth(before, now).length === 0,
+      deadline - performance.now(),
+      classes,
+    );
     const failures = [...warmUp.failures, ...this.#tally.failures, ...growth(before, after), ...(await this.#errors())];
     // There are no session resets during the warm-up.
     if (warmUp.sessionLosses > 0) failures.push(`${warmUp.sessionLosses} calls failed before the first session reset`);
@@ -175,12 +185,14 @@ export class Soak {
     await Promise.all(this.#upstreams.map((upstream) => upstream.close()));
   }
 
-  /** Runs `sessions` concurrent clients for `ms`; resolves when every session has ended. */
-  async #load(sessions: number, ms: number, pauseMs: number): Promise<void> {
+  /** Runs `sessions` concurrent clients for `ms` and until `isEnough`; resolves when every session has ended. */
+  async #load(sessions: number, ms: number, pauseMs: number, isEnough = () => true): Promise<void> {
     this.#stopped = false;
-    const timer = setTimeout(() => {
-      this.#stopped = true;
-    }, ms);
+    const startedAt = performance.now();
+    const timer = setInterval(() => {
+      const elapsed = performance.now() - startedAt;
+      this.#stopped = elapsed >= ms + MAX_EXTENSION_MS || (elapsed >= ms && isEnough());
+    }, 100);
     const tally = this.#tally;
     await Promise.all(
       Array.from({ length: sessions }, async () => {
@@ -192,7 +204,7 @@ export class Soak {
         }
       }),
     );
-    clearTimeout(timer);
+    clearInterval(timer);
     await Promise.all(this.#vanished.map((client) => client.end()));
     this.#vanished = [];
     // Connections in the clients' pool do not count.

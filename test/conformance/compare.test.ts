@@ -51,7 +51,7 @@ describe('a scenario through the gateway', () => {
 
   it('has failed when the suite could not run it', () => {
     const [pair] = compare([scenario(check('a', 'SUCCESS'))], []);
-    expect(pair).toMatchObject({ broken: true, changed: [{ id: 'a', through: 'absent' }] });
+    expect(pair).toMatchObject({ failed: true, changed: [{ id: 'a', through: 'absent' }] });
   });
 });
 

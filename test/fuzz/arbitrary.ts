@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { anyCharacter } from '../fixtures/any-character.ts';
 import { type ApiDocument, isObject, type JsonObject } from './document.ts';
 
 /** Inputs of {@link Arbitraries}. */
@@ -101,7 +102,7 @@ export class Arbitraries {
     const plain = [
       shortName,
       fc.string({ unit: 'grapheme', minLength, maxLength }),
-      fc.string({ unit: 'binary', minLength, maxLength }),
+      fc.string({ unit: anyCharacter, minLength, maxLength }),
     ];
     if (typeof schema.pattern !== 'string') return fc.oneof(...plain);
     const pattern = new RegExp(schema.pattern, 'u');

@@ -21,6 +21,8 @@ export function classifyBody(bytes: Buffer, ambiguous: boolean, validate: Valida
   let value: unknown;
   try {
     text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    // Operations with an optional body take it for none.
+    if (text.trim() === '') return { kind: 'unspecified', reason: 'the body is blank' };
     value = JSON.parse(text);
   } catch (error) {
     return { kind: 'invalid', reason: error instanceof SyntaxError ? 'not JSON' : 'not UTF-8' };

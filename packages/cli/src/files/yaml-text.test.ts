@@ -1,6 +1,7 @@
 import { type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { anyCharacter } from '../../../../test/fixtures/any-character.ts';
 import { propertyRuns } from '../../../../test/fixtures/seed.ts';
 import { sanitizeText } from '../terminal/text.ts';
 import { parseLocated } from './located-document.ts';
@@ -15,7 +16,7 @@ const number = fc.oneof(
   fc.constantFrom('1.0', '-0', '-0.0', '1E5', '1e400', '9223372036854775807', '0.10', '1.50e-3'),
 );
 const string = fc.oneof(
-  fc.string({ unit: 'binary' }),
+  fc.string({ unit: anyCharacter }),
   fc.string({
     unit: fc.constantFrom(
       ' ',

@@ -51,7 +51,6 @@ function simplify(schema: Schema, io: 'input' | 'output'): void {
   delete schema.readOnly;
   if (schema.type !== 'integer') return;
   if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum;
-  if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum;
 }
 
 /** Points references to the document's components and removes the id, which becomes the component's key. */

@@ -104,8 +104,9 @@ export class JsonScanner {
   #from = -1;
   #to = 0;
   #chunk: Buffer | undefined = undefined;
-  /** Bytes of the captured token in previous chunks; without content if it is too long. */
+  /** The captured token in previous chunks: at most its first {@link MAX_TOKEN_BYTES}. */
   #before: Buffer[] = [];
+  /** Bytes of the captured token in previous chunks. */
   #beforeBytes = 0;
 
   constructor(sink: JsonSink) {
@@ -126,9 +127,15 @@ export class JsonScanner {
   /** Text of the key or scalar during `onKey` and `onScalar`; undefined if it exceeds {@link MAX_TOKEN_BYTES}. */
   get token(): string | undefined {
     const length = this.#beforeBytes + this.#to - this.#from;
-    if (length > MAX_TOKEN_BYTES || !this.#chunk) return undefined;
-    if (this.#beforeBytes === 0) return this.#chunk.toString('utf8', this.#from, this.#to);
-    return Buffer.concat([...this.#before, this.#chunk.subarray(this.#from, this.#to)]).toString();
+    if (length > MAX_TOKEN_BYTES) return undefined;
+    if (this.#beforeBytes === 0 && this.#chunk) return this.#chunk.toString('utf8', this.#from, this.#to);
+    return this.tokenStart.toString();
+  }
+
+  /** The first {@link MAX_TOKEN_BYTES} of the key or scalar during `onKey` and `onScalar`. */
+  get tokenStart(): Buffer {
+    const last = this.#chunk?.subarray(this.#from, this.#to) ?? Buffer.alloc(0);
+    return Buffer.concat([...this.#before, last]).subarray(0, MAX_TOKEN_BYTES);
   }
 
   /** Leaves the innermost container that the sink has entered: the rest of it is only validated, until its `onEnd`. */
@@ -354,9 +361,9 @@ export class JsonScanner {
 
   /** Retains a captured token that continues in the next chunk. */
   #retain(chunk: Buffer): void {
+    const room = MAX_TOKEN_BYTES - this.#beforeBytes;
+    if (room > 0) this.#before.push(Buffer.from(chunk.subarray(this.#from, this.#from + room)));
     this.#beforeBytes += chunk.length - this.#from;
-    if (this.#beforeBytes > MAX_TOKEN_BYTES) this.#before = [];
-    else this.#before.push(Buffer.from(chunk.subarray(this.#from)));
     this.#from = 0;
   }
 }

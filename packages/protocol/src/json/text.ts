@@ -66,6 +66,19 @@ export function stringValue(json: string): string {
   return json.includes('\\') ? String(JSON.parse(json)) : json.slice(1, -1);
 }
 
+/** The beginning of the value of a JSON string, of which the first bytes are known: without a truncated character. */
+export function stringStart(bytes: Buffer): string {
+  let end = 1;
+  while (end < bytes.length && bytes[end] !== QUOTE) {
+    const byte = bytes[end] ?? 0;
+    let length = byte < 0xc0 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+    if (byte === BACKSLASH) length = bytes[end + 1] === 0x75 ? 6 : 2;
+    if (end + length > bytes.length) break;
+    end += length;
+  }
+  return stringValue(`${bytes.toString('utf8', 0, end)}"`);
+}
+
 /** The position after white space. */
 export function skipSpace(text: string, at: number): number {
   let code = text.charCodeAt(at);

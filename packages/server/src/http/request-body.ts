@@ -28,6 +28,11 @@ export class ChunkBuffer {
     this.length = length;
   }
 
+  /** The chunks so far, valid until the next one. */
+  get bytes(): Buffer {
+    return this.#buffer?.subarray(0, this.length) ?? Buffer.alloc(0);
+  }
+
   /** Returns all chunks as one buffer. Nothing may be pushed afterwards. */
   concat(): Buffer {
     const buffer = this.#buffer ?? Buffer.alloc(0);

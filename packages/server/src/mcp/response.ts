@@ -106,6 +106,20 @@ export class ResponseWriter implements ClientResponse {
     }
   }
 
+  sendBytes(parts: readonly Buffer[], failed: boolean, errorCode: unknown, status: number, json: boolean): void {
+    if (this.#streaming || !(json || failed)) {
+      return this.sendResponse(Buffer.concat(parts).toString('utf8'), failed, status, json);
+    }
+    if (failed) this.errorCode = Number.isInteger(errorCode) ? Number(errorCode) : undefined;
+    this.#writeHead(
+      status,
+      parts.reduce((bytes, part) => bytes + part.length, 0),
+    );
+    this.#response.cork();
+    for (const part of parts) this.#response.write(part);
+    this.#response.end();
+  }
+
   /** Begins a JSON response whose body follows in chunks; `bytes` is its length, if known. */
   beginJson(status: number, bytes: number | undefined): void {
     this.#writeHead(status, bytes);

@@ -1,6 +1,7 @@
 import { serviceType } from '@sluice/contract';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { anyCharacter } from '../../../../test/fixtures/any-character.ts';
 import { DEFAULT_NAMESPACE, type Forward, type ServiceEntry } from './entries.ts';
 import { render } from './serialize.ts';
 import { readForward, readNamespace, readService, storedForward, storedNamespace, storedService } from './stored.ts';
@@ -53,7 +54,7 @@ const gone = render({
   definition: {},
 });
 
-const text = fc.string({ unit: 'binary' });
+const text = fc.string({ unit: anyCharacter });
 
 /** Any service that the API accepts. */
 const services = fc.record<ServiceEntry>({

@@ -102,6 +102,11 @@ export interface CallResponse {
    * accepts JSON.
    */
   sendResponse(text: string, failed: boolean, status: number, json: boolean): void;
+  /**
+   * Sends a complete response as bytes, like `sendResponse`; `errorCode`: its JSON-RPC error code. Undefined for adapters
+   * between eras, which need the text.
+   */
+  sendBytes?(parts: readonly Buffer[], failed: boolean, errorCode: unknown, status: number, json: boolean): void;
   /** Sends a JSON-RPC error of our own. */
   sendError(error: RpcError, status?: number): void;
   /** Ends a request that was canceled, without a response. */

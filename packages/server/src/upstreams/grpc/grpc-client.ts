@@ -117,7 +117,7 @@ function attempt<Request, Reply>(
     const started = client.makeUnaryRequest(
       path,
       requestSerialize,
-      responseDeserialize,
+      (bytes) => responseDeserialize(withBoundedFields(bytes)),
       request,
       createMetadata(call),
       { deadline: Date.now() + timeoutMs },
@@ -130,6 +130,42 @@ function attempt<Request, Reply>(
     signal?.addEventListener('abort', cancel, { once: true });
     if (signal?.aborted) cancel();
   });
+}
+
+/** Maximum number of fields of a reply: 4 MiB of empty strings would block the event loop for half a second. */
+const MAX_REPLY_FIELDS = 50_000;
+
+/** Returns the encoded reply. Throws if it has too many fields; a malformed one is left to the decoder. */
+function withBoundedFields(bytes: Buffer): Buffer {
+  let at = 0;
+  for (let fields = 0; at < bytes.length; fields++) {
+    if (fields === MAX_REPLY_FIELDS) throw new Error(`the reply has more than ${MAX_REPLY_FIELDS} fields`);
+    const wireType = (bytes[at] ?? 0) & 7;
+    at = endOfVarint(bytes, at);
+    if (wireType === 0) at = endOfVarint(bytes, at);
+    else if (wireType === 1) at += 8;
+    else if (wireType === 5) at += 4;
+    else if (wireType === 2) at = endOfVarint(bytes, at) + varint(bytes, at);
+    else break;
+  }
+  return bytes;
+}
+
+function endOfVarint(bytes: Buffer, at: number): number {
+  let end = at;
+  while (end < bytes.length && (bytes[end] ?? 0) >= 0x80) end++;
+  return end + 1;
+}
+
+/** The length at `at`, which is at most that of a message. */
+function varint(bytes: Buffer, at: number): number {
+  let value = 0;
+  for (let shift = 0; shift < 28; shift += 7) {
+    const byte = bytes[at + shift / 7] ?? 0;
+    value += (byte & 0x7f) << shift;
+    if (byte < 0x80) return value;
+  }
+  return bytes.length;
 }
 
 /** Settings of a {@link callStream}. */
@@ -177,7 +213,7 @@ async function* attemptStream<Request, Reply>(
   const stream = client.makeServerStreamRequest(
     path,
     requestSerialize,
-    responseDeserialize,
+    (bytes) => responseDeserialize(withBoundedFields(bytes)),
     request,
     createMetadata(call),
     { deadline: Date.now() + deadlineMs },

@@ -15,12 +15,18 @@ const { address, onEnd, serviceWith, work } = tests;
 const MANY = 300;
 
 describe('concurrent calls to one service', () => {
-  it.each([
-    [1_000, 'without a limit', 1_000, {}],
-    [MANY, 'limited to 100 at a time', 100, { 'grpc.max_concurrent_streams': 100 }],
-  ])(
-    '%i %s are executed over one connection, each with its own response',
-    async (calls, _what, together, options) => {
+  describe.each([
+    { calls: MANY, limit: 'without a limit', together: MANY, options: {}, tags: [] },
+    { calls: 1_000, limit: 'without a limit', together: 1_000, options: {}, tags: ['slow'] },
+    {
+      calls: MANY,
+      limit: 'limited to 100 at a time',
+      together: 100,
+      options: { 'grpc.max_concurrent_streams': 100 },
+      tags: [],
+    },
+  ])('$calls $limit', ({ calls, together, options, tags }) => {
+    it('are executed over one connection, each with its own response', { tags, timeout: 60_000 }, async () => {
       const waiting: (() => void)[] = [];
       let most = 0;
       const service = await startWorkingService({
@@ -42,9 +48,8 @@ describe('concurrent calls to one service', () => {
       const wrong = responses.filter(([isError, text], n) => isError || text !== String(n));
       expect(wrong.slice(0, 3)).toEqual([]);
       expect([most, service.tools.length, proxy.accepted]).toEqual([together, calls, 1]);
-    },
-    60_000,
-  );
+    });
+  });
 });
 
 test(`${MANY} concurrent streams of one engine share one connection, each with its own output`, async () => {

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { anyCharacter } from '../../../../../../test/fixtures/any-character.ts';
 import { KEYS, LEAVES } from './mutant-values.fixture.ts';
 
 type TextKind = 'characters' | 'delete line' | 'duplicate line' | 'swap lines' | 'indent' | 'copy line' | 'word';
@@ -37,7 +38,7 @@ const textEdit: fc.Arbitrary<TextEdit> = fc.record({
       '\u00a0',
       '\ufeff',
     ),
-    fc.string({ unit: 'binary', maxLength: 3 }),
+    fc.string({ unit: anyCharacter, maxLength: 3 }),
   ),
   word: fc.constantFrom(
     ...LEAVES.map((leaf) => (typeof leaf === 'string' ? leaf : JSON.stringify(leaf))),

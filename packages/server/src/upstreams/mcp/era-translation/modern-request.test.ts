@@ -57,7 +57,7 @@ describe('the metadata of a modern request', () => {
   it.each([
     [`{"_meta":{"${KEY}clientCapabilities":{"roots":{}}}}`, `{"_meta":{${ENVELOPE}}}`],
     [`{"_meta":{"a":1,"${KEY}logLevel":"debug","b":2}}`, `{"_meta":{${ENVELOPE},"a":1,"b":2}}`],
-    [`{"_meta":{"${KEY}clientInfo":1,"${KEY}clientInfo":2},"name":"a"}`, `{"_meta":{${ENVELOPE}},"name":"a"}`],
+    [`{"_meta":{"${KEY}clientInfo":1},"name":"a"}`, `{"_meta":{${ENVELOPE}},"name":"a"}`],
     ['{"_meta":5,"name":"a"}', `{"_meta":{${ENVELOPE}},"name":"a"}`],
     ['{"_meta":null}', `{"_meta":{${ENVELOPE}}}`],
     ['{"requestState":"mine","name":"a"}', `{"_meta":{${ENVELOPE}},"name":"a"}`],

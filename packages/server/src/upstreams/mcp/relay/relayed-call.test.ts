@@ -147,3 +147,66 @@ describe('statuses of the modern era', () => {
     expect([response.status, errorOf(response)]).toEqual([200, { code: -32602, message: 'm' }]);
   });
 });
+
+describe.each(eras)('a large response of an upstream to a %s client', (era) => {
+  /** More than is parsed at once. */
+  const MANY = '[1.0, 9223372036854775807,"\\u00e4",{"a" : []}],'.repeat(8_000);
+
+  /** Calls a tool whose upstream responds with this body; returns the response and the events. */
+  async function callWith(body: string, status = 200) {
+    const type = 'application/json';
+    const upstream = await upstreamWith({ 'tools/call': { kind: 'http', status, type, body } });
+    const caller = await client(era, await register(upstream.url));
+    return { upstream, response: await caller.call('tools/call', '{"name":"a"}') };
+  }
+
+  it.each([
+    [
+      'first',
+      (id: string) => `{"id":${id},"jsonrpc":"2.0","result":{"content":[],"structuredContent":{"é":[${MANY}1]}}}`,
+    ],
+    [
+      'last',
+      (id: string) => ` {"jsonrpc":"2.0","result":{"content":[],"structuredContent":{"é":[${MANY}1]}} , "id" :${id}\n}`,
+    ],
+  ])('has its bytes, and the client’s id, which comes %s', async (_where, body) => {
+    const { response } = await callWith(body('$id'));
+    expect(response.status).toBe(200);
+    expect(response.text).toBe(body('1'));
+  });
+
+  it('fails the call if it is damaged, or the response to something else', async () => {
+    for (const body of [
+      `{"jsonrpc":"2.0","id":$id,"result":{"content":[${MANY}]}}`,
+      `{"jsonrpc":"2.0","id":$id,"result":{"content":[${MANY}1]}`,
+      `{"jsonrpc":"2.0","id":"other","result":{"content":[${MANY}1]}}`,
+      `{"jsonrpc":"2.0","id":$id,"results":{"content":[${MANY}1]}}`,
+    ]) {
+      const { upstream, response } = await callWith(body);
+      expect(errorOf(response)).toMatchObject({
+        code: -32603,
+        message: expect.stringMatching(`^forwarded tool call failed: upstream ${upstream.url} answered with `),
+      });
+    }
+  });
+
+  it('may be an error, whose retired code is replaced for modern clients', async () => {
+    const data = `"data":{"rows":[${MANY}1]}`;
+    const { response } = await callWith(`{"jsonrpc":"2.0","id":$id,"error":{"code":-32002,"message":"no",${data}}}`);
+    const code = era === 'modern' ? -32602 : -32002;
+    expect(response.status).toBe(200);
+    expect(response.text).toBe(`{"jsonrpc":"2.0","id":1,"error":{"code":${code},"message":"no",${data}}}`);
+  });
+
+  it('is an event for a client that accepts only event streams', async () => {
+    const body = `{"jsonrpc":"2.0","id":$id,"result":{"content":[${MANY}1]}}`;
+    const upstream = await upstreamWith({
+      'tools/call': { kind: 'http', status: 200, type: 'application/json', body },
+    });
+    const url = await register(upstream.url);
+    const headers = { ...callHeaders(era), ...(era === 'modern' && { 'mcp-name': 'a' }), accept: 'text/event-stream' };
+    const response = await post(url, callText(era).replace('"work"', '"a"'), headers);
+    expect(response.headers['content-type']).toBe('text/event-stream');
+    expect(messages(response)).toEqual([body.replace('$id', '"c"')]);
+  });
+});

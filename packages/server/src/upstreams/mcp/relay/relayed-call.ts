@@ -26,6 +26,7 @@ import { isInconclusive, isSessionNotFound, postMessage } from '../rpc-request.t
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { CallContext, CallPlan, CallRequest, ResponseRewriter } from './call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, dispatchProgress, type InFlightCall } from './in-flight-calls.ts';
+import { LARGE_RESPONSE_BYTES, LargeResponseScan } from './large-response.ts';
 import { progressTokenOf, replaceRetiredCode } from './request-rewrite.ts';
 import { ResumeSchedule } from './resume-schedule.ts';
 import {
@@ -64,6 +65,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #id = 0;
   #status = 0;
   #body = new ChunkBuffer();
+  /** Set for a large JSON body. */
+  #scan: LargeResponseScan | undefined = undefined;
   #decoder: EventStreamDecoder | undefined = undefined;
   /** The client reads too slowly: the upstream is not read. */
   #blocked = false;
@@ -156,11 +159,20 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
         this.#fail(this.#error('too-large', `answered with more than ${this.#context.maxResponseBytes} bytes`));
       } else {
         this.#body.push(chunk);
+        this.#scanLarge(chunk);
       }
     } catch (error) {
       this.#onInternalError(error);
     }
     return true;
+  }
+
+  /** Scans a large body as it arrives. An adapter between eras needs it whole. */
+  #scanLarge(chunk: Buffer): void {
+    if (this.#scan) return this.#scan.write(chunk);
+    if (this.#body.length < LARGE_RESPONSE_BYTES || this.#plan.needsTranslation || !this.#response.sendBytes) return;
+    this.#scan = new LargeResponseScan();
+    this.#scan.write(this.#body.bytes);
   }
 
   onEnd(): void {
@@ -198,20 +210,24 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#request?.abort();
     this.#mode = 'waiting';
     this.#body = new ChunkBuffer();
+    this.#scan = undefined;
     this.#plan.upstream.sessions.discard(session);
     this.#connect();
   }
 
   #finishJson(): void {
-    const text = this.#body.concat().toString('utf8');
-    const value = tryParseJson(text);
+    const body = this.#body.concat();
+    const scan = this.#scan?.accept(body);
+    const text = scan ? '' : body.toString('utf8');
+    const value = scan ? scan.value : tryParseJson(text);
     if (!isJsonObject(value)) return this.#failUnusable('text that is not a JSON object');
     if (this.#session?.sessionId !== undefined && isJsonObject(value.error)) {
       const { code } = value.error;
       if (isSessionNotFound(this.#status, typeof code === 'number' ? code : undefined)) return this.#resend();
     }
     if (!this.#isResponse(value)) return this.#failUnusable('JSON that is not the response to the call');
-    this.#succeed(text, value);
+    if (scan) this.#succeedLarge(body, scan, value);
+    else this.#succeed(text, value);
   }
 
   /** The body is not the response. An error status is more informative than the body. */
@@ -223,13 +239,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   /** Returns the response in the form that the client gets. */
   #succeed(text: string, value: JsonObject): void {
-    const { upstream, forward, namespace, observer, rewriter, json, era, message, capabilities } = this.#plan;
-    this.#settle(true);
-    if (upstream.health.kind !== 'up') upstream.observer.onCallSucceeded();
-    if (forward !== undefined && namespace !== undefined) {
-      this.#context.resourceLinks.record(namespace, forward, value);
-    }
-    observer.responded(value);
+    const { rewriter, json, era, message, capabilities } = this.#plan;
+    this.#onResponded(value);
     if (this.#isClientDisconnected) return;
     const own = withId(text, this.#response.idText);
     let rewritten = rewriter?.rewrite(own, value);
@@ -239,6 +250,26 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     const sent = rewritten?.value ?? value;
     const failed = !('result' in sent);
     this.#response.sendResponse(rewritten?.text ?? own, failed, 'error' in sent ? this.#errorStatus(sent) : 200, json);
+  }
+
+  /** Returns a large response as the bytes that arrived, with the id of the client. */
+  #succeedLarge(body: Buffer, scan: LargeResponseScan, value: JsonObject): void {
+    this.#onResponded(value);
+    if (this.#isClientDisconnected) return;
+    const failed = !('result' in value);
+    const code = isJsonObject(value.error) ? value.error.code : undefined;
+    const status = 'error' in value ? this.#errorStatus(value) : 200;
+    this.#response.sendBytes?.(scan.withId(body, this.#response.idText), failed, code, status, this.#plan.json);
+  }
+
+  #onResponded(value: JsonObject): void {
+    const { upstream, forward, namespace, observer } = this.#plan;
+    this.#settle(true);
+    if (upstream.health.kind !== 'up') upstream.observer.onCallSucceeded();
+    if (forward !== undefined && namespace !== undefined) {
+      this.#context.resourceLinks.record(namespace, forward, value);
+    }
+    observer.responded(value);
   }
 
   /** True for the response to our request. An error without an id means that the upstream could not read the request. */

@@ -1,0 +1,133 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { propertyRuns } from '../../../../../../test/fixtures/seed.ts';
+import { LargeResponseScan } from './large-response.ts';
+
+function scanned(body: Buffer, splits: readonly number[] = []): LargeResponseScan {
+  const scan = new LargeResponseScan();
+  let from = 0;
+  for (const at of [...splits.map((split) => split % (body.length + 1)), body.length].sort((a, b) => a - b)) {
+    scan.write(body.subarray(from, at));
+    from = at;
+  }
+  return scan;
+}
+
+/** Arrays and objects without their content. */
+function emptied(value: JsonValue): JsonValue {
+  if (Array.isArray(value)) return [];
+  return isJsonObject(value) ? {} : value;
+}
+
+type Pick = (value: JsonValue) => JsonValue;
+
+/** The members with these keys. */
+function picking(members: Readonly<Record<string, Pick>>): Pick {
+  return (value) => {
+    if (!isJsonObject(value)) return emptied(value);
+    const entries = Object.entries(value).flatMap(([key, member]) => {
+      const pick = Object.hasOwn(members, key) ? members[key] : undefined;
+      return pick ? [[key, pick(member)] as const] : [];
+    });
+    return Object.fromEntries(entries);
+  };
+}
+
+const listOf =
+  (pick: Pick): Pick =>
+  (value) =>
+    Array.isArray(value) ? value.map(pick) : pick(value);
+const elementsOf =
+  (pick: Pick): Pick =>
+  (value) =>
+    Array.isArray(value) ? value.map(pick) : emptied(value);
+const block = picking({ type: emptied, text: emptied, uri: emptied });
+const linkBlock = picking({ type: emptied, uri: emptied });
+const message = picking({ content: listOf(linkBlock) });
+const response = picking({
+  id: emptied,
+  result: picking({ isError: emptied, resultType: emptied, content: listOf(block), messages: elementsOf(message) }),
+  error: picking({ code: emptied, message: emptied }),
+});
+
+const anything = fc.jsonValue({ maxDepth: 2 });
+const blocks = fc.record(
+  { type: fc.constantFrom('text', 'resource_link'), text: anything, uri: anything, other: anything },
+  { requiredKeys: [] },
+);
+const content = fc.oneof(anything, blocks, fc.array(fc.oneof(anything, blocks), { maxLength: 4 }));
+const results = fc.record(
+  {
+    isError: anything,
+    content,
+    structuredContent: anything,
+    messages: fc.oneof(anything, fc.array(fc.record({ role: anything, content }, { requiredKeys: [] }))),
+  },
+  { requiredKeys: [] },
+);
+const responses = fc.record(
+  {
+    jsonrpc: fc.constant('2.0'),
+    id: fc.oneof(fc.integer(), anything),
+    result: fc.oneof(results, anything),
+    error: fc.oneof(fc.record({ code: anything, message: anything, data: anything }, { requiredKeys: [] }), anything),
+    other: anything,
+  },
+  { requiredKeys: [] },
+);
+
+describe('the scan of a large response', () => {
+  it('stores exactly the members that telemetry and resource links need', () => {
+    fc.assert(
+      fc.property(responses, fc.constantFrom(0, 1), fc.array(fc.nat(), { maxLength: 8 }), (value, indent, splits) => {
+        const text = JSON.stringify(value, null, indent);
+        const scan = scanned(Buffer.from(text), splits);
+        const parsed: JsonValue = JSON.parse(text);
+        expect(JSON.stringify(scan.value)).toBe(JSON.stringify(response(parsed)));
+      }),
+      { numRuns: propertyRuns(3_000) },
+    );
+  });
+
+  it('replaces the id, and adds a missing one', () => {
+    fc.assert(
+      fc.property(responses, fc.array(fc.nat(), { maxLength: 8 }), (value, splits) => {
+        const body = Buffer.from(JSON.stringify({ ...value, error: {} }));
+        const sent: JsonObject = JSON.parse(Buffer.concat(scanned(body, splits).withId(body, '"other"')).toString());
+        expect(sent).toEqual({ ...value, error: {}, id: 'other' });
+      }),
+      { numRuns: propertyRuns(1_000) },
+    );
+  });
+
+  it('stores the beginning of long texts, without a truncated character', () => {
+    const texts = ['a'.repeat(100_000), `x${'é'.repeat(60_000)}`, '\u{1f600}'.repeat(30_000), '\n'.repeat(70_000)];
+    const body = Buffer.from(
+      JSON.stringify({ id: 1, result: { content: texts.map((text) => ({ type: 'text', text })) } }),
+    );
+    for (const splits of [[], [1_000, 65_000, 65_003, 300_000, 301_001]]) {
+      const { value } = scanned(body, splits);
+      const stored = isJsonObject(value) && isJsonObject(value.result) ? value.result.content : [];
+      expect(stored).toHaveLength(texts.length);
+      for (const [at, text] of texts.entries()) {
+        const found: unknown = Object(Array.isArray(stored) ? stored[at] : undefined).text;
+        expect(text.startsWith(String(found))).toBe(true);
+        expect(Buffer.byteLength(String(found))).toBeGreaterThan(32_000);
+      }
+    }
+  });
+
+  it('stores a bounded number of content blocks', () => {
+    const list = Array.from({ length: 5_000 }, () => ({ type: 'text' }));
+    const body = Buffer.from(JSON.stringify({ id: 1, result: { content: list, isError: true } }));
+    expect(scanned(body).value).toEqual({ id: 1, result: { content: list.slice(0, 1_000), isError: true } });
+  });
+
+  it('has no value for text that is not JSON', () => {
+    for (const text of ['{"id":1,"result":{}', '{"id":1,"result":{}}}', '{"id":1,"result":tru}']) {
+      const body = Buffer.from(text);
+      expect(scanned(body).accept(body)?.value).toBeUndefined();
+    }
+  });
+});
