@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { Failure } from './failure.ts';
+import { OUTPUT_FORMATS, type OutputFormat } from './output/format.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
 /** A token and its source: a token from the environment is sent to the management API only. */
@@ -17,7 +18,7 @@ export interface GlobalOptions {
   readonly auth: TokenAuth | { readonly kind: 'none' | 'stored' };
   /** Skips the verification of TLS certificates. */
   readonly insecure: boolean;
-  readonly output: 'table' | 'json';
+  readonly output: OutputFormat;
   /** Disables colors, also on a terminal. */
   readonly plain: boolean;
   /** Logs requests with their duration to stderr. */
@@ -38,7 +39,7 @@ export function addGlobalOptions(program: Command): void {
     )
     .addOption(new Option('--no-auth', 'Send no credentials (env: SLUICE_NO_AUTH=1)').conflicts('token'))
     .addOption(new Option('--insecure', 'Skip TLS certificate verification'))
-    .addOption(new Option('--output <format>', 'Output format').choices(['table', 'json']).default('table'))
+    .addOption(new Option('-o, --output <format>', 'Output format').choices(OUTPUT_FORMATS).default('table'))
     .addOption(new Option('--plain', 'Disable colored output'))
     .addOption(new Option('--verbose', 'Log HTTP requests to stderr'));
 }
@@ -48,7 +49,7 @@ interface OptionValues {
   readonly token?: string;
   readonly auth: boolean;
   readonly insecure?: true;
-  readonly output: 'table' | 'json';
+  readonly output: OutputFormat;
   readonly plain?: true;
   readonly verbose?: true;
 }

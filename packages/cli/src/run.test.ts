@@ -49,7 +49,15 @@ describe('the command line', () => {
     });
     expect((await sluice('tools', 'lst')).err).toContain('(Did you mean list?)');
     expect((await sluice('tools', 'list', '--namspace', 'x')).err).toContain('(Did you mean --namespace?)');
-    expect(await sluice('tools')).toMatchObject({ code: 1, out: '' });
+  });
+
+  it('prints help and exits with 0 without a command, for the program and for each group', async () => {
+    for (const group of [[], ['tools'], ['tool', '--host', 'a'], ['evaluators', 'revisions'], ['mcp']]) {
+      const { out, ...others } = await sluice(...group);
+      expect(others).toEqual({ code: 0, err: '' });
+      expect(out).toBe((await sluice(...group, '--help')).out);
+    }
+    expect((await sluice('tools', '--bogus')).err).toBe("sluice: unknown option '--bogus'\n");
   });
 
   it('suggests the closest choice', async () => {
@@ -63,7 +71,7 @@ describe('the command line', () => {
   it('prints the help of nested commands and accepts hidden aliases', async () => {
     const { out } = await sluice('tools', 'remove', '--help');
     expect(out).toMatch(/^Usage: sluice tools remove \[options\] \[tool\]\n/);
-    for (const words of ['help tools remove', 'tools delete -h', 'help tools delete']) {
+    for (const words of ['help tools remove', 'tools delete -h', 'help tools delete', 'tool rm -h', 'tool help rm']) {
       expect(await sluice(...words.split(' '))).toEqual({ code: 0, out, err: '' });
     }
     expect((await sluice('help')).out).toBe((await sluice('--help')).out);
@@ -125,7 +133,9 @@ describe('the command line', () => {
   });
 
   it('rejects invalid option values with the expected form', async () => {
-    expect((await sluice('tools', 'list', '--output', 'xml')).err).toContain('Allowed choices are table, json');
+    expect((await sluice('tools', 'list', '--output', 'xml')).err).toContain(
+      'Allowed choices are table, json, yaml, name',
+    );
     const add = ['tools', 'add', '-n', 'a', '--no-auth'];
     expect((await sluice(...add, '-l', 'novalue')).err).toBe('sluice: invalid value "novalue": expected key=value\n');
     expect((await sluice(...add, '-p', 'city:text')).err).toMatch(
@@ -172,11 +182,16 @@ describe('completion', () => {
     expect(await complete('to')).toEqual(['tools', 'tool-calls', '']);
     expect(await complete('tools', 'l')).toEqual(['list', 'label', '']);
     expect(await complete('tools', 'list', '--n')).toEqual(['--namespace', '--no-auth', '']);
-    expect(await complete('tools', 'delete', '--na')).toEqual(['--name', '--namespace', '']);
+    for (const alias of ['delete', 'rm', 'get']) {
+      expect(await complete('tool', alias, '--na')).toEqual(['--name', '--namespace', '']);
+    }
+    expect(await complete('action', 'build', '-o', '')).toEqual(['']);
     expect(await complete('--output', 'j')).toEqual(['json', '']);
     expect(await complete('--host', 'x', 'tools', 'list', '--output=')).toEqual([
       '--output=table',
       '--output=json',
+      '--output=yaml',
+      '--output=name',
       '',
     ]);
     expect(await complete('services', 'add', '--type', 'tool')).toEqual(['tool-invoker', '']);

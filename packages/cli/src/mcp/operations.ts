@@ -33,7 +33,7 @@ export async function callTool(context: Context, options: ToolOptions): Promise<
     return client.callTool({ name, arguments: args, _meta: meta }, request);
   });
   const output = context.output();
-  if (output.format === 'json') output.json(result);
+  if (output.isStructured) output.payload(result);
   else context.terminal.stdout.write(await formatResult(result, save));
   if (result.isError === true) throw new Exit(1);
 }
@@ -93,7 +93,7 @@ export async function readResource(context: Context, options: ResourceOptions): 
     client.readResource({ uri, _meta: meta }, request),
   );
   const output = context.output();
-  if (output.format === 'json') return output.json(result);
+  if (output.isStructured) return output.payload(result);
   const { stdout } = context.terminal;
   for (const contents of result.contents) {
     const text = await formatContents(contents, save);
@@ -108,9 +108,7 @@ export async function listResources(context: Context, options: TargetOptions): P
     const { resourceTemplates } = await client.listResourceTemplates(undefined, request);
     return { resources, resourceTemplates };
   });
-  const output = context.output();
-  if (output.format === 'json') return output.json(lists);
-  output.list(
+  context.output().list(
     [
       ...lists.resources.map((resource) => ({ ...resource, kind: 'resource' })),
       ...lists.resourceTemplates.map((template) => ({ ...template, uri: template.uriTemplate, kind: 'template' })),
@@ -123,6 +121,7 @@ export async function listResources(context: Context, options: TargetOptions): P
       { title: 'DESCRIPTION', value: ({ title, description }) => description ?? title ?? '', cut: 'first' },
     ],
     'no resources',
+    { payload: lists },
   );
 }
 
@@ -141,7 +140,7 @@ export async function getPrompt(context: Context, options: PromptOptions): Promi
     client.getPrompt({ name, arguments: args, _meta: meta }, request),
   );
   const output = context.output();
-  if (output.format === 'json') return output.json(result);
+  if (output.isStructured) return output.payload(result);
   for (const { role, content } of result.messages) {
     context.terminal.stdout.write(`${sanitizeLine(role)}:\n${await formatBlock(content, undefined)}\n`);
   }
