@@ -27,7 +27,7 @@ const json: CommandLine['json'] = (...argv) => commandLine.json(...argv);
 
 describe('forwards', () => {
   it('are added, listed, shown, refreshed and removed', async () => {
-    expect(await text('forwards', 'add', '--name', 'up', '--service', upstream.url, '-N', 'dual', '-l', 'a=b')).toMatch(
+    expect(await text('forwards', 'add', 'up', upstream.url, '-N', 'dual', '-l', 'a=b')).toMatch(
       /^added forward up to dual \(new namespace\): \d+ tools, \d+ resources, \d+ prompts\n$/,
     );
     const [head, row] = cells(await text('forwards', 'list'));
@@ -40,6 +40,14 @@ describe('forwards', () => {
       expect.objectContaining({ name: 'test_simple_text' }),
     );
     expect(await text('forwards', 'remove', '--name', 'up')).toBe('removed forward up\n');
+    for (const named of [
+      ['--name', 'up', '--service', upstream.url],
+      ['--name', 'up', upstream.url],
+      ['up', '--service', upstream.url],
+    ]) {
+      expect(await text('forwards', 'add', ...named)).toMatch(/^added forward up to default: /);
+      await text('forwards', 'remove', 'up');
+    }
     expect(await sluice(['forwards', 'list'])).toEqual({ code: 0, out: '', err: 'no forwards\n' });
   });
 

@@ -30,7 +30,11 @@ const DEFAULT_HOST = 'http://localhost:8080';
 /** Adds the global options to the program. They are accepted before and after the command. */
 export function addGlobalOptions(program: Command): void {
   program
-    .addOption(new Option('--host <url>', 'Management API URL (env: SLUICE_HOST)').default(DEFAULT_HOST))
+    .addOption(
+      new Option('--host <url>', 'Management API URL, or a port of this computer (env: SLUICE_HOST)').default(
+        DEFAULT_HOST,
+      ),
+    )
     .addOption(
       new Option(
         '--token <token>',
@@ -95,11 +99,13 @@ function resolveAuth(
   return { kind: none ? 'none' : 'stored' };
 }
 
+/** Accepts a URL, one without a scheme (`127.0.0.1:8080`), and a port of this computer (`8080`, `:8080`). */
 function parseHost(text: string, source: string): string {
-  // Accept "127.0.0.1:8080" and "localhost:8080" without a scheme.
-  const url = URL.parse(text.includes('://') ? text : `http://${text}`);
+  const [, port] = /^:?(\d+)$/.exec(text.trim()) ?? [];
+  const address = port === undefined ? text : `localhost:${port}`;
+  const url = URL.parse(address.includes('://') ? address : `http://${address}`);
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    throw new Failure(`${source}: expected an http:// or https:// URL such as ${DEFAULT_HOST}`);
+    throw new Failure(`${source} "${text}": expected an http:// or https:// URL such as ${DEFAULT_HOST}, or a port`);
   }
   if (url.username !== '' || url.password !== '')
     throw new Failure(`${source}: must not contain a user name or password`);

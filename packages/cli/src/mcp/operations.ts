@@ -17,10 +17,24 @@ export interface ToolOptions extends TargetOptions {
   readonly save?: string;
 }
 
+/** Returns the name of a tool or prompt, or the URI of a resource. Throws {@link Failure} when none or two are given. */
+function requireTarget(
+  kind: 'tool' | 'resource' | 'prompt',
+  argument: string | undefined,
+  option: string | undefined,
+): string {
+  const [what, flag] = kind === 'resource' ? ['URI', '--resource-uri'] : ['name', '--name'];
+  if (argument !== undefined && option !== undefined) {
+    throw new Failure(`the ${what} of the ${kind} is given twice: omit ${flag}`);
+  }
+  const given = argument ?? option;
+  if (given !== undefined) return given;
+  throw new Failure(`missing ${what} of the ${kind}: run "sluice mcp ${kind} list" to list the ${kind}s`);
+}
+
 /** Calls a tool and prints its result. Throws `Exit` 1 when the result is an error. */
-export async function callTool(context: Context, options: ToolOptions): Promise<void> {
-  const { name } = options;
-  if (name === undefined) throw new Failure('missing --name: run "sluice mcp tool list" to list the tools');
+export async function callTool(context: Context, argument: string | undefined, options: ToolOptions): Promise<void> {
+  const name = requireTarget('tool', argument, options.name);
   const { cwd } = context.terminal;
   const save = createSaver(options.save, context);
   const result = await withSession(context, options, async ({ client, request, meta }) => {
@@ -84,10 +98,12 @@ export interface ResourceOptions extends TargetOptions {
 }
 
 /** Reads a resource and prints its contents. */
-export async function readResource(context: Context, options: ResourceOptions): Promise<void> {
-  const { resourceUri: uri } = options;
-  if (uri === undefined)
-    throw new Failure('missing --resource-uri: run "sluice mcp resource list" to list the resources');
+export async function readResource(
+  context: Context,
+  argument: string | undefined,
+  options: ResourceOptions,
+): Promise<void> {
+  const uri = requireTarget('resource', argument, options.resourceUri);
   const save = createSaver(options.save, context);
   const result = await withSession(context, options, ({ client, request, meta }) =>
     client.readResource({ uri, _meta: meta }, request),
@@ -132,9 +148,8 @@ export interface PromptOptions extends TargetOptions {
 }
 
 /** Gets a prompt and prints its messages with their roles. */
-export async function getPrompt(context: Context, options: PromptOptions): Promise<void> {
-  const { name } = options;
-  if (name === undefined) throw new Failure('missing --name: run "sluice mcp prompt list" to list the prompts');
+export async function getPrompt(context: Context, argument: string | undefined, options: PromptOptions): Promise<void> {
+  const name = requireTarget('prompt', argument, options.name);
   const args = await promptArguments(options.arg ?? [], context.terminal.cwd);
   const result = await withSession(context, options, ({ client, request, meta }) =>
     client.getPrompt({ name, arguments: args, _meta: meta }, request),
