@@ -209,6 +209,40 @@ it('the idle timeout also applies to an incomplete first response', async () => 
   }
 });
 
+describe('without --uri', () => {
+  const mcp = (...args: string[]) => sluice(['mcp', ...args, '--mcp-url', new URL(gateway.url()).origin]);
+
+  it('the namespace default is used, with the name as an argument', async () => {
+    await gateway.forward('main', modern.url, 'default');
+    expect(await mcp('tool', 'weather_report', '-p', 'city=Rome')).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^Sunny in Rome\n/),
+    });
+    expect(await mcp('resource', 'test://static-text')).toMatchObject({
+      out: 'This is the content of the static text resource.\n',
+    });
+    expect((await mcp('prompt', 'test_prompt_with_arguments', '-a', 'arg1=1', '-a', 'arg2=2')).out).toMatch(/^user:\n/);
+    expect((await mcp('tools', 'ls', '-o', 'name')).out).toMatch(/^weather_report$/m);
+  });
+
+  it("the service's own message is printed", async () => {
+    expect(await mcp('tool', 'nope')).toEqual({
+      code: 1,
+      out: '',
+      err: 'sluice: error -32602: tool not found: nope\n',
+    });
+    expect(await mcp('tool', 'echo', '-N', 'nowhere')).toEqual({
+      code: 1,
+      out: '',
+      err: 'sluice: error -32600: namespace not found: nowhere\n',
+    });
+    const management = `http://${gateway.management()}`;
+    expect((await sluice(['mcp', 'tool', 'echo', '--mcp-url', management])).err).toBe(
+      `sluice: ${management}/default/mcp is the management API; the MCP listener is on another port (8081 by default)\n`,
+    );
+  });
+});
+
 it('sessions of legacy servers are ended', async () => {
   const server = await startDualEra({ eras: 'legacy' });
   try {
@@ -465,7 +499,6 @@ it('binary content is saved into files, which are never overwritten', async () =
 
 describe('an address', () => {
   it.each([
-    [[], 'missing server: use --uri, or --namespace for a namespace of this service'],
     [
       ['--uri', 'localhost:8081'],
       '--uri "localhost:8081": expected an http:// or https:// URL such as http://localhost:8081/default/mcp',

@@ -1,6 +1,7 @@
 import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:https';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { parseLocated } from '../packages/cli/src/files/located-document.ts';
 import { localhostCertificate } from '../packages/server/src/http/client/certificate.fixture.ts';
 import { type CommandLine, cells, startCommandLine, TOOL } from './fixtures/command-line.ts';
 import { type DualEra, startDualEra } from './fixtures/dual-era.ts';
@@ -26,7 +27,7 @@ const json: CommandLine['json'] = (...argv) => commandLine.json(...argv);
 
 describe('forwards', () => {
   it('are added, listed, shown, refreshed and removed', async () => {
-    expect(await text('forwards', 'add', '--name', 'up', '--service', upstream.url, '-N', 'dual', '-l', 'a=b')).toMatch(
+    expect(await text('forwards', 'add', 'up', upstream.url, '-N', 'dual', '-l', 'a=b')).toMatch(
       /^added forward up to dual \(new namespace\): \d+ tools, \d+ resources, \d+ prompts\n$/,
     );
     const [head, row] = cells(await text('forwards', 'list'));
@@ -39,6 +40,14 @@ describe('forwards', () => {
       expect.objectContaining({ name: 'test_simple_text' }),
     );
     expect(await text('forwards', 'remove', '--name', 'up')).toBe('removed forward up\n');
+    for (const named of [
+      ['--name', 'up', '--service', upstream.url],
+      ['--name', 'up', upstream.url],
+      ['up', '--service', upstream.url],
+    ]) {
+      expect(await text('forwards', 'add', ...named)).toMatch(/^added forward up to default: /);
+      await text('forwards', 'remove', 'up');
+    }
     expect(await sluice(['forwards', 'list'])).toEqual({ code: 0, out: '', err: 'no forwards\n' });
   });
 
@@ -261,6 +270,45 @@ describe('the command line', () => {
     expect(out).toBe('ok\n');
     expect(err).toMatch(/^GET \/healthz 200 \d+ ms\n$/);
     expect(await json('health')).toEqual({ status: 'ok' });
+  });
+
+  it('prints YAML with --output yaml', async () => {
+    await commandLine.service.register('tools', TOOL);
+    await text('tools', 'label', 'add', 'weather', 'version=1.0');
+    for (const command of [
+      ['tools', 'list'],
+      ['tools', 'show', 'weather'],
+      ['statistics'],
+      ['evaluators', 'bindings'],
+    ]) {
+      const { content } = parseLocated(await text(...command, '-o', 'yaml'), 'output');
+      expect(content).toEqual(await json(...command));
+    }
+    expect(await text('tools', 'remove', 'weather', '-o', 'yaml')).toBe('removed: weather\n');
+    expect(await sluice(['tools', 'list', '-o', 'yaml'])).toEqual({ code: 0, out: '[]\n', err: '' });
+  });
+
+  it('prints a name per line with --output name', async () => {
+    expect(await text('tools', 'add', '-n', 'a', '-u', 'x:y', '--type', 't', '-d', '', '-o', 'name')).toBe('a\n');
+    await commandLine.service.register('tools', { ...TOOL, name: 'b', namespace: 'other' });
+    expect(await text('tool', 'ls', '-o', 'name')).toBe('a\nb\n');
+    expect(await text('tool', 'get', 'a', '-o', 'name')).toBe('a\n');
+    expect(await text('tools', 'rm', 'a', '-o', 'name')).toBe('a\n');
+    expect(await text('ns', 'ls', '-o', 'name')).toBe('default\nother\n');
+    expect(await sluice(['forwards', 'list', '-o', 'name'])).toEqual({ code: 0, out: '', err: 'no forwards\n' });
+    expect(await text('evaluators', 'bind', 'other', 'c-1', '-o', 'name')).toBe('other\n');
+    expect(await text('evaluators', 'bindings', '-o', 'name')).toBe('other\n');
+    expect(await text('evaluators', 'unbind', 'other', '-o', 'name')).toBe('other\n');
+  });
+
+  it('rejects --output name before it runs a command that prints no names', async () => {
+    for (const command of ['metrics', 'export', 'mcp tool', 'interactions clear', 'auth status']) {
+      expect(await sluice([...command.split(' '), '-o', 'name'])).toEqual({
+        code: 1,
+        out: '',
+        err: `sluice: --output name: "sluice ${command}" prints no names; use table, json or yaml\n`,
+      });
+    }
   });
 
   it('colors only output to a terminal, and none with --plain or NO_COLOR', async () => {

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { Failure } from './failure.ts';
+import { OUTPUT_FORMATS, type OutputFormat } from './output/format.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
 /** A token and its source: a token from the environment is sent to the management API only. */
@@ -17,7 +18,7 @@ export interface GlobalOptions {
   readonly auth: TokenAuth | { readonly kind: 'none' | 'stored' };
   /** Skips the verification of TLS certificates. */
   readonly insecure: boolean;
-  readonly output: 'table' | 'json';
+  readonly output: OutputFormat;
   /** Disables colors, also on a terminal. */
   readonly plain: boolean;
   /** Logs requests with their duration to stderr. */
@@ -29,7 +30,11 @@ const DEFAULT_HOST = 'http://localhost:8080';
 /** Adds the global options to the program. They are accepted before and after the command. */
 export function addGlobalOptions(program: Command): void {
   program
-    .addOption(new Option('--host <url>', 'Management API URL (env: SLUICE_HOST)').default(DEFAULT_HOST))
+    .addOption(
+      new Option('--host <url>', 'Management API URL, or a port of this computer (env: SLUICE_HOST)').default(
+        DEFAULT_HOST,
+      ),
+    )
     .addOption(
       new Option(
         '--token <token>',
@@ -38,7 +43,7 @@ export function addGlobalOptions(program: Command): void {
     )
     .addOption(new Option('--no-auth', 'Send no credentials (env: SLUICE_NO_AUTH=1)').conflicts('token'))
     .addOption(new Option('--insecure', 'Skip TLS certificate verification'))
-    .addOption(new Option('--output <format>', 'Output format').choices(['table', 'json']).default('table'))
+    .addOption(new Option('-o, --output <format>', 'Output format').choices(OUTPUT_FORMATS).default('table'))
     .addOption(new Option('--plain', 'Disable colored output'))
     .addOption(new Option('--verbose', 'Log HTTP requests to stderr'));
 }
@@ -48,7 +53,7 @@ interface OptionValues {
   readonly token?: string;
   readonly auth: boolean;
   readonly insecure?: true;
-  readonly output: 'table' | 'json';
+  readonly output: OutputFormat;
   readonly plain?: true;
   readonly verbose?: true;
 }
@@ -94,11 +99,13 @@ function resolveAuth(
   return { kind: none ? 'none' : 'stored' };
 }
 
+/** Accepts a URL, one without a scheme (`127.0.0.1:8080`), and a port of this computer (`8080`, `:8080`). */
 function parseHost(text: string, source: string): string {
-  // Accept "127.0.0.1:8080" and "localhost:8080" without a scheme.
-  const url = URL.parse(text.includes('://') ? text : `http://${text}`);
+  const [, port] = /^:?(\d+)$/.exec(text.trim()) ?? [];
+  const address = port === undefined ? text : `localhost:${port}`;
+  const url = URL.parse(address.includes('://') ? address : `http://${address}`);
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    throw new Failure(`${source}: expected an http:// or https:// URL such as ${DEFAULT_HOST}`);
+    throw new Failure(`${source} "${text}": expected an http:// or https:// URL such as ${DEFAULT_HOST}, or a port`);
   }
   if (url.username !== '' || url.password !== '')
     throw new Failure(`${source}: must not contain a user name or password`);

@@ -1,9 +1,10 @@
-import { Command, Help, type HelpConfiguration } from 'commander';
+import { Command, Help, Option } from 'commander';
 import manifest from '../package.json' with { type: 'json' };
 import { actionCommand } from './action/action.ts';
 import { applyCommand, diffCommand, exportCommand } from './apply/commands.ts';
 import { authCommand } from './auth/auth.ts';
 import { closestMatch } from './closest-match.ts';
+import { findCommand } from './command-words.ts';
 import { completeCommand, completionCommand } from './completion/completion.ts';
 import { configureCommand } from './configure/configure.ts';
 import type { Context } from './context.ts';
@@ -22,33 +23,6 @@ import { toolsCommand } from './groups/tools.ts';
 import { mcpCommand } from './mcp/mcp.ts';
 import { addGlobalOptions } from './options.ts';
 import { toolCallsCommand } from './tool-calls/tool-calls.ts';
-
-/** Alternative names of commands. */
-const ALIASES: Readonly<Record<string, readonly string[]>> = {
-  add: ['create'],
-  create: ['add'],
-  expose: ['add', 'create'],
-  remove: ['delete'],
-  delete: ['remove'],
-};
-
-/** Adds aliases to the commands below this one; help does not list them. */
-function addAliases(command: Command): void {
-  for (const child of command.commands) {
-    child.aliases([...(ALIASES[child.name()] ?? [])]);
-    addAliases(child);
-  }
-}
-
-/** Help configuration that omits the aliases of commands. */
-const HIDE_ALIASES: HelpConfiguration = {
-  subcommandTerm: (command) => unaliased(Help.prototype.subcommandTerm.call(new Help(), command), command),
-  commandUsage: (command) => unaliased(Help.prototype.commandUsage.call(new Help(), command), command),
-};
-
-function unaliased(text: string, command: Command): string {
-  return text.replace(`${command.name()}|${command.alias()}`, command.name());
-}
 
 /** Returns all command groups in the order of the help. Libraries that load slowly are imported inside the actions. */
 function commandGroups(context: Context): Command[] {
@@ -86,7 +60,7 @@ function helpCommand(program: Command): Command {
     .action((words: readonly string[]) => {
       let command = program;
       for (const word of words) {
-        const child = command.commands.find((candidate) => [candidate.name(), ...candidate.aliases()].includes(word));
+        const child = findCommand(command, word);
         if (child === undefined) throw new Failure(`unknown command: sluice ${words.join(' ')}`);
         command = child;
       }
@@ -122,19 +96,39 @@ export function createProgram(context: Context): Command {
       getOutHasColors: () => false,
       getErrHasColors: () => false,
     })
-    .configureHelp({ showGlobalOptions: true, ...HIDE_ALIASES });
+    .configureHelp({ showGlobalOptions: true, visibleGlobalOptions });
   addGlobalOptions(program);
   for (const group of commandGroups(context)) program.addCommand(group);
   program.addCommand(helpCommand(program));
   program.addCommand(completeCommand(context, program), { hidden: true });
-  addAliases(program);
   for (const command of program.commands) inherit(command, program);
+  printHelpWithoutCommand(program);
   return program;
 }
 
 /** Commands that are created separately do not inherit the settings of the program. */
 function inherit(command: Command, parent: Command): void {
   command.copyInheritedSettings(parent);
-  if (command.commands.length > 0) command.helpCommand('help [command]', 'Print help for a command');
+  if (command.commands.length > 0) {
+    command.helpCommand('help [command]', 'Print help for a command');
+    printHelpWithoutCommand(command);
+  }
   for (const child of command.commands) inherit(child, command);
+}
+
+/** A group without a command prints its help like `--help`; the parser would treat it as an error. */
+function printHelpWithoutCommand(group: Command): void {
+  const help = group.help.bind(group);
+  group.help = () => help();
+}
+
+/** Options of the commands above one, without the short options that it uses for its own. */
+function visibleGlobalOptions(command: Command): Option[] {
+  const help = new Help();
+  help.showGlobalOptions = command.configureHelp().showGlobalOptions ?? false;
+  return help.visibleGlobalOptions(command).map((option) => {
+    const isShadowed = command.options.some(({ short }) => short !== undefined && short === option.short);
+    const flags = option.flags.replace(/^-\w, /, '');
+    return isShadowed ? Object.assign(new Option(flags), option, { flags }) : option;
+  });
 }

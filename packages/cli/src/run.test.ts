@@ -49,7 +49,15 @@ describe('the command line', () => {
     });
     expect((await sluice('tools', 'lst')).err).toContain('(Did you mean list?)');
     expect((await sluice('tools', 'list', '--namspace', 'x')).err).toContain('(Did you mean --namespace?)');
-    expect(await sluice('tools')).toMatchObject({ code: 1, out: '' });
+  });
+
+  it('prints help and exits with 0 without a command, for the program and for each group', async () => {
+    for (const group of [[], ['tools'], ['tool', '--host', 'a'], ['evaluators', 'revisions'], ['mcp']]) {
+      const { out, ...others } = await sluice(...group);
+      expect(others).toEqual({ code: 0, err: '' });
+      expect(out).toBe((await sluice(...group, '--help')).out);
+    }
+    expect((await sluice('tools', '--bogus')).err).toBe("sluice: unknown option '--bogus'\n");
   });
 
   it('suggests the closest choice', async () => {
@@ -63,7 +71,7 @@ describe('the command line', () => {
   it('prints the help of nested commands and accepts hidden aliases', async () => {
     const { out } = await sluice('tools', 'remove', '--help');
     expect(out).toMatch(/^Usage: sluice tools remove \[options\] \[tool\]\n/);
-    for (const words of ['help tools remove', 'tools delete -h', 'help tools delete']) {
+    for (const words of ['help tools remove', 'tools delete -h', 'help tools delete', 'tool rm -h', 'tool help rm']) {
       expect(await sluice(...words.split(' '))).toEqual({ code: 0, out, err: '' });
     }
     expect((await sluice('help')).out).toBe((await sluice('--help')).out);
@@ -89,7 +97,7 @@ describe('the command line', () => {
 
   it('validates the host and the token', async () => {
     const hosts = {
-      'ftp://a': 'http:// or https://',
+      99999: 'or a port',
       'http://a/api/v1/': 'omit the path: http://a\n',
       'http://a/gateway/api/v1': 'omit the path: http://a/gateway\n',
       'http://u:p@a': 'user name',
@@ -97,9 +105,12 @@ describe('the command line', () => {
     };
     for (const [host, reason] of Object.entries(hosts)) {
       expect((await sluice('health', '--no-auth', '--host', host)).err).toMatch(
-        new RegExp(`^sluice: --host: .*${reason}`),
+        new RegExp(`^sluice: --host.*: .*${reason}`),
       );
     }
+    expect((await sluice('health', '--no-auth', '--host', 'ftp://a')).err).toBe(
+      'sluice: --host "ftp://a": expected an http:// or https:// URL such as http://localhost:8080, or a port\n',
+    );
     const { err } = await sluice('health', '--token', 'to\nken');
     expect(err).toBe('sluice: --token: contains characters that are not allowed in an access token\n');
   });
@@ -114,7 +125,7 @@ describe('the command line', () => {
       /^sluice: no credentials for /,
     );
     const rejected = {
-      'SLUICE_HOST: expected an http': { SLUICE_HOST: 'ftp://a' },
+      'SLUICE_HOST "ftp://a": expected an http': { SLUICE_HOST: 'ftp://a' },
       'SLUICE_NO_AUTH: expected 1': { SLUICE_NO_AUTH: 'yes' },
       'SLUICE_NO_AUTH cannot be used with SLUICE_TOKEN': { SLUICE_NO_AUTH: '1', SLUICE_TOKEN: 'abc' },
       'SLUICE_TOKEN: contains characters': { SLUICE_TOKEN: 'to\nken' },
@@ -124,8 +135,26 @@ describe('the command line', () => {
     }
   });
 
+  it('accepts a host without a scheme, and a port of this computer', async () => {
+    const hosts = {
+      // A port that the system never assigns.
+      2: 'http://localhost:2',
+      ':2': 'http://localhost:2',
+      '127.0.0.1:2': 'http://127.0.0.1:2',
+      '[::1]:2': 'http://[::1]:2',
+      'http://127.0.0.1:2/': 'http://127.0.0.1:2',
+    };
+    for (const [host, url] of Object.entries(hosts)) {
+      expect((await sluice('health', '--no-auth', '--host', host)).err).toBe(
+        `sluice: connection refused by ${url}: check that the service is running\n`,
+      );
+    }
+  });
+
   it('rejects invalid option values with the expected form', async () => {
-    expect((await sluice('tools', 'list', '--output', 'xml')).err).toContain('Allowed choices are table, json');
+    expect((await sluice('tools', 'list', '--output', 'xml')).err).toContain(
+      'Allowed choices are table, json, yaml, name',
+    );
     const add = ['tools', 'add', '-n', 'a', '--no-auth'];
     expect((await sluice(...add, '-l', 'novalue')).err).toBe('sluice: invalid value "novalue": expected key=value\n');
     expect((await sluice(...add, '-p', 'city:text')).err).toMatch(
@@ -136,6 +165,19 @@ describe('the command line', () => {
     expect((await sluice('tools', 'import', 'missing.json')).err).toBe('sluice: missing.json: no such file\n');
     expect((await sluice('forwards', 'refresh')).err).toBe('sluice: missing name of the forward\n');
     expect((await sluice('tools', 'remove')).err).toBe('sluice: missing name of the tool\n');
+    expect((await sluice('forwards', 'add')).err).toBe('sluice: missing name of the forward\n');
+    expect((await sluice('forwards', 'add', 'a')).err).toBe(
+      'sluice: missing URL of the forward: sluice forwards add a URL\n',
+    );
+    expect((await sluice('forwards', 'add', 'a', 'http://a', '--service', 'http://b')).err).toBe(
+      'sluice: the URL of the forward is given twice: omit --service\n',
+    );
+    expect((await sluice('mcp', 'tool')).err).toBe(
+      'sluice: missing name of the tool: run "sluice mcp tool list" to list the tools\n',
+    );
+    expect((await sluice('mcp', 'resource', 'a:b', '--resource-uri', 'a:c')).err).toBe(
+      'sluice: the URI of the resource is given twice: omit --resource-uri\n',
+    );
     for (const limit of ['0', '1001', '1.5', 'x', '']) {
       expect((await sluice('tool-calls', '--limit', limit)).err).toBe(
         `sluice: --limit "${limit}": expected a number from 1 to 1000\n`,
@@ -172,11 +214,16 @@ describe('completion', () => {
     expect(await complete('to')).toEqual(['tools', 'tool-calls', '']);
     expect(await complete('tools', 'l')).toEqual(['list', 'label', '']);
     expect(await complete('tools', 'list', '--n')).toEqual(['--namespace', '--no-auth', '']);
-    expect(await complete('tools', 'delete', '--na')).toEqual(['--name', '--namespace', '']);
+    for (const alias of ['delete', 'rm', 'get']) {
+      expect(await complete('tool', alias, '--na')).toEqual(['--name', '--namespace', '']);
+    }
+    expect(await complete('action', 'build', '-o', '')).toEqual(['']);
     expect(await complete('--output', 'j')).toEqual(['json', '']);
     expect(await complete('--host', 'x', 'tools', 'list', '--output=')).toEqual([
       '--output=table',
       '--output=json',
+      '--output=yaml',
+      '--output=name',
       '',
     ]);
     expect(await complete('services', 'add', '--type', 'tool')).toEqual(['tool-invoker', '']);

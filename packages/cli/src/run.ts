@@ -1,10 +1,12 @@
 import { CommanderError } from 'commander';
+import { resolveAliases } from './command-words.ts';
 import { connect } from './connection/connect.ts';
 import { explainError } from './connection/explain-error.ts';
 import type { Context } from './context.ts';
 import { Exit } from './failure.ts';
-import { parseGlobalOptions } from './options.ts';
-import { createOutput } from './output/output.ts';
+import { type GlobalOptions, parseGlobalOptions } from './options.ts';
+import { requireNames } from './output/format.ts';
+import { createOutput, type YamlFormatter } from './output/output.ts';
 import { createProgram } from './program.ts';
 import { EXIT_INTERRUPTED, type Terminal } from './terminal/terminal.ts';
 import { sanitizeLine } from './terminal/text.ts';
@@ -14,15 +16,20 @@ import { sanitizeLine } from './terminal/text.ts';
  * Ctrl-C, or the code of an {@link Exit}. Never rejects; failures are printed to stderr.
  */
 export async function run(argv: readonly string[], terminal: Terminal): Promise<number> {
+  let toYaml: YamlFormatter | undefined;
   const context: Context = {
     terminal,
     options: () => parseGlobalOptions(program, terminal.env),
     connect: (how) => connect(context.options(), terminal, how),
-    output: () => createOutput(context.options(), terminal),
+    output: () => createOutput(context.options(), terminal, toYaml),
   };
-  const program = createProgram(context);
+  const program = createProgram(context).hook('preAction', async (_program, command) => {
+    const { output } = program.opts<Pick<GlobalOptions, 'output'>>();
+    requireNames(output, command);
+    if (output === 'yaml') ({ toYaml } = await import('./files/yaml-text.ts'));
+  });
   try {
-    await program.parseAsync([...argv], { from: 'user' });
+    await program.parseAsync(resolveAliases(program, argv), { from: 'user' });
     return terminal.interrupted.aborted ? EXIT_INTERRUPTED : 0;
   } catch (error) {
     if (terminal.interrupted.aborted) return EXIT_INTERRUPTED;

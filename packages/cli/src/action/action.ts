@@ -71,7 +71,7 @@ function initCommand({ terminal, output }: Context): Command {
         throw new Failure(`${folder}: ${reason}`, { cause: error });
       });
       const out = output();
-      if (out.format === 'json') return out.json(files);
+      if (out.isStructured) return out.payload(files);
       for (const { name, written } of files) {
         out.done({}, `${written ? 'created' : 'skipped'} ${name}`);
       }

@@ -100,7 +100,7 @@ type TestResult =
 function printResult({ terminal, output }: Context, { lines, copies }: TestHost, ended: TestResult): void {
   const out = output();
   const { run, failure } = ended;
-  if (out.format === 'json') {
+  if (out.isStructured) {
     const how = run
       ? {
           decision: run.response ?? { kind: 'pass' },
@@ -112,7 +112,7 @@ function printResult({ terminal, output }: Context, { lines, copies }: TestHost,
         }
       : { failure: { fault: failure.fault, message: failure.message } };
     // The copies of a failed run are discarded.
-    return out.json({ ...how, copies: run ? copies : [], log: lines });
+    return out.payload({ ...how, copies: run ? copies : [], log: lines });
   }
   for (const { level, message } of lines) {
     const [first = '', ...rest] = sanitizeText(message).split('\n');

@@ -72,7 +72,7 @@ export function applyCommand(context: Context): Command {
       const { client, actual, steps } = await preparePlan(options, context);
       const output = context.output();
       if (steps.length === 0) return output.done(planToJson([]), 'nothing to do');
-      if (options.dryRun || output.format === 'table') printPlan(steps, context);
+      if (options.dryRun || !output.isStructured) printPlan(steps, context);
       if (options.dryRun) return;
       await confirmPlan(steps, options, context);
 
@@ -82,10 +82,10 @@ export function applyCommand(context: Context): Command {
       const outcomes = await executeSteps(client, steps, actual, {
         interrupted: terminal.interrupted,
         onOutcome: (outcome) => {
-          if (output.format === 'table') terminal.stdout.write(`${formatOutcome(outcome, style)}\n`);
+          if (!output.isStructured) terminal.stdout.write(`${formatOutcome(outcome, style)}\n`);
         },
       });
-      if (output.format === 'json') output.json(reportToJson(outcomes, host));
+      if (output.isStructured) output.payload(reportToJson(outcomes, host));
       const done = outcomes.filter(({ status }) => status === 'done' || status === 'unchanged').length;
       const failed = outcomes.find((outcome) => outcome.status === 'failed');
       if (failed) {
@@ -94,7 +94,7 @@ export function applyCommand(context: Context): Command {
         });
       }
       if (done < steps.length) throw new Exit(1);
-      if (output.format === 'table') terminal.stdout.write(`${done} ${done === 1 ? 'change' : 'changes'} applied\n`);
+      if (!output.isStructured) terminal.stdout.write(`${done} ${done === 1 ? 'change' : 'changes'} applied\n`);
     });
 }
 
@@ -107,7 +107,7 @@ function retryHint(error: unknown): string {
 function printPlan(steps: readonly Step[], context: Context): void {
   const { terminal } = context;
   const output = context.output();
-  if (output.format === 'json') output.json(planToJson(steps));
+  if (output.isStructured) output.payload(planToJson(steps));
   else terminal.stdout.write(formatPlan(steps, createStyle(terminal.stdout, terminal, context.options().plain)));
 }
 
@@ -115,8 +115,8 @@ function printPlan(steps: readonly Step[], context: Context): void {
 async function confirmPlan(steps: readonly Step[], { yes }: ApplyOptions, context: Context): Promise<void> {
   const { terminal } = context;
   if (yes || !terminal.stdin.isTerminal) return;
-  if (context.output().format === 'json') {
-    // stdout is reserved for the JSON report.
+  if (context.output().isStructured) {
+    // stdout is reserved for the JSON or YAML report.
     terminal.stderr.write(formatPlan(steps, createStyle(terminal.stderr, terminal, context.options().plain)));
   }
   const changes = steps.length === 1 ? 'this change' : `these ${steps.length} changes`;
@@ -134,7 +134,7 @@ export function diffCommand(context: Context): Command {
       const { steps } = await preparePlan(options, context);
       const { terminal } = context;
       const output = context.output();
-      if (output.format === 'json') output.json(planToJson(steps));
+      if (output.isStructured) output.payload(planToJson(steps));
       else if (steps.length === 0) terminal.stdout.write('no differences\n');
       else terminal.stdout.write(formatPlan(steps, createStyle(terminal.stdout, terminal, context.options().plain)));
       if (steps.length > 0) throw new Exit(EXIT_DIFFERENT);
@@ -148,7 +148,7 @@ export function exportCommand(context: Context): Command {
     .action(async () => {
       const state = toStateFile(await readCurrentState(await context.connect(), false));
       const output = context.output();
-      if (output.format === 'json') return output.json(state);
+      if (output.isStructured) return output.payload(state);
       // Loaded on demand, because the YAML library loads slowly.
       const { toYaml } = await import('../files/yaml-text.ts');
       context.terminal.stdout.write(toYaml(state));

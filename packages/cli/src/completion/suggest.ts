@@ -1,4 +1,5 @@
 import type { Command, Option } from 'commander';
+import { findCommand, optionWithValue } from '../command-words.ts';
 
 /** A completion of the word at the cursor. */
 export interface Suggestion {
@@ -28,18 +29,16 @@ export function suggest(program: Command, words: readonly string[]): Completion 
   let pending: Option | undefined;
   for (const word of words.slice(0, -1)) {
     if (pending) pending = undefined;
-    else if (word.startsWith('-')) pending = word.includes('=') ? undefined : takesValue(optionOf(command, word));
+    else if (word.startsWith('-')) pending = word.includes('=') ? undefined : optionWithValue(command, word);
     else {
-      const child = command.commands.find(
-        (candidate) => candidate.name() === word || candidate.aliases().includes(word),
-      );
+      const child = findCommand(command, word);
       if (child) command = child;
       else position += 1;
     }
   }
   if (pending) return completeValue(pending, command, '', typed);
   const [, flag, value] = /^(--[^=]+)=(.*)$/s.exec(typed) ?? [];
-  const assigned = flag === undefined ? undefined : takesValue(optionOf(command, flag));
+  const assigned = flag === undefined ? undefined : optionWithValue(command, flag);
   if (assigned) return completeValue(assigned, command, `${flag}=`, value ?? '');
   if (typed.startsWith('-')) return matching(optionsOf(command).map(optionSuggestion), typed);
   if (command.commands.length > 0) {
@@ -73,14 +72,6 @@ function optionsOf(command: Command): Option[] {
   const help = command.createHelp();
   help.showGlobalOptions = true;
   return [...help.visibleOptions(command), ...help.visibleGlobalOptions(command)];
-}
-
-function optionOf(command: Command, flag: string): Option | undefined {
-  return optionsOf(command).find((option) => option.short === flag || option.long === flag);
-}
-
-function takesValue(option: Option | undefined): Option | undefined {
-  return option && (option.required || option.optional) ? option : undefined;
 }
 
 function optionSuggestion({ long, short, description }: Option): Suggestion {

@@ -95,8 +95,8 @@ export async function changeConfiguration(
   if (!options.remove && token !== undefined && !(isReference && program.reference !== undefined)) {
     terminal.stderr.write(`warning: ${plainTextWarning(program, options)}\n`);
   }
-  // stdout is reserved for the JSON result.
-  const screen = output.format === 'json' ? terminal.stderr : terminal.stdout;
+  // stdout is reserved for the JSON or YAML result.
+  const screen = output.isStructured ? terminal.stderr : terminal.stdout;
   const style = createStyle(screen, terminal, context.options().plain);
   screen.write(formatDiff(file.target, file.exists, [file.text, after], entryPath, style));
   if (options.dryRun) {

@@ -2,7 +2,7 @@ import { allOperations } from '@sluice/contract';
 import { type Client, createClient } from '@sluice/contract/client';
 import { resolveToken } from '../auth/access-token.ts';
 import { Failure } from '../failure.ts';
-import { createFetch, type Send } from '../http/fetch.ts';
+import { createFetch, requiresTls, type Send } from '../http/fetch.ts';
 import type { GlobalOptions } from '../options.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
@@ -13,9 +13,18 @@ export const EVENT_STREAM = 'text/event-stream';
 const SHAPE_ISSUES = ['invalid_type', 'invalid_union'];
 const MAX_NOTES = 3;
 
-/** Error for a host that is not the management API; `notes` describe the response. */
+/** Error for a host whose response does not have the form of the management API; `notes` say what it lacks. */
 export function notManagementApi(host: string, notes: readonly string[] = []): Failure {
   return new Failure(`${host} is not the management API: check the address and whether you are logged in`, { notes });
+}
+
+/** Error for a host that is another web server, or a login page of a proxy. */
+function otherWebServer(host: string, { status, headers }: Response): Failure {
+  const type = headers.get('content-type')?.split(';', 1)[0];
+  const found = [String(status), type, headers.get('server')].filter((part) => part).join(', ');
+  return new Failure(`${host} is not the management API but another web server (${found})`, {
+    notes: ['check the address, whose port is 8080 by default, and whether you are logged in'],
+  });
 }
 
 /** Rejects responses without the members that the API guarantees, so that commands never print missing data. */
@@ -70,13 +79,21 @@ export async function connect(
   return client;
 }
 
+/** Errors that proxies do not return by themselves, so that another server must have done it. */
+const OTHER_SERVER_STATUSES = [400, 404, 405, 501];
+/** Response of web servers to plain HTTP on a port for TLS. */
+const PLAIN_HTTP_REJECTED = /plain HTTP request was sent to HTTPS port|HTTP request to an HTTPS server/;
+
 /** The API returns JSON or events. Any other content type comes from something else, such as a login page. */
 function requireApiResponse(send: Send, host: string): Send {
   return async (request) => {
     const response = await send(request);
+    const type = response.headers.get('content-type') ?? '';
     const wanted = request.headers.get('accept') === EVENT_STREAM ? EVENT_STREAM : 'application/json';
-    if (!response.ok || response.headers.get('content-type')?.startsWith(wanted)) return response;
-    await response.body?.cancel();
-    throw notManagementApi(host);
+    if (response.ok ? type.startsWith(wanted) : !OTHER_SERVER_STATUSES.includes(response.status)) return response;
+    if (!response.ok && (type === '' || type.startsWith('application/json'))) return response;
+    const text = await response.text();
+    if (PLAIN_HTTP_REJECTED.test(text)) throw requiresTls(host);
+    throw otherWebServer(host, response);
   };
 }

@@ -42,6 +42,12 @@ function explainApiError({ status, code, message, details, location }: ApiError,
     return { message: `rejected by ${host} (${status}): run "${login}"`, notes: [] };
   }
   const page = /^\s*</.test(message);
+  if (status === 404 || status === 405) {
+    return {
+      message: `${host} is not the management API but another web server (${status}): ${message.slice(0, MAX_TEXT_LENGTH)}`,
+      notes: [],
+    };
+  }
   return {
     message: `${host} returned ${status}: ${page ? 'a page that is not from the management API' : message.slice(0, MAX_TEXT_LENGTH)}`,
     notes: [],

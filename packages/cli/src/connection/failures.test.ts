@@ -3,7 +3,9 @@ import { createServer, type RequestListener } from 'node:http';
 import { createServer as createTcpServer, type Server as TcpServer } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import { setImmediate } from 'node:timers/promises';
+import { createServer as createSecureServer } from 'node:tls';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { localhostCertificate } from '../../../server/src/http/client/certificate.fixture.ts';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
 
@@ -58,9 +60,23 @@ describe('a failed command reports in one line', () => {
 
   it('a peer without HTTP or TLS', async () => {
     const host = await listening(createTcpServer((socket) => socket.end('+OK POP3 ready\r\n')));
-    expect(await list(host)).toBe(`sluice: no HTTP at ${host}: use https://\n`);
+    expect(await list(host)).toBe(`sluice: no HTTP at ${host}: another kind of server listens there\n`);
     const secure = host.replace('http:', 'https:');
     expect(await list(secure)).toBe(`sluice: no TLS at ${secure}: use http://\n`);
+  });
+
+  it('a server with TLS that gets plain HTTP', async () => {
+    const host = await listening(createSecureServer(localhostCertificate));
+    const secure = host.replace('http:', 'https:');
+    expect(await list(host)).toBe(`sluice: ${host} requires TLS: use ${secure}\n`);
+    expect(await failure(['mcp', 'tool', 'list', '--uri', `${host}/default/mcp`])).toBe(
+      `sluice: ${host} requires TLS: use ${secure}\n`,
+    );
+    const proxy = await respondingWith((_request, response) => {
+      const body = '<h1>400 Bad Request</h1>The plain HTTP request was sent to HTTPS port';
+      response.writeHead(400, { 'content-type': 'text/html' }).end(body);
+    });
+    expect(await list(proxy)).toBe(`sluice: ${proxy} requires TLS: use ${proxy.replace('http:', 'https:')}\n`);
   });
 
   it('a token that a proxy rejects, without repeating it', async () => {
@@ -121,7 +137,22 @@ describe('a failed command reports in one line', () => {
     const healthy = await respondingWith((_request, response) => {
       response.setHeader('content-type', 'text/html').end('<html></html>');
     });
-    expect(await list(healthy)).toMatch(/^sluice: http:\S+ is not the management API: .*\n$/);
+    const note = '  check the address, whose port is 8080 by default, and whether you are logged in\n';
+    expect(await list(healthy)).toBe(
+      `sluice: ${healthy} is not the management API but another web server (200, text/html)\n${note}`,
+    );
+    const other = await respondingWith((_request, response) => {
+      response.writeHead(404, { 'content-type': 'text/html; charset=utf-8', server: 'web\u009b' }).end('<html></html>');
+    });
+    expect(await list(other)).toBe(
+      `sluice: ${other} is not the management API but another web server (404, text/html, web\\u009b)\n${note}`,
+    );
+    const api = await respondingWith((_request, response) => {
+      response.writeHead(404, { 'content-type': 'application/json' }).end('{"detail":"Not Found"}');
+    });
+    expect(await list(api)).toBe(
+      `sluice: ${api} is not the management API but another web server (404): {"detail":"Not Found"}\n`,
+    );
     const failing = await respondingWith((_request, response) => {
       response.writeHead(502, { 'content-type': 'text/html' }).end('<html>Bad gateway</html>');
     });

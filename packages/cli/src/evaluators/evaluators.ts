@@ -39,22 +39,21 @@ function unbindCommand(context: Context): Command {
     });
 }
 
-/** `bindings`; prints the object of the API with `--output json`. */
+/** `bindings`; prints the object of the API as JSON or YAML. */
 function bindingsCommand(context: Context): Command {
   return new Command('bindings')
     .description('List the namespaces that are bound to a conversation')
     .action(async () => {
       const client = await context.connect();
       const found = await unwrap(client.GET('/api/v1/evaluators/namespaces'));
-      const output = context.output();
-      if (output.format === 'json') return output.json(found);
-      output.list(
+      context.output().list(
         Object.entries<string>(found),
         [
           { title: 'NAMESPACE', value: ([namespace]) => namespace, cut: 'never' },
           { title: 'CONVERSATION', value: ([, conversation]) => conversation, cut: 'never' },
         ],
         'no bindings',
+        { payload: found },
       );
     });
 }
@@ -73,18 +72,15 @@ export function evaluatorsCommand(context: Context): Command {
 }
 
 function getCommand(context: Context): Command {
-  return new Command('get')
-    .alias('list')
-    .description('List the active evaluators in execution order')
-    .action(async () => {
-      const client = await context.connect();
-      context.output().list(await unwrap(client.GET('/api/v1/evaluators')), EVALUATOR_COLUMNS, 'no evaluators');
-      const { data } = await client.GET('/api/v1/evaluators/revisions/active');
-      for (const name of data?.data.skipped ?? []) {
-        const warning = `warning: evaluator ${name} was skipped and is not active: run apply to see why`;
-        context.terminal.stderr.write(`${sanitizeLine(warning)}\n`);
-      }
-    });
+  return new Command('get').description('List the active evaluators in execution order').action(async () => {
+    const client = await context.connect();
+    context.output().list(await unwrap(client.GET('/api/v1/evaluators')), EVALUATOR_COLUMNS, 'no evaluators');
+    const { data } = await client.GET('/api/v1/evaluators/revisions/active');
+    for (const name of data?.data.skipped ?? []) {
+      const warning = `warning: evaluator ${name} was skipped and is not active: run apply to see why`;
+      context.terminal.stderr.write(`${sanitizeLine(warning)}\n`);
+    }
+  });
 }
 
 function connectionsCommand(context: Context): Command {

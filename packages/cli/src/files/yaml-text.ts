@@ -1,4 +1,4 @@
-import type { JsonValue, RawNumber } from '@sluice/protocol/json/parse';
+import type { RawNumber } from '@sluice/protocol/json/parse';
 import { Document, Scalar, type ScalarTag, visit } from 'yaml';
 import { sanitizeJson } from '../terminal/text.ts';
 
@@ -21,7 +21,7 @@ const UNSAFE_IN_BLOCK = /^\n* | $|\n +(?:\n|$)/;
 /**
  * Formats a JSON value as YAML with the original notation of numbers and without characters that manipulate a terminal.
  */
-export function toYaml(value: JsonValue): string {
+export function toYaml(value: unknown): string {
   const document = new Document(value, { customTags: (tags) => [rawNumber, ...tags], aliasDuplicateObjects: false });
   visit(document, {
     Scalar: (_key, node) => {

@@ -4,6 +4,7 @@ import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { addNameOption, collectKeyValue, type NameOption, requireName } from '../entries/entry-options.ts';
 import { isNewNamespace, NEW_NAMESPACE_NOTE, requireNamespace } from '../entries/lookup.ts';
+import { Failure } from '../failure.ts';
 import { validated } from '../files/document.ts';
 import { createProgress } from '../terminal/progress.ts';
 
@@ -87,9 +88,8 @@ function showCommand(context: Context): Command {
   );
 }
 
-interface AddOptions {
-  readonly name: string;
-  readonly service: string;
+interface AddOptions extends NameOption {
+  readonly service?: string;
   readonly namespace?: string;
   readonly prefix?: string;
   readonly label?: Record<string, string>;
@@ -98,8 +98,10 @@ interface AddOptions {
 function addCommand(context: Context): Command {
   return new Command('add')
     .description('Add a forward and discover its tools, resources and prompts')
-    .requiredOption('-n, --name <name>', 'Forward name')
-    .requiredOption('--service <url>', 'Upstream MCP server URL')
+    .argument('[name]', 'Name of the forward')
+    .argument('[url]', 'Upstream MCP server URL')
+    .option('-n, --name <name>', 'Name of the forward, instead of the argument')
+    .option('--service <url>', 'Upstream MCP server URL, instead of the argument')
     .option('-N, --namespace <namespace>', 'Namespace of the forward, created if it does not exist')
     .option('--prefix <prefix>', 'Prefix for the names of its tools and prompts')
     .option('-l, --label <key=value>', 'Label; may be repeated', collectKeyValue)
@@ -107,9 +109,11 @@ function addCommand(context: Context): Command {
       'after',
       `
 Example:
-  sluice forwards add --name crm --service http://127.0.0.1:3001/mcp --prefix crm_`,
+  sluice forwards add crm http://127.0.0.1:3001/mcp --prefix crm_`,
     )
-    .action(async ({ name, service: address, namespace, prefix, label: labels }: AddOptions) => {
+    .action(async (argument: string | undefined, url: string | undefined, options: AddOptions) => {
+      const { namespace, prefix, label: labels } = options;
+      const { name, address } = requireNameAndAddress(argument, url, options);
       const body = validated(forwardInput, { name, address, namespace, prefix, labels }, 'forward');
       const client = await context.connect();
       const isNew = await isNewNamespace(client, namespace);
@@ -125,6 +129,19 @@ Example:
         .output()
         .done(added, `added forward ${added.name} to ${added.namespace}${isNew ? NEW_NAMESPACE_NOTE : ''}: ${found}`);
     });
+}
+
+/** Returns name and address, each from an argument or an option. A single argument beside `--name` is the address. */
+function requireNameAndAddress(first: string | undefined, second: string | undefined, options: AddOptions) {
+  const isAddress = second === undefined && options.name !== undefined && options.service === undefined;
+  const [argument, url] = isAddress ? [undefined, first] : [first, second];
+  const name = requireName(argument, options, 'forward');
+  if (url !== undefined && options.service !== undefined) {
+    throw new Failure('the URL of the forward is given twice: omit --service');
+  }
+  const address = url ?? options.service;
+  if (address === undefined) throw new Failure(`missing URL of the forward: sluice forwards add ${name} URL`);
+  return { name, address };
 }
 
 function refreshCommand(context: Context): Command {

@@ -24,7 +24,7 @@ function listCommand(context: Context): Command {
     .option('--conversation <id>', 'Only interactions of this conversation')
     .option('--completion <id>', 'Only the interaction with this completion ID')
     .option('--limit <n>', 'Number of newest interactions to list', parsePositive)
-    .option('--no-bodies', 'Omit request and response bodies (with --output json)')
+    .option('--no-bodies', 'Omit request and response bodies (with --output json or yaml)')
     .addHelpText(
       'after',
       `
@@ -39,7 +39,7 @@ Example:
         completion_id: completion,
         limit,
         // The table does not show bodies.
-        ...(bodies && output.format === 'json' ? {} : { bodies: 'false' as const }),
+        ...(bodies && output.isStructured ? {} : { bodies: 'false' as const }),
       };
       output.list(
         await unwrap(client.GET('/api/v1/interactions', { params: { query } })),
@@ -53,6 +53,7 @@ Example:
           { title: 'PATH', value: ({ path }) => path, cut: 'first' },
         ],
         'no interactions',
+        { name: ({ completion_id }) => completion_id },
       );
     });
 }

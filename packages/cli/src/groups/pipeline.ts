@@ -30,8 +30,8 @@ function checkCommand({ terminal, output }: Context): Command {
       });
       const ok = problems.length === 0;
       const out = output();
-      if (out.format === 'json') {
-        out.json({ ok, problems: problems.map(({ at, text }) => ({ ...at, message: text })), warnings });
+      if (out.isStructured) {
+        out.payload({ ok, problems: problems.map(({ at, text }) => ({ ...at, message: text })), warnings });
       } else {
         for (const line of lines) terminal.stdout.write(`${sanitizeLine(line)}\n`);
         for (const warning of warnings) terminal.stderr.write(`warning: ${sanitizeLine(warning)}\n`);
@@ -55,7 +55,7 @@ function showCommand({ terminal, output }: Context): Command {
         effectivePipeline(named, terminal.env),
       );
       const out = output();
-      if (out.format === 'json') out.json(content);
+      if (out.isStructured) out.payload(content);
       else terminal.stdout.write(text ?? toYaml(content));
       for (const warning of warnings) terminal.stderr.write(`warning: ${sanitizeLine(warning)}\n`);
     });

@@ -27,7 +27,7 @@ export function metricsCommand(context: Context): Command {
     const client = await context.connect();
     const found = await unwrap(client.GET('/api/v1/metrics'));
     const output = context.output();
-    if (output.format === 'json') return output.json(found);
+    if (output.isStructured) return output.payload(found);
     const { filters, ...others } = found;
     output.list(
       Object.entries<FilterMetrics>(filters),

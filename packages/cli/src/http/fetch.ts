@@ -2,10 +2,11 @@ import { Failure } from '../failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 import { limitResponse } from './limit-response.ts';
+import { isTlsMismatch } from './network-error.ts';
 
 /** No data arrived within the idle timeout. */
 export class IdleTimeoutFailure extends Failure {
-  override name = 'SilenceFailure';
+  override name = 'IdleTimeoutFailure';
 }
 
 /** Idle timeout for a sequence of waits. */
@@ -33,6 +34,11 @@ function createIdleGuard(ms: number | undefined, reason: () => Error): IdleGuard
   };
 }
 
+/** Error for an http URL of a server that speaks TLS. */
+export function requiresTls(address: string): Failure {
+  return new Failure(`${address} requires TLS: use ${address.replace('http:', 'https:')}`);
+}
+
 /** Sends a request. Rejects like `fetch`, and with {@link Failure} for a response over the limits. */
 export type Send = (request: Request) => Promise<Response>;
 
@@ -57,7 +63,7 @@ const DEFAULT_LIMITS: ResponseLimits = { maxBytes: 256 * 2 ** 20, idleTimeoutMs:
 
 /**
  * Creates a function that sends requests with the global options and that Ctrl-C aborts. A response that is too large
- * or times out is a {@link Failure}.
+ * or times out is a {@link Failure}, and so is a plain request to a server with TLS.
  */
 export async function createFetch(
   { insecure, verbose }: FetchOptions,
@@ -72,7 +78,10 @@ export async function createFetch(
       () => new IdleTimeoutFailure(`no response from ${origin} for ${Number(idleTimeoutMs) / 1000} s`),
     );
     const signal = AbortSignal.any([request.signal, terminal.interrupted, idle.signal]);
-    const response = await idle.guard(fetch(request, { signal, ...(dispatcher && { dispatcher }) }));
+    const sent = fetch(request, { signal, ...(dispatcher && { dispatcher }) });
+    const response = await idle.guard(sent).catch(async (error: unknown) => {
+      throw !signal.aborted && (await isTlsMismatch(error, request.url)) ? requiresTls(origin) : error;
+    });
     return limitResponse(response, maxBytes, origin, { guard: idle.guard, onTooLarge });
   };
   return verbose ? logRequests(send, terminal) : send;

@@ -1,3 +1,5 @@
+import { speaksTls } from './tls-probe.ts';
+
 const CERTIFICATE_CODES =
   /^(?:CERT_|DEPTH_ZERO_SELF_SIGNED_CERT$|SELF_SIGNED_CERT_IN_CHAIN$|UNABLE_TO_|ERR_TLS_CERT_ALTNAME_INVALID$|HOSTNAME_MISMATCH$|INVALID_CA$)/;
 
@@ -10,7 +12,7 @@ export function explainNetworkError(error: unknown, address: string): string | u
     case undefined:
       return undefined;
     case 'ECONNREFUSED':
-      return `connection refused by ${address}: check that the service is running`;
+      return `connection refused by ${address}${describeDefaultPort(port, protocol)}: check that the service is running`;
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
       return `unknown host: ${hostname}`;
@@ -32,8 +34,20 @@ export function explainNetworkError(error: unknown, address: string): string | u
     return `invalid certificate at ${address} (${message}); use --insecure to skip the check`;
   }
   if (code === 'EPROTO' || code.startsWith('ERR_SSL_')) return `no TLS at ${address}: use http://`;
-  if (code.startsWith('HPE_')) return `no HTTP at ${address}${protocol === 'http:' ? ': use https://' : ''}`;
+  if (code.startsWith('HPE_')) return `no HTTP at ${address}: another kind of server listens there`;
   return /^(?:E[A-Z]+|UND_ERR_\w+)$/.test(code) ? `no response from ${address}: ${message}` : undefined;
+}
+
+/** The port of an address without one is easily overlooked. */
+function describeDefaultPort(port: string, protocol: string): string {
+  return port === '' ? ` (port ${protocol === 'https:' ? 443 : 80})` : '';
+}
+
+/** Whether a plain HTTP request failed because the server speaks TLS, which closes the connection. */
+export async function isTlsMismatch(error: unknown, address: string): Promise<boolean> {
+  const { code = '' } = rootCause(error);
+  const url = new URL(address);
+  return url.protocol === 'http:' && /^(?:HPE_|ECONNRESET$|EPIPE$|UND_ERR_SOCKET$)/.test(code) && speaksTls(url);
 }
 
 /** `fetch` wraps the error, twice for a host with several addresses. */

@@ -56,11 +56,11 @@ const EXTENSIONS: ReadonlyMap<string, string> = new Map([
 ]);
 const MAX_FILES = 10_000;
 
-/** Creates the saver for `--save`. Throws {@link Failure} with JSON output. */
+/** Creates the saver for `--save`. Throws {@link Failure} with JSON or YAML output. */
 export function createSaver(folder: string | undefined, { terminal, output }: Context): Saver | undefined {
   if (folder === undefined) return undefined;
-  if (output().format === 'json')
-    throw new Failure('--save cannot be used with --output json, which contains all content');
+  const { isStructured, format } = output();
+  if (isStructured) throw new Failure(`--save cannot be used with --output ${format}, which contains all content`);
   return saveToFolder(resolve(terminal.cwd, folder));
 }
 

@@ -5,6 +5,7 @@ import {
   SdkHttpError,
   UrlElicitationRequiredError,
 } from '@modelcontextprotocol/client';
+import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { Exit, Failure } from '../failure.ts';
 import { explainNetworkError } from '../http/network-error.ts';
 import { abbreviate } from '../terminal/text.ts';
@@ -15,7 +16,9 @@ import { parseWebUrl } from './elicitation.ts';
  * status, or a network error. Returns other errors unchanged.
  */
 export function explainMcpError(error: unknown, url: URL, verbose: boolean): unknown {
-  if (error instanceof Failure || error instanceof Exit) return error;
+  if (error instanceof Exit) return error;
+  const failure = findFailure(error);
+  if (failure !== undefined) return failure;
   if (UrlElicitationRequiredError.isInstance(error)) {
     return new Failure(`error ${error.code}: ${error.message}: open this URL first, then run the command again`, {
       notes: error.elicitations.map(({ url: address, message }) => {
@@ -29,8 +32,7 @@ export function explainMcpError(error: unknown, url: URL, verbose: boolean): unk
     const notes = verbose && error.data !== undefined ? [`data: ${JSON.stringify(error.data)}`] : [];
     return new Failure(`error ${error.code}: ${error.message}`, { notes, cause: error });
   }
-  if (SdkHttpError.isInstance(error))
-    return new Failure(httpFailure(error.status, error.message, url), { cause: error });
+  if (SdkHttpError.isInstance(error)) return new Failure(httpFailure(error, url), { cause: error });
   const network = explainNetworkError(error, url.href);
   if (network !== undefined) return new Failure(network, { cause: error });
   if (SdkError.isInstance(error)) {
@@ -40,7 +42,22 @@ export function explainMcpError(error: unknown, url: URL, verbose: boolean): unk
   return error;
 }
 
-function httpFailure(status: number, message: string, { href }: URL): string {
+/** The client wraps errors of the function that sends requests. */
+function findFailure(error: unknown): Failure | undefined {
+  if (error instanceof Failure) return error;
+  return error instanceof Error ? findFailure(error.cause) : undefined;
+}
+
+/** The body of the response explains more than its status when it comes from an MCP server or the management API. */
+function httpFailure({ status, message, data }: SdkHttpError, { href }: URL): string {
+  const body = typeof data.text === 'string' ? tryParseJson(data.text) : undefined;
+  const error = isJsonObject(body) ? body.error : undefined;
+  if (isJsonObject(body) && isJsonObject(error) && typeof error.message === 'string') {
+    if (body.jsonrpc !== undefined) return `error ${JSON.stringify(error.code)}: ${error.message}`;
+    if (body.data === null) {
+      return `${href} is the management API; the MCP listener is on another port (8081 by default)`;
+    }
+  }
   switch (status) {
     case 401:
       return `${href} requires authentication (401): use --token`;

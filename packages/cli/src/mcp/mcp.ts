@@ -18,9 +18,9 @@ const LOG_LEVELS: readonly LoggingLevel[] = [
 /** `sluice mcp`: an MCP client for servers of either era (decisions 1.8). */
 export function mcpCommand(context: Context): Command {
   const group = new Command('mcp')
-    .description('Call tools, read resources and get prompts of any MCP server')
-    .addOption(new Option('--uri <url>', 'MCP endpoint URL').conflicts(['namespace', 'mcpUrl']))
-    .option('-N, --namespace <name>', 'Namespace of this service to connect to, instead of --uri')
+    .description('Call tools, read resources and get prompts of this service or any MCP server')
+    .addOption(new Option('--uri <url>', 'URL of another MCP endpoint').conflicts(['namespace', 'mcpUrl']))
+    .option('-N, --namespace <name>', 'Namespace of this service to connect to (default: "default")')
     .option('--mcp-url <url>', 'MCP listener URL (env: SLUICE_MCP_URL; default: --host with port 8081)')
     .option('--header <name=value>', 'HTTP header for every request; may be repeated', collectValue)
     .option('--timeout <seconds>', 'Idle timeout in seconds', '60')
@@ -40,7 +40,8 @@ export function mcpCommand(context: Context): Command {
 function toolCommand(context: Context): Command {
   const command = new Command('tool')
     .description('Call a tool (exit code 1 if it fails)')
-    .option('-n, --name <name>', 'Tool name')
+    .argument('[tool]', 'Name of the tool; "list" lists the tools')
+    .option('-n, --name <tool>', 'Name of the tool, instead of the argument')
     .option(
       '-p, --param <name=value>',
       'Tool argument, @FILE to read the value from a file; may be repeated',
@@ -48,9 +49,16 @@ function toolCommand(context: Context): Command {
     )
     .option('--params <json>', 'All arguments as a JSON object, or @FILE')
     .option('--save <folder>', 'Folder to save images, audio and other binary content in')
-    .action(async () => {
+    .addHelpText(
+      'after',
+      `
+Examples:
+  sluice mcp tool echo -p message=hi
+  sluice mcp tool echo -p message=hi --uri http://127.0.0.1:3001/mcp`,
+    )
+    .action(async (argument: string | undefined) => {
       const { callTool } = await import('./operations.ts');
-      await callTool(context, command.optsWithGlobals<ToolOptions>());
+      await callTool(context, argument, command.optsWithGlobals<ToolOptions>());
     });
   const list = new Command('list').description('List tools').action(async () => {
     const { listTools } = await import('./operations.ts');
@@ -62,11 +70,12 @@ function toolCommand(context: Context): Command {
 function resourceCommand(context: Context): Command {
   const command = new Command('resource')
     .description('Read a resource')
-    .option('--resource-uri <uri>', 'Resource URI')
+    .argument('[uri]', 'Resource URI; "list" lists the resources')
+    .option('--resource-uri <uri>', 'Resource URI, instead of the argument')
     .option('--save <folder>', 'Folder to save binary content in')
-    .action(async () => {
+    .action(async (argument: string | undefined) => {
       const { readResource } = await import('./operations.ts');
-      await readResource(context, command.optsWithGlobals<ResourceOptions>());
+      await readResource(context, argument, command.optsWithGlobals<ResourceOptions>());
     });
   const list = new Command('list').description('List resources and resource templates').action(async () => {
     const { listResources } = await import('./operations.ts');
@@ -78,15 +87,16 @@ function resourceCommand(context: Context): Command {
 function promptCommand(context: Context): Command {
   const command = new Command('prompt')
     .description('Get a prompt')
-    .option('-n, --name <name>', 'Prompt name')
+    .argument('[prompt]', 'Name of the prompt; "list" lists the prompts')
+    .option('-n, --name <prompt>', 'Name of the prompt, instead of the argument')
     .option(
       '-a, --arg <name=value>',
       'Prompt argument, @FILE to read the value from a file; may be repeated',
       collectValue,
     )
-    .action(async () => {
+    .action(async (argument: string | undefined) => {
       const { getPrompt } = await import('./operations.ts');
-      await getPrompt(context, command.optsWithGlobals<PromptOptions>());
+      await getPrompt(context, argument, command.optsWithGlobals<PromptOptions>());
     });
   const list = new Command('list').description('List prompts').action(async () => {
     const { listPrompts } = await import('./operations.ts');

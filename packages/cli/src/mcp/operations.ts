@@ -17,10 +17,24 @@ export interface ToolOptions extends TargetOptions {
   readonly save?: string;
 }
 
+/** Returns the name of a tool or prompt, or the URI of a resource. Throws {@link Failure} when none or two are given. */
+function requireTarget(
+  kind: 'tool' | 'resource' | 'prompt',
+  argument: string | undefined,
+  option: string | undefined,
+): string {
+  const [what, flag] = kind === 'resource' ? ['URI', '--resource-uri'] : ['name', '--name'];
+  if (argument !== undefined && option !== undefined) {
+    throw new Failure(`the ${what} of the ${kind} is given twice: omit ${flag}`);
+  }
+  const given = argument ?? option;
+  if (given !== undefined) return given;
+  throw new Failure(`missing ${what} of the ${kind}: run "sluice mcp ${kind} list" to list the ${kind}s`);
+}
+
 /** Calls a tool and prints its result. Throws `Exit` 1 when the result is an error. */
-export async function callTool(context: Context, options: ToolOptions): Promise<void> {
-  const { name } = options;
-  if (name === undefined) throw new Failure('missing --name: run "sluice mcp tool list" to list the tools');
+export async function callTool(context: Context, argument: string | undefined, options: ToolOptions): Promise<void> {
+  const name = requireTarget('tool', argument, options.name);
   const { cwd } = context.terminal;
   const save = createSaver(options.save, context);
   const result = await withSession(context, options, async ({ client, request, meta }) => {
@@ -33,7 +47,7 @@ export async function callTool(context: Context, options: ToolOptions): Promise<
     return client.callTool({ name, arguments: args, _meta: meta }, request);
   });
   const output = context.output();
-  if (output.format === 'json') output.json(result);
+  if (output.isStructured) output.payload(result);
   else context.terminal.stdout.write(await formatResult(result, save));
   if (result.isError === true) throw new Exit(1);
 }
@@ -84,16 +98,18 @@ export interface ResourceOptions extends TargetOptions {
 }
 
 /** Reads a resource and prints its contents. */
-export async function readResource(context: Context, options: ResourceOptions): Promise<void> {
-  const { resourceUri: uri } = options;
-  if (uri === undefined)
-    throw new Failure('missing --resource-uri: run "sluice mcp resource list" to list the resources');
+export async function readResource(
+  context: Context,
+  argument: string | undefined,
+  options: ResourceOptions,
+): Promise<void> {
+  const uri = requireTarget('resource', argument, options.resourceUri);
   const save = createSaver(options.save, context);
   const result = await withSession(context, options, ({ client, request, meta }) =>
     client.readResource({ uri, _meta: meta }, request),
   );
   const output = context.output();
-  if (output.format === 'json') return output.json(result);
+  if (output.isStructured) return output.payload(result);
   const { stdout } = context.terminal;
   for (const contents of result.contents) {
     const text = await formatContents(contents, save);
@@ -108,9 +124,7 @@ export async function listResources(context: Context, options: TargetOptions): P
     const { resourceTemplates } = await client.listResourceTemplates(undefined, request);
     return { resources, resourceTemplates };
   });
-  const output = context.output();
-  if (output.format === 'json') return output.json(lists);
-  output.list(
+  context.output().list(
     [
       ...lists.resources.map((resource) => ({ ...resource, kind: 'resource' })),
       ...lists.resourceTemplates.map((template) => ({ ...template, uri: template.uriTemplate, kind: 'template' })),
@@ -123,6 +137,7 @@ export async function listResources(context: Context, options: TargetOptions): P
       { title: 'DESCRIPTION', value: ({ title, description }) => description ?? title ?? '', cut: 'first' },
     ],
     'no resources',
+    { payload: lists },
   );
 }
 
@@ -133,15 +148,14 @@ export interface PromptOptions extends TargetOptions {
 }
 
 /** Gets a prompt and prints its messages with their roles. */
-export async function getPrompt(context: Context, options: PromptOptions): Promise<void> {
-  const { name } = options;
-  if (name === undefined) throw new Failure('missing --name: run "sluice mcp prompt list" to list the prompts');
+export async function getPrompt(context: Context, argument: string | undefined, options: PromptOptions): Promise<void> {
+  const name = requireTarget('prompt', argument, options.name);
   const args = await promptArguments(options.arg ?? [], context.terminal.cwd);
   const result = await withSession(context, options, ({ client, request, meta }) =>
     client.getPrompt({ name, arguments: args, _meta: meta }, request),
   );
   const output = context.output();
-  if (output.format === 'json') return output.json(result);
+  if (output.isStructured) return output.payload(result);
   for (const { role, content } of result.messages) {
     context.terminal.stdout.write(`${sanitizeLine(role)}:\n${await formatBlock(content, undefined)}\n`);
   }

@@ -1,4 +1,5 @@
 import type { LoggingLevel } from '@modelcontextprotocol/client';
+import { DEFAULT_NAMESPACE } from '@sluice/contract';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -91,9 +92,12 @@ export function resolveTarget(context: Context, options: TargetOptions): Target 
   };
 }
 
-function targetUrl({ uri, namespace, mcpUrl }: TargetOptions, host: string, env: Terminal['env']): URL {
-  if (namespace !== undefined) return resolveEndpoint({ namespace, mcpUrl }, host, env);
-  if (uri === undefined) throw new Failure('missing server: use --uri, or --namespace for a namespace of this service');
+function targetUrl(
+  { uri, namespace = DEFAULT_NAMESPACE, mcpUrl }: TargetOptions,
+  host: string,
+  env: Terminal['env'],
+): URL {
+  if (uri === undefined) return resolveEndpoint({ namespace, mcpUrl }, host, env);
   const url = URL.parse(uri);
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
     throw new Failure(`--uri "${uri}": expected an http:// or https:// URL such as http://localhost:8081/default/mcp`);

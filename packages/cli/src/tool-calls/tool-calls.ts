@@ -33,7 +33,7 @@ export async function followEvents(
   const watch = new Watch(context, {
     latest,
     isWanted: (event) => matchesFilter(filter, event),
-    onEvent: context.output().lines(EVENT_COLUMNS),
+    onEvent: context.output().lines(EVENT_COLUMNS, ({ eventId }) => eventId),
     onBegin: () => printStatus(`following tool calls at ${host}; press Ctrl-C to stop`),
     onResume: (missed) => {
       lastReason = undefined;
@@ -103,7 +103,7 @@ Examples:
       const client = await context.connect();
       const query = { toolName: tool, category, limit: limit?.toString() };
       const found = await unwrap(client.GET('/api/v1/tool-calls', { params: { query } }));
-      context.output().list(found, EVENT_COLUMNS, 'no tool calls');
+      context.output().list(found, EVENT_COLUMNS, 'no tool calls', { name: ({ eventId }) => eventId });
     });
 }
 
