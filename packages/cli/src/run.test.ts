@@ -87,14 +87,6 @@ describe('the command line', () => {
     expect(err).toBe("sluice: option '--no-auth' cannot be used with option '--token <token>'\n");
   });
 
-  it('reports missing credentials before the first request', async () => {
-    expect(await sluice('health', '--host', 'https://sluice.example.com/')).toEqual({
-      code: 1,
-      out: '',
-      err: 'sluice: no credentials for https://sluice.example.com: run "sluice auth login --host https://sluice.example.com", or use --token or --no-auth (SLUICE_NO_AUTH=1)\n',
-    });
-  });
-
   it('validates the host and the token', async () => {
     const hosts = {
       99999: 'or a port',
@@ -120,9 +112,6 @@ describe('the command line', () => {
     expect((await sluiceWith(unreachable, 'health')).err).toBe('sluice: unknown host: no-such-host.invalid\n');
     expect((await sluiceWith(unreachable, 'health', '--host', 'other.invalid')).err).toBe(
       'sluice: unknown host: other.invalid\n',
-    );
-    expect((await sluiceWith({ ...unreachable, SLUICE_NO_AUTH: '0' }, 'health')).err).toMatch(
-      /^sluice: no credentials for /,
     );
     const rejected = {
       'SLUICE_HOST "ftp://a": expected an http': { SLUICE_HOST: 'ftp://a' },

@@ -61,8 +61,8 @@ function parseBody(text: string, host: string): unknown {
 }
 
 /**
- * Connects to the management API with the global options. Throws `Failure` when there are no credentials, or they have
- * expired and must not be renewed.
+ * Connects to the management API with the global options. Throws `Failure` when the stored login has expired and cannot
+ * or must not be renewed.
  */
 export async function connect(
   options: GlobalOptions,

@@ -38,9 +38,13 @@ function explainApiError({ status, code, message, details, location }: ApiError,
   }
   const login = `sluice auth login --host ${host}`;
   if (status >= 300 && status < 400) return { message: explainRedirect(status, location, host, login), notes: [] };
-  if (status === 401 || status === 403) {
-    return { message: `rejected by ${host} (${status}): run "${login}"`, notes: [] };
+  if (status === 401) {
+    return {
+      message: `${host} requires authentication, or rejected the credentials (401): run "${login}"`,
+      notes: [],
+    };
   }
+  if (status === 403) return { message: `${host} denied access (403): run "${login}"`, notes: [] };
   const page = /^\s*</.test(message);
   if (status === 404 || status === 405) {
     return {
