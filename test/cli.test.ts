@@ -85,10 +85,15 @@ describe('forwards', () => {
   });
 
   it('that are invalid are rejected before anything is sent', async () => {
-    expect(await sluice(['forwards', 'add', '-n', 'x', '--service', 'ftp://a', '--prefix', 'a b'])).toEqual({
+    expect(await sluice(['forwards', 'add', 'x', 'localhost:3104/mcp'])).toEqual({
       code: 1,
       out: '',
-      err: 'sluice: invalid forward\n  address: must be an http or https URL\n  prefix: must have 1 to 32 characters from A-Z a-z 0-9 _ . -\n',
+      err: 'sluice: invalid address "localhost:3104/mcp" for forward "x": expected an http:// or https:// URL\n',
+    });
+    expect(await sluice(['forwards', 'add', 'x', 'http://a', '--prefix', 'a b'])).toEqual({
+      code: 1,
+      out: '',
+      err: 'sluice: invalid forward\n  prefix: must have 1 to 32 characters from A-Z a-z 0-9 _ . -\n',
     });
   });
 });

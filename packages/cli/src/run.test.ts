@@ -152,9 +152,15 @@ describe('the command line', () => {
     expect((await sluice(...add, '-p', 'city', '-r', 'town')).err).toMatch(/^sluice: --required town: /);
     expect((await sluice('prompts', 'add', '-m', 'nobody:hello')).err).toMatch(/^sluice: -m nobody:hello: /);
     expect((await sluice('tools', 'import', 'missing.json')).err).toBe('sluice: missing.json: no such file\n');
-    expect((await sluice('forwards', 'refresh')).err).toBe('sluice: missing name of the forward\n');
-    expect((await sluice('tools', 'remove')).err).toBe('sluice: missing name of the tool\n');
-    expect((await sluice('forwards', 'add')).err).toBe('sluice: missing name of the forward\n');
+    expect((await sluice('forwards', 'refresh')).err).toBe(
+      'sluice: missing name of the forward: pass it as an argument or with --name\n',
+    );
+    expect((await sluice('tools', 'remove')).err).toBe(
+      'sluice: missing name of the tool: pass it as an argument or with --name\n',
+    );
+    expect((await sluice('forwards', 'add')).err).toBe(
+      'sluice: missing name of the forward: pass it as an argument or with --name\n',
+    );
     expect((await sluice('forwards', 'add', 'a')).err).toBe(
       'sluice: missing URL of the forward: sluice forwards add a URL\n',
     );
@@ -175,12 +181,12 @@ describe('the command line', () => {
     const evaluators = (...argv: string[]) => sluice('evaluators', '--no-auth', ...argv);
     for (const revision of ['-1', '1.5', 'x', '', '9007199254740993']) {
       const expecting = await evaluators('apply', '-f', 'e.yaml', `--expected-revision=${revision}`);
-      expect(expecting.err, revision).toContain('It must be a whole number from 0.');
+      expect(expecting.err, revision).toContain('Expected a whole number from 0.');
     }
     expect((await evaluators('apply')).err).toMatch(/^sluice: required option '-f, --file <file>' not specified/);
     expect((await evaluators('apply', '-f', 'missing.yaml')).err).toBe('sluice: missing.yaml: no such file\n');
-    expect((await evaluators('revisions', 'activate', 'active')).err).toContain('It must be a whole number from 1.');
-    expect((await evaluators('revisions', 'show', '0')).err).toContain('It must be a whole number from 1.');
+    expect((await evaluators('revisions', 'activate', 'active')).err).toContain('Expected a whole number from 1.');
+    expect((await evaluators('revisions', 'show', '0')).err).toContain('Expected a whole number from 1, or active.');
     expect((await evaluators('bind', 'No Namespace', 'c-1')).err).toMatch(
       /^sluice: invalid namespace\n {2}must consist/,
     );

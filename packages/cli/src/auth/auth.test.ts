@@ -70,7 +70,10 @@ describe('a password login', () => {
     const secondLogin = await sluice(['auth', 'login'], { answers: [PASSWORD] });
     expect(secondLogin).toMatchObject({ code: 0, err: 'Password for alice: \n' });
     const withoutPassword = await sluice(['auth', 'login'], { answers: [] });
-    expect(withoutPassword).toMatchObject({ code: 1, err: 'Password for alice: \nsluice: no input\n' });
+    expect(withoutPassword).toMatchObject({
+      code: 1,
+      err: 'Password for alice: \nsluice: nothing entered: use --password, or enter the value at the prompt\n',
+    });
     expect(await sluice(['auth', 'login'])).toMatchObject({ code: 1, err: expect.stringContaining('use --password') });
   });
 
