@@ -270,6 +270,17 @@ describe('the command line', () => {
     });
   });
 
+  it('reports that the port is that of the inference listener, whose upstream is down', async () => {
+    const silent = createHttpServer();
+    const upstream = `127.0.0.1:${await listen(silent, 0)}`;
+    await new Promise((resolve) => silent.close(resolve));
+    await commandLine.service.manage('POST', '/config/inference', { upstream });
+    const host = `http://${commandLine.service.addresses.inference}`;
+    expect((await sluice(['tools', 'list', '--host', host])).err).toBe(
+      `sluice: ${host} is the inference listener; the management API is on another port (8080 by default)\n`,
+    );
+  });
+
   it('logs requests to standard error with --verbose', async () => {
     const { out, err } = await sluice(['health', '--verbose']);
     expect(out).toBe('ok\n');

@@ -30,9 +30,10 @@ function rootMessage(error: unknown): string {
 function explainApiError({ status, code, message, details, location }: ApiError, host: string): Explanation {
   if (code !== undefined)
     return { message: `${withOptionNames(message)} (${status} ${code})`, notes: formatDetails(details) };
-  if (isJsonRpc(message)) {
+  const listener = isJsonRpc(message) ? 'MCP' : isInferenceError(message) ? 'inference' : undefined;
+  if (listener !== undefined) {
     return {
-      message: `${host} is the MCP listener; the management API is on another port (8080 by default)`,
+      message: `${host} is the ${listener} listener; the management API is on another port (8080 by default)`,
       notes: [],
     };
   }
@@ -66,6 +67,11 @@ function withOptionNames(message: string): string {
 /** The MCP listener responds to every request with JSON-RPC. */
 function isJsonRpc(text: string): boolean {
   return /^\s*\{.*"jsonrpc"\s*:/s.test(text);
+}
+
+/** The inference listener proxies every request to its upstream, which is often not running. */
+function isInferenceError(text: string): boolean {
+  return /"message":\s*"inference upstream /.test(text);
 }
 
 function explainRedirect(status: number, location: string | undefined, host: string, login: string): string {
