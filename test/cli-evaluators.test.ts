@@ -246,7 +246,7 @@ test('a revision number must be a whole number and is not rounded', async () => 
     expect(await evaluators('revisions', ...argv), argv.join(' ')).toMatchObject({
       code: 1,
       out: '',
-      err: expect.stringContaining(`It must be a whole number from ${least}`),
+      err: expect.stringContaining(`Expected a whole number from ${least}`),
     });
   }
 });

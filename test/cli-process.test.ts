@@ -70,6 +70,25 @@ describe('a command', () => {
     expect(JSON.parse(json.out)).toEqual([expect.objectContaining(TOOL)]);
   });
 
+  it('prints help without arguments, YAML with -o yaml, and changes nothing unconfirmed', async () => {
+    await writeFile(join(home, 'state.yaml'), 'namespaces: [{ name: unconfirmed }]');
+    const [bare, group, yaml, unconfirmed] = await Promise.all([
+      sluice(),
+      sluice('forward'),
+      sluice('namespace', 'get', 'default', '-o', 'yaml', '--host', gateway.management()),
+      sluice('apply', '-f', 'state.yaml', '--host', gateway.management()),
+    ]);
+    expect(bare).toEqual({ code: 0, out: expect.stringMatching(/^Usage: sluice \[options\] \[command\]\n/), err: '' });
+    expect(group).toEqual({ code: 0, out: expect.stringMatching(/^Usage: sluice forwards /), err: '' });
+    expect(yaml).toEqual({ code: 0, out: 'name: default\nlabels: {}\n', err: '' });
+    expect(unconfirmed).toEqual({
+      code: 1,
+      out: expect.stringMatching(/^\+ namespace unconfirmed\n/),
+      err: 'sluice: no terminal for a confirmation: use --yes to apply this change, or --dry-run to print it only\n',
+    });
+    expect((await gateway.api('GET', '/api/v1/namespaces/unconfirmed')).status).toBe(404);
+  });
+
   it('that fails exits with 1 and a line on standard error', async () => {
     const host = `http://127.0.0.1:${await freePort()}`;
     const [rejected, misspelt] = await Promise.all([sluice('health', '--no-auth', '--host', host), sluice('heatlh')]);

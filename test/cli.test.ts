@@ -85,10 +85,15 @@ describe('forwards', () => {
   });
 
   it('that are invalid are rejected before anything is sent', async () => {
-    expect(await sluice(['forwards', 'add', '-n', 'x', '--service', 'ftp://a', '--prefix', 'a b'])).toEqual({
+    expect(await sluice(['forwards', 'add', 'x', 'localhost:3104/mcp'])).toEqual({
       code: 1,
       out: '',
-      err: 'sluice: invalid forward\n  address: must be an http or https URL\n  prefix: must have 1 to 32 characters from A-Z a-z 0-9 _ . -\n',
+      err: 'sluice: invalid address "localhost:3104/mcp" for forward "x": expected an http:// or https:// URL\n',
+    });
+    expect(await sluice(['forwards', 'add', 'x', 'http://a', '--prefix', 'a b'])).toEqual({
+      code: 1,
+      out: '',
+      err: 'sluice: invalid forward\n  prefix: must have 1 to 32 characters from A-Z a-z 0-9 _ . -\n',
     });
   });
 });
@@ -263,6 +268,17 @@ describe('the command line', () => {
       code: 1,
       err: `sluice: ${origin} is the MCP listener; the management API is on another port (8080 by default)\n`,
     });
+  });
+
+  it('reports that the port is that of the inference listener, whose upstream is down', async () => {
+    const silent = createHttpServer();
+    const upstream = `127.0.0.1:${await listen(silent, 0)}`;
+    await new Promise((resolve) => silent.close(resolve));
+    await commandLine.service.manage('POST', '/config/inference', { upstream });
+    const host = `http://${commandLine.service.addresses.inference}`;
+    expect((await sluice(['tools', 'list', '--host', host])).err).toBe(
+      `sluice: ${host} is the inference listener; the management API is on another port (8080 by default)\n`,
+    );
   });
 
   it('logs requests to standard error with --verbose', async () => {

@@ -28,7 +28,7 @@ interface CommandResult {
 
 interface Started {
   readonly service: TestService;
-  /** Runs a command against the service; `input` is its standard input. */
+  /** Runs a command against the service; `input` is its standard input. Without `answers`, changes are confirmed. */
   readonly sluice: (args: string, input?: string, script?: Script) => Promise<CommandResult>;
 }
 
@@ -37,7 +37,8 @@ async function start(context: Finishing): Promise<Started> {
   context.onTestFinished(() => service.stop());
   const sluice = async (args: string, input = '', script: Script = {}): Promise<CommandResult> => {
     const terminal = scriptedTerminal({ input, ...script });
-    const argv = [...args.split(' '), '--no-auth', '--host', service.management];
+    const isUnconfirmed = args.startsWith('apply ') && script.answers === undefined;
+    const argv = [...args.split(' '), ...(isUnconfirmed ? ['--yes'] : []), '--no-auth', '--host', service.management];
     return { code: await run(argv, terminal), out: terminal.out(), err: terminal.err() };
   };
   return { service, sluice };
@@ -389,6 +390,22 @@ describe('confirmation', () => {
     expect(await listed(service, '/namespaces')).toHaveLength(code === 0 ? 2 : 1);
   });
 
+  test('needs --yes without a terminal', async (context) => {
+    const { service, sluice } = await start(context);
+    for (const output of ['table', 'json']) {
+      const terminal = scriptedTerminal({ input: state });
+      const argv = ['apply', '-f', '-', '--host', service.management, '--output', output];
+      expect(await run(argv, terminal)).toBe(1);
+      expect(terminal.err()).toBe(
+        'sluice: no terminal for a confirmation: use --yes to apply this change, or --dry-run to print it only\n',
+      );
+      expect(terminal.out()).toBe(output === 'table' ? '+ namespace a\n\n1 change: 1 to create\n' : '');
+    }
+    expect(await sluice('apply -f - --dry-run', state)).toMatchObject({ code: 0, err: '' });
+    expect(await listed(service, '/namespaces')).toHaveLength(1);
+    expect(await sluice('apply -f -', '{}')).toMatchObject({ code: 0, out: 'nothing to do\n' });
+  });
+
   test('is not required with --yes; without a terminal the plan is separate from the report', async (context) => {
     const { sluice } = await start(context);
     expect((await sluice('apply --yes -f -', state, { answers: [] })).code).toBe(0);
@@ -425,7 +442,7 @@ test('Ctrl-C between two steps skips the rest', async (context) => {
       if (text.startsWith('created')) terminal.interrupt();
     },
   };
-  const argv = ['apply', '-f', '-', '--no-auth', '--host', service.management];
+  const argv = ['apply', '--yes', '-f', '-', '--no-auth', '--host', service.management];
   expect(await run(argv, { ...terminal, stdout })).toBe(130);
   expect(terminal.out()).toMatch(/created namespace a\nnot done namespace b\n$/);
 });

@@ -9,9 +9,9 @@ export interface Context {
   /** The global options of this invocation. */
   readonly options: () => GlobalOptions;
   /**
-   * Returns a client of the management API at `--host`, with the credentials of the options. Throws `Failure` when
-   * there are none. Sends no request, except to renew an expired login (unless `renew` is false). Failed requests
-   * reject with errors that `run` explains.
+   * Returns a client of the management API at `--host`, with the credentials of the options, if any. Sends no request,
+   * except to renew an expired login (unless `renew` is false); throws `Failure` when that is impossible. Failed
+   * requests reject with errors that `run` explains.
    */
   readonly connect: (how?: { readonly renew: boolean }) => Promise<Client>;
   /** Returns the output for the format of `--output`. */

@@ -14,7 +14,7 @@ interface TokenAuth {
 export interface GlobalOptions {
   /** Management API URL: http or https, without a trailing slash. */
   readonly host: string;
-  /** Authentication: with a given token, without one, or with the stored credentials of the host. */
+  /** Authentication: with a given token, without one, or with the credentials stored for the host, if any. */
   readonly auth: TokenAuth | { readonly kind: 'none' | 'stored' };
   /** Skips the verification of TLS certificates. */
   readonly insecure: boolean;
@@ -41,7 +41,9 @@ export function addGlobalOptions(program: Command): void {
         'Access token to send (env: SLUICE_TOKEN; default: the one stored by "sluice auth login")',
       ),
     )
-    .addOption(new Option('--no-auth', 'Send no credentials (env: SLUICE_NO_AUTH=1)').conflicts('token'))
+    .addOption(
+      new Option('--no-auth', 'Send no credentials, not even stored ones (env: SLUICE_NO_AUTH=1)').conflicts('token'),
+    )
     .addOption(new Option('--insecure', 'Skip TLS certificate verification'))
     .addOption(new Option('-o, --output <format>', 'Output format').choices(OUTPUT_FORMATS).default('table'))
     .addOption(new Option('--plain', 'Disable colored output'))

@@ -7,6 +7,7 @@ import { closestMatch } from './closest-match.ts';
 import { findCommand } from './command-words.ts';
 import { completeCommand, completionCommand } from './completion/completion.ts';
 import { configureCommand } from './configure/configure.ts';
+import { addDryRunOptions } from './connection/dry-run.ts';
 import type { Context } from './context.ts';
 import { evaluatorsCommand } from './evaluators/evaluators.ts';
 import { Failure } from './failure.ts';
@@ -101,6 +102,7 @@ export function createProgram(context: Context): Command {
   for (const group of commandGroups(context)) program.addCommand(group);
   program.addCommand(helpCommand(program));
   program.addCommand(completeCommand(context, program), { hidden: true });
+  addDryRunOptions(program);
   for (const command of program.commands) inherit(command, program);
   printHelpWithoutCommand(program);
   return program;

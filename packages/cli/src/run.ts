@@ -1,9 +1,11 @@
 import { CommanderError } from 'commander';
 import { resolveAliases } from './command-words.ts';
 import { connect } from './connection/connect.ts';
+import { withoutChanges } from './connection/dry-run.ts';
 import { explainError } from './connection/explain-error.ts';
 import type { Context } from './context.ts';
 import { Exit } from './failure.ts';
+import type { Send } from './http/fetch.ts';
 import { type GlobalOptions, parseGlobalOptions } from './options.ts';
 import { requireNames } from './output/format.ts';
 import { createOutput, type YamlFormatter } from './output/output.ts';
@@ -17,15 +19,17 @@ import { sanitizeLine } from './terminal/text.ts';
  */
 export async function run(argv: readonly string[], terminal: Terminal): Promise<number> {
   let toYaml: YamlFormatter | undefined;
+  let wrap: ((send: Send) => Send) | undefined;
   const context: Context = {
     terminal,
     options: () => parseGlobalOptions(program, terminal.env),
-    connect: (how) => connect(context.options(), terminal, how),
+    connect: (how) => connect(context.options(), terminal, how, wrap),
     output: () => createOutput(context.options(), terminal, toYaml),
   };
   const program = createProgram(context).hook('preAction', async (_program, command) => {
     const { output } = program.opts<Pick<GlobalOptions, 'output'>>();
     requireNames(output, command);
+    if (command.opts<{ readonly dryRun?: true }>().dryRun) wrap = (send) => withoutChanges(send, context.output);
     if (output === 'yaml') ({ toYaml } = await import('./files/yaml-text.ts'));
   });
   try {

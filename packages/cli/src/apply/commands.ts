@@ -66,7 +66,7 @@ interface ApplyOptions extends StateOptions {
 export function applyCommand(context: Context): Command {
   return addStateOptions(new Command('apply'))
     .description('Apply a desired-state file')
-    .option('-y, --yes', 'Skip the confirmation prompt')
+    .option('-y, --yes', 'Skip the confirmation prompt; required without a terminal')
     .option('--dry-run', 'Print the changes without applying them')
     .action(async (options: ApplyOptions) => {
       const { client, actual, steps } = await preparePlan(options, context);
@@ -111,15 +111,20 @@ function printPlan(steps: readonly Step[], context: Context): void {
   else terminal.stdout.write(formatPlan(steps, createStyle(terminal.stdout, terminal, context.options().plain)));
 }
 
-/** Asks for confirmation on a terminal. Throws {@link Failure} when declined. */
+/** Asks for confirmation, unless `yes`. Throws {@link Failure} when declined, and without a terminal. */
 async function confirmPlan(steps: readonly Step[], { yes }: ApplyOptions, context: Context): Promise<void> {
   const { terminal } = context;
-  if (yes || !terminal.stdin.isTerminal) return;
+  if (yes) return;
+  const [changes, them] = steps.length === 1 ? ['this change', 'it'] : [`these ${steps.length} changes`, 'them'];
+  if (!terminal.stdin.isTerminal) {
+    throw new Failure(
+      `no terminal for a confirmation: use --yes to apply ${changes}, or --dry-run to print ${them} only`,
+    );
+  }
   if (context.output().isStructured) {
     // stdout is reserved for the JSON or YAML report.
     terminal.stderr.write(formatPlan(steps, createStyle(terminal.stderr, terminal, context.options().plain)));
   }
-  const changes = steps.length === 1 ? 'this change' : `these ${steps.length} changes`;
   await requireConfirmation(`Apply ${changes}?`, terminal.stdin);
 }
 

@@ -8,27 +8,22 @@ import { type Credential, openCredentialStore } from './credential-store.ts';
 const EXPIRY_MARGIN_MS = 30_000;
 
 /**
- * Returns the access token for requests: the given one, the stored one (renewed when expired), or none with
- * `--no-auth`. Throws {@link Failure} when there is none, or it cannot or must not be renewed.
+ * Returns the access token for requests: the given one, or the one stored for the host (renewed when expired). Returns
+ * undefined with `--no-auth`, and when none is stored. Throws {@link Failure} when it cannot or must not be renewed.
  */
 export async function resolveToken(
   options: GlobalOptions,
   terminal: Terminal,
   renew: boolean,
 ): Promise<string | undefined> {
-  const { auth, host } = options;
+  const { auth } = options;
   switch (auth.kind) {
     case 'token':
       return auth.token;
     case 'none':
       return undefined;
-    case 'stored': {
-      const token = await readStoredToken(options, terminal, renew);
-      if (token !== undefined) return token;
-      throw new Failure(
-        `no credentials for ${host}: run "sluice auth login --host ${host}", or use --token or --no-auth (SLUICE_NO_AUTH=1)`,
-      );
-    }
+    case 'stored':
+      return readStoredToken(options, terminal, renew);
   }
 }
 

@@ -51,11 +51,13 @@ const client = () => ['--auth-server', identityProvider.authServer, '--realm', '
 const logIn = () =>
   sluice(['auth', 'login', '--username', 'alice', '--password', '-', ...client()], { input: `${PASSWORD}\n` });
 const stored = async () => JSON.parse(await readFile(file, 'utf8')).hosts[host];
+const rejection = () =>
+  `sluice: ${host} requires authentication, or rejected the credentials (401): run "sluice auth login --host ${host}"\n`;
 const mode = async (path: string) => ((await stat(path)).mode & 0o777).toString(8);
 
 describe('a password login', () => {
   it('is stored in a file for its owner only and authenticates commands at the proxy', async () => {
-    expect(await sluice(['health'])).toMatchObject({ code: 1, err: expect.stringContaining('no credentials for') });
+    expect(await sluice(['health'])).toEqual({ code: 1, out: '', err: rejection() });
     expect(await logIn()).toEqual({ code: 0, out: `logged in to ${host} as alice\n`, err: '' });
     expect([await mode(file), await mode(dirname(file))]).toEqual(['600', '700']);
     expect(await readFile(file, 'utf8')).not.toContain('horse');
@@ -68,7 +70,10 @@ describe('a password login', () => {
     const secondLogin = await sluice(['auth', 'login'], { answers: [PASSWORD] });
     expect(secondLogin).toMatchObject({ code: 0, err: 'Password for alice: \n' });
     const withoutPassword = await sluice(['auth', 'login'], { answers: [] });
-    expect(withoutPassword).toMatchObject({ code: 1, err: 'Password for alice: \nsluice: no input\n' });
+    expect(withoutPassword).toMatchObject({
+      code: 1,
+      err: 'Password for alice: \nsluice: nothing entered: use --password, or enter the value at the prompt\n',
+    });
     expect(await sluice(['auth', 'login'])).toMatchObject({ code: 1, err: expect.stringContaining('use --password') });
   });
 
@@ -191,8 +196,18 @@ describe('an API token', () => {
 
   it('is not sent to another host', async () => {
     await sluice(['auth', 'token', '--set', TOKEN]);
-    const other = await sluice(['health', '--host', 'http://127.0.0.1:1/']);
-    expect(other.err).toContain('no credentials for http://127.0.0.1:1:');
+    const sent: (string | undefined)[] = [];
+    const other = createServer(({ headers }, response) => {
+      sent.push(headers.authorization);
+      response.setHeader('content-type', 'application/json').end('{"data":{"status":"ok"},"error":null}');
+    });
+    other.listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const address = other.address();
+    const otherHost = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+    expect(await sluice(['health', '--host', otherHost])).toEqual({ code: 0, out: 'ok\n', err: '' });
+    other.close();
+    expect(sent).toEqual([undefined]);
     expect(await sluice(['auth', 'logout'])).toMatchObject({ code: 0, out: `logged out of ${host}\n` });
     expect(await sluice(['auth', 'logout'])).toMatchObject({ code: 0, out: `no credentials for ${host}\n` });
     expect(await sluice(['auth', 'status', '--output', 'json'])).toEqual({
@@ -204,12 +219,16 @@ describe('an API token', () => {
 
   it('that the proxy rejects causes a hint to log in', async () => {
     await sluice(['auth', 'token', '--set', TOKEN]);
-    expect(await sluice(['health'])).toEqual({
-      code: 1,
-      out: '',
-      err: `sluice: rejected by ${host} (401): run "sluice auth login --host ${host}"\n`,
-    });
+    expect(await sluice(['health'])).toEqual({ code: 1, out: '', err: rejection() });
   });
+});
+
+it('nothing is sent with --no-auth, although credentials are stored', async () => {
+  await logIn();
+  const grants = identityProvider.grants.length;
+  expect(await sluice(['health', '--no-auth'])).toEqual({ code: 1, out: '', err: rejection() });
+  expect(identityProvider.grants).toHaveLength(grants);
+  expect(await sluice(['health'])).toMatchObject({ code: 0 });
 });
 
 describe('the credentials file', () => {
@@ -233,14 +252,16 @@ describe('the credentials file', () => {
     await logIn();
     const { hosts } = JSON.parse(await readFile(file, 'utf8'));
     const damaged = { ...hosts[host], expiresAt: null };
-    await writeFile(file, JSON.stringify({ version: 1, hosts: { ...hosts, 'http://other': damaged } }));
+    await writeFile(file, JSON.stringify({ version: 1, hosts: { ...hosts, 'http://other.invalid': damaged } }));
     expect(await sluice(['health'])).toEqual({ code: 0, out: 'ok\n', err: '' });
-    expect(JSON.parse(await readFile(file, 'utf8')).hosts['http://other']).toEqual(damaged);
-    const otherHost = await sluice(['health', '--host', 'http://other']);
+    expect(JSON.parse(await readFile(file, 'utf8')).hosts['http://other.invalid']).toEqual(damaged);
+    const otherHost = await sluice(['health', '--host', 'http://other.invalid']);
     expect(otherHost.err).toMatch(
-      /^warning: \S+: the credentials stored for http:\/\/other are corrupt: log in again\nsluice: no cred/,
+      /^warning: \S+: the credentials stored for http:\/\/other.invalid are corrupt: log in again\nsluice: unknown host: other\.invalid\n$/,
     );
-    expect((await sluice(['auth', 'logout', '--host', 'http://other'])).out).toBe('logged out of http://other\n');
+    expect((await sluice(['auth', 'logout', '--host', 'http://other.invalid'])).out).toBe(
+      'logged out of http://other.invalid\n',
+    );
     expect(Object.keys(JSON.parse(await readFile(file, 'utf8')).hosts)).toEqual([host]);
   });
 });

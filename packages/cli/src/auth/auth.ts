@@ -24,7 +24,7 @@ async function readSecret(
   }
   if (!stdin.isTerminal) throw new Failure(`no terminal for a prompt: use ${option}, with "-" for standard input`);
   const secret = await stdin.secret(request);
-  if (secret === undefined) throw new Failure('no input');
+  if (secret === undefined) throw new Failure(`nothing entered: use ${option}, or enter the value at the prompt`);
   return secret;
 }
 
@@ -201,10 +201,10 @@ Example:
         output.done({ host, removed: known }, known ? `removed the token for ${host}` : `no token for ${host}`);
       } else if (get || unmask) {
         const token = await readStoredToken(options, terminal);
-        if (token === undefined) throw new Failure(`no token for ${host}: sluice auth login --host ${host}`);
+        if (token === undefined) throw new Failure(`no token for ${host}: run "sluice auth login --host ${host}"`);
         const printed = unmask ? token : maskToken(token);
         output.done({ host, token: printed }, printed);
-      } else throw new Failure('auth token requires --get, --set or --clear');
+      } else throw new Failure('missing option: use --get, --set or --clear');
     });
 }
 

@@ -19,7 +19,7 @@ export function configureCommand(context: Context): Command {
     .addOption(new Option('--file <path>', 'Configuration file to change (default: the one of the client)'))
     .option('--remove', 'Remove the server from the configuration')
     .addOption(new Option('--dry-run', 'Print the change without writing it').conflicts('yes'))
-    .option('-y, --yes', 'Skip the confirmation prompt')
+    .option('-y, --yes', 'Skip the confirmation prompt; required without a terminal')
     .addHelpText(
       'after',
       '\nThe value of --token is written to the configuration; stored tokens and SLUICE_TOKEN are not.',

@@ -61,18 +61,19 @@ function parseBody(text: string, host: string): unknown {
 }
 
 /**
- * Connects to the management API with the global options. Throws `Failure` when there are no credentials, or they have
- * expired and must not be renewed.
+ * Connects to the management API with the global options. Throws `Failure` when the stored login has expired and cannot
+ * or must not be renewed. `wrap` wraps the function that sends requests.
  */
 export async function connect(
   options: GlobalOptions,
   terminal: Terminal,
   { renew } = { renew: true },
+  wrap = (send: Send): Send => send,
 ): Promise<Client> {
   const token = await resolveToken(options, terminal, renew);
   const client = createClient({
     host: options.host,
-    fetch: requireApiResponse(await createFetch(options, terminal), options.host),
+    fetch: wrap(requireApiResponse(await createFetch(options, terminal), options.host)),
     ...(token !== undefined && { token }),
   });
   validateResponses(client, options.host);

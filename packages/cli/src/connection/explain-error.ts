@@ -30,17 +30,22 @@ function rootMessage(error: unknown): string {
 function explainApiError({ status, code, message, details, location }: ApiError, host: string): Explanation {
   if (code !== undefined)
     return { message: `${withOptionNames(message)} (${status} ${code})`, notes: formatDetails(details) };
-  if (isJsonRpc(message)) {
+  const listener = isJsonRpc(message) ? 'MCP' : isInferenceError(message) ? 'inference' : undefined;
+  if (listener !== undefined) {
     return {
-      message: `${host} is the MCP listener; the management API is on another port (8080 by default)`,
+      message: `${host} is the ${listener} listener; the management API is on another port (8080 by default)`,
       notes: [],
     };
   }
   const login = `sluice auth login --host ${host}`;
   if (status >= 300 && status < 400) return { message: explainRedirect(status, location, host, login), notes: [] };
-  if (status === 401 || status === 403) {
-    return { message: `rejected by ${host} (${status}): run "${login}"`, notes: [] };
+  if (status === 401) {
+    return {
+      message: `${host} requires authentication, or rejected the credentials (401): run "${login}"`,
+      notes: [],
+    };
   }
+  if (status === 403) return { message: `${host} denied access (403): run "${login}"`, notes: [] };
   const page = /^\s*</.test(message);
   if (status === 404 || status === 405) {
     return {
@@ -62,6 +67,11 @@ function withOptionNames(message: string): string {
 /** The MCP listener responds to every request with JSON-RPC. */
 function isJsonRpc(text: string): boolean {
   return /^\s*\{.*"jsonrpc"\s*:/s.test(text);
+}
+
+/** The inference listener proxies every request to its upstream, which is often not running. */
+function isInferenceError(text: string): boolean {
+  return /"message":\s*"inference upstream /.test(text);
 }
 
 function explainRedirect(status: number, location: string | undefined, host: string, login: string): string {

@@ -87,7 +87,9 @@ describe('a failed command reports in one line', () => {
     });
     const output = await failure(['tools', 'list', '--token', 'secret-token', '--host', host, '--verbose']);
     expect(output).toMatch(/^GET \/api\/v1\/tools 401 \d+ ms\n/);
-    expect(output).toContain(`sluice: rejected by ${host} (401): run "sluice auth login --host ${host}"\n`);
+    expect(output).toContain(
+      `sluice: ${host} requires authentication, or rejected the credentials (401): run "sluice auth login --host ${host}"\n`,
+    );
     expect(output).not.toContain('secret-token');
   });
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { explainError } from '../connection/explain-error.ts';
 import type { Context } from '../context.ts';
-import { Failure } from '../failure.ts';
+import { Exit, Failure } from '../failure.ts';
 import { readDocument } from '../files/document.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import type { EntrySelector } from './entry-api.ts';
@@ -104,6 +104,10 @@ async function editInEditor(context: Context, { api, entry, put, name }: EditSes
     await discard();
     return updated;
   } catch (error) {
+    if (error instanceof Exit) {
+      await discard();
+      throw error;
+    }
     const { message, notes } = explainError(error, context.options().host);
     const again = `your changes are saved; to retry: sluice ${api.kind}s edit ${name} --file ${file}`;
     throw new Failure(message, { notes: [...notes, again], cause: error });

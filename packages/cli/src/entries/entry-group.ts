@@ -134,7 +134,8 @@ function editCommand<Row extends ListRow, Fields>(context: Context, kind: EntryK
     .action((name: string, options: Fields & EditOptions) => {
       const { file, moveTo } = options;
       const selection = parseSelector(options, kind.kind);
-      const given = Object.keys(options).some((option) => option !== 'file' && !Object.hasOwn(selection, option));
+      const isField = (option: string) => option !== 'file' && option !== 'dryRun' && !Object.hasOwn(selection, option);
+      const given = Object.keys(options).some(isField);
       const fields = async (entry: Body) => {
         const moved = moveTo === undefined ? entry : { ...entry, namespace: moveTo };
         return mergeLabels(await kind.applyFields(moved, options, context.terminal), options);

@@ -31,7 +31,7 @@ export function requireName(argument: string | undefined, { name }: NameOption, 
   if (argument !== undefined && name !== undefined)
     throw new Failure(`the name of the ${kind} is given twice: omit --name`);
   const given = argument ?? name;
-  if (given === undefined) throw new Failure(`missing name of the ${kind}`);
+  if (given === undefined) throw new Failure(`missing name of the ${kind}: pass it as an argument or with --name`);
   return given;
 }
 

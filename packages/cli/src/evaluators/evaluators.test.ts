@@ -18,5 +18,5 @@ it('accepts list as an alias of get, like other groups, and lists it once', asyn
 it('documents that a revision can be given as active', async () => {
   const { code, err } = await evaluators('revisions', 'show', 'foo');
   expect(code).toBe(1);
-  expect(err).toContain('It must be a whole number from 1. Or active.');
+  expect(err).toContain('Expected a whole number from 1, or active.');
 });

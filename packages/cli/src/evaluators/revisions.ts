@@ -23,7 +23,7 @@ function expectedRevisionOption(): Option {
 function parseWholeNumber(text: string, least: number, or = ''): number {
   const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (Number.isSafeInteger(number) && number >= least) return number;
-  throw new InvalidArgumentError(`It must be a whole number from ${least}.${or}`);
+  throw new InvalidArgumentError(`Expected a whole number from ${least}${or}.`);
 }
 
 type Evaluator = components['schemas']['Evaluator'];
@@ -126,7 +126,7 @@ function showCommand(context: Context): Command {
   return new Command('show')
     .description('Show a revision and its evaluators')
     .argument('<revision>', 'Revision number, or "active"', (text) =>
-      text === 'active' ? text : parseWholeNumber(text, 1, ' Or active.'),
+      text === 'active' ? text : parseWholeNumber(text, 1, ', or active'),
     )
     .action(async (id: 'active' | number) => {
       const client = await context.connect();

@@ -141,6 +141,9 @@ function requireNameAndAddress(first: string | undefined, second: string | undef
   }
   const address = url ?? options.service;
   if (address === undefined) throw new Failure(`missing URL of the forward: sluice forwards add ${name} URL`);
+  if (!/^https?:\/\//i.test(address)) {
+    throw new Failure(`invalid address "${address}" for forward "${name}": expected an http:// or https:// URL`);
+  }
   return { name, address };
 }
 

@@ -59,7 +59,7 @@ Example:
 }
 
 function parsePositive(text: string): string {
-  if (!/^[1-9][0-9]*$/.test(text)) throw new InvalidArgumentError('It must be a whole number from 1.');
+  if (!/^[1-9][0-9]*$/.test(text)) throw new InvalidArgumentError('Expected a whole number from 1.');
   return text;
 }
 

@@ -131,12 +131,37 @@ async function sendTool(tool: ToolInput, { client, update }: SendOptions): Promi
 /** Maximum number of printed reasons; `--output json` contains all. */
 const MAX_REASONS = 5;
 
+interface ImportOptions {
+  readonly update?: boolean;
+  readonly dryRun?: boolean;
+}
+
+type DryRunCounts = Pick<ImportCounts, 'created' | 'updated' | 'existing'>;
+
+/** Counts what an import would do, unless the service rejects a tool. */
+async function countTools(client: Client, tools: readonly ToolInput[], update: boolean): Promise<DryRunCounts> {
+  const key = ({ name, namespace = DEFAULT_NAMESPACE }: Pick<ToolInput, 'name' | 'namespace'>) =>
+    `${namespace}/${name}`;
+  const known = new Set((await unwrap(client.GET('/api/v1/tools'))).map(key));
+  const existing = tools.filter((tool) => known.has(key(tool))).length;
+  return {
+    created: tools.length - existing,
+    ...(update ? { updated: existing, existing: 0 } : { updated: 0, existing }),
+  };
+}
+
+function printDryRun({ output }: Context, counts: DryRunCounts): void {
+  const { created, updated, existing } = counts;
+  output().done({ dryRun: true, ...counts }, `would create ${created}, update ${updated}, skip ${existing} existing`);
+}
+
 /** `sluice tools import <file>` (decisions 1.8). */
 export function importCommand(context: Context): Command {
   return new Command('import')
     .description('Import tools from a file')
     .argument('<file>', 'Array of tools, or {"tools": [...]} (JSON or YAML), "-" for standard input')
     .option('--update', 'Replace existing tools instead of skipping them')
+    .option('--dry-run', 'Print the number of new and existing tools without sending them')
     .addHelpText(
       'after',
       `
@@ -145,11 +170,12 @@ All tools are validated before the first one is sent.
 Example:
   sluice tools list --output json --host http://old:8080 | sluice tools import - --host http://new:8080`,
     )
-    .action(async (file: string, { update = false }: { readonly update?: boolean }) => {
+    .action(async (file: string, { update = false, dryRun = false }: ImportOptions) => {
       const { terminal } = context;
       const { plain } = context.options();
       const tools = parseTools(await readDocument(file, terminal), file === '-' ? 'standard input' : file);
       const client = await context.connect();
+      if (dryRun) return printDryRun(context, await countTools(client, tools, update));
       const progress = createProgress(terminal.stderr, plain);
       const onProgress = (counts: ImportCounts) =>
         progress.update(`${countHandled(counts)} of ${tools.length} tools: ${formatCounts(counts)}`);

@@ -11,7 +11,7 @@ const TLS = {
 
 it('contains the local addresses of management API and MCP', () => {
   const text = welcome(ADDRESSES, [{ name: 'mcp', tls: undefined }]);
-  expect(text).toContain('--host http://localhost:8080 ');
+  expect(text).toContain('--host http://localhost:8080\n');
   expect(text).toContain('point your MCP client at http://localhost:8081/default/mcp\n');
   expect(text).toContain('http://localhost:8080/api/docs');
 });

@@ -13,7 +13,7 @@ export function welcome(
   const endpoint = mcp && `${mcp.tls ? 'https' : 'http'}://${reachable(addresses.mcp)}/default/mcp`;
   return (
     `Sluice is up; nothing is registered yet. Register an upstream MCP server:\n` +
-    `  npx sluice forwards add --name my-tools --service http://HOST:PORT/mcp --host http://${management} --no-auth\n` +
+    `  npx sluice forwards add my-tools http://HOST:PORT/mcp --host http://${management}\n` +
     // A pipeline may have no listener with this name.
     (endpoint ? `Then point your MCP client at ${endpoint}\n` : '') +
     `API reference: http://${management}/api/docs. Guided demo: npm run demo\n`

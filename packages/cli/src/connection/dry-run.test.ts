@@ -1,0 +1,27 @@
+import type { Command } from 'commander';
+import { expect, it } from 'vitest';
+import { createProgram } from '../program.ts';
+import { scriptedTerminal } from '../testing/scripted-terminal.ts';
+
+const unused = (): never => {
+  throw new Error('the command line needs no service');
+};
+
+/** Commands that change nothing at the service. */
+const READS =
+  /^(?:serve|pipeline \w+|action \w+|diff|export|health|statistics|metrics|tool-calls|auth \w+|completion|complete|help|mcp .*|.* (?:list|show|get|connections|bindings))$/;
+
+it('every command either changes nothing or has --dry-run', () => {
+  const program = createProgram({ terminal: scriptedTerminal(), options: unused, connect: unused, output: unused });
+  const without: string[] = [];
+  const unexpected: string[] = [];
+  const check = (command: Command, path: string): void => {
+    for (const child of command.commands) check(child, `${path} ${child.name()}`.trim());
+    if (command.commands.length > 0) return;
+    const hasDryRun = command.options.some(({ long }) => long === '--dry-run');
+    if (hasDryRun && READS.test(path)) unexpected.push(path);
+    if (!hasDryRun && !READS.test(path)) without.push(path);
+  };
+  check(program, '');
+  expect({ without, unexpected }).toEqual({ without: [], unexpected: [] });
+});
