@@ -129,6 +129,10 @@ export function createProgram(context: Context): Command {
   program.addCommand(completeCommand(context, program), { hidden: true });
   addAliases(program);
   for (const command of program.commands) inherit(command, program);
+  // It rejects them.
+  program.commands
+    .find((command) => command.name() === 'serve')
+    ?.configureHelp({ ...program.configureHelp(), showGlobalOptions: false });
   return program;
 }
 

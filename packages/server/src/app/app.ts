@@ -47,6 +47,7 @@ import { INFERENCE_CLUSTER } from './config/pipeline/pipeline.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
 import { type ChainParts, makeChain, pipelineListener } from './pipeline.ts';
+import { startFields, warnReachable } from './start-log.ts';
 import { bind, bootstrap, openEvaluators, openRegistry, openSealer, openSessionStore } from './storage.ts';
 
 /** The service, running. */
@@ -314,7 +315,9 @@ export async function startService(
   open.defer(() => metricExport?.close(exportMs));
   const bound = await bind(config.mgmtListen, management.server, servers);
   const addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
+  log.info('started', startFields(config));
   log.info('listening', addresses);
+  warnReachable(log, addresses, pipeline.listeners);
   ready = true;
   forwards.start();
   serviceHealth.start();

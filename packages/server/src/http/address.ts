@@ -51,6 +51,27 @@ export function formatAddress({ host, port }: ListenAddress): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
+/** Addresses of all interfaces, as the URL parser normalizes them. */
+const WILDCARDS: ReadonlySet<string> = new Set(['0.0.0.0', '::', '::ffff:0:0']);
+
+/** Returns whether a listener on this host is reached through every interface of the machine. */
+export function isWildcard(host: string): boolean {
+  return WILDCARDS.has(normalizeHost(host));
+}
+
+/** Lower case, IPv6 in its shortest form. */
+export function normalizeHost(host: string): string {
+  return isIPv6(host) ? (URL.parse(`http://[${host}]`)?.hostname.slice(1, -1) ?? host) : host.toLowerCase();
+}
+
+/** IP addresses of the loopback interface; dual-stack listeners see IPv4 as `::ffff:127.0.0.1`. */
+export const LOOPBACK_ADDRESS: RegExp = /^(?:127\.|::1$|::ffff:127\.)/;
+
+/** The address that a listener binds: with `local` (SERVICE_LOCAL), 127.0.0.1 instead of all interfaces (decisions 10.3). */
+export function bindAddress(address: ListenAddress, local: boolean): ListenAddress {
+  return local && isWildcard(address.host) ? { ...address, host: '127.0.0.1' } : address;
+}
+
 /** Schema of `host:port`; port 0 is allowed only for addresses that are bound. */
 export function addressSchema(withPortZero: boolean) {
   return listenAddress.refine(({ port }) => withPortZero || port > 0, {

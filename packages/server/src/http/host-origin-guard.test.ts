@@ -91,20 +91,20 @@ describe('Origin', () => {
   });
 
   test.each([
-    ['https://gateway.example', 'gateway.example'],
-    ['https://gateway.example', 'gateway.example:443'],
-    ['http://gateway.example:8080', 'Gateway.example:8080'],
+    ['https://gateway.internal', 'gateway.internal'],
+    ['https://gateway.internal', 'gateway.internal:443'],
+    ['http://gateway.internal:8080', 'Gateway.internal:8080'],
   ])('accepts the origin %s for the host %s', (origin, host) => {
     expect(guard(OTHER, host, origin)).toBeUndefined();
   });
 
   test('rejects an origin with another host or port than Host', () => {
-    expect(guard(OTHER, 'gateway.example:8080', 'http://gateway.example:9090')?.status).toBe(403);
-    expect(guard(OTHER, 'gateway.example', 'http://gateway.example:8080')?.status).toBe(403);
-    expect(guard(OTHER, 'gateway.example', 'https://other.example')?.status).toBe(403);
+    expect(guard(OTHER, 'gateway.internal:8080', 'http://gateway.internal:9090')?.status).toBe(403);
+    expect(guard(OTHER, 'gateway.internal', 'http://gateway.internal:8080')?.status).toBe(403);
+    expect(guard(OTHER, 'gateway.internal', 'https://other.internal')?.status).toBe(403);
     // The same pair reversed, after one was accepted.
-    expect(guard(OTHER, 'other.example', 'https://other.example')).toBeUndefined();
-    expect(guard(OTHER, 'gateway.example', 'https://other.example')?.status).toBe(403);
+    expect(guard(OTHER, 'other.internal', 'https://other.internal')).toBeUndefined();
+    expect(guard(OTHER, 'gateway.internal', 'https://other.internal')?.status).toBe(403);
   });
 
   test('accepts the configured origin only', () => {

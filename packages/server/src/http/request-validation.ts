@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isIPv4, type Socket } from 'node:net';
 import { ellipsize } from '@sluice/protocol/text';
+import { LOOPBACK_ADDRESS } from './address.ts';
 
 /** Reason why a request is rejected before it is served. */
 export interface Refusal {
@@ -74,9 +75,6 @@ export type HostOriginGuard = (
   host: string | undefined,
   origin: string | undefined,
 ) => Refusal | undefined;
-
-/** Loopback addresses; dual-stack listeners see IPv4 as `::ffff:127.0.0.1`. */
-const LOOPBACK_ADDRESS = /^(?:127\.|::1$|::ffff:127\.)/;
 
 /** Maximum number of accepted values in a cache: clients choose the values. */
 const MAX_CACHED = 512;

@@ -313,6 +313,16 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
+    variable: 'SERVICE_LOCAL',
+    read: ({ local, mgmtListen }) => [local, mgmtListen.host],
+    unset: [false, '0.0.0.0'],
+    accepted: [
+      ['0', [false, '0.0.0.0']],
+      ['1', [true, '127.0.0.1']],
+    ],
+    rejected: [['true', 'is not supported']],
+  },
+  {
     variable: 'SERVICE_ALLOWED_HOSTS',
     read: (env) => env.allowedHosts,
     unset: undefined,

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { MESSAGE_LIMITS, type MessageLimits } from '@sluice/protocol/mcp/message';
 import { z } from 'zod';
-import { baseUrl, corsOrigin, hostList, httpUpstream, listenAddress } from '../../http/address.ts';
+import { baseUrl, bindAddress, corsOrigin, hostList, httpUpstream, listenAddress } from '../../http/address.ts';
 import {
   ConfigError,
   InvalidSettingError,
@@ -42,6 +42,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_AUTH_UPSTREAM_ISSUER: baseUrl.optional(),
     SERVICE_FORWARD_HEADERS: forwardHeaders.default({ names: [], warnings: [] }),
     RUST_LOG: logDirectives.default({ filter: DEFAULT_LOG_FILTER, warnings: [] }),
+    SERVICE_LOCAL: oneOf('0', '1').default('0'),
     SERVICE_MGMT_LISTEN: listenAddress.default({ host: '0.0.0.0', port: 8080 }),
     SERVICE_MCP_LISTEN: listenAddress.optional(),
     SERVICE_INFERENCE_LISTEN: listenAddress.optional(),
@@ -93,8 +94,11 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     ...headers.warnings.map((warning) => `SERVICE_FORWARD_HEADERS: ${warning}`),
     ...log.warnings.map((warning) => `RUST_LOG: ${warning}`),
   ];
+  const local = variables.SERVICE_LOCAL === '1';
   return {
-    mgmtListen: variables.SERVICE_MGMT_LISTEN,
+    /** Listeners that would bind all interfaces bind 127.0.0.1 (decisions 10.3). */
+    local,
+    mgmtListen: bindAddress(variables.SERVICE_MGMT_LISTEN, local),
     /** Replaces the address of the pipeline listener `mcp`. */
     mcpListen: variables.SERVICE_MCP_LISTEN,
     /** Replaces the address of the pipeline listener `inference`. */

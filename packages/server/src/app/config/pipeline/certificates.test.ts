@@ -14,6 +14,7 @@ const otherKey = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
 const NO_ENVIRONMENT: PipelineEnvironment = {
   mcpListen: undefined,
   inferenceListen: undefined,
+  local: false,
   inferenceUpstream: undefined,
   corsOrigin: undefined,
 };

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import type { HttpUpstream } from '../../../http/address.ts';
+import { bindAddress, type HttpUpstream } from '../../../http/address.ts';
 import { type ClusterSettings, upstreamOf, withUpstream } from '../../../http/clusters.ts';
 import { ConfigError, quote } from '../../../http/settings.ts';
 import { type Environment, parseEnvironment } from '../environment.ts';
@@ -28,7 +28,7 @@ import { findAddressConflicts, rejectedOriginWarnings } from './validate.ts';
 /** Environment variables that override parts of the pipeline. */
 export type PipelineEnvironment = Pick<
   Environment,
-  'mcpListen' | 'inferenceListen' | 'inferenceUpstream' | 'corsOrigin'
+  'local' | 'mcpListen' | 'inferenceListen' | 'inferenceUpstream' | 'corsOrigin'
 >;
 
 /**
@@ -78,8 +78,8 @@ async function embeddedInferenceUpstream(): Promise<HttpUpstream> {
 }
 
 /**
- * Returns the pipeline with the values of the environment (decisions 1.2): addresses of the listeners `mcp` and
- * `inference`, upstream of the cluster `inference`, first origin of each `cors` filter. Throws {@link ConfigError} if the
+ * Returns the pipeline with the values of the environment (decisions 1.2, 10.3): addresses of the listeners `mcp` and
+ * `inference`, loopback instead of wildcard addresses, upstream of the cluster `inference`, first origin of each `cors` filter. Throws {@link ConfigError} if the
  * environment contradicts the pipeline.
  */
 export function applyEnvironment(pipeline: Pipeline, environment: PipelineEnvironment): Pipeline {
@@ -90,6 +90,7 @@ export function applyEnvironment(pipeline: Pipeline, environment: PipelineEnviro
   }));
   const listeners = replaceAddresses(pipeline.listeners, environment).map((listener) => ({
     ...listener,
+    address: bindAddress(listener.address, environment.local),
     filters: resolveFilters(listener.chains, chains),
   }));
   const [conflict] = findAddressConflicts(listeners);
@@ -190,8 +191,9 @@ export async function effectivePipeline(
   const parsed = file ? parsePipeline(text, file.name, folderOfFile(file.path)) : parsePipeline(text, EMBEDDED_NAME);
   const pipeline = applyEnvironment(parsed, environment);
   const pathPrefix = pipeline.clusters.get(INFERENCE_CLUSTER)?.path;
-  const { mcpListen, inferenceListen, inferenceUpstream, corsOrigin } = environment;
-  const unchanged = !file && [mcpListen, inferenceListen, inferenceUpstream, corsOrigin].every((each) => !each);
+  const { local, mcpListen, inferenceListen, inferenceUpstream, corsOrigin } = environment;
+  const unchanged =
+    !file && !local && [mcpListen, inferenceListen, inferenceUpstream, corsOrigin].every((each) => !each);
   return {
     content: toPipelineFile(pipeline),
     text: unchanged ? text : undefined,
