@@ -185,17 +185,37 @@ describe('on an older Node.js', () => {
 
 describe('sluice serve', () => {
   it('becomes the service, with its runtime flags, and stops gracefully', async () => {
-    const child = start(['serve'], {
+    const child = start(['serve', '--local'], {
       SERVICE_PERSIST_BACKEND: 'none',
-      SERVICE_MGMT_LISTEN: '127.0.0.1:0',
+      SERVICE_MGMT_LISTEN: '0.0.0.0:0',
       SERVICE_MCP_LISTEN: '127.0.0.1:0',
       SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
     });
     for await (const line of createInterface(child.stderr)) if (line.includes('"listening"')) break;
     const { stdout } = await promisify(execFile)('ps', ['-o', 'args=', '-p', String(child.pid)]);
-    expect(stdout).toMatch(/--max-semi-space-size=64 --no-allocation-site-pretenuring \S+server\/src\/main\.ts$/m);
+    expect(stdout).toMatch(
+      /--max-semi-space-size=64 --no-allocation-site-pretenuring \S+server\/src\/main\.ts --local$/m,
+    );
     child.kill('SIGTERM');
     expect(await exitCode(child)).toBe(0);
+  });
+
+  it.each([
+    ['--host', 'http://127.0.0.1:1', 'SERVICE_MGMT_LISTEN'],
+    ['--token', 'sesame', 'authenticating proxy'],
+    ['--output', 'json', 'RUST_LOG'],
+  ])('rejects %s, which has no effect on a service, and names the right setting', async (option, value, advice) => {
+    for (const argv of [
+      ['serve', option, value],
+      [option, value, 'serve'],
+    ]) {
+      const { code, out, err } = await sluice(...argv);
+      expect([code, out]).toEqual([1, '']);
+      expect(err).toMatch(/^sluice: [^\n]+\n$/);
+      expect(err).toContain(`sluice serve does not accept ${option}: `);
+      expect(err).toContain(advice);
+      expect(err).not.toContain(value);
+    }
   });
 
   it('passes its flags to the service, and returns its exit code', async () => {

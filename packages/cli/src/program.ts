@@ -23,6 +23,7 @@ import { healthCommand, metricsCommand, statisticsCommand } from './groups/statu
 import { toolsCommand } from './groups/tools.ts';
 import { mcpCommand } from './mcp/mcp.ts';
 import { addGlobalOptions } from './options.ts';
+import { sanitizeText } from './terminal/text.ts';
 import { toolCallsCommand } from './tool-calls/tool-calls.ts';
 
 /** Returns all command groups in the order of the help. Libraries that load slowly are imported inside the actions. */
@@ -90,7 +91,7 @@ export function createProgram(context: Context): Command {
     .showSuggestionAfterError()
     .configureOutput({
       writeOut: terminal.stdout.write,
-      writeErr: terminal.stderr.write,
+      writeErr: (text) => terminal.stderr.write(sanitizeText(text)),
       outputError: (text, write) => write(addSuggestion(text).replace(/^error: /, 'sluice: ')),
       getOutHelpWidth: () => terminal.stdout.columns ?? 100,
       getErrHelpWidth: () => terminal.stderr.columns ?? 100,
@@ -105,6 +106,10 @@ export function createProgram(context: Context): Command {
   addDryRunOptions(program);
   for (const command of program.commands) inherit(command, program);
   printHelpWithoutCommand(program);
+  // It rejects them.
+  program.commands
+    .find((command) => command.name() === 'serve')
+    ?.configureHelp({ ...program.configureHelp(), showGlobalOptions: false });
   return program;
 }
 

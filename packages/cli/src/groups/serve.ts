@@ -8,6 +8,7 @@ interface ServeOptions {
   readonly pipelineConfig?: string;
   readonly serviceConfig?: string;
   readonly pluginsPath?: string;
+  readonly local?: true;
 }
 
 /** `sluice serve`: replaces this process by the service (decisions 1.1), like `npm start`. */
@@ -20,14 +21,18 @@ export function serveCommand({ terminal }: Context): Command {
         'Forwards and namespaces to register at startup (YAML; default: service.yaml, if it exists)',
       )
       .option('--pipeline-config <file>', 'Pipeline file (YAML; default: the one that "sluice pipeline show" prints)')
+      .option('--local', 'Bind to 127.0.0.1 instead of all interfaces (env: SERVICE_LOCAL=1)')
       // The service warns that it has no effect.
       .addOption(new Option('--plugins-path <folder>').hideHelp())
       .addHelpText(
         'after',
         '\nAll other settings are environment variables, such as SERVICE_MGMT_LISTEN, SERVICE_PERSIST_PATH and RUST_LOG.',
       )
-      .action(({ pipelineConfig, serviceConfig, pluginsPath }: ServeOptions) => {
+      .action(({ pipelineConfig, serviceConfig, pluginsPath, local }: ServeOptions, command: Command) => {
         const args = [
+          // The service rejects them. Without their values, which may be secret.
+          ...clientOptions(command),
+          ...(local ? ['--local'] : []),
           ...(serviceConfig === undefined ? [] : [`--service-config=${serviceConfig}`]),
           ...(pipelineConfig === undefined ? [] : [`--pipeline-config=${pipelineConfig}`]),
           ...(pluginsPath === undefined ? [] : [`--plugins-path=${pluginsPath}`]),
@@ -40,4 +45,11 @@ export function serveCommand({ terminal }: Context): Command {
         process.execve(node, [node, ...NODE_FLAGS, main, ...args], terminal.env);
       })
   );
+}
+
+/** The options of the other commands that were given. */
+function clientOptions({ parent }: Command): string[] {
+  return (parent?.options ?? [])
+    .filter((option) => parent?.getOptionValueSource(option.attributeName()) === 'cli')
+    .map((option) => option.long ?? option.flags);
 }

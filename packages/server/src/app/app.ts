@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { serviceAddress } from '@sluice/contract';
 import type { Implementation } from '@sluice/protocol/mcp/message';
+import { BodyBudget } from '../http/body-budget.ts';
 import { Clusters } from '../http/clusters.ts';
+import { createHostRule } from '../http/host-rule.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InteractionRecorder } from '../inference/recorder.ts';
@@ -43,10 +45,11 @@ import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts'
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import type { Config } from './config/config.ts';
-import { INFERENCE_CLUSTER } from './config/pipeline/pipeline.ts';
+import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
 import { type ChainParts, makeChain, pipelineListener } from './pipeline.ts';
+import { startFields, warnReachable } from './start-log.ts';
 import { bind, bootstrap, openEvaluators, openRegistry, openSealer, openSessionStore } from './storage.ts';
 
 /** Running service. */
@@ -197,6 +200,8 @@ export async function startService(
   open.defer(() => serviceHealth.close());
 
   const guard = createHostOriginGuard(config);
+  const hostRule = createHostRule(config);
+  const bodies = new BodyBudget(config.maxBodiesBytes);
   const metrics = new ServiceMetrics();
   metrics.loaded = () => ({
     evaluators_loaded: evaluators.current.list.length,
@@ -250,6 +255,7 @@ export async function startService(
     proxyLog: logger.target('service::inference'),
     recorder,
     auth: config.auth,
+    hostRule,
     serverInfo: SERVER_INFO,
     log: logger.target('service::forward'),
   };
@@ -261,6 +267,9 @@ export async function startService(
       events,
       logger,
       requests,
+      registry,
+      bodies,
+      allow: listener.name === INFERENCE_LISTENER ? pipeline.inferenceAllow : undefined,
     }),
   }));
 
@@ -304,6 +313,8 @@ export async function startService(
     ready: () => ready,
     corsOrigin: config.corsOrigin,
     guard,
+    hostRule,
+    bodies,
     observe: managementObserver(requests),
   });
 
@@ -314,7 +325,9 @@ export async function startService(
   open.defer(() => metricExport?.close(exportMs));
   const bound = await bind(config.mgmtListen, management.server, servers);
   const addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
+  log.info('started', startFields(config));
   log.info('listening', addresses);
+  warnReachable(log, addresses, pipeline);
   ready = true;
   forwards.start();
   serviceHealth.start();
@@ -332,7 +345,12 @@ export async function startService(
       openStreams.endAll();
       suspendedCalls.close();
       const [managementServer, ...others] = bound;
-      await Promise.all(others.map(({ listener }) => listener.drain(graceMs)));
+      let ended: number | undefined;
+      const endCalls = (): boolean => {
+        ended ??= calls.endAll();
+        return ended > 0;
+      };
+      await Promise.all(others.map(({ listener }) => listener.drain(graceMs, endCalls)));
       // Calls whose client has disconnected may still be in evaluation or in flight; they get the rest of the grace
       // period.
       await engine.close(deadline - performance.now());

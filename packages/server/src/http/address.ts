@@ -51,6 +51,27 @@ export function formatAddress({ host, port }: ListenAddress): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
+/** Addresses of all interfaces, as the URL parser normalizes them. */
+const WILDCARDS: ReadonlySet<string> = new Set(['0.0.0.0', '::', '::ffff:0:0']);
+
+/** Returns whether a listener on this host is reached through every interface of the machine. */
+export function isWildcard(host: string): boolean {
+  return WILDCARDS.has(normalizeHost(host));
+}
+
+/** Lower case, IPv6 in its shortest form. */
+export function normalizeHost(host: string): string {
+  return isIPv6(host) ? (URL.parse(`http://[${host}]`)?.hostname.slice(1, -1) ?? host) : host.toLowerCase();
+}
+
+/** IP addresses of the loopback interface; dual-stack listeners see IPv4 as `::ffff:127.0.0.1`. */
+export const LOOPBACK_ADDRESS: RegExp = /^(?:127\.|::1$|::ffff:127\.)/;
+
+/** The address that a listener binds: with `local` (SERVICE_LOCAL), 127.0.0.1 instead of all interfaces (decisions 10.3). */
+export function bindAddress(address: ListenAddress, local: boolean): ListenAddress {
+  return local && isWildcard(address.host) ? { ...address, host: '127.0.0.1' } : address;
+}
+
 /** Schema of `host:port`; port 0 is allowed only for addresses that are bound. */
 export function addressSchema(withPortZero: boolean) {
   return listenAddress.refine(({ port }) => withPortZero || port > 0, {
@@ -116,17 +137,17 @@ export function parseOrigin(text: string): string {
 
 /**
  * Values of the Host header (mcp.md 6) in lower case: `host`, `host:port`, `[v6]` or `[v6]:port`. A value without a port
- * matches any port.
+ * matches any port, `*` every value.
  */
 export const hostList = textSchema(
-  'a comma-separated list of Host values: host, host:port, [ipv6] or [ipv6]:port',
+  '* or a comma-separated list of Host values: host, host:port, [ipv6] or [ipv6]:port',
   parseHosts,
 );
 
 /** Parses the text of {@link hostList}. Throws {@link InvalidSettingError}. */
 export function parseHosts(text: string): readonly string[] {
   const hosts = commaList(text).map((item) => {
-    splitHost(item);
+    if (item !== '*') splitHost(item);
     return item.toLowerCase();
   });
   if (hosts.length === 0) throw new InvalidSettingError('contains no host');

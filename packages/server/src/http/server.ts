@@ -1,5 +1,6 @@
 import {
   createServer,
+  type IncomingHttpHeaders,
   type IncomingMessage,
   type Server,
   type ServerOptions,
@@ -11,8 +12,9 @@ import { Server as NetServer, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ObserveRequest, RequestObservation } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
+import type { Rejection } from './host-rule.ts';
 import { drainRequestBody } from './request-body.ts';
-import { AmbiguousRequestGuard, type HostOriginGuard, type Rejection } from './request-validation.ts';
+import { AmbiguousRequestGuard, type HostOriginGuard } from './request-validation.ts';
 
 /** Options of {@link createHttpServer}. */
 export interface HttpServerOptions {
@@ -24,6 +26,10 @@ export interface HttpServerOptions {
   readonly maxConnections: number | undefined;
   /** Checks Host and Origin. */
   readonly guard: HostOriginGuard;
+  /** Paths of health checks, which any `Host` may request from other machines. */
+  readonly probes?: ReadonlySet<string>;
+  /** Rejects requests by their head: method, target, headers. */
+  readonly restrict?: (method: string, target: string, headers: IncomingHttpHeaders) => Rejection | undefined;
   /** Starts the observation of a request, which ends with its response. */
   readonly observe: ObserveRequest;
   /** Responses to data that is not a request; without it they have no body. */
@@ -62,7 +68,7 @@ export type ServeRequest = (
  * listens and closes. Part of the hot path.
  */
 export function createHttpServer(options: HttpServerOptions, serve: ServeRequest): Server {
-  const { tls, readTimeoutMs, maxConnections, guard, observe, errorResponse } = options;
+  const { tls, readTimeoutMs, maxConnections, guard, probes, restrict, observe, errorResponse } = options;
   const settings: ServerOptions = {
     keepAliveTimeout: KEEP_ALIVE_MS,
     noDelay: true,
@@ -84,14 +90,18 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
       observation.end(response.headersSent ? response.statusCode : CLIENT_CLOSED_REQUEST, response.writableFinished);
     });
     const reason = ambiguous.rejectionReason(request);
+    const restricted = restrict?.(method, target, headers);
     if (reason !== undefined) {
       // What follows on the connection cannot be interpreted.
       response.shouldKeepAlive = false;
       request.resume();
-      return serve(request, response, observation, { status: 400, reason });
+      return serve(request, response, observation, restricted ?? { status: 400, reason });
     }
     const excessive = excess?.has(socket) === true;
-    const rejection = excessive ? TOO_MANY_CONNECTIONS : guard(socket.localAddress, headers.host, headers.origin);
+    const isProbe = probes?.has(target.split('?', 1)[0] ?? '');
+    const rejection = excessive
+      ? TOO_MANY_CONNECTIONS
+      : (guard(socket.localAddress, headers.host, headers.origin, isProbe) ?? restricted);
     if (rejection) {
       if (excessive) response.shouldKeepAlive = false;
       drainRequestBody(request, response);
@@ -104,7 +114,7 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
   server.on('connect', (_request, socket) => {
     socket.on('error', () => undefined);
     if (errorResponse) respondAndClose(socket.resume(), 400, errorResponse('method CONNECT is not supported'));
-    else socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
+    else socket.end(`HTTP/1.1 ${restrict ? '403 Forbidden' : '400 Bad Request'}\r\nConnection: close\r\n\r\n`);
   });
   if (errorResponse) rejectMalformedRequests(server, errorResponse);
   return server;
@@ -171,12 +181,16 @@ export interface Listener {
   readonly address: string;
   /**
    * Stops accepting connections, lets in-flight requests finish for at most `graceMs` milliseconds and then closes all
-   * connections (decisions 1.1). Resolves when no connection is open.
+   * connections (decisions 1.1). `endRequests` is called before that; if it returns true, responses were written, and
+   * clients get a second to read them. Resolves when no connection is open.
    */
-  drain(graceMs: number): Promise<void>;
+  drain(graceMs: number, endRequests?: () => boolean): Promise<void>;
 }
 
 const SWEEP_MS = 50;
+
+/** Time in which clients can read the responses of requests that were ended. */
+const LAST_RESPONSES_MS = 1_000;
 
 /** Binds a server. Rejects with the system error. */
 export function listen(server: Server, { host, port }: ListenAddress): Promise<Listener> {
@@ -189,12 +203,20 @@ export function listen(server: Server, { host, port }: ListenAddress): Promise<L
     server.once('error', reject);
     server.listen({ host, port }, () => {
       server.off('error', reject);
-      resolve({ address: boundAddress(server), drain: (graceMs) => drain(server, sockets, graceMs) });
+      resolve({
+        address: boundAddress(server),
+        drain: (graceMs, endRequests) => drain(server, sockets, graceMs, endRequests),
+      });
     });
   });
 }
 
-async function drain(server: Server, sockets: ReadonlySet<Socket>, graceMs: number): Promise<void> {
+async function drain(
+  server: Server,
+  sockets: ReadonlySet<Socket>,
+  graceMs: number,
+  endRequests: () => boolean = () => false,
+): Promise<void> {
   if (!server.listening) return;
   // A kept-alive connection becomes idle after its response and would keep the server open. `close` and
   // `closeIdleConnections` of node:http treat a connection as idle while a slow client still reads its response: idle
@@ -204,7 +226,10 @@ async function drain(server: Server, sockets: ReadonlySet<Socket>, graceMs: numb
     for (const { writableLength } of sockets) if (writableLength > 0) return;
     server.closeIdleConnections();
   }, SWEEP_MS);
-  const deadline = setTimeout(() => server.closeAllConnections(), graceMs);
+  let deadline = setTimeout(() => {
+    if (!endRequests()) return server.closeAllConnections();
+    deadline = setTimeout(() => server.closeAllConnections(), LAST_RESPONSES_MS);
+  }, graceMs);
   await closed;
   clearInterval(sweep);
   clearTimeout(deadline);

@@ -3,6 +3,8 @@ import { request } from 'undici';
 import type { TestContext } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { serviceState } from '../app/metric-sources.ts';
+import { BodyBudget } from '../http/body-budget.ts';
+import { createHostRule } from '../http/host-rule.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { listen } from '../http/server.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
@@ -178,6 +180,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     bindings,
     log,
     guard,
+    hostRule: createHostRule({ allowedHosts }),
+    bodies: new BodyBudget(),
     observe: managementObserver({ metrics: requestMetrics, logger, tracing: undefined }),
     legacyBackend,
     corsOrigin,

@@ -1,8 +1,10 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
+import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { UpstreamError } from '../http/client/errors.ts';
+import { type HostRule, type Rejection, refuseForwardedHost } from '../http/host-rule.ts';
 import { collectBody, drainRequestBody, hasBody, setBodyTimeout } from '../http/request-body.ts';
-import type { HostOriginGuard, Rejection } from '../http/request-validation.ts';
+import type { HostOriginGuard } from '../http/request-validation.ts';
 import { createHttpServer, rejectMalformed } from '../http/server.ts';
 import { OperationError } from '../registry/operations.ts';
 import {
@@ -22,12 +24,15 @@ import { bindingRoutes, namespaceRoutes, warnPublicNamespace } from './namespace
 import { healthRoutes, metricsRoutes, prometheusRoutes, statisticsRoutes } from './observability.ts';
 import { referenceRoutes } from './reference.ts';
 import { type ApiResponse, errorResponse } from './responses.ts';
-import { Router } from './router.ts';
+import { parseLimit, Router } from './router.ts';
 import { serviceRoutes } from './services.ts';
 import { toolCallRoutes } from './tool-calls.ts';
 
 /** Paths that monitoring requests every few seconds. */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/health', '/readyz', '/metrics']);
+
+/** Paths of health checks, which any `Host` may request from other machines (decisions 10.3). */
+const HEALTH_CHECKS: ReadonlySet<string> = new Set(['/healthz', '/health', '/readyz']);
 
 /** Creates the observer of management requests. */
 export function managementObserver(parts: RequestTelemetryParts): ObserveRequest {
@@ -75,6 +80,10 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
 export interface ManagementOptions extends ManagementContext {
   /** Checks Host and Origin. */
   readonly guard: HostOriginGuard;
+  /** Checks `X-Forwarded-Host` of requests for the legacy backend, which gets it. */
+  readonly hostRule: HostRule;
+  /** Memory for request bodies. */
+  readonly bodies: BodyBudget;
   readonly observe: ObserveRequest;
   /** Serves the paths of the legacy backend. */
   readonly legacyBackend: Pick<LegacyBackendProxy, 'serve' | 'server'>;
@@ -119,6 +128,7 @@ export class Management {
         readTimeoutMs: 0,
         maxConnections: undefined,
         guard: options.guard,
+        probes: HEALTH_CHECKS,
         observe: options.observe,
         errorResponse: this.#malformedResponse,
       },
@@ -156,11 +166,21 @@ export class Management {
       request.resume();
       return method === 'OPTIONS' ? send(PREFLIGHT) : this.#handle(request, path, EMPTY, send);
     }
-    collectBody(request, this.#bodyLimit, {
+    const memory = {
+      budget: this.#options.bodies,
+      response,
+      holder: () => ({ namespace: '', user: observation.caller.user ?? socket.remoteAddress ?? '' }),
+    };
+    collectBody(request, this.#bodyLimit, memory, {
       onBody: (body) => this.#handle(request, path, body, send),
       onTooLarge: () => {
         drainRequestBody(request, response);
         send(errorResponse('PAYLOAD_TOO_LARGE', `request body too large: the limit is ${this.#bodyLimit} bytes`));
+      },
+      onNoMemory: () => {
+        drainRequestBody(request, response);
+        const { headers: type, ...refused } = errorResponse('UNAVAILABLE', NO_MEMORY);
+        send({ ...refused, headers: { ...type, 'retry-after': RETRY_AFTER_SECONDS } });
       },
       // The client disconnected before its request was complete, or `rejectMalformed` responds.
       onError: () => undefined,
@@ -173,7 +193,13 @@ export class Management {
     // CORS preflights are answered here.
     const preflight = method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
     if (preflight || !isLegacyPath(method, path)) return false;
-    const { legacyBackend } = this.#options;
+    const { legacyBackend, hostRule } = this.#options;
+    const refusal = refuseForwardedHost(hostRule, request.socket.localAddress, headers);
+    if (refusal) {
+      drainRequestBody(request, response);
+      this.#send(response, errorResponse('FORBIDDEN', refusal.reason), observation);
+      return true;
+    }
     if (legacyBackend.serve(request, response, Object.entries(this.#cors).flat())) {
       observation.upstream = legacyBackend.server;
     } else {
@@ -188,7 +214,11 @@ export class Management {
     if (!route) return send(notFound(method, path, this.router.methods(path)));
     const query = new URLSearchParams(url.slice(path.length));
     const request = { http, name: route.name, query: (parameter: string) => query.get(parameter) ?? undefined };
-    Promise.try(route.handle, request, body)
+    Promise.try(() => {
+      // Also where it has no effect: its sender expects one.
+      parseLimit(request.query('limit'));
+      return route.handle(request, body);
+    })
       .then(send)
       .catch((error) => send(this.#errorResponse(error, method, path)));
   }

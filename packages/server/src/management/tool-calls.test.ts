@@ -55,10 +55,6 @@ describe('stored events', () => {
     ['?limit=1', 1],
     ['?limit=1000', 1000],
     ['?limit=99999', 1000],
-    ['?limit=0', 100],
-    ['?limit=-1', 100],
-    ['?limit=1.5', 100],
-    ['?limit=x', 100],
   ] as const)('with the query %j are %d of many', async ([query, count]) => {
     for (let at = 0; at < 1005; at++) api.toolCalls.of(identity({ toolName: `${at}` })).failed('UNKNOWN', '');
     const names = await namesOf(query);
@@ -94,7 +90,8 @@ describe('the event stream', () => {
     expect(response.statusCode).toBe(200);
     expect(response.headers).toMatchObject({
       'content-type': 'text/event-stream',
-      'cache-control': 'no-store',
+      'cache-control': 'no-store, no-transform',
+      'x-accel-buffering': 'no',
       'access-control-allow-origin': '*',
     });
     const blocks = blocksOf(response);

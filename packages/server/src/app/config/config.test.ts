@@ -46,6 +46,7 @@ describe('loadConfig', () => {
       mgmtListen: { host: '0.0.0.0', port: 8080 },
       persist: { backend: 'file', path: join(folder, '.service/server'), recover: false },
       pluginsPath: undefined,
+      pipelinePath: undefined,
       bootstrap: {
         path: undefined,
         folder,

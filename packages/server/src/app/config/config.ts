@@ -14,6 +14,8 @@ import type { LoadedPipeline } from './pipeline/pipeline.ts';
 export interface Config extends Omit<Environment, 'bridgeGrpc'> {
   /** Pipeline of `--pipeline-config`, or the embedded one, with the environment applied. */
   readonly pipeline: LoadedPipeline;
+  /** Undefined for the embedded pipeline. */
+  readonly pipelinePath: string | undefined;
   readonly pluginsPath: string | undefined;
   readonly bootstrap: Omit<BootstrapFile, 'warnings' | 'bridgeGrpc'>;
   readonly openTelemetry: OpenTelemetrySettings;
@@ -35,14 +37,15 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
   if (flags.kind === 'help') return { kind: 'print', text: USAGE };
   if (flags.kind === 'version') return { kind: 'print', text: `${VERSION}\n` };
 
-  const environment = parseEnvironment(env);
+  const environment = parseEnvironment(flags.local ? { ...env, SERVICE_LOCAL: '1' } : env);
   const openTelemetry = parseOpenTelemetry(env);
   const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(cwd, path));
   const { persist } = environment;
   const actionsPath = absolute(environment.actionsPath);
   if (actionsPath !== undefined) await requireFolder('SERVICE_ACTIONS_PATH', actionsPath);
 
-  const pipeline = await loadPipeline(absolute(flags.pipelineConfig), environment);
+  const pipelinePath = absolute(flags.pipelineConfig);
+  const pipeline = await loadPipeline(pipelinePath, environment);
   const { warnings, bridgeGrpc, ...bootstrap } = await loadBootstrapFile(flags.serviceConfig, cwd);
   const given = Object.keys(env).filter((name) => env[name] !== '');
   if (flags.pluginsPath !== undefined) given.push('--plugins-path');
@@ -54,6 +57,7 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
       uiPath: resolve(cwd, environment.uiPath),
       actionsPath,
       pipeline,
+      pipelinePath,
       openTelemetry,
       pluginsPath: absolute(flags.pluginsPath),
       bootstrap,
@@ -86,6 +90,8 @@ export type Flags =
       readonly pipelineConfig: string | undefined;
       readonly serviceConfig: string | undefined;
       readonly pluginsPath: string | undefined;
+      /** Like SERVICE_LOCAL=1. */
+      readonly local: boolean;
     };
 
 /** Output of `--help`. */
@@ -96,6 +102,7 @@ Run the MCP gateway and its management API
 Options:
   --pipeline-config <file>  Pipeline file: listeners and filter chains (YAML; default: the embedded pipeline)
   --service-config <file>   Bootstrap file: entries to register at startup (YAML; default: service.yaml if it exists)
+  --local                   Bind to 127.0.0.1 instead of all interfaces, like SERVICE_LOCAL=1
   -h, --help                Print help and exit
   -v, --version             Print the version and exit
 
@@ -103,6 +110,30 @@ Environment variables such as SERVICE_MGMT_LISTEN, SERVICE_PERSIST_PATH and RUST
 `;
 
 const PATH_FLAGS: readonly string[] = ['pipeline-config', 'service-config', 'plugins-path'];
+
+/** Settings to use instead of the client's options, which do not apply to the service itself. */
+const CLIENT_OPTIONS: ReadonlyMap<string, string> = new Map([
+  [
+    'host',
+    'it is the address of a service for the other commands; to choose where this one listens, use --local or set ' +
+      'SERVICE_MGMT_LISTEN, SERVICE_MCP_LISTEN and SERVICE_INFERENCE_LISTEN',
+  ],
+  [
+    'token',
+    'the service has no token; an authenticating proxy in front of it checks credentials (SERVICE_AUTH_ISSUER)',
+  ],
+  ['no-auth', 'the service never checks credentials itself; an authenticating proxy in front of it does'],
+  ['insecure', 'for certificates of upstreams, set NODE_EXTRA_CA_CERTS'],
+  ['output', 'the log is JSON; RUST_LOG sets its levels'],
+  ['plain', 'the log is JSON without colors; RUST_LOG sets its levels'],
+  ['verbose', 'set RUST_LOG=debug for a more detailed log'],
+]);
+
+/** Explains why an option of the other commands is rejected; undefined for other options. `name` is without dashes. */
+function explainClientOption(name: string): string | undefined {
+  const explanation = CLIENT_OPTIONS.get(name);
+  return explanation && `sluice serve does not accept --${name}: ${explanation}`;
+}
 
 /**
  * Parses the command line without executable and script; a leading `serve` is optional. `--help` and `--version` take
@@ -115,6 +146,7 @@ export function parseFlags(argv: readonly string[]): Flags {
       'pipeline-config': { type: 'string' },
       'service-config': { type: 'string' },
       'plugins-path': { type: 'string' },
+      local: { type: 'boolean' },
       help: { type: 'boolean', short: 'h' },
       version: { type: 'boolean', short: 'v' },
     },
@@ -128,13 +160,21 @@ export function parseFlags(argv: readonly string[]): Flags {
   if (names.includes('version')) return { kind: 'version' };
 
   const paths = new Map<string, string>();
+  let local = false;
   for (const token of tokens) {
     if (token.kind === 'option-terminator') continue;
     if (token.kind === 'positional') {
       if (token.index === 0 && token.value === 'serve') continue;
       throw new ConfigError(`unexpected argument ${quote(token.value)}; see sluice serve --help`);
     }
+    if (token.name === 'local') {
+      if (token.value !== undefined) throw new ConfigError('--local takes no value; see sluice serve --help');
+      local = true;
+      continue;
+    }
     if (!PATH_FLAGS.includes(token.name)) {
+      const explanation = token.rawName.startsWith('--') ? explainClientOption(token.rawName.slice(2)) : undefined;
+      if (explanation !== undefined) throw new ConfigError(explanation);
       throw new ConfigError(`unknown option ${quote(token.rawName)}; see sluice serve --help`);
     }
     const { value } = token;
@@ -150,5 +190,6 @@ export function parseFlags(argv: readonly string[]): Flags {
     pipelineConfig: paths.get('pipeline-config'),
     serviceConfig: paths.get('service-config'),
     pluginsPath: paths.get('plugins-path'),
+    local,
   };
 }

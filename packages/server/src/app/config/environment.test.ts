@@ -313,11 +313,51 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
+    variable: 'SERVICE_INFERENCE_ALLOW',
+    read: (env) => env.inferenceAllow?.map(({ method, segments }) => `${method} ${segments.join('/')}`).slice(0, 2),
+    unset: undefined,
+    accepted: [
+      ['*', undefined],
+      ['completions', ['POST /v1/chat/completions', 'POST /v1/completions']],
+      ['GET  /x/*, HEAD /', ['GET /x/*', 'HEAD /']],
+    ],
+    rejected: [
+      [',', 'contains no request'],
+      ['chat', 'has "chat", which is not a method in capital letters and a path'],
+      ['get /v1', 'which is not a method'],
+      ['GET v1', 'which is not a method'],
+      ['GET /a/../b', 'whose path no request may have'],
+      ['GET /a%20b', 'whose path no request may have'],
+      ['GET /a?b', 'whose path no request may have'],
+    ],
+  },
+  {
+    variable: 'SERVICE_MAX_BODIES_BYTES',
+    read: (env) => env.maxBodiesBytes,
+    unset: 256 * 1024 * 1024,
+    accepted: [['1048576', 1_048_576]],
+    rejected: [
+      ['1048575', 'is below 1048576'],
+      ['1 GiB', 'is not a whole number'],
+    ],
+  },
+  {
+    variable: 'SERVICE_LOCAL',
+    read: ({ local, mgmtListen }) => [local, mgmtListen.host],
+    unset: [false, '0.0.0.0'],
+    accepted: [
+      ['0', [false, '0.0.0.0']],
+      ['1', [true, '127.0.0.1']],
+    ],
+    rejected: [['true', 'is not supported']],
+  },
+  {
     variable: 'SERVICE_ALLOWED_HOSTS',
     read: (env) => env.allowedHosts,
     unset: undefined,
     accepted: [
       ['Gateway.example', ['gateway.example']],
+      ['*', ['*']],
       ['a.example:8443, [::1] ,[::1]:80,a.example:8443', ['a.example:8443', '[::1]', '[::1]:80']],
     ],
     rejected: [

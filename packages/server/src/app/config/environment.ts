@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { MESSAGE_LIMITS, type MessageLimits } from '@sluice/protocol/mcp/message';
 import { z } from 'zod';
-import { baseUrl, corsOrigin, hostList, httpUpstream, listenAddress } from '../../http/address.ts';
+import { baseUrl, bindAddress, corsOrigin, hostList, httpUpstream, listenAddress } from '../../http/address.ts';
+import { MAX_BODIES_BYTES } from '../../http/body-budget.ts';
 import {
   ConfigError,
   InvalidSettingError,
@@ -13,6 +14,7 @@ import {
   quote,
   textSchema,
 } from '../../http/settings.ts';
+import { inferenceAllow } from '../../inference/allow.ts';
 import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
@@ -42,12 +44,14 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_AUTH_UPSTREAM_ISSUER: baseUrl.optional(),
     SERVICE_FORWARD_HEADERS: forwardHeaders.default({ names: [], warnings: [] }),
     RUST_LOG: logDirectives.default({ filter: DEFAULT_LOG_FILTER, warnings: [] }),
+    SERVICE_LOCAL: oneOf('0', '1').default('0'),
     SERVICE_MGMT_LISTEN: listenAddress.default({ host: '0.0.0.0', port: 8080 }),
     SERVICE_MCP_LISTEN: listenAddress.optional(),
     SERVICE_INFERENCE_LISTEN: listenAddress.optional(),
     SERVICE_CLASSIC_URL: baseUrl.optional(),
     SERVICE_UI_PATH: path.default('/opt/service/admin'),
     SERVICE_INFERENCE_UPSTREAM: httpUpstream.optional(),
+    SERVICE_INFERENCE_ALLOW: inferenceAllow.optional(),
     SERVICE_INTERACTION_CAPACITY: count.default(1000),
     SERVICE_CORS_ORIGIN: corsOrigin.optional(),
     SERVICE_FORWARD_HEALTHCHECK_INTERVAL: integer(0, MAX_TIMER_SECONDS).default(30),
@@ -56,6 +60,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MAX_JSON_DEPTH: integer(8, 2_000).default(MESSAGE_LIMITS.depth),
     SERVICE_MAX_JSON_MEMBERS: integer(16, 1_000_000).default(MESSAGE_LIMITS.members),
     SERVICE_MAX_CAPABILITIES_BYTES: integer(64, 4 * 1024 * 1024).default(MESSAGE_LIMITS.capabilitiesBytes),
+    SERVICE_MAX_BODIES_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_BODIES_BYTES),
     SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
     SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
     SERVICE_SESSION_KEY: key.optional(),
@@ -93,8 +98,11 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     ...headers.warnings.map((warning) => `SERVICE_FORWARD_HEADERS: ${warning}`),
     ...log.warnings.map((warning) => `RUST_LOG: ${warning}`),
   ];
+  const local = variables.SERVICE_LOCAL === '1';
   return {
-    mgmtListen: variables.SERVICE_MGMT_LISTEN,
+    /** Listeners that would bind all interfaces bind 127.0.0.1 (decisions 10.3). */
+    local,
+    mgmtListen: bindAddress(variables.SERVICE_MGMT_LISTEN, local),
     /** Replaces the address of the pipeline listener `mcp`. */
     mcpListen: variables.SERVICE_MCP_LISTEN,
     /** Replaces the address of the pipeline listener `inference`. */
@@ -105,6 +113,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     uiPath: variables.SERVICE_UI_PATH,
     /** Replaces the upstream of the pipeline cluster `inference`. */
     inferenceUpstream: variables.SERVICE_INFERENCE_UPSTREAM,
+    /** Requests that the embedded inference listener passes on; undefined: all. */
+    inferenceAllow: variables.SERVICE_INFERENCE_ALLOW,
     /** Maximum number of recorded completions; 0 records nothing. */
     interactionCapacity: variables.SERVICE_INTERACTION_CAPACITY,
     auth,
@@ -117,6 +127,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     upstreamIdleTimeoutMs: variables.SERVICE_UPSTREAM_IDLE_TIMEOUT_MS,
     upstreamMaxTimeoutMs: variables.SERVICE_UPSTREAM_MAX_TIMEOUT_MS,
     messageLimits,
+    /** Memory for the request bodies of all listeners. */
+    maxBodiesBytes: variables.SERVICE_MAX_BODIES_BYTES,
     /** Limits of calls that wait for input of their clients. */
     parkedCallsLimit: variables.SERVICE_PARKED_CALLS_LIMIT,
     parkedCallTimeoutMs: variables.SERVICE_PARKED_CALL_TIMEOUT_MS,

@@ -2,7 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../http/settings.ts';
 import { parseFlags, USAGE } from './config.ts';
 
-const NO_FLAGS = { kind: 'run', pipelineConfig: undefined, serviceConfig: undefined, pluginsPath: undefined };
+const NO_FLAGS = {
+  kind: 'run',
+  pipelineConfig: undefined,
+  serviceConfig: undefined,
+  pluginsPath: undefined,
+  local: false,
+};
 
 describe('flags', () => {
   it.each<[string[], object]>([
@@ -15,8 +21,9 @@ describe('flags', () => {
     [['--service-config', 'serve'], { ...NO_FLAGS, serviceConfig: 'serve' }],
     [
       ['--pipeline-config', 'p', '--service-config', 's', '--plugins-path', 'd'],
-      { kind: 'run', pipelineConfig: 'p', serviceConfig: 's', pluginsPath: 'd' },
+      { ...NO_FLAGS, pipelineConfig: 'p', serviceConfig: 's', pluginsPath: 'd' },
     ],
+    [['serve', '--local'], { ...NO_FLAGS, local: true }],
     [['-h'], { kind: 'help' }],
     [['--help'], { kind: 'help' }],
     [['serve', '--help'], { kind: 'help' }],
@@ -32,6 +39,10 @@ describe('flags', () => {
     [['--service-config='], '--service-config: missing path'],
     [['--plugins-path', '--service-config', 's'], '--plugins-path: missing path'],
     [['--service-config', 'a', '--service-config', 'b'], '--service-config may be specified only once'],
+    [['--local=1'], '--local takes no value'],
+    [['--host', '127.0.0.1'], 'sluice serve does not accept --host: [^\\n]*--local or set SERVICE_MGMT_LISTEN, '],
+    [['--token=secret'], 'sluice serve does not accept --token: (?![^\\n]*secret)'],
+    [['--no-auth'], 'sluice serve does not accept --no-auth: '],
     [['--port', '80'], 'unknown option "--port"'],
     [['--port=80'], 'unknown option "--port"'],
     [['--no-help'], 'unknown option "--no-help"'],
@@ -48,7 +59,7 @@ describe('flags', () => {
   it('are documented in the usage text', () => {
     expect(USAGE).toContain('sluice serve [options]');
     const documented = USAGE.match(/--\w[\w-]*/g);
-    expect(documented).toEqual(['--pipeline-config', '--service-config', '--help', '--version']);
+    expect(documented).toEqual(['--pipeline-config', '--service-config', '--local', '--help', '--version']);
     expect(() => parseFlags(['--port'])).toThrow('see sluice serve --help');
   });
 });

@@ -36,12 +36,14 @@ describe('cors', () => {
     const responses = [
       await call('tools/list', '{}', { origin: CONSOLE }),
       await call('no/such', '{}', { origin: CONSOLE }),
+      await post(at(service, 'l', '/default/mcp'), '{', { origin: CONSOLE }),
       await post(at(service, 'l', '/nowhere/mcp'), '{', { origin: CONSOLE }),
     ];
     expect(responses.map(({ status, headers }) => [status, cors(headers)])).toEqual([
       [200, allowed],
       [404, allowed],
       [400, allowed],
+      [404, allowed],
     ]);
     const { status, headers } = await call('tools/list', '{}', { origin: OTHER });
     expect([status, cors(headers)]).toEqual([200, { vary: 'Origin' }]);

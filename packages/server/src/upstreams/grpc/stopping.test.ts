@@ -90,7 +90,10 @@ test('calls longer than the grace period are canceled at their services, with th
   await parts.service.stop(200);
   await execution.canceled;
   await expect.poll(() => parts.worker.tools[0]?.canceled).toBe(true);
-  expect(eventsOf(parts.service)).toEqual(['code-execution/e/l failed UNKNOWN', 'work failed UNKNOWN']);
+  expect(eventsOf(parts.service)).toEqual([
+    'code-execution/e/l failed SERVICE_UNAVAILABLE',
+    'work failed SERVICE_UNAVAILABLE',
+  ]);
   const stopped = parts.service.log.findIndex((line) => line.includes('"msg":"stopped"'));
   const last = parts.service.log.findLastIndex((line) => line.includes('tool call failed'));
   expect(last).toBeLessThan(stopped);

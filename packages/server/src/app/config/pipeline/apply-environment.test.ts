@@ -50,6 +50,19 @@ describe('applying the environment to a pipeline', () => {
     ]);
   });
 
+  it.each(['0.0.0.0', '[::]', '[0:0:0:0:0:0:0:0]', '[::ffff:0.0.0.0]'])(
+    'binds 127.0.0.1 instead of %s with SERVICE_LOCAL=1',
+    (host) => {
+      const file = FILE.replaceAll(/127\.0\.0\.1:[13]/g, (address) => `${host}${address.slice(-2)}`);
+      const addresses = ({ listeners }: Pipeline) => listeners.map(({ address }) => address);
+      const local = addresses(effective({ SERVICE_LOCAL: '1', SERVICE_MCP_LISTEN: `${host}:9` }, file));
+      expect(local).toEqual([9, 2, 3].map((port) => ({ host: '127.0.0.1', port })));
+      expect(addresses(effective({}, file))[0]?.host).toBe(host.replace(/^\[|\]$/g, ''));
+      const other = effective({ SERVICE_LOCAL: '1', SERVICE_MCP_LISTEN: '10.0.0.5:9' });
+      expect(addresses(other)[0]).toEqual({ host: '10.0.0.5', port: 9 });
+    },
+  );
+
   it('requires the listener whose address is replaced', () => {
     const file = FILE.replace('name: mcp', 'name: agents').replace('name: inference, a', 'name: models, a');
     expect(() => effective({ SERVICE_MCP_LISTEN: '127.0.0.1:0' }, file)).toThrow(

@@ -14,7 +14,9 @@ const otherKey = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
 const NO_ENVIRONMENT: PipelineEnvironment = {
   mcpListen: undefined,
   inferenceListen: undefined,
+  local: false,
   inferenceUpstream: undefined,
+  inferenceAllow: undefined,
   corsOrigin: undefined,
 };
 

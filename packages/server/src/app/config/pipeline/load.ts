@@ -1,5 +1,5 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import type { HttpUpstream } from '../../../http/address.ts';
+import { bindAddress, type HttpUpstream } from '../../../http/address.ts';
 import { type ClusterSettings, upstreamOf, withUpstream } from '../../../http/clusters.ts';
 import { ConfigError, quote } from '../../../http/settings.ts';
 import { type Environment, parseEnvironment } from '../environment.ts';
@@ -16,6 +16,7 @@ import {
 import {
   type ConfiguredFilter,
   INFERENCE_CLUSTER,
+  INFERENCE_LISTENER,
   type LoadedFilter,
   type LoadedPipeline,
   type Pipeline,
@@ -28,7 +29,7 @@ import { findAddressConflicts, rejectedOriginWarnings } from './validate.ts';
 /** Environment variables that override parts of the pipeline. */
 export type PipelineEnvironment = Pick<
   Environment,
-  'mcpListen' | 'inferenceListen' | 'inferenceUpstream' | 'corsOrigin'
+  'local' | 'mcpListen' | 'inferenceListen' | 'inferenceUpstream' | 'inferenceAllow' | 'corsOrigin'
 >;
 
 /**
@@ -50,7 +51,14 @@ export async function loadPipeline(
       keyPair: keyPairs.get(listener.name),
     })),
     inferenceUpstream: inferenceUpstream(pipeline) ?? (await embeddedInferenceUpstream()),
-    warnings: [...pipeline.warnings, ...warnings.map(formatProblem)],
+    inferenceAllow: path === undefined ? environment.inferenceAllow : undefined,
+    warnings: [
+      ...pipeline.warnings,
+      ...warnings.map(formatProblem),
+      ...(path !== undefined && environment.inferenceAllow
+        ? ['SERVICE_INFERENCE_ALLOW has no effect with --pipeline-config: the routes of its file decide']
+        : []),
+    ],
   };
 }
 
@@ -78,8 +86,8 @@ async function embeddedInferenceUpstream(): Promise<HttpUpstream> {
 }
 
 /**
- * Returns the pipeline with the values of the environment (decisions 1.2): addresses of the listeners `mcp` and
- * `inference`, upstream of the cluster `inference`, first origin of each `cors` filter. Throws {@link ConfigError} if the
+ * Returns the pipeline with the values of the environment (decisions 1.2, 10.3): addresses of the listeners `mcp` and
+ * `inference`, loopback instead of wildcard addresses, upstream of the cluster `inference`, first origin of each `cors` filter. Throws {@link ConfigError} if the
  * environment contradicts the pipeline.
  */
 export function applyEnvironment(pipeline: Pipeline, environment: PipelineEnvironment): Pipeline {
@@ -90,6 +98,7 @@ export function applyEnvironment(pipeline: Pipeline, environment: PipelineEnviro
   }));
   const listeners = replaceAddresses(pipeline.listeners, environment).map((listener) => ({
     ...listener,
+    address: bindAddress(listener.address, environment.local),
     filters: resolveFilters(listener.chains, chains),
   }));
   const [conflict] = findAddressConflicts(listeners);
@@ -115,7 +124,7 @@ function replaceAddresses(
 ): PipelineListener[] {
   const replacements = [
     { variable: 'SERVICE_MCP_LISTEN', name: 'mcp', address: mcpListen },
-    { variable: 'SERVICE_INFERENCE_LISTEN', name: 'inference', address: inferenceListen },
+    { variable: 'SERVICE_INFERENCE_LISTEN', name: INFERENCE_LISTENER, address: inferenceListen },
   ].filter(({ address }) => address !== undefined);
   for (const { variable, name } of replacements) {
     if (listeners.some((listener) => listener.name === name)) continue;
@@ -190,13 +199,17 @@ export async function effectivePipeline(
   const parsed = file ? parsePipeline(text, file.name, folderOfFile(file.path)) : parsePipeline(text, EMBEDDED_NAME);
   const pipeline = applyEnvironment(parsed, environment);
   const pathPrefix = pipeline.clusters.get(INFERENCE_CLUSTER)?.path;
-  const { mcpListen, inferenceListen, inferenceUpstream, corsOrigin } = environment;
-  const unchanged = !file && [mcpListen, inferenceListen, inferenceUpstream, corsOrigin].every((each) => !each);
+  const { local, mcpListen, inferenceListen, inferenceUpstream, inferenceAllow, corsOrigin } = environment;
+  const unchanged =
+    !file && !local && [mcpListen, inferenceListen, inferenceUpstream, corsOrigin].every((each) => !each);
   return {
     content: toPipelineFile(pipeline),
     text: unchanged ? text : undefined,
     warnings: [
       ...pipeline.warnings,
+      ...(!file && inferenceAllow
+        ? ['SERVICE_INFERENCE_ALLOW restricts the listener inference, which a pipeline file cannot express: use routes']
+        : []),
       ...(pathPrefix
         ? [`SERVICE_INFERENCE_UPSTREAM adds the path prefix ${pathPrefix}, which a pipeline file cannot express`]
         : []),

@@ -1,5 +1,4 @@
-import { isIPv6 } from 'node:net';
-import type { ListenAddress } from '../../../http/address.ts';
+import { isWildcard, type ListenAddress, normalizeHost } from '../../../http/address.ts';
 import { quote } from '../../../http/settings.ts';
 import type { KeyPath, Problem, YamlFile } from '../yaml-document.ts';
 import type { FilterChain, PipelineListener } from './pipeline.ts';
@@ -306,13 +305,8 @@ export function findAddressConflicts(listeners: readonly PipelineListener[]): Ad
 
 function isSameAddress(one: ListenAddress, other: ListenAddress): boolean {
   if (one.port === 0 || one.port !== other.port) return false;
-  const hosts = [normalizeHost(one), normalizeHost(other)];
   // A wildcard address conflicts with every address.
-  return hosts[0] === hosts[1] || hosts.some((host) => host === '0.0.0.0' || host === '::');
-}
-
-function normalizeHost({ host }: ListenAddress): string {
-  return isIPv6(host) ? (URL.parse(`http://[${host}]`)?.hostname.slice(1, -1) ?? host) : host.toLowerCase();
+  return normalizeHost(one.host) === normalizeHost(other.host) || isWildcard(one.host) || isWildcard(other.host);
 }
 
 const LOOPBACK_ORIGIN = /^https?:\/\/(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/;

@@ -25,7 +25,13 @@ import { type CallResponse, makeResumable } from '../../downstream.ts';
 import { isInconclusive, isSessionNotFound, postMessage } from '../rpc-request.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { CallContext, CallPlan, CallRequest, ResponseRewriter } from './call-plan.ts';
-import { CLIENT_CANCELED, CLIENT_DISCONNECTED, dispatchProgress, type InFlightCall } from './in-flight-calls.ts';
+import {
+  CLIENT_CANCELED,
+  CLIENT_DISCONNECTED,
+  dispatchProgress,
+  type InFlightCall,
+  SHUTTING_DOWN,
+} from './in-flight-calls.ts';
 import { LARGE_RESPONSE_BYTES, LargeResponseScan } from './large-response.ts';
 import { progressTokenOf, replaceRetiredCode } from './request-rewrite.ts';
 import { ResumeSchedule } from './resume-schedule.ts';
@@ -456,6 +462,15 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     const what = limit === 'idle' ? `sent nothing for ${idleMs / 1000} s` : `did not finish within ${totalMs / 1000} s`;
     this.#postCancellation('it took too long');
     this.#fail(this.#error('timeout', what));
+  }
+
+  onShutdown(): void {
+    if (this.#mode === 'done') return;
+    this.#plan.observer.failed('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, 'aborted');
+    this.#postCancellation(SHUTTING_DOWN.message);
+    this.#settle();
+    this.#request?.abort();
+    if (!this.#isClientDisconnected) this.#response.sendError(SHUTTING_DOWN);
   }
 
   /** True while a slow client blocks the upstream or owes it a response, or the upstream announced a pause. */
