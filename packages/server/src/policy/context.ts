@@ -2,6 +2,7 @@ import { type Member, stringValue } from '@sluice/protocol/json/text';
 import type { Message, RequestMessage } from '@sluice/protocol/mcp/message';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { Correlation } from '../telemetry/caller.ts';
+import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import type { CancelableInput } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import type { EvaluationContext } from './sandbox/action.ts';
 
@@ -9,6 +10,9 @@ import type { EvaluationContext } from './sandbox/action.ts';
 export interface EvaluationInput extends CancelableInput {
   readonly message: Message | undefined;
   readonly correlation: Correlation;
+  /** The user that an authenticating proxy names. */
+  readonly user: string | undefined;
+  readonly observation: RequestObservation | undefined;
   readonly metadata: Map<string, string>;
   namespace: NamespaceState | undefined;
   /** Set if evaluators run for the request. */

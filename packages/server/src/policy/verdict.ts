@@ -4,11 +4,14 @@ import { type ErrorOutcome, rpcError } from '../http/outcome.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { EvaluatorDecision, EvaluatorFailure } from '../telemetry/metrics/service-metrics.ts';
 import type { EvaluationInput } from './context.ts';
+import type { BusyError } from './fair-queue.ts';
 import type { ActionResponse } from './sandbox/action.ts';
 
 /** JSON-RPC codes that are reserved for evaluators (decisions 4.7). */
 const BLOCKED = -32001;
 const MALFORMED = -32002;
+/** JSON-RPC: server error. Of a request for whose evaluation there is no room. */
+const BUSY = -32000;
 
 /** Longest warning in the log and in metadata. */
 const MAX_WARNING_BYTES = 4096;
@@ -66,9 +69,14 @@ export function applyResponse(
 }
 
 /** Response to a request that an evaluator with `on_error: block` failed to evaluate. */
-export function failureOutcome(evaluator: string, kind: EvaluatorFailure): ErrorOutcome {
+export function failureOutcome(evaluator: string, kind: Exclude<EvaluatorFailure, 'busy'>): ErrorOutcome {
   const what = kind === 'llm_failure' ? 'llm operation failed' : 'processor execution failed';
   return rpcError(INTERNAL_ERROR, `evaluator ${what}`, undefined, { evaluator, kind });
+}
+
+/** Response to a request for whose evaluation there is no room (decisions 10.2). */
+export function busyOutcome({ retryAfterMs }: BusyError): ErrorOutcome {
+  return rpcError(BUSY, 'evaluator busy', undefined, { kind: 'busy', retry_after_ms: retryAfterMs });
 }
 
 function reject(code: number, reason: string, evaluator: string, kind: 'block' | 'reject_malformed'): Decision {
