@@ -1322,6 +1322,16 @@ export interface components {
             conversationId?: string;
             /** @description Request header `x-request-id` of the call */
             requestId?: string;
+            /** @description User reported by the authenticating proxy, at most 256 characters */
+            user?: string;
+            /** @description Evaluations that the call has passed, in order; omitted if there were none */
+            evaluations?: {
+                evaluator: string;
+                /** @enum {string} */
+                verdict: "pass" | "warn" | "filter_tools" | "set_metadata" | "llm_failure" | "action_failure";
+                /** @description Milliseconds */
+                duration: number;
+            }[];
             /** @description Argument names, at most 100, without credentials (`service_auth_`); omitted for code */
             argumentNames?: string[];
             /** @description Number of arguments */
@@ -1361,6 +1371,16 @@ export interface components {
             conversationId?: string;
             /** @description Request header `x-request-id` of the call */
             requestId?: string;
+            /** @description User reported by the authenticating proxy, at most 256 characters */
+            user?: string;
+            /** @description Evaluations that the call has passed, in order; omitted if there were none */
+            evaluations?: {
+                evaluator: string;
+                /** @enum {string} */
+                verdict: "pass" | "warn" | "filter_tools" | "set_metadata" | "llm_failure" | "action_failure";
+                /** @description Milliseconds */
+                duration: number;
+            }[];
             /** @description The tool reported an error */
             isError: boolean;
             /** @description Text contents of the result, 16 KiB at most */
@@ -1398,12 +1418,26 @@ export interface components {
             conversationId?: string;
             /** @description Request header `x-request-id` of the call */
             requestId?: string;
+            /** @description User reported by the authenticating proxy, at most 256 characters */
+            user?: string;
+            /** @description Evaluations that the call has passed, in order; omitted if there were none */
+            evaluations?: {
+                evaluator: string;
+                /** @enum {string} */
+                verdict: "pass" | "warn" | "filter_tools" | "set_metadata" | "llm_failure" | "action_failure";
+                /** @description Milliseconds */
+                duration: number;
+            }[];
             /** @description Milliseconds */
             duration: number;
             /** @enum {string} */
-            errorCategory: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "UNKNOWN";
+            errorCategory: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "POLICY_BLOCKED" | "UNKNOWN";
             /** @description At most 1000 characters */
             errorMessage: string;
+            /** @description Evaluator that rejected the call */
+            evaluator?: string;
+            /** @description Reason of that evaluator, at most 1000 characters */
+            reason?: string;
         };
         ToolInput: {
             name: string;
@@ -3057,7 +3091,7 @@ export interface operations {
                 /** @description Filter by tool name. */
                 toolName?: string;
                 /** @description Filter by error category (FAILED events only). */
-                category?: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "UNKNOWN";
+                category?: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "POLICY_BLOCKED" | "UNKNOWN";
                 /** @description Maximum number of events (default 100, maximum 1000). */
                 limit?: string;
             };

@@ -215,6 +215,7 @@ export async function startService(
     registry,
     interactions,
     calls,
+    toolCalls,
     metrics,
     log: logger.target('service::evaluator'),
   });

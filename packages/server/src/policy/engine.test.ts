@@ -13,6 +13,7 @@ import { Registry } from '../registry/registry.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import { EvaluatorEngine } from './engine.ts';
 import { EvaluatorSet } from './evaluator-set.ts';
@@ -76,6 +77,7 @@ async function setUp({ schema, store = memoryStore(), request = REQUEST, onError
   await registry.load();
   await registry.commit((draft) => createEntry(draft, 'tool', TOOL));
   const lines: string[] = [];
+  const logger = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line));
   const metrics = new ServiceMetrics();
   const run = new ControlledStep<ActionResponse>();
   const runs: HostFunctions[] = [];
@@ -107,8 +109,9 @@ async function setUp({ schema, store = memoryStore(), request = REQUEST, onError
     registry,
     interactions: new InteractionStore(1),
     calls,
+    toolCalls: new ToolCallEvents(logger),
     metrics,
-    log: createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::evaluator'),
+    log: logger.target('service::evaluator'),
   });
   const context = new McpRequest('POST', '/default/mcp', {}, Buffer.from(request));
   const message = parseMessage(context.body);

@@ -3,6 +3,7 @@ import { INVALID_PARAMS, INVALID_REQUEST } from '@sluice/protocol/mcp/constants'
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { withTimeout } from '@sluice/protocol/timing';
 import { rpcError } from '../http/outcome.ts';
+import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
 import type { CallOutcome } from '../upstreams/downstream.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import type { NamespaceBindings } from './bindings.ts';
@@ -12,6 +13,8 @@ import type { EvaluatorSet, LoadedEvaluator } from './evaluator-set.ts';
 import { ConversationCache } from './llm/history.ts';
 import { PromptToolCache } from './llm/prompt.ts';
 import { ToolListCache } from './registry-view.ts';
+import { recordRejection } from './rejected-call.ts';
+import { BUSY } from './verdict.ts';
 
 /** Options of {@link EvaluatorEngine}. */
 export interface EvaluatorEngineOptions extends Omit<EvaluationOptions, 'toolLists' | 'promptTools' | 'conversations'> {
@@ -19,6 +22,8 @@ export interface EvaluatorEngineOptions extends Omit<EvaluationOptions, 'toolLis
   readonly bindings: Pick<NamespaceBindings, 'get'>;
   /** Finds requests that a client cancels. */
   readonly calls: InFlightCalls<InFlightCall>;
+  /** Records rejected tool calls. */
+  readonly toolCalls: ToolCallSink;
 }
 
 /** Methods that are never evaluated: clients could not connect without them (decisions 4.9, "Matching"). */
@@ -99,7 +104,13 @@ export class EvaluatorEngine {
     if ('kind' in request) return request;
     for (const evaluator of evaluators) {
       const verdict = await new Evaluation(evaluator, request, input, this.#evaluationOptions, signal).run();
-      if (verdict.kind === 'reject') return verdict.outcome;
+      if (verdict.kind === 'reject') {
+        const { code, message: reason } = verdict.outcome.error;
+        const rejection = { evaluator: evaluator.definition.name, reason, isBusy: code === BUSY };
+        const { registry, toolCalls } = this.#options;
+        recordRejection(rejection, input, message, registry.current, toolCalls);
+        return verdict.outcome;
+      }
       if (verdict.kind === 'stop') break;
       // The cancellation has responded.
       if (verdict.kind === 'canceled') return undefined;

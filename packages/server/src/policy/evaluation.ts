@@ -1,3 +1,4 @@
+import type { ToolCallVerdict } from '@sluice/contract';
 import { truncateBytes } from '@sluice/protocol/text';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { Draft } from '../registry/draft.ts';
@@ -105,6 +106,7 @@ export class Evaluation {
       signal.throwIfAborted();
       const verdict = applyResponse(run.response, definition.name, this.#input, this.#log);
       this.#counters.decided(verdict.decision);
+      if (verdict.kind !== 'reject') this.#recordPass(verdict.decision, startedAt);
       if (run.ignoredResponses > 0) {
         this.#log.warn('action responded more than once', { ignored: run.ignoredResponses });
       }
@@ -123,12 +125,21 @@ export class Evaluation {
       const kind = error instanceof LlmError ? 'llm_failure' : 'action_failure';
       this.#counters.failed(kind);
       this.#logResult(kind, error);
-      return definition.on_error === 'block'
-        ? { kind: 'reject', outcome: failureOutcome(definition.name, kind) }
-        : { kind: 'continue' };
+      if (definition.on_error === 'block') return { kind: 'reject', outcome: failureOutcome(definition.name, kind) };
+      this.#recordPass(kind, startedAt);
+      return { kind: 'continue' };
     } finally {
       this.#counters.ran(performance.now() - startedAt);
     }
+  }
+
+  /** Adds the evaluation to those of the request, which its tool-call events contain. */
+  #recordPass(verdict: ToolCallVerdict, startedAt: number): void {
+    const { observation } = this.#input;
+    if (!observation) return;
+    const { name: evaluator } = this.#evaluator.definition;
+    const durationMs = performance.now() - startedAt;
+    observation.evaluations = [...observation.evaluations, { evaluator, verdict, durationMs }];
   }
 
   async #callLlm(): Promise<string> {

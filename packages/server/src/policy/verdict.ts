@@ -1,3 +1,4 @@
+import type { ToolCallVerdict } from '@sluice/contract';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { truncateBytes } from '@sluice/protocol/text';
 import { type ErrorOutcome, rpcError } from '../http/outcome.ts';
@@ -11,7 +12,7 @@ import type { ActionResponse } from './sandbox/action.ts';
 const BLOCKED = -32001;
 const MALFORMED = -32002;
 /** JSON-RPC: server error. Of a request for whose evaluation there is no room. */
-const BUSY = -32000;
+export const BUSY = -32000;
 
 /** Longest warning in the log and in metadata. */
 const MAX_WARNING_BYTES = 4096;
@@ -22,8 +23,12 @@ export type Verdict =
   | { readonly kind: 'stop' }
   | { readonly kind: 'reject'; readonly outcome: ErrorOutcome };
 
+type Rejection = Exclude<EvaluatorDecision, ToolCallVerdict>;
+
 /** A verdict and the decision that metrics count. */
-type Decision = Verdict & { readonly decision: EvaluatorDecision };
+type Decision =
+  | (Exclude<Verdict, { readonly kind: 'reject' }> & { readonly decision: Exclude<EvaluatorDecision, Rejection> })
+  | (Extract<Verdict, { readonly kind: 'reject' }> & { readonly decision: Rejection });
 
 /**
  * Applies the response of an action to the request (decisions 4.9, "Outcome"). Without a response the request passes.

@@ -36,6 +36,12 @@ export interface ObservedResponse {
 /** What was done with a request: rejected, forwarded to an upstream, or answered by the service. */
 export type Decision = 'refused' | 'forwarded' | 'answered';
 
+/** Rejection of a request by an evaluator. */
+export interface PolicyRejection {
+  readonly evaluator: string;
+  readonly reason: string;
+}
+
 /** Everything that is known about a request, for its access log line and its span. */
 export interface RequestRecord {
   /** `performance.now()` at its arrival. */
@@ -53,6 +59,8 @@ export interface RequestRecord {
   readonly answer: ObservedResponse | undefined;
   /** Low-cardinality error type of a request that failed although it was answered: `tool_error`, or an upstream failure. */
   readonly failure: string | undefined;
+  /** Rejection by an evaluator. */
+  readonly policyRejection: PolicyRejection | undefined;
   /** Last event of the tool call. */
   readonly toolCall: ToolCallRecord | undefined;
   readonly traceId: string | undefined;
