@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Evaluator, namespaceName, type ValidationIssue } from '@sluice/contract';
+import { CLIENT_METHODS } from '@sluice/protocol/mcp/methods';
 import type { TargetLogger } from '../telemetry/log.ts';
-import { MCP_METHODS } from '../telemetry/metrics/request-metrics.ts';
 import type { LlmConnection } from './llm/client.ts';
 import { type CompiledSchema, ResultSchemaError, type ResultSchemas } from './llm/result-schema.ts';
 import type { Action } from './sandbox/action.ts';
@@ -151,7 +151,7 @@ function unreachableReasons(
   namespaceExists: (name: string) => boolean,
 ): string[] {
   const reasons: string[] = [];
-  if (!MCP_METHODS.has(method)) reasons.push(`${JSON.stringify(method)} is not an MCP method`);
+  if (!CLIENT_METHODS.has(method)) reasons.push(`${JSON.stringify(method)} is not an MCP method`);
   if (namespace !== null && !namespaceExists(namespace)) reasons.push(`namespace "${namespace}" does not exist`);
   return reasons;
 }
