@@ -215,6 +215,7 @@ export async function startService(
     registry,
     interactions,
     calls,
+    maxMembers: config.messageLimits.members,
     toolCalls,
     metrics,
     log: logger.target('service::evaluator'),

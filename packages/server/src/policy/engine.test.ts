@@ -109,6 +109,7 @@ async function setUp({ schema, store = memoryStore(), request = REQUEST, onError
     registry,
     interactions: new InteractionStore(1),
     calls,
+    maxMembers: 10_000,
     toolCalls: new ToolCallEvents(logger),
     metrics,
     log: logger.target('service::evaluator'),

@@ -7,7 +7,7 @@ import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
 import type { CallOutcome } from '../upstreams/downstream.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import type { NamespaceBindings } from './bindings.ts';
-import { type EvaluationInput, evaluatedRequest, UnevaluableRequestError } from './context.ts';
+import { checkNestedMembers, type EvaluationInput, evaluatedRequest, UnevaluableRequestError } from './context.ts';
 import { Evaluation, type EvaluationOptions } from './evaluation.ts';
 import type { EvaluatorSet, LoadedEvaluator } from './evaluator-set.ts';
 import { ConversationCache } from './llm/history.ts';
@@ -22,6 +22,8 @@ export interface EvaluatorEngineOptions extends Omit<EvaluationOptions, 'toolLis
   readonly bindings: Pick<NamespaceBindings, 'get'>;
   /** Finds requests that a client cancels. */
   readonly calls: InFlightCalls<InFlightCall>;
+  /** Most members of an object in evaluated requests. */
+  readonly maxMembers: number;
   /** Records rejected tool calls. */
   readonly toolCalls: ToolCallSink;
 }
@@ -100,7 +102,7 @@ export class EvaluatorEngine {
     signal: AbortSignal,
   ): Promise<CallOutcome | undefined> {
     const conversationId = input.correlation.conversationId ?? this.#options.bindings.get(namespace);
-    const request = requestOrRejection(message, namespace, conversationId);
+    const request = await requestOrRejection(message, namespace, conversationId, this.#options.maxMembers);
     if ('kind' in request) return request;
     for (const evaluator of evaluators) {
       const verdict = await new Evaluation(evaluator, request, input, this.#evaluationOptions, signal).run();
@@ -125,9 +127,16 @@ export class EvaluatorEngine {
   }
 }
 
-function requestOrRejection(message: RequestMessage, namespace: string, conversationId: string | undefined) {
+async function requestOrRejection(
+  message: RequestMessage,
+  namespace: string,
+  conversationId: string | undefined,
+  maxMembers: number,
+) {
   try {
-    return evaluatedRequest(message, namespace, conversationId);
+    const request = evaluatedRequest(message, namespace, conversationId);
+    await checkNestedMembers(message, maxMembers);
+    return request;
   } catch (error) {
     if (error instanceof UnevaluableRequestError) return rpcError(INVALID_PARAMS, error.message);
     throw error;
