@@ -200,6 +200,7 @@ export async function startService(
   const metrics = new ServiceMetrics();
   metrics.loaded = () => ({
     evaluators_loaded: evaluators.current.list.length,
+    evaluators_skipped: evaluators.current.skipped.length,
     wasm_compiled: evaluators.current.actionCount,
     namespace_bindings: bindings.size,
   });

@@ -9,7 +9,7 @@ import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../ups
 import type { NamespaceBindings } from './bindings.ts';
 import { checkNestedMembers, type EvaluationInput, evaluatedRequest, UnevaluableRequestError } from './context.ts';
 import { Evaluation, type EvaluationOptions } from './evaluation.ts';
-import type { EvaluatorSet, LoadedEvaluator } from './evaluator-set.ts';
+import { type EvaluatorSet, EXEMPT_METHODS, type LoadedEvaluator } from './evaluator-set.ts';
 import { ConversationCache } from './llm/history.ts';
 import { PromptToolCache } from './llm/prompt.ts';
 import { ToolListCache } from './registry-view.ts';
@@ -27,9 +27,6 @@ export interface EvaluatorEngineOptions extends Omit<EvaluationOptions, 'toolLis
   /** Records rejected tool calls. */
   readonly toolCalls: ToolCallSink;
 }
-
-/** Methods that are never evaluated: clients could not connect without them (decisions 4.9, "Matching"). */
-const EXEMPT_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping']);
 
 /**
  * Evaluates requests (spec "Evaluator processing rules", decisions 4.9). A request is evaluated by the evaluators that are

@@ -7,7 +7,12 @@ export type LoadedGauges = Metrics['gauges'];
 /** Counts of evaluator triggers. */
 export type TriggerCounts = Metrics['pipeline'];
 
-const NOTHING_LOADED: LoadedGauges = { evaluators_loaded: 0, wasm_compiled: 0, namespace_bindings: 0 };
+const NOTHING_LOADED: LoadedGauges = {
+  evaluators_loaded: 0,
+  evaluators_skipped: 0,
+  wasm_compiled: 0,
+  namespace_bindings: 0,
+};
 
 /** Limit of evaluator names: evaluators can be replaced any number of times. */
 const MAX_EVALUATORS = 2_000;
