@@ -48,7 +48,7 @@ export interface LoadResult {
 }
 
 /** Formats a warning of the service about a submitted evaluator. */
-function formatWarning({ evaluator, path, code, message }: components['schemas']['EvaluatorWarning']): string {
+export function formatWarning({ evaluator, path, code, message }: components['schemas']['EvaluatorWarning']): string {
   if (code === 'TRIGGER_NEVER_MATCHES') return `warning: evaluator ${evaluator} may never match: ${message}`;
   const reason = path === undefined ? message : `${path}: ${message}`;
   return `warning: evaluator ${evaluator} was skipped and is not active: ${reason}`;
