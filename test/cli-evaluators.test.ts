@@ -100,16 +100,33 @@ test('a file replaces the active evaluators, which are then printed', async () =
   expect(await evaluators('get')).toEqual({ code: 0, out: '', err: 'no evaluators\n' });
 });
 
-test('an evaluator that does not compile is skipped with a warning and an exit code', async () => {
+test('an evaluator that does not compile rejects the update', async () => {
+  await apply([NOTES]);
+  const { code, out, err } = await sluice(['evaluators', 'apply', '-f', '-'], JSON.stringify([GATE, BROKEN]));
+  expect([code, out]).toEqual([1, '']);
+  expect(err).toMatch(/^sluice: .*evaluators\.1\.processor\.path .*\(422 UNPROCESSABLE\)\n/);
+  expect(await json('get')).toMatchObject([{ name: 'notes' }]);
+});
+
+test('a trigger that cannot match is a warning', async () => {
+  const never = { ...GATE, trigger: { method: 'tools/cal' } };
+  const { code, out, err } = await sluice(['evaluators', 'apply', '-f', '-'], JSON.stringify([never]));
+  expect([code, cells(out).length]).toEqual([0, 2]);
+  expect(err).toMatch(
+    /^revision \d+ is active\nwarning: evaluator gate may never match: "tools\/cal" is not an MCP method\n$/,
+  );
+});
+
+test('with --allow-broken, an evaluator that does not compile is skipped with a warning and an exit code', async () => {
   const name = await file('three.json', JSON.stringify([GATE, BROKEN, NOTES]));
-  const { code, out, err } = await evaluators('apply', '-f', name);
+  const { code, out, err } = await evaluators('apply', '-f', name, '--allow-broken');
   expect(cells(out)).toEqual([HEAD, GATE_ROW, NOTES_ROW]);
   expect(err).toMatch(
     /^revision \d+ is active\nwarning: evaluator broken was skipped and is not active: broken\.wasm: .+\n$/,
   );
   expect(code).toBe(1);
 
-  const asJson = await evaluators('apply', '-f', name, '--output', 'json');
+  const asJson = await evaluators('apply', '-f', name, '--allow-broken', '--output', 'json');
   expect(JSON.parse(asJson.out)).toMatchObject([{ name: 'gate' }, { name: 'notes' }]);
   expect(asJson.err).toMatch(/^warning: evaluator broken was skipped and is not active: .+\n$/);
   expect(asJson.code).toBe(1);
@@ -123,7 +140,7 @@ test('an evaluator that does not compile is skipped with a warning and an exit c
 
 test('invisible characters in names are escaped', async () => {
   const named = { ...BROKEN, name: 'bro\u202eken' };
-  const applied = await sluice(['evaluators', 'apply', '-f', '-'], JSON.stringify([named]));
+  const applied = await sluice(['evaluators', 'apply', '-f', '-', '--allow-broken'], JSON.stringify([named]));
   for (const { err } of [applied, await evaluators('get')]) {
     expect(err).toContain('warning: evaluator bro\\u202eken was skipped and is not active: ');
   }

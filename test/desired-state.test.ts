@@ -1,14 +1,22 @@
 import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createClient } from '@sluice/contract/client';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
 import { describe, expect, type TestContext, test } from 'vitest';
+import { readCurrentState } from '../packages/cli/src/apply/current-state.ts';
 import { deleteNamespace, executeSteps } from '../packages/cli/src/apply/execute.ts';
+import { plan } from '../packages/cli/src/apply/plan.ts';
+import { readStateFiles } from '../packages/cli/src/apply/state-file.ts';
 import type { Step } from '../packages/cli/src/apply/step.ts';
 import { parseLocated } from '../packages/cli/src/files/located-document.ts';
 import { run } from '../packages/cli/src/run.ts';
 import { type Script, scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
+import { ordinaryWat } from '../packages/server/src/policy/sandbox/fixtures/ordinary-wat.ts';
+import { componentOfCore } from '../packages/server/src/policy/sandbox/fixtures/wat-component.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { startDualEra } from './fixtures/dual-era.ts';
 import { freePort } from './fixtures/free-port.ts';
@@ -32,8 +40,8 @@ interface Started {
   readonly sluice: (args: string, input?: string, script?: Script) => Promise<CommandResult>;
 }
 
-async function start(context: Finishing): Promise<Started> {
-  const service = await startTestService();
+async function start(context: Finishing, argv: readonly string[] = []): Promise<Started> {
+  const service = await startTestService({}, argv);
   context.onTestFinished(() => service.stop());
   const sluice = async (args: string, input = '', script: Script = {}): Promise<CommandResult> => {
     const terminal = scriptedTerminal({ input, ...script });
@@ -281,6 +289,7 @@ test('an export restores the state in an empty service, and changes nothing in t
       { forward: 'up', upstreamName: 'search', name: 'find', namespace: 'finance', id: '9', title: null },
       { forward: 'up', upstreamName: 'other', labels: { a: 'b' }, description: '', vendor: true },
     ],
+    evaluators: [],
   });
   expect(await sluice('diff --prune -f -', exported.out)).toMatchObject({ code: 0, out: 'no differences\n' });
 
@@ -335,7 +344,10 @@ test('a step whose effect exists already succeeds', async (context) => {
 test('deleting something that no longer exists succeeds', async (context) => {
   const { service } = await start(context);
   const client = createClient({ host: service.management });
-  const none = { namespaces: [], forwards: [], services: [], manual: [], discovered: [], others: [] };
+  const none = {
+    ...{ namespaces: [], forwards: [], services: [], manual: [], discovered: [], others: [] },
+    evaluators: { revision: 0, list: [] },
+  };
   const noChanges = { changes: [], notes: [] };
   const entry = { name: 's', host: 'h', port: 1, address: 'h:1', serviceType: 'tool-invoker', labels: {} } as const;
   const contents = { tools: 0, resources: 0, prompts: 0, forwards: 0 };
@@ -518,3 +530,92 @@ test('from any state of a real service apply leads to any other', async (context
     { numRuns: propertyRuns(60) },
   );
 }, 120_000);
+
+describe('evaluators', () => {
+  const GATE =
+    '{ name: gate, trigger: { method: tools/call }, llm: { operation: classify, prompt: Safe?, connection: local }, processor: { path: gate.wasm }, on_error: block }';
+  const other = (name: string) => GATE.replace('gate', name).replace(', on_error: block', '');
+
+  /** A service with a connection and an action. */
+  async function startEvaluating(context: Finishing): Promise<Started> {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-desired-state-'));
+    context.onTestFinished(() => rm(folder, { recursive: true }));
+    const file = join(folder, 'service.json');
+    const llm_connections = [{ name: 'local', model: 'm', url: 'http://127.0.0.1:9/v1' }];
+    await writeFile(file, JSON.stringify({ llm_connections }));
+    await writeFile(join(folder, 'gate.wasm'), await componentOfCore(ordinaryWat));
+    return start(context, ['--service-config', file]);
+  }
+
+  const activeNames = async (service: TestService) => (await listed(service, '/evaluators')).map(({ name }) => name);
+  const revision = async (service: TestService) =>
+    Object((await service.manage('GET', '/evaluators/revisions/active')).data).id;
+
+  test('are applied in one request, exported, compared and pruned', async (context) => {
+    const { service, sluice } = await startEvaluating(context);
+    const state = `evaluators:\n- ${GATE}\n- ${other('notes')}\n`;
+    const applied = await sluice('apply -f -', state);
+    expect(applied).toMatchObject({ code: 0, err: '' });
+    expect(applied.out).toContain('created evaluator gate\ncreated evaluator notes\n2 changes applied\n');
+    expect([await activeNames(service), await revision(service)]).toEqual([['gate', 'notes'], 1]);
+    expect(await sluice('diff -f -', state)).toEqual({ code: 0, out: 'no differences\n', err: '' });
+    const exported = await sluice('export');
+    expect(exported.out).toContain('\nevaluators:\n');
+    expect(await sluice('diff --prune -f -', exported.out)).toMatchObject({ code: 0 });
+
+    // Another evaluator, another member, another order.
+    const changed = `evaluators:\n- ${other('first')}\n- ${other('notes')}\n- ${GATE.replace('block', 'continue')}\n`;
+    expect((await sluice('diff -f -', changed)).out).toBe(`\
++ evaluator first
+    trigger.method: "tools/call"
+    llm.operation: "classify"
+    llm.prompt: "Safe?"
+    llm.connection: "local"
+    processor.path: "gate.wasm"
+    on_error: "continue"
+~ evaluator notes
+    position: 2 -> 1
+~ evaluator gate
+    on_error: "block" -> "continue"
+    position: 1 -> 2
+
+3 changes: 1 to create, 2 to change
+`);
+    expect(await sluice('apply -f -', `evaluators: [${other('notes')}]`)).toMatchObject({ out: 'nothing to do\n' });
+    const pruned = await sluice('apply --prune -f -', `evaluators: [${other('notes')}]`);
+    expect(pruned.out).toContain('- evaluator gate\n    (requests that it would block are not blocked any more)\n');
+    expect([await activeNames(service), await revision(service)]).toEqual([['notes'], 2]);
+    // A file without the section changes nothing.
+    expect(await sluice('apply --prune -f -', 'tools: []')).toMatchObject({ out: 'nothing to do\n' });
+  });
+
+  test('whose action cannot be loaded fail, unless that is allowed', async (context) => {
+    const { service, sluice } = await startEvaluating(context);
+    const broken = other('broken').replace('gate.wasm', 'missing.wasm');
+    const state = `evaluators: [${GATE}, ${broken}]`;
+    const failed = await sluice('apply -f -', state);
+    expect(failed).toMatchObject({ code: 1, err: expect.stringContaining('evaluators.1.processor.path no such file') });
+    expect(await activeNames(service)).toEqual([]);
+    const applied = await sluice('apply --allow-broken -f -', state);
+    expect(applied.code).toBe(0);
+    expect(applied.out).toContain(
+      '(warning: evaluator broken was skipped and is not active: missing.wasm: no such file',
+    );
+    expect(await activeNames(service)).toEqual(['gate']);
+    // The file describes what is wanted, so the skipped one is no difference.
+    expect(await sluice('diff --prune -f -', state)).toMatchObject({ code: 0 });
+    expect((await sluice('export')).out).toContain('name: broken');
+  });
+
+  test('that were changed since the plan are not overwritten', async (context) => {
+    const { service, sluice } = await startEvaluating(context);
+    const client = createClient({ host: service.management });
+    const actual = await readCurrentState(client, { others: false, evaluators: true });
+    await sluice('apply -f -', `evaluators: [${GATE}]`);
+    const desired = readStateFiles([{ name: 'state', text: `evaluators: [${other('notes')}]` }]);
+    const options = { interrupted: new AbortController().signal, onOutcome: () => undefined };
+    const outcomes = await executeSteps(client, plan(desired, actual, { prune: false }), actual, options);
+    expect(outcomes).toMatchObject([{ status: 'failed', error: { code: 'CONFLICT' } }]);
+    expect(await activeNames(service)).toEqual(['gate']);
+  });
+});

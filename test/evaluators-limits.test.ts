@@ -24,6 +24,8 @@ describe('a request that cannot be evaluated', () => {
     for (const [pairs, message] of [
       [many, 'too many arguments: evaluated requests may have at most 1000'],
       ['"a":"good","b":1,"\\u0061":"bad"', 'duplicate argument "a"'],
+      ['"a":{"b":[{"path":"/tmp","p\\u0061th":"/etc"}]}', 'duplicate member "path" in argument "a"'],
+      [`"a":[${'{"":0},'.repeat(500_000)}{"b":1,"b":2}]`, 'duplicate member "b" in argument "a"'],
     ] as const) {
       const response = await client.call('tools/call', `{"name":"none","arguments":{${pairs}}}`);
       expect(errorOf(response)).toEqual({ code: -32602, message });

@@ -26,13 +26,18 @@ const gate = (name: string, llmOutput: string) => evaluator(name, { method: METH
 const sendRequest = (id = 0) => client.call(METHOD, `{"id":${id}}`);
 const messageOf = (response: RawResponse) => parseObject(errorOf(response)).message;
 /** Whole response to a PUT. */
-async function put(body: unknown) {
-  const response = await fetch(`${evaluated.service.management}/api/v1/evaluators`, {
+async function put(body: unknown, query = '') {
+  const response = await fetch(`${evaluated.service.management}/api/v1/evaluators${query}`, {
     method: 'PUT',
     headers: { connection: 'close' },
     body: typeof body === 'string' ? body : JSON.stringify(body),
   });
   return { status: response.status, etag: response.headers.get('etag'), envelope: parseObject(await response.text()) };
+}
+/** Warnings without those about triggers: of a vendor's method it is not known whether an upstream has it. */
+function skips(warnings: unknown): unknown[] {
+  if (!Array.isArray(warnings)) throw new Error('no warnings');
+  return warnings.filter((warning) => parseObject(JSON.stringify(warning)).code !== 'TRIGGER_NEVER_MATCHES');
 }
 /** An LLM result that the test releases. */
 function pending(content: string) {
@@ -57,7 +62,9 @@ test('a broken file among ten skips its evaluator only, with a warning', async (
   const names = [0, 1, 2, 3, 5, 6, 7, 8, 9].map((at) => expect.objectContaining({ name: `gate-${at}` }));
   expect([status, envelope.data, envelope.error]).toEqual([200, names, null]);
   const code = 'WASM_COMPILE_FAILED';
-  expect(envelope.warnings).toEqual([{ evaluator: 'gate-4', path: 'broken.wasm', code, message: expect.any(String) }]);
+  expect(skips(envelope.warnings)).toEqual([
+    { evaluator: 'gate-4', path: 'broken.wasm', code, message: expect.any(String) },
+  ]);
   expect(messageOf(await sendRequest())).toBe('last');
   await request(9);
   expect((await evaluated.metrics()).gauges).toMatchObject({ evaluators_loaded: 9, wasm_compiled: 1 });
@@ -72,7 +79,7 @@ test.each([
 ])('%s is skipped, and its requests pass', async (_which, path, bytes) => {
   if (bytes) await writeFile(join(evaluated.folder, path), bytes);
   const { status, envelope } = await put({ evaluators: [{ ...gate('gate', 'block:no'), processor: { path } }] });
-  expect([status, envelope.data, envelope.warnings]).toEqual([
+  expect([status, envelope.data, skips(envelope.warnings)]).toEqual([
     200,
     [],
     [expect.objectContaining({ evaluator: 'gate', path })],
@@ -106,6 +113,51 @@ test.each([
   expect([rejected.status, rejected.envelope.data]).toEqual([status, null]);
   expect(JSON.stringify(rejected.envelope)).not.toContain('sk-inline');
   expect(messageOf(await sendRequest())).toBe('as before');
+});
+
+test('with strict, an action that cannot be loaded rejects the update, and the revision is stored', async () => {
+  await evaluated.apply(gate('gate', 'block:as before'));
+  const broken = { ...gate('b', 'pass'), processor: { path: 'missing.wasm' } };
+  const { status, envelope } = await put({ evaluators: [gate('a', 'pass'), broken] }, '?strict=true');
+  expect([status, envelope]).toMatchObject([
+    422,
+    {
+      data: null,
+      error: {
+        message: expect.stringContaining('evaluators.1.processor.path no such file'),
+        details: [{ path: 'evaluators.1.processor.path', message: expect.stringContaining('no such file') }],
+      },
+    },
+  ]);
+  expect(messageOf(await sendRequest())).toBe('as before');
+  const { data } = await evaluated.service.manage('GET', '/evaluators/revisions');
+  expect(Array.isArray(data) && data.slice(0, 2)).toMatchObject([{ status: 'rejected' }, { status: 'active' }]);
+  expect((await put({ evaluators: [] }, '?strict=yes')).status).toBe(400);
+});
+
+test('triggers that cannot match are warnings of the response', async () => {
+  const never = (name: string, method: string, namespace?: string) =>
+    evaluator(name, { method, ...(namespace !== undefined && { namespace }) });
+  const { status, envelope } = await put({
+    evaluators: [
+      never('misspelled', 'tools/cal'),
+      never('exempt', 'initialize'),
+      never('notification', 'notifications/initialized'),
+      never('server', 'sampling/createMessage'),
+      never('namespace', 'tools/call', 'financ'),
+      never('fine', 'tools/call', 'default'),
+      never('extension', 'skills/list'),
+    ],
+  });
+  expect([status, Array.isArray(envelope.data) && envelope.data.length]).toEqual([200, 7]);
+  const code = 'TRIGGER_NEVER_MATCHES';
+  expect(envelope.warnings).toEqual([
+    { evaluator: 'misspelled', code, message: '"tools/cal" is not an MCP method' },
+    { evaluator: 'exempt', code, message: '"initialize" is never evaluated' },
+    { evaluator: 'notification', code, message: '"notifications/initialized" is never evaluated' },
+    { evaluator: 'server', code, message: '"sampling/createMessage" is never evaluated' },
+    { evaluator: 'namespace', code, message: 'namespace "financ" does not exist' },
+  ]);
 });
 
 test('an empty list deletes all', async () => {

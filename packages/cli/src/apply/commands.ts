@@ -53,13 +53,14 @@ async function preparePlan(
   const desired = readStateFiles(texts);
   for (const warning of desired.warnings) terminal.stderr.write(`warning: ${sanitizeLine(warning)}\n`);
   const client = await connect();
-  const actual = await readCurrentState(client, prune);
+  const actual = await readCurrentState(client, { others: prune, evaluators: desired.sections.has('evaluators') });
   return { client, actual, steps: plan(desired, actual, { prune }) };
 }
 
 interface ApplyOptions extends StateOptions {
   readonly yes?: true;
   readonly dryRun?: true;
+  readonly allowBroken?: true;
 }
 
 /** `sluice apply`: applies a desired-state file after a confirmation (docs/desired-state.md). */
@@ -68,6 +69,7 @@ export function applyCommand(context: Context): Command {
     .description('Apply a desired-state file')
     .option('-y, --yes', 'Skip the confirmation prompt; required without a terminal')
     .option('--dry-run', 'Print the changes without applying them')
+    .option('--allow-broken', 'Skip evaluators whose action cannot be loaded, and load the others')
     .action(async (options: ApplyOptions) => {
       const { client, actual, steps } = await preparePlan(options, context);
       const output = context.output();
@@ -81,6 +83,7 @@ export function applyCommand(context: Context): Command {
       const style = createStyle(terminal.stdout, terminal, plain);
       const outcomes = await executeSteps(client, steps, actual, {
         interrupted: terminal.interrupted,
+        allowBroken: options.allowBroken ?? false,
         onOutcome: (outcome) => {
           if (!output.isStructured) terminal.stdout.write(`${formatOutcome(outcome, style)}\n`);
         },
@@ -151,7 +154,7 @@ export function exportCommand(context: Context): Command {
   return new Command('export')
     .description('Print the service state as a desired-state file (YAML, or JSON with --output json)')
     .action(async () => {
-      const state = toStateFile(await readCurrentState(await context.connect(), false));
+      const state = toStateFile(await readCurrentState(await context.connect(), { others: false, evaluators: true }));
       const output = context.output();
       if (output.isStructured) return output.payload(state);
       // Loaded on demand, because the YAML library loads slowly.

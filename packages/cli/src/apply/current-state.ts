@@ -1,7 +1,8 @@
-import type { Labels, Namespace, Service } from '@sluice/contract';
-import { type Client, unwrap } from '@sluice/contract/client';
+import { type Evaluator, evaluator, type Labels, type Namespace, type Service } from '@sluice/contract';
+import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
+import { validated } from '../files/document.ts';
 
 /** State of the service, as far as a state file can describe it. */
 export interface CurrentState {
@@ -14,6 +15,23 @@ export interface CurrentState {
   readonly discovered: readonly DiscoveredTool[];
   /** Resources and prompts, which state files do not contain; they are deleted with their namespace. */
   readonly others: readonly OtherEntry[];
+  readonly evaluators: CurrentEvaluators;
+}
+
+/** The submitted evaluators, also those that the service has skipped. */
+export interface CurrentEvaluators {
+  /** The active revision; 0 for none. */
+  readonly revision: number;
+  /** In order of execution. */
+  readonly list: readonly Evaluator[];
+}
+
+const NO_EVALUATORS: CurrentEvaluators = { revision: 0, list: [] };
+
+/** Parts of the state that are read on demand; without them they are empty. */
+export interface StateParts {
+  readonly others: boolean;
+  readonly evaluators: boolean;
 }
 
 export interface CurrentForward {
@@ -56,14 +74,15 @@ export interface OtherEntry {
   readonly forward: string | undefined;
 }
 
-/** Reads the state; resources and prompts only `withOthers`. */
-export async function readCurrentState(client: Client, withOthers: boolean): Promise<CurrentState> {
-  const [namespaces, forwards, services, tools, others] = await Promise.all([
+/** Reads the state. */
+export async function readCurrentState(client: Client, parts: StateParts): Promise<CurrentState> {
+  const [namespaces, forwards, services, tools, others, evaluators] = await Promise.all([
     unwrap(client.GET('/api/v1/namespaces')),
     unwrap(client.GET('/api/v1/forwards')),
     unwrap(client.GET('/api/v1/services')),
     readTools(client),
-    withOthers ? readOtherEntries(client) : [],
+    parts.others ? readOtherEntries(client) : [],
+    parts.evaluators ? readEvaluators(client) : NO_EVALUATORS,
   ]);
   const known = forwards.map(({ name, address, namespace, labels, prefix = '' }) => ({
     name,
@@ -72,7 +91,7 @@ export async function readCurrentState(client: Client, withOthers: boolean): Pro
     labels,
     prefix,
   }));
-  return { namespaces, forwards: known, services, ...tools, others };
+  return { namespaces, forwards: known, services, ...tools, others, evaluators };
 }
 
 /** The tools of the service by origin. */
@@ -110,6 +129,17 @@ export async function readTools(client: Client): Promise<CurrentTools> {
 function pickMember(tool: JsonObject, member: string): JsonObject {
   const value = tool[member];
   return value === undefined ? {} : { [member]: value };
+}
+
+/** Reads the active revision: the list of active evaluators does not contain skipped ones. */
+async function readEvaluators(client: Client): Promise<CurrentEvaluators> {
+  try {
+    const { id, evaluators } = await unwrap(client.GET('/api/v1/evaluators/revisions/active'));
+    return { revision: id, list: evaluators.map((each) => validated(evaluator, each, 'evaluator')) };
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 'NOT_FOUND') return NO_EVALUATORS;
+    throw error;
+  }
 }
 
 async function readOtherEntries(client: Client): Promise<OtherEntry[]> {

@@ -1,8 +1,8 @@
-import type { Labels, ServiceInput } from '@sluice/contract';
+import type { Evaluator, Labels, ServiceInput } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 
 /** The sections of a state file, in the order in which they are written. */
-export const SECTIONS = ['namespaces', 'forwards', 'services', 'tools'] as const;
+export const SECTIONS = ['namespaces', 'forwards', 'services', 'tools', 'evaluators'] as const;
 
 /** One of {@link SECTIONS}. */
 export type Section = (typeof SECTIONS)[number];
@@ -17,6 +17,8 @@ export interface DesiredState {
   readonly services: readonly DesiredService[];
   readonly tools: readonly DesiredTool[];
   readonly overrides: readonly DesiredOverrides[];
+  /** In order of execution. */
+  readonly evaluators: readonly DesiredEvaluator[];
 }
 
 /** Position in a file as `{file}:{line}:{column}`, computed on demand. */
@@ -36,6 +38,10 @@ export interface DesiredForward extends Located {
   readonly labels: Labels;
   /** Empty for none. */
   readonly prefix: string;
+}
+
+export interface DesiredEvaluator extends Located {
+  readonly definition: Evaluator;
 }
 
 export interface DesiredService extends Located {

@@ -1,6 +1,7 @@
 import { toolInput, toolUpdate } from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { formatWarning } from '../evaluators/revisions.ts';
 import { Failure } from '../failure.ts';
 import { validated } from '../files/document.ts';
 import type { CurrentState } from './current-state.ts';
@@ -11,7 +12,13 @@ import {
   toolChanges,
   unavailableReason,
 } from './discovered-tools.ts';
-import { formatNamespaceContents, type NamespaceContents, type OverrideStep, type Step } from './step.ts';
+import {
+  type EvaluatorStep,
+  formatNamespaceContents,
+  type NamespaceContents,
+  type OverrideStep,
+  type Step,
+} from './step.ts';
 
 /** Outcome of a step. */
 export type Outcome = { readonly step: Step } & (
@@ -25,6 +32,8 @@ export type Outcome = { readonly step: Step } & (
 
 /** Settings of {@link executeSteps}. */
 export interface ExecuteOptions {
+  /** Skips evaluators whose action cannot be loaded; otherwise they fail. */
+  readonly allowBroken?: boolean;
   /** No further step is started once aborted. */
   readonly interrupted: AbortSignal;
   /** Called for every step, in order. */
@@ -36,9 +45,9 @@ export async function executeSteps(
   client: Client,
   steps: readonly Step[],
   actual: CurrentState,
-  { interrupted, onOutcome }: ExecuteOptions,
+  { interrupted, onOutcome, allowBroken = false }: ExecuteOptions,
 ): Promise<Outcome[]> {
-  const executor = new StepExecutor(client, actual);
+  const executor = new StepExecutor(client, actual, allowBroken);
   const outcomes: Outcome[] = [];
   let stopped = false;
   for (const step of steps) {
@@ -67,11 +76,15 @@ class StepExecutor {
   readonly #client: Client;
   readonly #forwards: Map<string, ForwardDefaults>;
   readonly #tools: ToolLookup;
+  readonly #allowBroken: boolean;
+  #evaluators: { readonly revision: number; readonly list: EvaluatorStep['list'] };
 
-  constructor(client: Client, { forwards, discovered }: CurrentState) {
+  constructor(client: Client, { forwards, discovered, evaluators }: CurrentState, allowBroken: boolean) {
     this.#client = client;
     this.#forwards = new Map(forwards.map((forward) => [forward.name, forward]));
     this.#tools = new ToolLookup(client, discovered);
+    this.#allowBroken = allowBroken;
+    this.#evaluators = evaluators;
   }
 
   async run(step: Step): Promise<StepNotes> {
@@ -88,6 +101,8 @@ class StepExecutor {
         return this.#runTool(step);
       case 'override':
         return this.#runOverride(step);
+      case 'evaluator':
+        return this.#runEvaluators(step);
     }
   }
 
@@ -137,6 +152,22 @@ class StepExecutor {
     if (step.action === 'create') await unwrap(this.#client.POST('/api/v1/tools', { body }));
     else await unwrap(this.#client.PUT('/api/v1/tools/{name}', { params, body }));
     return [];
+  }
+
+  /** The first step of several with the same list replaces the evaluators; the others have nothing left to do. */
+  async #runEvaluators({ list }: EvaluatorStep): Promise<StepNotes> {
+    const { revision, list: present } = this.#evaluators;
+    if (list === present) return [];
+    const call = this.#client.PUT('/api/v1/evaluators', {
+      params: { query: { strict: this.#allowBroken ? 'false' : 'true' } },
+      // Changes since the plan are not overwritten.
+      body: { evaluators: [...list], expected_revision: revision },
+    });
+    await unwrap(call);
+    const { data, response } = await call;
+    const [, active] = /^(?:W\/)?"(\d+)"$/.exec(response.headers.get('etag') ?? '') ?? [];
+    this.#evaluators = { revision: Number(active), list };
+    return (data?.warnings ?? []).map(formatWarning);
   }
 
   async #runOverride(step: Step & OverrideStep): Promise<StepNotes> {

@@ -21,6 +21,7 @@ const SERVICE = {
   // A copy in another namespace follows its original.
   discovered: [TOOL, { ...TOOL, namespace: 'other', labels: {} }],
   others: [],
+  evaluators: { revision: 0, list: [] },
 };
 
 test('labels and copies made by the service are not exported', () => {

@@ -4,6 +4,7 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import type { CurrentState, DiscoveredTool } from './current-state.ts';
 import type { Section } from './desired-state.ts';
 import { type ForwardDefaults, isServiceLabel, ToolsByOrigin } from './discovered-tools.ts';
+import { evaluatorEntry } from './plan-evaluators.ts';
 
 /**
  * Converts the state of the service to the content of a state file: all sections, without default values. Contains only
@@ -15,6 +16,7 @@ export function toStateFile({
   services,
   manual,
   discovered,
+  evaluators,
 }: CurrentState): Record<Section, JsonObject[]> {
   const forwardsByName = new Map(forwards.map((forward) => [forward.name, forward]));
   return {
@@ -51,6 +53,7 @@ export function toStateFile({
         return Object.keys(changed).length === 0 ? [] : [{ forward, upstreamName, ...changed }];
       }),
     ],
+    evaluators: evaluators.list.map(evaluatorEntry),
   };
 }
 

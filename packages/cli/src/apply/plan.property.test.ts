@@ -62,6 +62,19 @@ const service = fc.record(
   { requiredKeys: ['name', 'address', 'serviceType'] },
 );
 
+const evaluator = fc.record({
+  name: fc.constantFrom('e', 'f', 'g', 'h'),
+  trigger: fc.record({ method: fc.constant('tools/call'), namespace }, { requiredKeys: ['method'] }),
+  llm: fc.record({
+    operation: fc.constant('classify'),
+    prompt: fc.constantFrom('a', 'b'),
+    connection: fc.constant('local'),
+    result_schema: fc.constantFrom(null, SCHEMA),
+  }),
+  processor: fc.constant({ path: 'gate.wasm' }),
+  on_error: fc.constantFrom('continue', 'block'),
+});
+
 type Tool = { name?: string; namespace?: string; forward?: string; upstreamName?: string };
 
 /** A consistent state: every name is unique, and overrides refer to tools that their forward has. */
@@ -72,6 +85,7 @@ const state = fc
     services: fc.uniqueArray(service, {
       selector: ({ name, serviceType, serviceSubType }) => `${name} ${serviceType} ${serviceSubType}`,
     }),
+    evaluators: fc.uniqueArray(evaluator, { selector: ({ name }) => name }),
     tools: fc.uniqueArray(fc.oneof(manual, override, override), {
       maxLength: 8,
       selector: (tool: Tool) =>
@@ -103,13 +117,13 @@ function apply(model: ServiceModel, value: object, prune: boolean): void {
   expect(plan(desired(value), model.actual(), { prune })).toEqual([]);
 }
 
-/** Everything except the order, which depends on the history. */
-function contents(actual: CurrentState): object {
-  const sorted = Object.entries(actual).map(([section, list]: [string, readonly object[]]) => [
+/** Everything except the order, which depends on the history; that of evaluators does not. */
+function contents({ evaluators, ...others }: CurrentState): object {
+  const sorted = Object.entries(others).map(([section, list]: [string, readonly object[]]) => [
     section,
     list.map((each) => JSON.stringify(each, keysInOrder)).sort(),
   ]);
-  return Object.fromEntries(sorted);
+  return { ...Object.fromEntries(sorted), evaluators: evaluators.list };
 }
 
 function keysInOrder(_key: string, value: unknown): unknown {
@@ -174,7 +188,7 @@ test('without pruning, anything that is not in the file remains', () => {
       const model = new ServiceModel(UPSTREAMS);
       apply(model, before, true);
       const was = contents(model.actual());
-      apply(model, { namespaces: [], forwards: [], services: [], tools: [] }, false);
+      apply(model, { namespaces: [], forwards: [], services: [], tools: [], evaluators: [] }, false);
       expect(contents(model.actual())).toEqual(was);
     }),
     { numRuns: 100 },

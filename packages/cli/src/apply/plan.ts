@@ -3,6 +3,7 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
 import type { CurrentService, CurrentState } from './current-state.ts';
 import type { DesiredState, Section } from './desired-state.ts';
+import { planEvaluators } from './plan-evaluators.ts';
 import { type ForwardPlan, planForwards } from './plan-forwards.ts';
 import { planManualTools, planOverrides } from './plan-tools.ts';
 import {
@@ -172,13 +173,14 @@ export interface PlanOptions {
 
 /**
  * Plans the steps from the current to the desired state, in executable order; empty when there is no difference.
- * Entries are created in the order namespaces, services, manual tools, forwards, discovered tools and deleted in
+ * Entries are created in the order namespaces, evaluators, services, manual tools, forwards, discovered tools and deleted in
  * reverse; a step that frees a name precedes the step that takes it. Throws {@link Failure} with everything in the
  * files that cannot be applied.
  */
 export function plan(desired: DesiredState, actual: CurrentState, { prune }: PlanOptions): Step[] {
   const pruned = (section: Section): boolean => prune && desired.sections.has(section);
   const problems: string[] = [];
+  const evaluators = planEvaluators(desired, actual, pruned('evaluators'));
   const services = planServices(desired, actual, pruned('services'));
   const forwards = planForwards(desired, actual, pruned('forwards'));
   const manual = planManualTools(desired, actual, pruned('tools'));
@@ -193,6 +195,13 @@ export function plan(desired: DesiredState, actual: CurrentState, { prune }: Pla
 
   const ordered = orderSteps(steps, claims);
   const namespaces = resultingNamespaces(desired, actual, forwards, pruned('namespaces'));
-  const before = [...planNamespaces(namespaces, actual), ...services.upserts, ...ordered, ...services.deletions];
+  const before = [
+    ...planNamespaces(namespaces, actual),
+    ...evaluators.upserts,
+    ...services.upserts,
+    ...ordered,
+    ...services.deletions,
+    ...evaluators.deletions,
+  ];
   return [...before, ...(pruned('namespaces') ? planNamespaceDeletions(namespaces, actual, before, forwards) : [])];
 }

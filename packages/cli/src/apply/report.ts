@@ -68,6 +68,7 @@ function identityMembers(step: Step): JsonObject {
     case 'namespace':
       return step.action === 'delete' ? { contents: { ...step.contents } } : {};
     case 'forward':
+    case 'evaluator':
       return {};
     case 'service': {
       const { serviceType, serviceSubType, languageName } = step.entry;
@@ -148,6 +149,7 @@ function describeStep(step: Step): string {
   switch (step.kind) {
     case 'namespace':
     case 'forward':
+    case 'evaluator':
       return sanitizeLine(`${step.kind} ${step.name}`);
     case 'service': {
       const { serviceType, serviceSubType, languageName } = step.entry;

@@ -1,4 +1,4 @@
-import { type Labels, serviceKey } from '@sluice/contract';
+import { type Evaluator, type Labels, serviceKey } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { CurrentForward, CurrentService, CurrentState } from './current-state.ts';
 import type { NamespaceContents, Step } from './step.ts';
@@ -25,6 +25,7 @@ export class ServiceModel {
   readonly #services = new Map<string, CurrentService>();
   /** Claimants by key; the first one is served. */
   readonly #claims = new Map<string, Entry[]>();
+  #evaluators: readonly Evaluator[] = [];
 
   constructor(upstreams: Upstreams) {
     this.#upstreams = upstreams;
@@ -49,6 +50,7 @@ export class ServiceModel {
         })),
       discovered,
       others: [],
+      evaluators: { revision: 0, list: this.#evaluators },
     };
   }
 
@@ -61,6 +63,7 @@ export class ServiceModel {
     else if (step.kind === 'service') this.#service(step);
     else if (step.kind === 'forward') this.#forward(step);
     else if (step.kind === 'tool') this.#tool(step);
+    else if (step.kind === 'evaluator') this.#evaluators = step.list;
     else this.#override(step);
   }
 

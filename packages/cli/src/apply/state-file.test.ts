@@ -79,14 +79,22 @@ namespaces: [{ name: n, labels: *labels }]
 });
 
 test.each([
-  ['- a', ['s.yaml:1:1: expected a map with the sections namespaces, forwards, services, tools']],
+  ['- a', ['s.yaml:1:1: expected a map with the sections namespaces, forwards, services, tools, evaluators']],
   [
-    'evaluators: []',
+    'evaluator: []',
+    ['s.yaml:1:1: unknown section "evaluator"; expected namespaces, forwards, services, tools, evaluators'],
+  ],
+  ['a: 1', ['s.yaml:1:1: unknown section "a"; expected namespaces, forwards, services, tools, evaluators']],
+  [
+    'evaluators:\n- { name: a, trigger: { methd: x }, on_eror: block }\n',
     [
-      's.yaml:1:1: unknown section "evaluators"; expected namespaces, forwards, services, tools; use "sluice evaluators apply" for evaluators',
+      's.yaml:2:37: evaluators: on_eror: unknown member; expected name, trigger, llm, processor, on_error',
+      's.yaml:2:25: evaluators: trigger.methd: unknown member; expected method, namespace',
+      's.yaml:2:14: evaluators: trigger.method: is required',
+      's.yaml:2:3: evaluators: llm: is required',
+      's.yaml:2:3: evaluators: processor: is required',
     ],
   ],
-  ['a: 1', ['s.yaml:1:1: unknown section "a"; expected namespaces, forwards, services, tools']],
   ['tools:\n', ['s.yaml:1:1: tools must be a list; use [] for an empty one']],
   ['tools: [a]', ['s.yaml:1:9: an entry of tools must be a map']],
   ['tools: [\n', ['s.yaml:2:1: Flow sequence in block collection must be sufficiently indented and end with a ]']],

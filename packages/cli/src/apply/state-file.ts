@@ -1,6 +1,8 @@
 import {
   DEFAULT_NAMESPACE,
   entryName,
+  evaluatorInput,
+  findUnknownMembers,
   forwardInput,
   jsonObject,
   jsonValue,
@@ -109,6 +111,7 @@ class StateReader {
   readonly #services: DesiredState['services'][number][] = [];
   readonly #tools: DesiredState['tools'][number][] = [];
   readonly #overrides: DesiredState['overrides'][number][] = [];
+  readonly #evaluators: DesiredState['evaluators'][number][] = [];
   /** Position by identity of the entry. */
   readonly #seen = new Map<string, () => string>();
 
@@ -126,10 +129,7 @@ class StateReader {
     for (const [key, list] of Object.entries(content)) {
       const section = SECTIONS.find((known) => known === key);
       if (section === undefined) {
-        const hint = key === 'evaluators' ? '; use "sluice evaluators apply" for evaluators' : '';
-        this.#problems.push(
-          `${positionOf([key])}: unknown section ${quote(key)}; expected ${SECTIONS.join(', ')}${hint}`,
-        );
+        this.#problems.push(`${positionOf([key])}: unknown section ${quote(key)}; expected ${SECTIONS.join(', ')}`);
       } else if (!Array.isArray(list)) {
         this.#problems.push(`${positionOf([key])}: ${key} must be a list; use [] for an empty one`);
       } else {
@@ -155,6 +155,7 @@ class StateReader {
       services: this.#services,
       tools: this.#tools,
       overrides: this.#overrides,
+      evaluators: this.#evaluators,
     };
   }
 
@@ -173,6 +174,7 @@ class StateReader {
     if (section === 'namespaces') this.#readNamespace(entry);
     else if (section === 'forwards') this.#readForward(entry);
     else if (section === 'services') this.#readService(entry);
+    else if (section === 'evaluators') this.#readEvaluator(entry);
     else if (Object.hasOwn(value, 'forward')) this.#readOverrides(entry);
     else this.#readTool(entry);
   }
@@ -194,6 +196,17 @@ class StateReader {
     const service = this.#parse(entry, serviceInput);
     if (!service || !this.#isUnique(entry, ['service', serviceKey(service)])) return;
     this.#services.push({ entry: service, position: entry.position });
+  }
+
+  #readEvaluator(entry: Entry): void {
+    // The service would ignore them, which changes the policy: `on_eror: block`.
+    const unknown = findUnknownMembers(entry.value);
+    for (const { path, known } of unknown) {
+      this.#addProblem(entry, path, `unknown member; expected ${known.join(', ')}`);
+    }
+    const definition = this.#parse(entry, evaluatorInput);
+    if (!definition || unknown.length > 0 || !this.#isUnique(entry, ['evaluator', definition.name])) return;
+    this.#evaluators.push({ definition, position: entry.position });
   }
 
   #readTool(entry: Entry): void {

@@ -1,4 +1,4 @@
-import type { Labels, ServiceInput } from '@sluice/contract';
+import type { Evaluator, Labels, ServiceInput } from '@sluice/contract';
 import { identical } from '@sluice/protocol/json/equal';
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import type { CurrentService } from './current-state.ts';
@@ -21,7 +21,7 @@ export interface NamespaceContents {
 }
 
 /** One step of a plan. */
-export type Step = (NamespaceStep | ForwardStep | ServiceStep | ToolStep | OverrideStep) & {
+export type Step = (NamespaceStep | ForwardStep | ServiceStep | ToolStep | OverrideStep | EvaluatorStep) & {
   /** Changed members; empty for deletions. */
   readonly changes: readonly Change[];
   /** Additional information to show before the confirmation, one line each. */
@@ -72,6 +72,15 @@ export type ToolStep =
       readonly members: JsonObject;
     }
   | { readonly kind: 'tool'; readonly action: 'delete'; readonly namespace: string; readonly name: string };
+
+/** Steps with the same list are one request. */
+export interface EvaluatorStep {
+  readonly kind: 'evaluator';
+  readonly action: 'create' | 'update' | 'delete';
+  readonly name: string;
+  /** All evaluators after these steps. */
+  readonly list: readonly Evaluator[];
+}
 
 /** A discovered tool. Its current name is looked up when the step runs. */
 export interface OverrideStep {

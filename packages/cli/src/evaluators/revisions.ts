@@ -42,14 +42,21 @@ export const EVALUATOR_COLUMNS: readonly Column<Evaluator>[] = [
 /** Response to a change of the evaluators. */
 export interface LoadResult {
   readonly active: readonly Evaluator[];
-  readonly warnings: readonly components['schemas']['CompileWarning'][] | undefined;
+  readonly warnings: readonly components['schemas']['EvaluatorWarning'][] | undefined;
   /** Its `ETag` header contains the revision. */
   readonly response: Response;
 }
 
+/** Formats a warning of the service about a submitted evaluator. */
+export function formatWarning({ evaluator, path, code, message }: components['schemas']['EvaluatorWarning']): string {
+  if (code === 'TRIGGER_NEVER_MATCHES') return `warning: evaluator ${evaluator} may never match: ${message}`;
+  const reason = path === undefined ? message : `${path}: ${message}`;
+  return `warning: evaluator ${evaluator} was skipped and is not active: ${reason}`;
+}
+
 /**
- * Prints the active evaluators after a change and a warning for each skipped one. Throws {@link Exit} 1 when one was
- * skipped: scripts must notice a missing gate.
+ * Prints the active evaluators after a change and the warnings of the service. Throws {@link Exit} 1 when one was skipped:
+ * scripts must notice a missing gate.
  */
 function printLoadResult({ output, terminal }: Context, { active, warnings = [], response }: LoadResult): void {
   const { list, format } = output();
@@ -57,10 +64,13 @@ function printLoadResult({ output, terminal }: Context, { active, warnings = [],
   list(active, EVALUATOR_COLUMNS, 'no evaluators');
   const [, revision] = /^(?:W\/)?"(\d+)"$/.exec(response.headers.get('etag') ?? '') ?? [];
   if (format === 'table' && revision !== undefined) warn(`revision ${revision} is active`);
-  for (const { evaluator, path, message } of warnings) {
-    warn(`warning: evaluator ${evaluator} was skipped and is not active: ${path}: ${message}`);
-  }
-  if (warnings.length > 0) throw new Exit(1);
+  for (const warning of warnings) warn(formatWarning(warning));
+  if (warnings.some(({ code }) => code !== 'TRIGGER_NEVER_MATCHES')) throw new Exit(1);
+}
+
+interface ApplyOptions extends ExpectedRevisionOption {
+  readonly file: string;
+  readonly allowBroken?: boolean;
 }
 
 /** `sluice evaluators apply -f <file>` (decisions 1.8). */
@@ -72,21 +82,26 @@ export function applyCommand(context: Context): Command {
       'List of evaluators, or an object with "evaluators" (JSON or YAML), "-" for standard input',
     )
     .addOption(expectedRevisionOption())
+    .option('--allow-broken', 'Skip evaluators whose action cannot be loaded, and load the others')
     .addHelpText(
       'after',
       `
-An evaluator whose action does not compile is skipped; the others are loaded, and the exit code is 1.
+If an action cannot be loaded, nothing changes. With --allow-broken its evaluator is skipped, the others are loaded,
+and the exit code is 1. Requests that a skipped evaluator would block are not blocked.
 An empty list removes all evaluators. Action paths are paths on the host of the service.
 
 Example:
   sluice evaluators get --output json > evaluators.json
   sluice evaluators apply -f evaluators.json --expected-revision 7`,
     )
-    .action(async ({ file, expectedRevision }: ExpectedRevisionOption & { readonly file: string }) => {
+    .action(async ({ file, expectedRevision, allowBroken = false }: ApplyOptions) => {
       const read = parseEvaluators(await readDocument(file, context.terminal), file === '-' ? 'standard input' : file);
       const body = { ...read, ...(expectedRevision !== undefined && { expected_revision: expectedRevision }) };
       const client = await context.connect();
-      const call = client.PUT('/api/v1/evaluators', { body });
+      const call = client.PUT('/api/v1/evaluators', {
+        params: { query: { strict: allowBroken ? 'false' : 'true' } },
+        body,
+      });
       const active = await unwrap(call);
       const { data, response } = await call;
       printLoadResult(context, { active, warnings: data?.warnings, response });

@@ -326,7 +326,7 @@ export interface paths {
         get: operations["listEvaluators"];
         /**
          * Replace evaluators
-         * @description Replaces all evaluators and compiles their actions. A changed action file takes effect with the next replacement. An evaluator whose action cannot be compiled is skipped with a warning. A rejected request changes nothing. In-flight requests finish with the previous evaluators. `If-Match` with an earlier `ETag` fails with `CONFLICT` if another revision is active, like `expected_revision`; `*` fails if no revision is active. If both are set, both must match.
+         * @description Replaces all evaluators and compiles their actions. A changed action file takes effect with the next replacement. An evaluator whose action cannot be compiled is skipped with a warning, unless `strict` is set. A rejected request changes nothing. In-flight requests finish with the previous evaluators. `If-Match` with an earlier `ETag` fails with `CONFLICT` if another revision is active, like `expected_revision`; `*` fails if no revision is active. If both are set, both must match.
          */
         put: operations["replaceEvaluators"];
         post?: never;
@@ -459,7 +459,7 @@ export interface paths {
         put?: never;
         /**
          * Activate an evaluator revision
-         * @description Submits the evaluators of the revision again, as a new revision. The body is optional. `If-Match` with an earlier `ETag` fails with `CONFLICT` if another revision is active, like `expected_revision`; `*` fails if no revision is active. If both are set, both must match.
+         * @description Submits the evaluators of the revision again, as a new revision. Those that were skipped when it was active may be skipped again, unless `strict` is set. The body is optional. `If-Match` with an earlier `ETag` fails with `CONFLICT` if another revision is active, like `expected_revision`; `*` fails if no revision is active. If both are set, both must match.
          */
         post: operations["activateEvaluatorRevision"];
         delete?: never;
@@ -667,15 +667,6 @@ export interface components {
             /** @description Conversation id for requests of the namespace. */
             conversation_id: string;
         };
-        CompileWarning: {
-            /** @description Name of the evaluator. */
-            evaluator: string;
-            /** @description Path of the action, as submitted. */
-            path: string;
-            /** @constant */
-            code: "WASM_COMPILE_FAILED";
-            message: string;
-        };
         /** @description Duration in milliseconds with three decimals */
         Duration: {
             /** @description Number of measurements */
@@ -838,6 +829,18 @@ export interface components {
             /** @description Names of the evaluators that were skipped. */
             skipped: string[];
         };
+        EvaluatorWarning: {
+            /** @description Name of the evaluator. */
+            evaluator: string;
+            /** @description Path of the action, as submitted; if its compilation failed. */
+            path?: string;
+            /**
+             * @description The first two: the evaluator was skipped. `INVALID_EVALUATOR`: it was skipped for the same reason when the activated revision was loaded first. `TRIGGER_NEVER_MATCHES`: it is active, but no request has its method, or its namespace does not exist.
+             * @enum {string}
+             */
+            code: "WASM_COMPILE_FAILED" | "INVALID_EVALUATOR" | "TRIGGER_NEVER_MATCHES";
+            message: string;
+        };
         EvaluatorsInput: {
             /** @description Evaluators in order of execution. An empty list deletes all. */
             evaluators: components["schemas"]["EvaluatorInput"][];
@@ -957,6 +960,8 @@ export interface components {
             /** @description Current values */
             gauges: {
                 evaluators_loaded: number;
+                /** @description Evaluators that could not be loaded and do not run */
+                evaluators_skipped: number;
                 wasm_compiled: number;
                 namespace_bindings: number;
             };
@@ -1116,6 +1121,12 @@ export interface components {
                     required: boolean;
                 };
             };
+        };
+        Readiness: {
+            /** @constant */
+            status: "ready";
+            /** @description Names of the evaluators that could not be loaded and do not run; omitted if there are none */
+            skipped_evaluators?: string[];
         };
         Refreshed: {
             refreshed: string;
@@ -1322,6 +1333,16 @@ export interface components {
             conversationId?: string;
             /** @description Request header `x-request-id` of the call */
             requestId?: string;
+            /** @description User reported by the authenticating proxy, at most 256 characters */
+            user?: string;
+            /** @description Evaluations that the call has passed, in order; omitted if there were none */
+            evaluations?: {
+                evaluator: string;
+                /** @enum {string} */
+                verdict: "pass" | "warn" | "filter_tools" | "set_metadata" | "llm_failure" | "action_failure";
+                /** @description Milliseconds */
+                duration: number;
+            }[];
             /** @description Argument names, at most 100, without credentials (`service_auth_`); omitted for code */
             argumentNames?: string[];
             /** @description Number of arguments */
@@ -1361,6 +1382,16 @@ export interface components {
             conversationId?: string;
             /** @description Request header `x-request-id` of the call */
             requestId?: string;
+            /** @description User reported by the authenticating proxy, at most 256 characters */
+            user?: string;
+            /** @description Evaluations that the call has passed, in order; omitted if there were none */
+            evaluations?: {
+                evaluator: string;
+                /** @enum {string} */
+                verdict: "pass" | "warn" | "filter_tools" | "set_metadata" | "llm_failure" | "action_failure";
+                /** @description Milliseconds */
+                duration: number;
+            }[];
             /** @description The tool reported an error */
             isError: boolean;
             /** @description Text contents of the result, 16 KiB at most */
@@ -1398,12 +1429,26 @@ export interface components {
             conversationId?: string;
             /** @description Request header `x-request-id` of the call */
             requestId?: string;
+            /** @description User reported by the authenticating proxy, at most 256 characters */
+            user?: string;
+            /** @description Evaluations that the call has passed, in order; omitted if there were none */
+            evaluations?: {
+                evaluator: string;
+                /** @enum {string} */
+                verdict: "pass" | "warn" | "filter_tools" | "set_metadata" | "llm_failure" | "action_failure";
+                /** @description Milliseconds */
+                duration: number;
+            }[];
             /** @description Milliseconds */
             duration: number;
             /** @enum {string} */
-            errorCategory: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "UNKNOWN";
+            errorCategory: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "POLICY_BLOCKED" | "UNKNOWN";
             /** @description At most 1000 characters */
             errorMessage: string;
+            /** @description Evaluator that rejected the call */
+            evaluator?: string;
+            /** @description Reason of that evaluator, at most 1000 characters */
+            reason?: string;
         };
         ToolInput: {
             name: string;
@@ -2776,7 +2821,10 @@ export interface operations {
     };
     replaceEvaluators: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Reject the request if an action cannot be loaded, instead of skipping its evaluator. The default is `SERVICE_EVALUATORS_STRICT`. */
+                strict?: "true" | "false";
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -2787,7 +2835,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Active evaluators. `warnings` lists evaluators that were skipped because they could not be loaded */
+            /** @description Active evaluators. `warnings` lists evaluators that were skipped because they could not be loaded, and those that cannot match a request */
             200: {
                 headers: {
                     /** @description Active revision in quotes; `"0"` if there is none. */
@@ -2798,7 +2846,7 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Evaluator"][];
                         error: null;
-                        warnings?: components["schemas"]["CompileWarning"][];
+                        warnings?: components["schemas"]["EvaluatorWarning"][];
                     };
                 };
             };
@@ -3013,7 +3061,10 @@ export interface operations {
     };
     activateEvaluatorRevision: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Reject the request if an action cannot be loaded, instead of skipping its evaluator. The default is `SERVICE_EVALUATORS_STRICT`. */
+                strict?: "true" | "false";
+            };
             header?: never;
             path: {
                 /** @description Revision number. */
@@ -3027,7 +3078,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Active evaluators. `warnings` lists evaluators that were skipped because they could not be loaded */
+            /** @description Active evaluators. `warnings` lists evaluators that were skipped because they could not be loaded, and those that cannot match a request */
             200: {
                 headers: {
                     /** @description Active revision in quotes; `"0"` if there is none. */
@@ -3038,7 +3089,7 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Evaluator"][];
                         error: null;
-                        warnings?: components["schemas"]["CompileWarning"][];
+                        warnings?: components["schemas"]["EvaluatorWarning"][];
                     };
                 };
             };
@@ -3057,7 +3108,7 @@ export interface operations {
                 /** @description Filter by tool name. */
                 toolName?: string;
                 /** @description Filter by error category (FAILED events only). */
-                category?: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "UNKNOWN";
+                category?: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "POLICY_BLOCKED" | "UNKNOWN";
                 /** @description Maximum number of events (default 100, maximum 1000). */
                 limit?: string;
             };
@@ -3285,10 +3336,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        data: {
-                            /** @constant */
-                            status: "ready";
-                        };
+                        data: components["schemas"]["Readiness"];
                         error: null;
                     };
                 };

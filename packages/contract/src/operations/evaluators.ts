@@ -3,11 +3,11 @@ import {
   activationInput,
   binding,
   bindingInput,
-  compileWarning,
   evaluator,
   evaluatorRevision,
   evaluatorRevisionContent,
   evaluatorsInput,
+  evaluatorWarning,
   unbindResult,
 } from '../schemas/evaluators.ts';
 import { defineOperation } from './operation.ts';
@@ -21,11 +21,21 @@ const id = z.number().int().positive().describe('Revision number.');
 const IF_MATCH =
   '`If-Match` with an earlier `ETag` fails with `CONFLICT` if another revision is active, like `expected_revision`; `*` fails if no revision is active. If both are set, both must match.';
 
+/** Whether evaluators may be skipped. */
+const query = {
+  strict: {
+    description:
+      'Reject the request if an action cannot be loaded, instead of skipping its evaluator. The default is `SERVICE_EVALUATORS_STRICT`.',
+    values: ['true', 'false'],
+  },
+} as const;
+
 /** Response of a change. */
 const activeEvaluators = {
-  description: 'Active evaluators. `warnings` lists evaluators that were skipped because they could not be loaded',
+  description:
+    'Active evaluators. `warnings` lists evaluators that were skipped because they could not be loaded, and those that cannot match a request',
   data: z.array(evaluator),
-  warnings: z.array(compileWarning),
+  warnings: z.array(evaluatorWarning),
   etag: true,
 } as const;
 
@@ -48,7 +58,8 @@ export const evaluatorOperations = {
     path,
     tag,
     summary: 'Replace evaluators',
-    description: `Replaces all evaluators and compiles their actions. A changed action file takes effect with the next replacement. An evaluator whose action cannot be compiled is skipped with a warning. A rejected request changes nothing. In-flight requests finish with the previous evaluators. ${IF_MATCH}`,
+    description: `Replaces all evaluators and compiles their actions. A changed action file takes effect with the next replacement. An evaluator whose action cannot be compiled is skipped with a warning, unless \`strict\` is set. A rejected request changes nothing. In-flight requests finish with the previous evaluators. ${IF_MATCH}`,
+    query,
     body: { kind: 'evaluators', schema: evaluatorsInput },
     responses: { 200: activeEvaluators },
     errors: ['CONFLICT', 'UNPROCESSABLE'],
@@ -133,7 +144,8 @@ export const evaluatorOperations = {
     pathParameter: id,
     tag,
     summary: 'Activate an evaluator revision',
-    description: `Submits the evaluators of the revision again, as a new revision. The body is optional. ${IF_MATCH}`,
+    description: `Submits the evaluators of the revision again, as a new revision. Those that were skipped when it was active may be skipped again, unless \`strict\` is set. The body is optional. ${IF_MATCH}`,
+    query,
     body: { kind: 'activation', schema: activationInput, optional: true },
     responses: { 200: activeEvaluators },
     errors: ['NOT_FOUND', 'CONFLICT', 'UNPROCESSABLE'],

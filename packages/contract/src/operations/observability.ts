@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { jsonObject } from '../schemas/json.ts';
-import { metrics, statistics } from '../schemas/observability.ts';
+import { metrics, readiness, statistics } from '../schemas/observability.ts';
 import { defineOperation } from './operation.ts';
 
 const tag = 'service';
@@ -31,7 +31,7 @@ export const observabilityOperations = {
     path: '/readyz',
     tag,
     summary: 'Readiness check',
-    responses: { 200: { description: 'Ready', data: z.object({ status: z.literal('ready') }) } },
+    responses: { 200: { description: 'Ready', data: readiness } },
     errors: ['UNAVAILABLE'],
   }),
   statistics: defineOperation({

@@ -122,15 +122,19 @@ export const evaluatorsInput = z
 /** Optional body of `POST /api/v1/evaluators/revisions/{id}/activate`. */
 export const activationInput = z.object({ expected_revision: expectedRevision }).meta({ id: 'ActivationInput' });
 
-/** Reason why an evaluator was skipped (decisions 4.5). */
-export const compileWarning = z
+/** Warning about a submitted evaluator (decisions 4.5, 10.2): it was skipped, or cannot match a request. */
+export const evaluatorWarning = z
   .object({
     evaluator: z.string().describe('Name of the evaluator.'),
-    path: z.string().describe('Path of the action, as submitted.'),
-    code: z.literal('WASM_COMPILE_FAILED'),
+    path: z.string().optional().describe('Path of the action, as submitted; if its compilation failed.'),
+    code: z
+      .enum(['WASM_COMPILE_FAILED', 'INVALID_EVALUATOR', 'TRIGGER_NEVER_MATCHES'])
+      .describe(
+        'The first two: the evaluator was skipped. `INVALID_EVALUATOR`: it was skipped for the same reason when the activated revision was loaded first. `TRIGGER_NEVER_MATCHES`: it is active, but no request has its method, or its namespace does not exist.',
+      ),
     message: z.string(),
   })
-  .meta({ id: 'CompileWarning' });
+  .meta({ id: 'EvaluatorWarning' });
 
 /** Revision of the evaluator set (decisions 2.10), without the evaluators. */
 export const evaluatorRevision = z
@@ -177,7 +181,7 @@ export const unbindResult = z.object({ unbound: z.string() }).meta({ id: 'Unboun
 
 export type Evaluator = z.infer<typeof evaluator>;
 export type EvaluatorInput = z.input<typeof evaluatorInput>;
-export type CompileWarning = z.infer<typeof compileWarning>;
+export type EvaluatorWarning = z.infer<typeof evaluatorWarning>;
 export type EvaluatorRevision = z.infer<typeof evaluatorRevision>;
 export type EvaluatorRevisionContent = z.infer<typeof evaluatorRevisionContent>;
 export type Binding = z.infer<typeof binding>;

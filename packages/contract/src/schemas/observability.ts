@@ -64,7 +64,12 @@ export const metrics = z
       })
       .describe('Trigger counters; `skipped_*` counts evaluations skipped for lack of that input'),
     gauges: z
-      .object({ evaluators_loaded: count, wasm_compiled: count, namespace_bindings: count })
+      .object({
+        evaluators_loaded: count,
+        evaluators_skipped: count.describe('Evaluators that could not be loaded and do not run'),
+        wasm_compiled: count,
+        namespace_bindings: count,
+      })
       .describe('Current values'),
   })
   .meta({ id: 'Metrics' });
@@ -77,6 +82,17 @@ export type EvaluatorMetrics = Metrics['evaluators'][string];
 /** Count, sum and average of a duration. */
 export type DurationMetrics = FilterMetrics['duration'];
 
+/** Response of `GET /readyz` (decisions 4.4, 10.2). */
+export const readiness = z
+  .object({
+    status: z.literal('ready'),
+    skipped_evaluators: z
+      .array(z.string())
+      .optional()
+      .describe('Names of the evaluators that could not be loaded and do not run; omitted if there are none'),
+  })
+  .meta({ id: 'Readiness' });
+
 /** Response of `GET /api/v1/management/statistics` (decisions 4.4): totals over all namespaces. */
 export const statistics = z
   .object({
@@ -88,4 +104,6 @@ export const statistics = z
   })
   .meta({ id: 'Statistics' });
 
+/** Response of a readiness check. */
+export type Readiness = z.infer<typeof readiness>;
 export type Statistics = z.infer<typeof statistics>;

@@ -15,12 +15,23 @@ export const toolCallErrorCategory = z.enum([
   'TOOL_DEFINITION_ERROR',
   'INVALID_ARGUMENTS',
   'EXECUTION_ERROR',
+  'POLICY_BLOCKED',
   'UNKNOWN',
 ]);
 
 const eventId = z.uuid().describe('Shared by the STARTED event of a call and its terminal event');
 const timestamp = z.iso.datetime({ precision: 3 }).describe('UTC');
 const duration = z.number().nonnegative().describe('Milliseconds');
+
+/** Verdict of an evaluation that a call has passed; the failures are those of evaluators with `on_error: continue`. */
+export const toolCallVerdict = z.enum([
+  'pass',
+  'warn',
+  'filter_tools',
+  'set_metadata',
+  'llm_failure',
+  'action_failure',
+]);
 
 /** Members of every event. */
 const identity = {
@@ -34,6 +45,11 @@ const identity = {
     .describe('`host:port` of the capability service, or origin of the upstream; empty if there is none'),
   conversationId: z.string().optional(),
   requestId: z.string().optional().describe('Request header `x-request-id` of the call'),
+  user: z.string().optional().describe('User reported by the authenticating proxy, at most 256 characters'),
+  evaluations: z
+    .array(z.object({ evaluator: z.string(), verdict: toolCallVerdict, duration }))
+    .optional()
+    .describe('Evaluations that the call has passed, in order; omitted if there were none'),
 };
 
 const started = z.object({
@@ -71,6 +87,8 @@ const failed = z.object({
   duration,
   errorCategory: toolCallErrorCategory,
   errorMessage: z.string().describe('At most 1000 characters'),
+  evaluator: z.string().optional().describe('Evaluator that rejected the call'),
+  reason: z.string().optional().describe('Reason of that evaluator, at most 1000 characters'),
 });
 
 /** Event of a tool call (specification, "Events"; decisions 6). */
@@ -82,4 +100,5 @@ export const toolCallEvent = z.discriminatedUnion('eventType', [started, complet
 
 export type ToolCallTransport = z.infer<typeof toolCallTransport>;
 export type ToolCallErrorCategory = z.infer<typeof toolCallErrorCategory>;
+export type ToolCallVerdict = z.infer<typeof toolCallVerdict>;
 export type ToolCallEvent = z.infer<typeof toolCallEvent>;

@@ -205,6 +205,7 @@ export async function startService(
   const metrics = new ServiceMetrics();
   metrics.loaded = () => ({
     evaluators_loaded: evaluators.current.list.length,
+    evaluators_skipped: evaluators.current.skipped.length,
     wasm_compiled: evaluators.current.actionCount,
     namespace_bindings: bindings.size,
   });
@@ -220,6 +221,8 @@ export async function startService(
     registry,
     interactions,
     calls,
+    maxMembers: config.messageLimits.members,
+    toolCalls,
     metrics,
     log: logger.target('service::evaluator'),
   });

@@ -51,7 +51,7 @@ export async function bootstrap(config: Config, registry: Registry): Promise<voi
  * The evaluators: those of the bootstrap file, or else the stored ones; evaluators that cannot be loaded are omitted.
  */
 export async function openEvaluators(
-  { bootstrap, actionsPath, persist }: Config,
+  { bootstrap, actionsPath, evaluatorsStrict, persist }: Config,
   logger: Logger,
   parts: Pick<EvaluatorsOptions, 'compiler' | 'schemas' | 'onActivated' | 'namespaceExists'>,
 ): Promise<Evaluators> {
@@ -59,6 +59,7 @@ export async function openEvaluators(
   const evaluators = new Evaluators({
     ...parts,
     connections: bootstrap.llmConnections,
+    strict: evaluatorsStrict,
     files: new ActionFiles({ baseFolder: bootstrap.folder, actionsPath }),
     store:
       persist.backend === 'none'

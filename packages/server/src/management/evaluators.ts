@@ -23,8 +23,8 @@ export function evaluatorRoutes(router: Router, { evaluators: active }: Manageme
   });
 
   // Without `await`, which would keep the submitted definitions in memory while the update waits for others.
-  router.addWithBody(replace, ({ http, body: { evaluators, expected_revision } }) => {
-    const options = optionsOf(http.headers, expected_revision);
+  router.addWithBody(replace, ({ http, query, body: { evaluators, expected_revision } }) => {
+    const options = { ...optionsOf(http.headers, expected_revision), strict: strictOf(query('strict')) };
     return active.replace(evaluators, options).then(updateResponse);
   });
 
@@ -36,9 +36,9 @@ export function evaluatorRoutes(router: Router, { evaluators: active }: Manageme
 
   router.add(revision, ({ name }) => revisionResponse(active.revision(idOf(name)), notFound(name)));
 
-  router.addWithBody(activate, async ({ http, name, body: { expected_revision } }) => {
+  router.addWithBody(activate, async ({ http, name, query, body: { expected_revision } }) => {
     const id = idOf(name);
-    const options = optionsOf(http.headers, expected_revision);
+    const options = { ...optionsOf(http.headers, expected_revision), strict: strictOf(query('strict')) };
     if (Number.isNaN(id)) throw new OperationError('NOT_FOUND', notFound(name));
     return updateResponse(await active.activate(id, options));
   });
@@ -84,6 +84,14 @@ function optionsOf(headers: IncomingHttpHeaders, expectedRevision: number | unde
     .filter((user) => user !== undefined && user !== '');
   const ifMatch = ifMatchOf(headers['if-match']);
   return { expectedRevision, ifMatch, actor: actor && [...actor].slice(0, MAX_ACTOR_CHARACTERS).join('') };
+}
+
+/** Undefined for the default. */
+function strictOf(value: string | undefined): boolean | undefined {
+  if (value === undefined) return undefined;
+  if (value === 'true' || value === 'false') return value === 'true';
+  // Ignored, a misspelled value would skip evaluators.
+  throw new OperationError('BAD_REQUEST', `invalid strict ${JSON.stringify(value)}: expected true or false`);
 }
 
 function ifMatchOf(header: string | undefined): ExpectedRevision['ifMatch'] {

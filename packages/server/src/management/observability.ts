@@ -1,20 +1,25 @@
-import { operations, type Statistics } from '@sluice/contract';
+import { operations, type Readiness, type Statistics } from '@sluice/contract';
 import type { PrometheusText } from '../telemetry/metrics/prometheus.ts';
 import type { ManagementContext } from './context.ts';
 import { dataResponse, errorResponse, streamResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** `/healthz` and `/health`: liveness, also during shutdown. `/readyz`: readiness (decisions 4.4). */
-export function healthRoutes(router: Router, { ready }: ManagementContext): void {
+export function healthRoutes(router: Router, { ready, evaluators }: ManagementContext): void {
   const { health, healthAlias, readiness } = operations.observability;
   for (const operation of [health, healthAlias]) {
     router.add(operation, () => dataResponse('{"status":"ok"}'));
   }
   router.add(readiness, () =>
     ready()
-      ? dataResponse('{"status":"ready"}')
+      ? dataResponse(JSON.stringify(readinessOf(evaluators.current.skipped)))
       : errorResponse('UNAVAILABLE', 'the service is starting or shutting down'),
   );
+}
+
+/** A skipped evaluator does not make the service unready: it serves as specified, but does not run. */
+function readinessOf(skipped: readonly string[]): Readiness {
+  return { status: 'ready', ...(skipped.length > 0 && { skipped_evaluators: [...skipped] }) };
 }
 
 /** Number of served entries in all namespaces, without shadowed ones (decisions 4.4). */

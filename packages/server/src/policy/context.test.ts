@@ -1,7 +1,7 @@
 import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { array, constantFrom, dictionary, json, property, assert as prove, string } from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compactJson, evaluatedRequest, UnevaluableRequestError } from './context.ts';
+import { checkNestedMembers, compactJson, evaluatedRequest, UnevaluableRequestError } from './context.ts';
 
 function requestOf(method: string, params?: string): RequestMessage {
   const text = `{"jsonrpc":"2.0","id":1,"method":"${method}"${params === undefined ? '' : `, "params" : ${params}`}}`;
@@ -147,6 +147,28 @@ describe('arguments', () => {
   ])('with duplicate names are rejected: %s', (text, name) => {
     const error = new UnevaluableRequestError(`duplicate argument ${JSON.stringify(name)}`);
     expect(() => argumentsOf('tools/call', `{"name":"t","arguments":${text}}`)).toThrow(error);
+  });
+
+  test.each([
+    ['tools/call', '{"name":"t","arguments":{"a":[{"b":1,"b":2}]}}', 'duplicate member "b" in argument "a"'],
+    ['tools/call', '{"name":"t","arguments":[{"b":1,"\\u0062":2}]}', 'duplicate member "b" in argument "arguments"'],
+    ['tools/call', '{"name":"t","arguments":{"_meta":{"b":1,"b":2}}}', 'duplicate member "b" in argument "_meta"'],
+    [
+      'tools/call',
+      `{"name":"t","arguments":{"a":[{${Array.from({ length: 10_001 }, (_, at) => `"${at}":1`).join(',')}}]}}`,
+      'an object in argument "a" exceeds the limit of 10000 members (SERVICE_MAX_JSON_MEMBERS)',
+    ],
+    ['completion/complete', '{"ref":{"name":"a","name":"b"}}', 'duplicate member "name" in argument "ref"'],
+  ])('with duplicate or too many names within values are rejected: %s %.60s', async (method, params, problem) => {
+    await expect(checkNestedMembers(requestOf(method, params))).rejects.toEqual(new UnevaluableRequestError(problem));
+  });
+
+  test.each([
+    ['tools/call', '{"name":"t","arguments":{"a":{"b":1},"c":{"b":1}},"other":{"b":1,"b":2}}'],
+    ['tools/call', '{"name":"t"}'],
+    ['prompts/get', '{"name":"t","_meta":{"x":{"b":1,"b":2}}}'],
+  ])('may have the same name in several values: %s %s', async (method, params) => {
+    await checkNestedMembers(requestOf(method, params));
   });
 
   test('at most a thousand', () => {

@@ -1,7 +1,11 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { findMemberProblem } from '@sluice/protocol/json/duplicates';
 import { type Member, stringValue } from '@sluice/protocol/json/text';
-import type { Message, RequestMessage } from '@sluice/protocol/mcp/message';
+import { MESSAGE_LIMITS, type Message, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { truncateCharacters } from '@sluice/protocol/text';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { Correlation } from '../telemetry/caller.ts';
+import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import type { CancelableInput } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import type { EvaluationContext } from './sandbox/action.ts';
 
@@ -9,6 +13,9 @@ import type { EvaluationContext } from './sandbox/action.ts';
 export interface EvaluationInput extends CancelableInput {
   readonly message: Message | undefined;
   readonly correlation: Correlation;
+  /** The user that an authenticating proxy names. */
+  readonly user: string | undefined;
+  readonly observation: RequestObservation | undefined;
   readonly metadata: Map<string, string>;
   namespace: NamespaceState | undefined;
   /** Set if evaluators run for the request. */
@@ -36,7 +43,8 @@ export class UnevaluableRequestError extends Error {}
  * become U+FFFD, as in the action.
  *
  * Throws {@link UnevaluableRequestError} for more than 1000 arguments and for duplicate names, since upstreams differ in
- * which of the two they use. Names are compared up to U+0000, where readers written in C end them.
+ * which of the two they use; {@link checkNestedMembers} finds those within values. Names are compared up to U+0000, where
+ * readers written in C end them.
  */
 export function evaluatedRequest(
   { text, method, params, paramsRange, paramMembers }: RequestMessage,
@@ -57,6 +65,39 @@ export function evaluatedRequest(
   if (args.members) return { ...request, arguments: toPairs(text, args.members) };
   // Not valid for a tool, but an upstream may still read it.
   return { ...request, arguments: [[args.key, valueText(text.slice(args.start, args.end))]] };
+}
+
+/** Names in messages, which the client chooses. */
+const MAX_NAME_CHARACTERS = 100;
+
+/**
+ * Throws {@link UnevaluableRequestError} if an object at any depth of the arguments has a member twice, since the action
+ * would see one of them and the upstream might use the other, or more than `maxMembers` members. Yields to the event loop,
+ * since the client chooses how many members there are.
+ */
+export async function checkNestedMembers(
+  { text, method, paramMembers }: RequestMessage,
+  maxMembers: number = MESSAGE_LIMITS.members,
+): Promise<void> {
+  const args = method === 'tools/call' ? paramMembers.find(({ key }) => key === 'arguments') : undefined;
+  const values = method === 'tools/call' ? (args?.members ?? (args ? [args] : [])) : paramMembers;
+  for (const { key, kind, start, end } of values) {
+    if ((kind !== 'object' && kind !== 'array') || (key === '_meta' && method !== 'tools/call')) continue;
+    const search = findMemberProblem(text, start, end, maxMembers);
+    let result = search.next();
+    while (!result.done) {
+      await nextTurn();
+      result = search.next();
+    }
+    if (result.value === undefined) continue;
+    const argument = `argument ${JSON.stringify(truncateCharacters(key, MAX_NAME_CHARACTERS))}`;
+    if (result.value.kind === 'crowded') {
+      const limit = `${maxMembers} members (SERVICE_MAX_JSON_MEMBERS)`;
+      throw new UnevaluableRequestError(`an object in ${argument} exceeds the limit of ${limit}`);
+    }
+    const member = JSON.stringify(truncateCharacters(result.value.key, MAX_NAME_CHARACTERS));
+    throw new UnevaluableRequestError(`duplicate member ${member} in ${argument}`);
+  }
 }
 
 function toPairs(text: string, members: Iterable<Member>, excluded?: string): [name: string, value: string][] {

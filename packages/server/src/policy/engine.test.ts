@@ -13,9 +13,11 @@ import { Registry } from '../registry/registry.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import { EvaluatorEngine } from './engine.ts';
 import { EvaluatorSet } from './evaluator-set.ts';
+import { BusyError } from './fair-queue.ts';
 import { LlmClient } from './llm/client.ts';
 import type { CompiledSchema } from './llm/result-schema.ts';
 import { ActionNotStartedError, type ActionResponse, type ActionRun, type HostFunctions } from './sandbox/action.ts';
@@ -66,14 +68,16 @@ interface SetupOptions {
   readonly schema?: CompiledSchema;
   readonly store?: Store;
   readonly request?: string;
+  readonly onError?: 'continue' | 'block';
 }
 
 /** An engine whose action is run by the test, and a request of a modern client. */
-async function setUp({ schema, store = memoryStore(), request = REQUEST }: SetupOptions = {}) {
+async function setUp({ schema, store = memoryStore(), request = REQUEST, onError = 'block' }: SetupOptions = {}) {
   const registry = new Registry(store);
   await registry.load();
   await registry.commit((draft) => createEntry(draft, 'tool', TOOL));
   const lines: string[] = [];
+  const logger = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line));
   const metrics = new ServiceMetrics();
   const run = new ControlledStep<ActionResponse>();
   const runs: HostFunctions[] = [];
@@ -84,7 +88,7 @@ async function setUp({ schema, store = memoryStore(), request = REQUEST }: Setup
       trigger: { method: 'tools/call', namespace: null },
       llm: { operation: 'classify' as const, prompt: 'Evaluate.', connection: 'model', result_schema: null },
       processor: { path: 'gate.wasm' },
-      on_error: 'block' as const,
+      on_error: onError,
     },
     connection: { name: 'model', model: 'm', url: llm.url },
     action: { checksum: '', glue: '', modules: [] },
@@ -105,8 +109,10 @@ async function setUp({ schema, store = memoryStore(), request = REQUEST }: Setup
     registry,
     interactions: new InteractionStore(1),
     calls,
+    maxMembers: 10_000,
+    toolCalls: new ToolCallEvents(logger),
     metrics,
-    log: createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::evaluator'),
+    log: logger.target('service::evaluator'),
   });
   const context = new McpRequest('POST', '/default/mcp', {}, Buffer.from(request));
   const message = parseMessage(context.body);
@@ -142,6 +148,15 @@ function isCanceled(outcome: McpOutcome | undefined): boolean {
 }
 
 const NOTHING = { pass: 0, block: 0, reject_malformed: 0, warn: 0, filter_tools: 0, set_metadata: 0 };
+/** Outcome of a request for whose evaluation there is no room. */
+const busy = (retryAfterMs: number) => ({
+  kind: 'error',
+  error: {
+    code: -32000,
+    message: 'evaluator busy',
+    data: JSON.stringify({ kind: 'busy', retry_after_ms: retryAfterMs }),
+  },
+});
 const CANCELED = { level: 'info', msg: 'evaluation canceled', decision: 'cancelled' };
 
 describe('a request whose client disconnects', () => {
@@ -159,7 +174,7 @@ describe('a request whose client disconnects', () => {
     await expect.poll(lines).toMatchObject([CANCELED]);
     expect(context.metadata.get('a')).toBeUndefined();
     expect(registry.current.namespace('copies')).toBeUndefined();
-    expect([decisions(), failures()]).toEqual([NOTHING, { llm_failure: 0, action_failure: 0 }]);
+    expect([decisions(), failures()]).toEqual([NOTHING, { llm_failure: 0, action_failure: 0, busy: 0 }]);
   });
 
   it('while the LLM result is validated does not run its action', async () => {
@@ -240,11 +255,41 @@ it('a request that is canceled while its copies wait for the store copies no too
   expect(registry.current.namespace('copies')).toBeUndefined();
 });
 
-it('a run that did not start is not counted', async () => {
-  const { engine, context, run, decisions, failures, executions } = await setUp();
-  run.fail(new ActionNotStartedError('queue is full'));
-  expect(await engine.evaluate(context)).toMatchObject({ kind: 'error' });
-  expect([executions(), failures(), decisions()]).toEqual([0, { llm_failure: 0, action_failure: 1 }, NOTHING]);
+it.each([
+  ['has no room', new BusyError(2_500), 2_500],
+  ['did not start', new ActionNotStartedError('service is shutting down'), 1_000],
+])(
+  'a run that %s is no verdict: the request is rejected, and the run is not counted',
+  async (_, error, retryAfterMs) => {
+    const { engine, context, run, decisions, failures, executions, lines } = await setUp({ onError: 'continue' });
+    run.fail(error);
+    expect(await engine.evaluate(context)).toEqual(busy(retryAfterMs));
+    expect([executions(), failures(), decisions()]).toEqual([
+      0,
+      { llm_failure: 0, action_failure: 0, busy: 1 },
+      NOTHING,
+    ]);
+    expect(lines()).toMatchObject([{ level: 'warn', msg: 'evaluator busy', decision: 'busy' }]);
+  },
+);
+
+it('a text for whose validation there is no room is no verdict, neither of the LLM nor of an action', async () => {
+  let validations = 0;
+  const schema: CompiledSchema = {
+    text: '{}',
+    async validate() {
+      if (++validations !== 2) throw new BusyError(3_000);
+      return undefined;
+    },
+  };
+  const { engine, context, run, runs, executions } = await setUp({ schema, onError: 'continue' });
+  expect(await engine.evaluate(context)).toEqual(busy(3_000));
+  expect(executions()).toBe(0);
+  const outcome = engine.evaluate(context);
+  await run.reached;
+  expect(await runs[0]?.verify('text', new AbortController().signal)).toBe('validation failed: there is no room');
+  run.end({ kind: 'pass' });
+  expect(await outcome).toEqual(busy(3_000));
 });
 
 it('a run whose copies cannot be stored has failed: its time counts once, and its response is ignored', async () => {
@@ -255,7 +300,7 @@ it('a run whose copies cannot be stored has failed: its time counts once, and it
   vi.spyOn(registry, 'commit').mockRejectedValueOnce(new Error('the disk is full'));
   run.end({ kind: 'set_metadata', key: 'a', value: 'b' });
   expect(await outcome).toMatchObject({ kind: 'error', error: { message: 'evaluator processor execution failed' } });
-  expect([executions(), failures(), decisions()]).toEqual([1, { llm_failure: 0, action_failure: 1 }, NOTHING]);
+  expect([executions(), failures(), decisions()]).toEqual([1, { llm_failure: 0, action_failure: 1, busy: 0 }, NOTHING]);
   expect(lines()).toMatchObject([
     { level: 'warn', msg: 'evaluator failed', decision: 'action_failure', action_ms: 1.235 },
   ]);

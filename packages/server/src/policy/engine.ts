@@ -3,15 +3,18 @@ import { INVALID_PARAMS, INVALID_REQUEST } from '@sluice/protocol/mcp/constants'
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { withTimeout } from '@sluice/protocol/timing';
 import { rpcError } from '../http/outcome.ts';
+import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
 import type { CallOutcome } from '../upstreams/downstream.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import type { NamespaceBindings } from './bindings.ts';
-import { type EvaluationInput, evaluatedRequest, UnevaluableRequestError } from './context.ts';
+import { checkNestedMembers, type EvaluationInput, evaluatedRequest, UnevaluableRequestError } from './context.ts';
 import { Evaluation, type EvaluationOptions } from './evaluation.ts';
-import type { EvaluatorSet, LoadedEvaluator } from './evaluator-set.ts';
+import { type EvaluatorSet, EXEMPT_METHODS, type LoadedEvaluator } from './evaluator-set.ts';
 import { ConversationCache } from './llm/history.ts';
 import { PromptToolCache } from './llm/prompt.ts';
 import { ToolListCache } from './registry-view.ts';
+import { recordRejection } from './rejected-call.ts';
+import { BUSY } from './verdict.ts';
 
 /** Options of {@link EvaluatorEngine}. */
 export interface EvaluatorEngineOptions extends Omit<EvaluationOptions, 'toolLists' | 'promptTools' | 'conversations'> {
@@ -19,10 +22,11 @@ export interface EvaluatorEngineOptions extends Omit<EvaluationOptions, 'toolLis
   readonly bindings: Pick<NamespaceBindings, 'get'>;
   /** Finds requests that a client cancels. */
   readonly calls: InFlightCalls<InFlightCall>;
+  /** Most members of an object in evaluated requests. */
+  readonly maxMembers: number;
+  /** Records rejected tool calls. */
+  readonly toolCalls: ToolCallSink;
 }
-
-/** Methods that are never evaluated: clients could not connect without them (decisions 4.9, "Matching"). */
-const EXEMPT_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping']);
 
 /**
  * Evaluates requests (spec "Evaluator processing rules", decisions 4.9). A request is evaluated by the evaluators that are
@@ -95,11 +99,17 @@ export class EvaluatorEngine {
     signal: AbortSignal,
   ): Promise<CallOutcome | undefined> {
     const conversationId = input.correlation.conversationId ?? this.#options.bindings.get(namespace);
-    const request = requestOrRejection(message, namespace, conversationId);
+    const request = await requestOrRejection(message, namespace, conversationId, this.#options.maxMembers);
     if ('kind' in request) return request;
     for (const evaluator of evaluators) {
       const verdict = await new Evaluation(evaluator, request, input, this.#evaluationOptions, signal).run();
-      if (verdict.kind === 'reject') return verdict.outcome;
+      if (verdict.kind === 'reject') {
+        const { code, message: reason } = verdict.outcome.error;
+        const rejection = { evaluator: evaluator.definition.name, reason, isBusy: code === BUSY };
+        const { registry, toolCalls } = this.#options;
+        recordRejection(rejection, input, message, registry.current, toolCalls);
+        return verdict.outcome;
+      }
       if (verdict.kind === 'stop') break;
       // The cancellation has responded.
       if (verdict.kind === 'canceled') return undefined;
@@ -114,9 +124,16 @@ export class EvaluatorEngine {
   }
 }
 
-function requestOrRejection(message: RequestMessage, namespace: string, conversationId: string | undefined) {
+async function requestOrRejection(
+  message: RequestMessage,
+  namespace: string,
+  conversationId: string | undefined,
+  maxMembers: number,
+) {
   try {
-    return evaluatedRequest(message, namespace, conversationId);
+    const request = evaluatedRequest(message, namespace, conversationId);
+    await checkNestedMembers(message, maxMembers);
+    return request;
   } catch (error) {
     if (error instanceof UnevaluableRequestError) return rpcError(INVALID_PARAMS, error.message);
     throw error;

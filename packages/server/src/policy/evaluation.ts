@@ -1,3 +1,4 @@
+import type { ToolCallVerdict } from '@sluice/contract';
 import { truncateBytes } from '@sluice/protocol/text';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { Draft } from '../registry/draft.ts';
@@ -7,6 +8,7 @@ import { roundMs } from '../telemetry/metrics/instruments.ts';
 import type { EvaluatorCounters, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { EvaluatedRequest, EvaluationInput } from './context.ts';
 import type { LoadedEvaluator } from './evaluator-set.ts';
+import { BusyError, Turn } from './fair-queue.ts';
 import { type LlmClient, LlmError } from './llm/client.ts';
 import { completeWithSchema, LlmCallStats } from './llm/completion.ts';
 import { type ConversationCache, historyReader } from './llm/history.ts';
@@ -21,7 +23,8 @@ import {
   type ActionRunner,
   type HostFunctions,
 } from './sandbox/action.ts';
-import { applyResponse, failureOutcome, type Verdict } from './verdict.ts';
+import { HOST_LIMITS } from './sandbox/host-process.ts';
+import { applyResponse, busyOutcome, failureOutcome, type Verdict } from './verdict.ts';
 
 /** Parts of the service that evaluations use. */
 export interface EvaluationOptions {
@@ -41,6 +44,8 @@ export interface EvaluationOptions {
 const MAX_LOG_BYTES = 4096;
 /** The tool name of a call is chosen by the client. */
 const MAX_TOOL_BYTES = 256;
+/** A text that an action verifies must not wait until the action itself runs out of time. */
+const MAX_VERIFY_WAIT_MS = HOST_LIMITS.runMs / 2;
 
 /** Evaluation of one request by one evaluator: the LLM call, the run of the action, and the verdict. */
 export class Evaluation {
@@ -49,6 +54,7 @@ export class Evaluation {
   readonly #input: EvaluationInput;
   readonly #options: EvaluationOptions;
   readonly #signal: AbortSignal;
+  readonly #turn: Turn;
   readonly #counters: EvaluatorCounters;
   readonly #llmStats: LlmCallStats;
   /** Adds the evaluator and the request to each line. */
@@ -69,6 +75,8 @@ export class Evaluation {
     this.#input = input;
     this.#options = options;
     this.#signal = signal;
+    const user = input.user ?? input.observation?.request.client ?? '';
+    this.#turn = new Turn(request.namespace, user, options.llm.timeoutMs + HOST_LIMITS.runMs);
     const { name } = evaluator.definition;
     this.#counters = options.metrics.evaluator(name);
     this.#llmStats = new LlmCallStats(this.#counters);
@@ -83,7 +91,10 @@ export class Evaluation {
     });
   }
 
-  /** Never rejects: a failure is handled according to `on_error`. */
+  /**
+   * Never rejects: a failure is handled according to `on_error`. If there is no room for the evaluation, for as long as the
+   * LLM call and the action may take together, the request is rejected in any case: overload is no verdict.
+   */
   async run(): Promise<Verdict | { readonly kind: 'canceled' }> {
     const { definition } = this.#evaluator;
     const signal = this.#signal;
@@ -95,6 +106,7 @@ export class Evaluation {
       signal.throwIfAborted();
       const verdict = applyResponse(run.response, definition.name, this.#input, this.#log);
       this.#counters.decided(verdict.decision);
+      if (verdict.kind !== 'reject') this.#recordPass(verdict.decision, startedAt);
       if (run.ignoredResponses > 0) {
         this.#log.warn('action responded more than once', { ignored: run.ignoredResponses });
       }
@@ -105,15 +117,29 @@ export class Evaluation {
         this.#logResult('cancelled');
         return { kind: 'canceled' };
       }
+      if (error instanceof BusyError || error instanceof ActionNotStartedError) {
+        this.#counters.failed('busy');
+        this.#logResult('busy', error);
+        return { kind: 'reject', outcome: busyOutcome(error instanceof BusyError ? error : new BusyError()) };
+      }
       const kind = error instanceof LlmError ? 'llm_failure' : 'action_failure';
       this.#counters.failed(kind);
       this.#logResult(kind, error);
-      return definition.on_error === 'block'
-        ? { kind: 'reject', outcome: failureOutcome(definition.name, kind) }
-        : { kind: 'continue' };
+      if (definition.on_error === 'block') return { kind: 'reject', outcome: failureOutcome(definition.name, kind) };
+      this.#recordPass(kind, startedAt);
+      return { kind: 'continue' };
     } finally {
       this.#counters.ran(performance.now() - startedAt);
     }
+  }
+
+  /** Adds the evaluation to those of the request, which its tool-call events contain. */
+  #recordPass(verdict: ToolCallVerdict, startedAt: number): void {
+    const { observation } = this.#input;
+    if (!observation) return;
+    const { name: evaluator } = this.#evaluator.definition;
+    const durationMs = performance.now() - startedAt;
+    observation.evaluations = [...observation.evaluations, { evaluator, verdict, durationMs }];
   }
 
   async #callLlm(): Promise<string> {
@@ -126,7 +152,8 @@ export class Evaluation {
     const userPrompt = buildUserPrompt({ request: this.#request, conversation, tools });
     const startedAt = performance.now();
     try {
-      const request = { connection, systemPrompt: definition.llm.prompt, userPrompt, schema, signal: this.#signal };
+      const signal = this.#signal;
+      const request = { connection, systemPrompt: definition.llm.prompt, userPrompt, schema, signal, turn: this.#turn };
       return await completeWithSchema(llm, request, this.#llmStats);
     } finally {
       this.#llmMs = performance.now() - startedAt;
@@ -136,19 +163,19 @@ export class Evaluation {
   /** Runs the action and commits the tools that it copied, before the request continues. */
   async #runAction(llmResult: string): Promise<ActionRun> {
     const { actions } = this.#options;
-    const functions = new EvaluationHost(this.#options, this.#evaluator, this.#request.namespace, this.#log);
+    const functions = new EvaluationHost(this.#options, this.#evaluator, this.#turn, this.#log);
     const startedAt = performance.now();
     try {
       const context = { ...this.#request, llmResult };
-      const run = await actions.run(this.#evaluator.action, context, functions, this.#signal);
+      const run = await actions.run(this.#evaluator.action, context, functions, this.#signal, this.#turn);
       this.#onActionRun(run.durationMs);
+      if (functions.busy) throw functions.busy;
       if (!this.#signal.aborted) await functions.commit((draft) => this.#isStillApplicable(draft));
       return run;
     } catch (error) {
-      if (this.#actionMs === undefined && !(error instanceof ActionNotStartedError)) {
-        this.#onActionRun(performance.now() - startedAt);
-      }
-      throw error;
+      const started = !(error instanceof ActionNotStartedError || error instanceof BusyError);
+      if (this.#actionMs === undefined && started) this.#onActionRun(performance.now() - startedAt);
+      throw functions.busy ?? error;
     }
   }
 
@@ -177,7 +204,8 @@ export class Evaluation {
       ...this.#llmStats.logFields,
       action_ms: this.#actionMs === undefined ? undefined : roundMs(this.#actionMs),
     };
-    if (error !== undefined) this.#log.warn('evaluator failed', fields);
+    if (decision === 'busy') this.#log.warn('evaluator busy', { ...fields, on_error: undefined });
+    else if (error !== undefined) this.#log.warn('evaluator failed', fields);
     else if (decision === 'cancelled') this.#log.info('evaluation canceled', fields);
     else this.#log.info('evaluator decided', fields);
   }
@@ -187,22 +215,33 @@ export class Evaluation {
 class EvaluationHost extends RegistryView implements HostFunctions {
   readonly history: HostFunctions['history'];
   readonly #schema: CompiledSchema | undefined;
+  readonly #turn: Turn;
   readonly #log: TargetLogger;
+  /** Set if a text could not be verified because there was no room: whatever the action decides is no verdict. */
+  busy: BusyError | undefined = undefined;
 
   constructor(
     { registry, toolLists, interactions }: EvaluationOptions,
     { schema }: LoadedEvaluator,
-    namespace: string,
+    turn: Turn,
     log: TargetLogger,
   ) {
-    super({ registry, toolLists, log, namespace });
+    super({ registry, toolLists, log, namespace: turn.namespace });
     this.history = historyReader(interactions);
     this.#schema = schema;
+    this.#turn = turn;
     this.#log = log;
   }
 
   async verify(raw: string, signal: AbortSignal): Promise<string | undefined> {
-    return this.#schema?.validate(raw, signal);
+    const { namespace, user } = this.#turn;
+    try {
+      return await this.#schema?.validate(raw, signal, new Turn(namespace, user, MAX_VERIFY_WAIT_MS));
+    } catch (error) {
+      if (!(error instanceof BusyError)) throw error;
+      this.busy = error;
+      return 'validation failed: there is no room';
+    }
   }
 
   log(level: ActionLogLevel, message: string): void {

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
-import { type Evaluator, namespaceName, type ValidationIssue } from '@sluice/contract';
-import type { TargetLogger } from '../telemetry/log.ts';
-import { MCP_METHODS } from '../telemetry/metrics/request-metrics.ts';
+import { type Evaluator, type EvaluatorWarning, namespaceName, type ValidationIssue } from '@sluice/contract';
+import { CLIENT_METHODS, KNOWN_METHODS } from '@sluice/protocol/mcp/methods';
 import type { LlmConnection } from './llm/client.ts';
 import { type CompiledSchema, ResultSchemaError, type ResultSchemas } from './llm/result-schema.ts';
 import type { Action } from './sandbox/action.ts';
@@ -129,21 +128,21 @@ async function compileSchema({ llm }: Evaluator, schemas: ValidationContext['sch
   }
 }
 
+/** Methods that are never evaluated: clients could not connect without them (decisions 4.9, "Matching"). */
+export const EXEMPT_METHODS: ReadonlySet<string> = new Set(['initialize', 'ping']);
+
 /**
- * Warns of evaluators that currently match no request, most likely because of a typo in the trigger. They are loaded
- * nevertheless: an upstream may define the method, and the namespace may be created later.
+ * Returns warnings about evaluators that currently match no request, most likely because of a typo in the trigger. They are
+ * loaded nevertheless: an upstream may define the method, and the namespace may be created later.
  */
-export function warnUnreachableTriggers(
+export function unreachableTriggers(
   loaded: readonly { readonly definition: Evaluator }[],
   namespaceExists: (name: string) => boolean,
-  log: Pick<TargetLogger, 'warn'>,
-): void {
-  for (const { definition } of loaded) {
-    const { name: evaluator, trigger } = definition;
-    const reasons = unreachableReasons(trigger, namespaceExists);
-    if (reasons.length === 0) continue;
-    log.warn(`evaluator ${JSON.stringify(evaluator)} may never match: ${reasons.join('; ')}`, { evaluator });
-  }
+): EvaluatorWarning[] {
+  return loaded.flatMap(({ definition: { name: evaluator, trigger } }) => {
+    const message = unreachableReasons(trigger, namespaceExists).join('; ');
+    return message === '' ? [] : [{ evaluator, code: 'TRIGGER_NEVER_MATCHES' as const, message }];
+  });
 }
 
 function unreachableReasons(
@@ -151,7 +150,10 @@ function unreachableReasons(
   namespaceExists: (name: string) => boolean,
 ): string[] {
   const reasons: string[] = [];
-  if (!MCP_METHODS.has(method)) reasons.push(`${JSON.stringify(method)} is not an MCP method`);
+  if (!KNOWN_METHODS.has(method)) reasons.push(`${JSON.stringify(method)} is not an MCP method`);
+  else if (!CLIENT_METHODS.has(method) || EXEMPT_METHODS.has(method)) {
+    reasons.push(`${JSON.stringify(method)} is never evaluated`);
+  }
   if (namespace !== null && !namespaceExists(namespace)) reasons.push(`namespace "${namespace}" does not exist`);
   return reasons;
 }

@@ -61,7 +61,7 @@ it('the evaluators of the bootstrap file are compiled before the service listens
   const running = await start({ evaluators });
   expect(await names(running)).toEqual(['guard', 'again']);
   expect((await running.manage('GET', '/metrics')).data).toMatchObject({
-    gauges: { evaluators_loaded: 2, wasm_compiled: 1, namespace_bindings: 0 },
+    gauges: { evaluators_loaded: 2, evaluators_skipped: 3, wasm_compiled: 1, namespace_bindings: 0 },
   });
   await running.manage('PUT', '/evaluators/namespaces/default', { conversation_id: 'c' });
   expect((await running.manage('GET', '/metrics')).data).toMatchObject({ gauges: { namespace_bindings: 1 } });
@@ -137,6 +137,64 @@ it('an action outside SERVICE_ACTIONS_PATH is skipped at startup, and rejected l
   );
   expect((await running.manage('PUT', '/evaluators', { evaluators })).status).toBe(400);
   expect(await names(running)).toEqual(['guard']);
+});
+
+/** Evaluators of which only the first can be loaded, for different reasons. */
+function brokenSet(): object[] {
+  const unknown = evaluatorDefinition('unknown', 'actions/guard.wasm');
+  return [
+    GUARD,
+    evaluatorDefinition('core', 'actions/core.wasm'),
+    { ...unknown, llm: { ...unknown.llm, connection: 'none' } },
+    { ...GUARD, trigger: { method: 'tools/list', namespace: null } },
+    evaluatorDefinition('outside', 'outside.wasm'),
+  ];
+}
+
+it('a set of which evaluators were skipped at startup can be activated again, without strict', async () => {
+  const running = await start({ evaluators: brokenSet() }, { SERVICE_ACTIONS_PATH: join(folder, 'actions') });
+  const skipped = ['unknown', 'core', 'outside'];
+  expect((await running.manage('GET', '/evaluators/revisions/1')).data).toMatchObject({ skipped });
+  await running.manage('PUT', '/evaluators', { evaluators: [] });
+  const rejected = await running.manage('POST', '/evaluators/revisions/1/activate?strict=true');
+  expect([rejected.status, await names(running)]).toEqual([422, []]);
+  const activate = `${running.management}/api/v1/evaluators/revisions/1/activate`;
+  const response = await fetch(activate, { method: 'POST', headers: { connection: 'close' } });
+  expect([response.status, await names(running)]).toEqual([200, ['guard']]);
+  expect(Object(await response.json()).warnings).toMatchObject([
+    { evaluator: 'unknown', code: 'INVALID_EVALUATOR', message: expect.stringContaining('unknown connection') },
+    { evaluator: 'guard', code: 'INVALID_EVALUATOR', message: expect.stringContaining('name of an earlier evaluator') },
+    { evaluator: 'outside', code: 'INVALID_EVALUATOR', message: expect.stringContaining('SERVICE_ACTIONS_PATH') },
+    { evaluator: 'core', code: 'WASM_COMPILE_FAILED', path: 'actions/core.wasm' },
+  ]);
+  const active = await running.manage('GET', '/evaluators/revisions/active');
+  expect(active.data).toMatchObject({ id: 4, skipped: expect.arrayContaining(skipped) });
+  // The same set is no revision that has run if it is submitted.
+  expect((await running.manage('PUT', '/evaluators', { evaluators: brokenSet().slice(0, 4) })).status).toBe(422);
+});
+
+it('skipped evaluators are named by the readiness probe and counted in metrics', async () => {
+  const running = await start({ evaluators: [GUARD, evaluatorDefinition('core', 'actions/core.wasm')] });
+  const probe = async () => (await fetch(`${running.management}/readyz`, { headers: { connection: 'close' } })).text();
+  expect(await probe()).toBe('{"data":{"status":"ready","skipped_evaluators":["core"]},"error":null}');
+  const gauges = async () => (await running.manage('GET', '/metrics')).data;
+  expect(await gauges()).toMatchObject({ gauges: { evaluators_loaded: 1, evaluators_skipped: 1 } });
+  await running.manage('PUT', '/evaluators', { evaluators: [GUARD] });
+  expect(await probe()).toBe('{"data":{"status":"ready"},"error":null}');
+  expect(await gauges()).toMatchObject({ gauges: { evaluators_loaded: 1, evaluators_skipped: 0 } });
+});
+
+it('SERVICE_EVALUATORS_STRICT fails the start and, by default, updates with a broken action', async () => {
+  const strict = { SERVICE_EVALUATORS_STRICT: '1' };
+  const core = evaluatorDefinition('core', 'actions/core.wasm');
+  const failed = 'evaluator "core" cannot be loaded: actions/core.wasm: ';
+  await expect(start({ evaluators: [GUARD, core] }, strict)).rejects.toThrow(failed);
+  const { trigger: _, ...invalid } = evaluatorDefinition('no trigger', 'actions/guard.wasm');
+  await expect(start({ evaluators: [GUARD, invalid] }, strict)).rejects.toThrow('evaluator "no trigger" is invalid');
+  const running = await start({ evaluators: [GUARD] }, strict);
+  expect((await running.manage('PUT', '/evaluators', { evaluators: [core] })).status).toBe(422);
+  expect(await names(running)).toEqual(['guard']);
+  expect((await running.manage('PUT', '/evaluators?strict=false', { evaluators: [core] })).status).toBe(200);
 });
 
 it('the settings of a connection are in no response, log line or file', async () => {

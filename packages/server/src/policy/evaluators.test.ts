@@ -174,11 +174,12 @@ describe('updates', () => {
       { evaluator: 'a' },
     ]);
     expect(checked).toHaveLength(1);
-    await expect(evaluators.activate(1, ANONYMOUS)).rejects.toMatchObject({ code: 'UNPROCESSABLE' });
-    await expect(evaluators.replace([evaluatorDefinition('a')], ANONYMOUS)).rejects.toMatchObject({
-      code: 'BAD_REQUEST',
-    });
-    expect(checked).toHaveLength(3);
+    // It was skipped in the revision, so it may be skipped again, but not with `strict`.
+    const { warnings } = await evaluators.activate(1, ANONYMOUS);
+    expect(warnings).toMatchObject([{ evaluator: 'a', code: 'INVALID_EVALUATOR' }]);
+    await expect(evaluators.activate(1, { ...ANONYMOUS, strict: true })).rejects.toMatchObject({ code: 'UNPROCESSABLE' });
+    await expect(evaluators.replace([evaluatorDefinition('a')], ANONYMOUS)).rejects.toMatchObject({ code: 'BAD_REQUEST' });
+    expect(checked).toHaveLength(4);
   });
 
   it('that fail do not block others', async () => {
@@ -279,7 +280,12 @@ describe('an unreachable trigger', () => {
     await evaluators.start(unreachable);
     expect(warnings()).toEqual([METHOD, NAMESPACE, BOTH]);
     expect(evaluators.current.matching('tools/cal', 'any')).toHaveLength(1);
-    expect((await evaluators.replace(unreachable, ANONYMOUS)).warnings).toMatchObject([{ evaluator: 'skipped' }]);
+    expect((await evaluators.replace(unreachable, ANONYMOUS)).warnings).toMatchObject([
+      { evaluator: 'skipped', code: 'WASM_COMPILE_FAILED' },
+      { evaluator: 'method', code: 'TRIGGER_NEVER_MATCHES' },
+      { evaluator: 'namespace', code: 'TRIGGER_NEVER_MATCHES' },
+      { evaluator: 'both', code: 'TRIGGER_NEVER_MATCHES' },
+    ]);
     expect(warnings()).toEqual([METHOD, NAMESPACE, BOTH]);
     await evaluators.activate(1, ANONYMOUS);
     expect(warnings()).toEqual([METHOD, NAMESPACE, BOTH]);

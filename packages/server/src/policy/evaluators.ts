@@ -1,14 +1,15 @@
-import type { CompileWarning, ErrorCode, Evaluator, ValidationIssue } from '@sluice/contract';
+import type { ErrorCode, Evaluator, EvaluatorWarning, ValidationIssue } from '@sluice/contract';
+import { ConfigError } from '../http/settings.ts';
 import { OperationError } from '../registry/operations.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { type ActionFiles, ActionLoader } from './action-loader.ts';
 import {
   EvaluatorSet,
   type LoadedEvaluator,
+  unreachableTriggers,
   type ValidationResult,
   type ValidEvaluator,
   validateEvaluators,
-  warnUnreachableTriggers,
 } from './evaluator-set.ts';
 import type { LlmConnection } from './llm/client.ts';
 import type { ResultSchemas } from './llm/result-schema.ts';
@@ -24,6 +25,7 @@ import {
   parseEvaluators,
   type Revision,
   type RevisionContent,
+  type RevisionInput,
   type Revisions,
   serializeEvaluators,
 } from './revisions.ts';
@@ -41,6 +43,8 @@ export interface EvaluatorsOptions {
   readonly onActivated?: (set: EvaluatorSet) => void;
   /** By default no warnings about missing namespaces are logged. */
   readonly namespaceExists?: (name: string) => boolean;
+  /** SERVICE_EVALUATORS_STRICT: reject evaluators that cannot be loaded, at the start and by default in updates. */
+  readonly strict?: boolean;
   /** Returns epoch milliseconds; replaceable in tests. */
   readonly now?: () => number;
 }
@@ -48,13 +52,27 @@ export interface EvaluatorsOptions {
 /** Author and precondition of an update. */
 export interface UpdateOptions extends ExpectedRevision {
   readonly actor: string | undefined;
+  /** Whether to reject evaluators whose action cannot be loaded instead of skipping them; the default if undefined. */
+  readonly strict?: boolean | undefined;
 }
 
 /** Result of an update. */
 export interface UpdateResult {
   readonly set: EvaluatorSet;
-  /** One for each evaluator that was skipped. */
-  readonly warnings: readonly CompileWarning[];
+  /** One for each evaluator that was skipped or cannot match a request. */
+  readonly warnings: readonly EvaluatorWarning[];
+}
+
+/** Evaluators that are to become active. */
+interface EvaluatorUpdate {
+  readonly evaluators: readonly Evaluator[];
+  readonly content: RevisionContent;
+  readonly options: UpdateOptions;
+  /** Issues of actions outside SERVICE_ACTIONS_PATH by evaluator. */
+  readonly outside?: readonly (readonly ValidationIssue[])[];
+  /** See {@link maySkip}. */
+  readonly skippable?: ReadonlySet<string> | undefined;
+  readonly errorPrefix: string;
 }
 
 /** Issues that the failure reason of a rejected revision contains. */
@@ -108,7 +126,8 @@ export class Evaluators {
   /**
    * Reads the revisions and loads evaluators: those of the configuration if they differ from the last startup revision,
    * else those of the active revision. Evaluators that cannot be loaded are skipped with a warning. `unreadable`: names of
-   * evaluators whose configuration is invalid, of which a warning has been logged. Throws the error of the store.
+   * evaluators whose configuration is invalid, of which a warning has been logged. Throws the error of the store, and
+   * {@link ConfigError} for an evaluator that would be skipped if that is not allowed.
    */
   async start(configured: readonly Evaluator[] | undefined, unreadable: readonly string[] = []): Promise<void> {
     this.#revisions = await this.#options.store.load();
@@ -121,7 +140,12 @@ export class Evaluators {
 
     const validated = await this.#validate(evaluators);
     const { loaded, warnings } = await this.#load(validated.filter(isValid));
-    const problems = [...validated.flatMap(toProblem), ...warnings.map(toActionProblem)];
+    const problems = [...validated.flatMap(toProblems), ...warnings.map(toProblem)];
+    const [first] = problems;
+    if (this.#options.strict && (first || unreadable.length > 0)) {
+      const reason = first ? describeProblem(first) : `evaluator ${JSON.stringify(unreadable[0])} is invalid`;
+      throw new ConfigError(`${reason}; evaluators are not skipped because of SERVICE_EVALUATORS_STRICT`);
+    }
     this.#logSkipped(problems);
     const names = problems.map(({ evaluator }) => evaluator);
     const skipped = withoutLoaded(isNew ? [...unreadable, ...names] : names, loaded);
@@ -138,7 +162,7 @@ export class Evaluators {
   /**
    * Replaces all active evaluators. Throws {@link OperationError}, checked in this order (decisions 4.5): BAD_REQUEST for
    * an action outside SERVICE_ACTIONS_PATH, CONFLICT if another revision is active than expected, UNPROCESSABLE for
-   * invalid evaluators, which are stored as a rejected revision.
+   * invalid evaluators, and with `strict` for actions that cannot be loaded; they are stored as a rejected revision.
    */
   replace(evaluators: readonly Evaluator[], options: UpdateOptions): Promise<UpdateResult> {
     const content = serializeEvaluators(evaluators);
@@ -146,16 +170,18 @@ export class Evaluators {
     const unqueued = this.#pendingUpdates === 0 ? evaluators : undefined;
     return this.#enqueue(async () => {
       const submitted = unqueued ?? parseEvaluators(content);
-      const outside = await this.#actionsOutside(submitted);
+      const outside = (await this.#actionsOutside(submitted)).flat();
       if (outside.length > 0) throw toError('BAD_REQUEST', 'invalid evaluators', outside);
       checkExpected(options, this.#revisions.activeId ?? 0);
-      return this.#submit(submitted, content, [], options.actor, 'invalid evaluators');
+      return this.#submit({ evaluators: submitted, content, options, errorPrefix: 'invalid evaluators' });
     });
   }
 
   /**
    * Submits the evaluators of a revision again. Throws {@link OperationError}: NOT_FOUND for an unknown revision, else
-   * as {@link replace}, but UNPROCESSABLE for an action that is now outside SERVICE_ACTIONS_PATH.
+   * as {@link replace}, but UNPROCESSABLE for an action that is now outside SERVICE_ACTIONS_PATH. Without `strict`,
+   * evaluators that were skipped when the revision was loaded may be skipped again for any reason, so that the service can
+   * return to each set that it has run (decisions 10.2).
    */
   activate(id: number, options: UpdateOptions): Promise<UpdateResult> {
     return this.#enqueue(async () => {
@@ -163,8 +189,14 @@ export class Evaluators {
       if (!revision) throw new OperationError('NOT_FOUND', `revision not found: ${id}`);
       checkExpected(options, this.#revisions.activeId ?? 0);
       const evaluators = parseEvaluators(revision);
-      const outside = await this.#actionsOutside(evaluators);
-      return this.#submit(evaluators, revision, outside, options.actor, `revision ${id} cannot be activated`);
+      return this.#submit({
+        evaluators,
+        content: revision,
+        options,
+        outside: await this.#actionsOutside(evaluators),
+        skippable: revision.status === 'rejected' ? undefined : new Set(revision.skipped),
+        errorPrefix: `revision ${id} cannot be activated`,
+      });
     });
   }
 
@@ -181,34 +213,61 @@ export class Evaluators {
     return result;
   }
 
-  async #submit(
-    evaluators: readonly Evaluator[],
-    content: RevisionContent,
-    outside: readonly ValidationIssue[],
-    actor: string | undefined,
-    errorPrefix: string,
-  ): Promise<UpdateResult> {
+  async #submit({
+    evaluators,
+    content,
+    options: { actor, strict = this.#options.strict ?? false },
+    outside = [],
+    skippable,
+    errorPrefix,
+  }: EvaluatorUpdate): Promise<UpdateResult> {
     const input = { content, origin: 'api', actor, at: this.#time() } as const;
     const validated = await this.#validate(evaluators);
-    const issues = [...outside, ...validated.flatMap(toIssues)];
-    if (issues.length > 0) {
-      await this.#save(addRejected(this.#revisions, input, formatIssues(issues)));
-      throw toError('UNPROCESSABLE', errorPrefix, issues);
+    const invalid = validated.map((result, index) => [...(outside[index] ?? []), ...toIssues(result, index)]);
+    const isSkipped = evaluators.map(({ name }, index) => !strict && maySkip(name, validated[index], skippable));
+    const issues = invalid.flatMap((each, index) => (isSkipped[index] ? [] : each));
+    if (issues.length > 0) return this.#reject(input, errorPrefix, issues);
+    const usable = validated.filter((_, index) => invalid[index]?.length === 0);
+    const { loaded, warnings } = await this.#load(usable.filter(isValid));
+    if (strict && warnings.length > 0) {
+      const failed = warnings.map(({ evaluator, message }) => {
+        const index = evaluators.findIndex(({ name }) => name === evaluator);
+        return { path: `evaluators.${index}.processor.path`, message };
+      });
+      return this.#reject(input, errorPrefix, failed);
     }
-    const { loaded, warnings } = await this.#load(validated.filter(isValid));
-    const skipped = warnings.map(({ evaluator }) => evaluator);
+    const invalidWarnings = invalid.flatMap((each, index): EvaluatorWarning[] => {
+      if (each.length === 0) return [];
+      return [{ evaluator: evaluators[index]?.name ?? '', code: 'INVALID_EVALUATOR', message: formatIssues(each) }];
+    });
+    const skips = [...invalidWarnings, ...warnings];
+    const skipped = withoutLoaded(
+      skips.map(({ evaluator }) => evaluator),
+      loaded,
+    );
     await this.#save(addActive(this.#revisions, input, skipped));
-    this.#logSkipped(warnings.map(toActionProblem));
-    this.#activate(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded, skipped));
+    this.#logSkipped(skips.map(toProblem));
+    const unreachable = this.#activate(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded, skipped));
     const { revision } = this.current;
     this.#options.log.info('evaluators replaced', { revision, evaluators: loaded.length, skipped, actor });
-    return { set: this.current, warnings };
+    return { set: this.current, warnings: [...skips, ...unreachable] };
   }
 
-  #activate(set: EvaluatorSet): void {
+  /** Stores a rejected revision, and throws the error. */
+  async #reject(input: RevisionInput, errorPrefix: string, issues: readonly ValidationIssue[]): Promise<never> {
+    await this.#save(addRejected(this.#revisions, input, formatIssues(issues)));
+    throw toError('UNPROCESSABLE', errorPrefix, issues);
+  }
+
+  /** Makes a set active; returns warnings about evaluators that cannot match. */
+  #activate(set: EvaluatorSet): EvaluatorWarning[] {
     this.current = set;
     this.#options.onActivated?.(set);
-    warnUnreachableTriggers(set.list, this.#options.namespaceExists ?? (() => true), this.#options.log);
+    const warnings = unreachableTriggers(set.list, this.#options.namespaceExists ?? (() => true));
+    for (const { evaluator, message } of warnings) {
+      this.#options.log.warn(`evaluator ${JSON.stringify(evaluator)} may never match: ${message}`, { evaluator });
+    }
+    return warnings;
   }
 
   /** A skipped evaluator evaluates nothing, regardless of its `on_error`. */
@@ -222,24 +281,26 @@ export class Evaluators {
     return validateEvaluators(evaluators, { connections: this.#connections, schemas: this.#options.schemas });
   }
 
-  async #actionsOutside(evaluators: readonly Evaluator[]): Promise<ValidationIssue[]> {
-    const issues: ValidationIssue[] = [];
+  /** Issues of actions outside SERVICE_ACTIONS_PATH by evaluator. */
+  async #actionsOutside(evaluators: readonly Evaluator[]): Promise<ValidationIssue[][]> {
+    const issues: ValidationIssue[][] = [];
     for (const [index, { processor }] of evaluators.entries()) {
-      if (await this.#options.files.isAllowed(processor.path)) continue;
-      issues.push({ path: `evaluators.${index}.processor.path`, message: 'is not inside SERVICE_ACTIONS_PATH' });
+      const isAllowed = await this.#options.files.isAllowed(processor.path);
+      const issue = { path: `evaluators.${index}.processor.path`, message: 'is not inside SERVICE_ACTIONS_PATH' };
+      issues.push(isAllowed ? [] : [issue]);
     }
     return issues;
   }
 
   async #load(
     evaluators: readonly ValidEvaluator[],
-  ): Promise<{ loaded: LoadedEvaluator[]; warnings: CompileWarning[] }> {
+  ): Promise<{ loaded: LoadedEvaluator[]; warnings: EvaluatorWarning[] }> {
     const actions = await this.#loader.load(
       evaluators.map(({ definition }) => definition.processor.path),
       this.current.list.map(({ action }) => action),
     );
     const loaded: LoadedEvaluator[] = [];
-    const warnings: CompileWarning[] = [];
+    const warnings: EvaluatorWarning[] = [];
     for (const evaluator of evaluators) {
       const { name, processor } = evaluator.definition;
       const { path } = processor;
@@ -280,15 +341,33 @@ function toIssues(result: ValidationResult, index: number): ValidationIssue[] {
 }
 
 /** Why an evaluator is skipped. */
-type Problem = Pick<CompileWarning, 'evaluator' | 'message'>;
+type Problem = Pick<EvaluatorWarning, 'evaluator' | 'message'>;
 
-function toProblem(result: ValidationResult): Problem[] {
+function toProblems(result: ValidationResult): Problem[] {
   if (!('issues' in result)) return [];
   return [{ evaluator: result.definition.name, message: formatIssues(result.issues) }];
 }
 
-function toActionProblem({ evaluator, path, message }: CompileWarning): Problem {
-  return { evaluator, message: `${path}: ${message}` };
+function toProblem({ evaluator, path, message }: EvaluatorWarning): Problem {
+  return { evaluator, message: path === undefined ? message : `${path}: ${message}` };
+}
+
+function describeProblem({ evaluator, message }: Problem): string {
+  return `evaluator ${JSON.stringify(evaluator)} cannot be loaded: ${message}`;
+}
+
+/**
+ * Returns whether an evaluator may be skipped although it is invalid: it was when the revision was loaded. `skippable` are
+ * the names of those that were; a later evaluator of the same name was skipped too. Undefined: none may.
+ */
+function maySkip(
+  name: string,
+  result: ValidationResult | undefined,
+  skippable: ReadonlySet<string> | undefined,
+): boolean {
+  if (!skippable) return false;
+  if (skippable.has(name)) return true;
+  return result !== undefined && 'issues' in result && result.issues.every(({ path }) => path === 'name');
 }
 
 function formatIssues(issues: readonly ValidationIssue[]): string {

@@ -1,14 +1,18 @@
+import type { ToolCallVerdict } from '@sluice/contract';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { truncateBytes } from '@sluice/protocol/text';
 import { type ErrorOutcome, rpcError } from '../http/outcome.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { EvaluatorDecision, EvaluatorFailure } from '../telemetry/metrics/service-metrics.ts';
 import type { EvaluationInput } from './context.ts';
+import type { BusyError } from './fair-queue.ts';
 import type { ActionResponse } from './sandbox/action.ts';
 
 /** JSON-RPC codes that are reserved for evaluators (decisions 4.7). */
 const BLOCKED = -32001;
 const MALFORMED = -32002;
+/** JSON-RPC: server error. Of a request for whose evaluation there is no room. */
+export const BUSY = -32000;
 
 /** Longest warning in the log and in metadata. */
 const MAX_WARNING_BYTES = 4096;
@@ -19,8 +23,12 @@ export type Verdict =
   | { readonly kind: 'stop' }
   | { readonly kind: 'reject'; readonly outcome: ErrorOutcome };
 
+type Rejection = Exclude<EvaluatorDecision, ToolCallVerdict>;
+
 /** A verdict and the decision that metrics count. */
-type Decision = Verdict & { readonly decision: EvaluatorDecision };
+type Decision =
+  | (Exclude<Verdict, { readonly kind: 'reject' }> & { readonly decision: Exclude<EvaluatorDecision, Rejection> })
+  | (Extract<Verdict, { readonly kind: 'reject' }> & { readonly decision: Rejection });
 
 /**
  * Applies the response of an action to the request (decisions 4.9, "Outcome"). Without a response the request passes.
@@ -66,9 +74,14 @@ export function applyResponse(
 }
 
 /** Response to a request that an evaluator with `on_error: block` failed to evaluate. */
-export function failureOutcome(evaluator: string, kind: EvaluatorFailure): ErrorOutcome {
+export function failureOutcome(evaluator: string, kind: Exclude<EvaluatorFailure, 'busy'>): ErrorOutcome {
   const what = kind === 'llm_failure' ? 'llm operation failed' : 'processor execution failed';
   return rpcError(INTERNAL_ERROR, `evaluator ${what}`, undefined, { evaluator, kind });
+}
+
+/** Response to a request for whose evaluation there is no room (decisions 10.2). */
+export function busyOutcome({ retryAfterMs }: BusyError): ErrorOutcome {
+  return rpcError(BUSY, 'evaluator busy', undefined, { kind: 'busy', retry_after_ms: retryAfterMs });
 }
 
 function reject(code: number, reason: string, evaluator: string, kind: 'block' | 'reject_malformed'): Decision {

@@ -1,16 +1,20 @@
 import { INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
+import { truncateCharacters } from '@sluice/protocol/text';
 import type { TargetLogger } from './log.ts';
 import { roundMs } from './metrics/instruments.ts';
 import { boundedName, loggableMethod, loggablePath } from './redaction.ts';
 import type { ObservedContext, RequestRecord } from './request-record.ts';
 
 const MAX_REASON_LENGTH = 200;
+/** Limit of the reason of an evaluator, which the operator's own actions write (decisions 10.2). */
+const MAX_POLICY_REASON_CHARACTERS = 1000;
 const MAX_USER_LENGTH = 256;
 
 /**
  * Access log: one line per request at level `info` of a target `service::…::access`. The line of a tool call includes the
  * members of the call's last event without its content (decisions 6), so that a call is one line at this level. Queries,
- * bodies, arguments and credentials are never logged; of the headers, only the correlation ids and the user. At level
+ * bodies, arguments and credentials are never logged, unless an evaluator repeats them in its reason; of the headers, only the
+ * correlation ids and the user. At level
  * `debug` the line includes the metadata that evaluators have set.
  */
 export class AccessLog {
@@ -30,7 +34,7 @@ export class AccessLog {
   /** `completed` is false if the client disconnected before the end of the response. */
   write(record: RequestRecord, status: number, durationMs: number, completed: boolean): void {
     if (!this.#enabled) return;
-    const { request, caller, context, decision, subject, answer, toolCall } = record;
+    const { request, caller, context, decision, subject, answer, toolCall, policyRejection } = record;
     const message = context?.message;
     const path = loggablePath(request.target);
     const level = status < 400 && this.#probes.has(path) ? 'debug' : 'info';
@@ -52,6 +56,7 @@ export class AccessLog {
       prompt: subject?.kind === 'prompt' ? subject.name : undefined,
       upstream: record.upstream,
       error_code: answer?.errorCode,
+      evaluator: policyRejection?.evaluator,
       reason: decision === 'refused' ? reasonOf(record) : undefined,
       error_type: record.failure,
       in_batch: request.inBatch || undefined,
@@ -94,7 +99,8 @@ const METHODS_BY_NAME: ReadonlySet<string> = new Set(['tools/call', 'prompts/get
  * Returns the message of a rejection that contains at most the name of a tool, prompt or method, or that was created before
  * the body was parsed. Other messages may repeat parameters; those of resources contain addresses.
  */
-function reasonOf({ answer, context }: RequestRecord): string | undefined {
+function reasonOf({ answer, context, policyRejection }: RequestRecord): string | undefined {
+  if (policyRejection) return truncateCharacters(policyRejection.reason, MAX_POLICY_REASON_CHARACTERS);
   const message = context?.message;
   const method = message && 'method' in message ? message.method : '';
   const code = answer?.errorCode;

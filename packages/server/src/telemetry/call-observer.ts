@@ -127,6 +127,12 @@ export class CallObserver {
     this.end(errorType, { type: 'FAILED', durationMs, category, message: text });
   }
 
+  /** An evaluator rejected the call for this reason. */
+  rejected(category: ToolCallErrorCategory, evaluator: string, reason: string): void {
+    const message = truncateCharacters(reason, MAX_MESSAGE_CHARACTERS);
+    this.end(category, { type: 'FAILED', durationMs: 0, category, message, evaluator });
+  }
+
   /** The client canceled the call, or disconnected. */
   canceled(reason: string): void {
     this.failed('UNKNOWN', reason, 'cancelled');

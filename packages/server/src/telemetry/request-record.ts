@@ -36,6 +36,12 @@ export interface ObservedResponse {
 /** Result of a request: rejected, forwarded to an upstream, or answered by the service. */
 export type Decision = 'refused' | 'forwarded' | 'answered';
 
+/** Rejection of a request by an evaluator. */
+export interface PolicyRejection {
+  readonly evaluator: string;
+  readonly reason: string;
+}
+
 /** Data of a request for its access log line and its span. */
 export interface RequestRecord {
   /** `performance.now()` at its arrival. */
@@ -56,6 +62,8 @@ export interface RequestRecord {
    * failure.
    */
   readonly failure: string | undefined;
+  /** Rejection by an evaluator. */
+  readonly policyRejection: PolicyRejection | undefined;
   /** Last event of the tool call. */
   readonly toolCall: ToolCallRecord | undefined;
   readonly traceId: string | undefined;

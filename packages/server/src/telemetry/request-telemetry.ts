@@ -4,9 +4,16 @@ import { type CallerIdentity, callerOf } from './caller.ts';
 import type { Logger, LogTarget } from './log.ts';
 import type { RequestMetrics, UpDownCounter } from './metrics/request-metrics.ts';
 import type { Subject } from './redaction.ts';
-import type { Decision, ObservedContext, ObservedRequest, ObservedResponse, RequestRecord } from './request-record.ts';
+import type {
+  Decision,
+  ObservedContext,
+  ObservedRequest,
+  ObservedResponse,
+  PolicyRejection,
+  RequestRecord,
+} from './request-record.ts';
 import { completeServerSpan, completionSpan, type RecordedCompletion, serverSpan } from './request-spans.ts';
-import type { ToolCallRecord } from './tool-calls/event.ts';
+import { NO_EVALUATIONS, type PassedEvaluation, type ToolCallRecord } from './tool-calls/event.ts';
 import type { Span } from './tracing/span.ts';
 import { traceContextOf } from './tracing/trace-context.ts';
 import type { Tracing } from './tracing/tracing.ts';
@@ -38,6 +45,9 @@ export class RequestObservation implements RequestRecord {
   failure: string | undefined = undefined;
   answer: ObservedResponse | undefined = undefined;
   toolCall: ToolCallRecord | undefined = undefined;
+  policyRejection: PolicyRejection | undefined = undefined;
+  /** Evaluations that the request has passed; a new list for each. */
+  evaluations: readonly PassedEvaluation[] = NO_EVALUATIONS;
   subject: Subject | undefined = undefined;
   /** The request resumes a call that is already in flight upstream. */
   resumesCall = false;

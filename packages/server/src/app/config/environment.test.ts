@@ -368,6 +368,16 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
+    variable: 'SERVICE_EVALUATORS_STRICT',
+    read: (env) => env.evaluatorsStrict,
+    unset: false,
+    accepted: [
+      ['1', true],
+      ['0', false],
+    ],
+    rejected: [['true', 'is not supported; expected "0" or "1"']],
+  },
+  {
     variable: 'SERVICE_ACTIONS_PATH',
     read: (env) => env.actionsPath,
     unset: undefined,

@@ -66,6 +66,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_SESSION_KEY: key.optional(),
     SERVICE_ALLOWED_HOSTS: hostList.optional(),
     SERVICE_ACTIONS_PATH: path.optional(),
+    SERVICE_EVALUATORS_STRICT: oneOf('0', '1').default('0'),
     SERVICE_BRIDGE_GRPC_TIMEOUT_MS: integer(...BRIDGE_GRPC_LIMITS.timeoutMs).optional(),
     SERVICE_BRIDGE_GRPC_MAX_RETRIES: integer(...BRIDGE_GRPC_LIMITS.maxRetries).optional(),
     SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS: integer(...BRIDGE_GRPC_LIMITS.retryDelayMs).optional(),
@@ -137,6 +138,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     /** Accepted Host values in lower case; a value without a port matches any port. */
     allowedHosts: variables.SERVICE_ALLOWED_HOSTS,
     actionsPath: variables.SERVICE_ACTIONS_PATH,
+    /** Evaluators that cannot be loaded are rejected instead of skipped. */
+    evaluatorsStrict: variables.SERVICE_EVALUATORS_STRICT === '1',
     /** Overrides the settings of the bootstrap file. */
     bridgeGrpc,
     logFilter: log.filter,

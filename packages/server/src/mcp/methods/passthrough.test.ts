@@ -83,15 +83,19 @@ describe.each(eras)('a method known only to an upstream, from a %s client', (era
     expect(one.count('tasks/get') + two.count('tasks/get')).toBe(0);
   });
 
-  it("is unknown when it belongs to the protocol's core, whatever upstreams declare", async () => {
+  it("is unknown when it belongs to the protocol's core or looks like it, whatever upstreams declare", async () => {
     const upstream = await upstreamWith({
-      ...capabilityScripts('{"tools":{},"experimental":{"sampling":{},"notifications":{},"server":{},"roots":{}}}'),
+      ...capabilityScripts(
+        '{"tools":{},"experimental":{"sampling":{},"notifications":{},"server":{},"roots":{},"Tools":{},"tasks":{}}}',
+      ),
     });
     const caller = await client(era, await register(upstream.url));
     const otherEra =
       era === 'modern' ? ['initialize', 'ping', 'resources/subscribe', 'logging/setLevel'] : ['server/discover'];
-    // Surrounding spaces are not part of the header in which modern clients repeat it.
-    const encoded = ['Tools/Call', 'TOOLS/LIST', ...(era === 'legacy' ? [' tools/call', 'tools/call '] : [])];
+    // Surrounding spaces are not part of a header, and it cannot contain other characters.
+    const unusual = ['tools\u200b/call', 'ｔｏｏｌｓ/call', 'tools／call', 'toolſ/call'];
+    const encoded = ['Tools/Call', 'TOOLS/LIST', 'tools//call', '/tools/call', 'tools/call/', 'tasks/delete'];
+    if (era === 'legacy') encoded.push(' tools/call', 'tools/call ', ...unusual);
     const methods = [...otherEra, ...encoded, 'sampling/createMessage', 'roots/list', 'notifications/cancelled'];
     const arrived = () => methods.map(upstream.count);
     const before = arrived();
@@ -101,6 +105,16 @@ describe.each(eras)('a method known only to an upstream, from a %s client', (era
     }
     expect(arrived()).toEqual(before);
   });
+});
+
+it('a method of an extension in a segment of the protocol is forwarded if both sides declare the extension', async () => {
+  const upstream = await upstreamWith({ ...capabilityScripts(EXTENDED), 'tasks/update': TASK });
+  const url = await register(upstream.url);
+  const without = await modernClient(url).call('tasks/update', '{"taskId":"t1"}');
+  expect([without.status, errorOf(without).code]).toEqual([404, -32601]);
+  const extensions = '{"extensions":{"io.modelcontextprotocol/tasks":{}}}';
+  expect(reply(await modernClient(url, extensions).call('tasks/update', '{"taskId":"t1"}'))).toContain(TASK);
+  expect(upstream.count('tasks/update')).toBe(1);
 });
 
 describe('advertised capabilities', () => {

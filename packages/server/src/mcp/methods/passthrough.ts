@@ -1,3 +1,5 @@
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { isRelayable } from '@sluice/protocol/mcp/methods';
 import type { Registry } from '../../registry/registry.ts';
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { ClientProfiles } from '../client-profile.ts';
@@ -12,44 +14,26 @@ export interface RelayParts {
 }
 
 /**
- * Methods of the protocol's core, in lower case, of any era and direction. Other filters handle the supported ones; one
- * that arrives here belongs to the other era or to servers, and is not forwarded.
- */
-const RESERVED: ReadonlySet<string> = new Set([
-  'initialize',
-  'ping',
-  'server/discover',
-  'logging/setlevel',
-  'tools/list',
-  'tools/call',
-  'resources/list',
-  'resources/templates/list',
-  'resources/read',
-  'resources/subscribe',
-  'resources/unsubscribe',
-  'prompts/list',
-  'prompts/get',
-  'completion/complete',
-  'subscriptions/listen',
-  'sampling/createmessage',
-  'elicitation/create',
-  'roots/list',
-]);
-
-/**
  * Forwards unknown requests, such as tasks and vendor methods, unchanged when exactly one forward of the namespace can
- * be the target (mcp 6). Last of its chain: all others end as an unknown method.
+ * be the target (mcp 6). Last of its chain: all others end as an unknown method. So do methods of the protocol that arrive
+ * here, which belong to the other era or to servers, and methods that only look like one (decisions 10.2).
  */
 export function serviceRelay({ registry, profiles, relay }: RelayParts): McpFilter {
   return (context) => {
     const { message, namespace, session, era, capabilities } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
     const { method } = message;
-    if (RESERVED.has(method.trim().toLowerCase()) || method.startsWith('notifications/')) return undefined;
     const profile = session?.profile ?? profiles.of(era, capabilities);
     // A method of one era does not exist in the other, even under the same name.
     const declarations = declarationsTo(profile, registry.current, namespace).filter((one) => one.era === era);
+    const isDeclared = (extension: string): boolean =>
+      declares(capabilities, extension) && declarations.some(({ extensions }) => extensions.has(extension));
+    if (!isRelayable(method, isDeclared)) return undefined;
     const forward = forwardForMethod(method, declarations);
     return forward === undefined ? undefined : relay.call(context, message, { forward });
   };
+}
+
+function declares({ extensions }: JsonObject, extension: string): boolean {
+  return isJsonObject(extensions) && Object.hasOwn(extensions, extension);
 }

@@ -10,6 +10,7 @@ import {
 } from '../../../testing/chat-completions.ts';
 import { localhostCertificate } from '../../http/client/certificate.fixture.ts';
 import { listen } from '../../http/client/listening.fixture.ts';
+import { BusyError, Turn } from '../fair-queue.ts';
 import { LlmClient, type LlmConnection, LlmError, type LlmLimits, type LlmMessage } from './client.ts';
 
 const KEY = 'sk-very-secret';
@@ -416,3 +417,41 @@ function expectNothingTold(failure: LlmError): void {
     expect(texts).not.toContain(secret);
   }
 }
+
+describe('with too many concurrent calls', () => {
+  test('a call waits for its turn, alternating between namespaces', async () => {
+    const own = await ownServer();
+    const client = clientWith({ maxConcurrent: 1 });
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    own.script({ content: 'first', after: released });
+    const order: string[] = [];
+    const call = (name: string) =>
+      client
+        .complete(connectionTo(own.url), MESSAGES, undefined, new Turn(name.charAt(0), ''))
+        .then(() => order.push(name));
+    const calls = ['a1', 'a2', 'a3', 'b1'].map(call);
+    await expect.poll(() => own.requests.length).toBe(1);
+    release();
+    await Promise.all(calls);
+    expect(order).toEqual(['a1', 'a2', 'b1', 'a3']);
+  });
+
+  test('a call that has waited too long is busy, a canceled one is aborted, and others fail when the client closes', async () => {
+    const own = await ownServer();
+    const client = clientWith({ maxConcurrent: 1 });
+    const connection = connectionTo(own.url);
+    own.script({ stopsIn: 'head' });
+    const first = failureOf(client.complete(connection, MESSAGES));
+    await expect(client.complete(connection, MESSAGES, undefined, new Turn('', '', 20))).rejects.toBeInstanceOf(
+      BusyError,
+    );
+    const leaving = new AbortController();
+    const left = failureOf(client.complete(connection, MESSAGES, leaving.signal));
+    leaving.abort();
+    expect(await left).toMatchObject({ fault: 'aborted' });
+    const waiting = failureOf(client.complete(connection, MESSAGES));
+    await client.close();
+    expect([await first, await waiting]).toMatchObject([{ fault: 'aborted' }, { fault: 'aborted' }]);
+    expect(own.requests.length).toBeLessThanOrEqual(1);
+  });
+});

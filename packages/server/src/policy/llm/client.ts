@@ -6,6 +6,7 @@ import type { ResponseHeaders, UpstreamTransport } from '../../http/client/clien
 import { collectResponse } from '../../http/client/collect-response.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
+import { BusyError, FairQueue, Turn } from '../fair-queue.ts';
 
 /**
  * LLM connection of evaluators (specification, "LLM connection"). Responses, revisions and logs contain its name only; the
@@ -87,42 +88,111 @@ export interface LlmLimits {
   readonly timeoutMs?: number;
   /** Bytes of a response body (default 1 MiB). */
   readonly maxBytes?: number;
+  /** Concurrent calls of one endpoint (default 200). */
+  readonly maxConcurrent?: number;
 }
 
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 1024 * 1024;
+/** More at a time would make the LLM or the system reject connections: our own overload would look like its failure. */
+const MAX_CONCURRENT = 200;
+const MAX_QUEUED = 10_000;
+
+/** A call that waits for its turn. */
+interface WaitingCall {
+  start(): void;
+}
+
+/** A chat-completions endpoint. */
+class Endpoint {
+  readonly transport: UpstreamTransport;
+  readonly #maxConcurrent: number;
+  readonly #queue: FairQueue<WaitingCall>;
+  #active = 0;
+
+  constructor(transport: UpstreamTransport, maxConcurrent: number) {
+    this.transport = transport;
+    this.#maxConcurrent = maxConcurrent;
+    this.#queue = new FairQueue(MAX_QUEUED, maxConcurrent);
+  }
+
+  /**
+   * Waits until the call may start, if there are too many; {@link leave} must follow. Rejects with {@link BusyError} if
+   * there is no room, and with `canceled()` if the signal aborts.
+   */
+  enter(turn: Turn, signal: AbortSignal | undefined, canceled: () => LlmError): Promise<void> | undefined {
+    if (this.#active < this.#maxConcurrent) {
+      this.#active++;
+      return undefined;
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const onAbort = () => this.#queue.remove(call) && reject(canceled());
+    const settled = promise.finally(() => signal?.removeEventListener('abort', onAbort));
+    const call: WaitingCall = { start: resolve };
+    signal?.addEventListener('abort', onAbort, { once: true });
+    this.#queue.add(call, turn, '', reject);
+    return settled;
+  }
+
+  /** A call that has started has ended, after `ms`. */
+  leave(ms: number): void {
+    this.#queue.served(ms);
+    const next = this.#queue.take();
+    if (next) next.start();
+    else this.#active--;
+  }
+
+  /** Closes all connections. Waiting calls are started, and fail as well. */
+  async close(): Promise<void> {
+    for (let call = this.#queue.take(); call; call = this.#queue.take()) call.start();
+    await this.transport.destroy();
+  }
+}
 
 /** Client of LLM connections; reuses HTTP connections. */
 export class LlmClient {
-  readonly #timeoutMs: number;
+  /** Limit of one call. */
+  readonly timeoutMs: number;
   readonly #maxBytes: number;
-  /** By URL of the chat-completions endpoint. */
-  readonly #transports = new Map<string, UpstreamTransport>();
+  readonly #maxConcurrent: number;
+  /** By URL. */
+  readonly #endpoints = new Map<string, Endpoint>();
   #isClosed = false;
 
-  constructor({ timeoutMs = TIMEOUT_MS, maxBytes = MAX_BYTES }: LlmLimits = {}) {
-    this.#timeoutMs = timeoutMs;
+  constructor({ timeoutMs = TIMEOUT_MS, maxBytes = MAX_BYTES, maxConcurrent = MAX_CONCURRENT }: LlmLimits = {}) {
+    this.timeoutMs = timeoutMs;
     this.#maxBytes = maxBytes;
+    this.#maxConcurrent = maxConcurrent;
   }
 
   /**
    * Requests a completion and returns its content, which may be empty (decisions 4.9, "LLM call"). Throws
-   * {@link LlmError}. Nothing is retried; after `close` nothing is sent.
+   * {@link LlmError}, and {@link BusyError} if there are too many calls at a time and the request has waited too long, or if
+   * this process has no file or port left for a connection. Nothing is retried; after `close` nothing is sent. `turn` is the
+   * place of the request in the queue.
    */
-  async complete(connection: LlmConnection, messages: readonly LlmMessage[], signal?: AbortSignal): Promise<string> {
+  async complete(
+    connection: LlmConnection,
+    messages: readonly LlmMessage[],
+    signal?: AbortSignal,
+    turn: Turn = new Turn('', ''),
+  ): Promise<string> {
     const { name, model, url, apiKey } = connection;
     if (this.#isClosed) throw new LlmError('aborted', name, 'service is shutting down');
     const headers = ['content-type', 'application/json', 'accept', 'application/json', 'accept-encoding', 'identity'];
     if (apiKey) headers.push('authorization', `Bearer ${apiKey}`);
-    const transport = this.#transport(`${url.replace(/\/+$/, '')}/chat/completions`);
-    if (transport === undefined) throw unusableConnection(name);
+    const endpoint = this.#endpoint(`${url.replace(/\/+$/, '')}/chat/completions`);
+    if (endpoint === undefined) throw unusableConnection(name);
     const body = JSON.stringify({ model, messages, temperature: 0 });
+    const waiting = endpoint.enter(turn, signal, () => new LlmError('aborted', name, 'request canceled'));
+    if (waiting) await waiting;
+    const startedAt = performance.now();
     try {
       const response = await collectResponse(
-        transport,
+        endpoint.transport,
         { method: 'POST', headers, body },
         {
-          timeoutMs: this.#timeoutMs,
+          timeoutMs: this.timeoutMs,
           maxBytes: this.#maxBytes,
           signal,
           onHead: (status, responseHeaders) => checkHead(name, status, responseHeaders),
@@ -130,21 +200,28 @@ export class LlmClient {
       );
       return parseContent(name, response.body);
     } catch (error) {
-      throw error instanceof UpstreamError ? this.#toLlmError(name, error, signal) : error;
+      if (!(error instanceof UpstreamError)) throw error;
+      if (OWN_SHORTAGES.has(errorCode(error.cause) ?? '')) throw new BusyError();
+      throw this.#toLlmError(name, error, signal);
+    } finally {
+      endpoint.leave(performance.now() - startedAt);
     }
   }
 
   /** Closes all connections; calls in progress fail as `aborted`. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all([...this.#transports.values()].map((transport) => transport.destroy()));
+    await Promise.all([...this.#endpoints.values()].map((endpoint) => endpoint.close()));
   }
 
   /** Returns undefined for an invalid URL. */
-  #transport(url: string): UpstreamTransport | undefined {
-    const create = () => createTransport(url, { connectTimeoutMs: this.#timeoutMs, redirects: 'pass' });
+  #endpoint(url: string): Endpoint | undefined {
+    const options = { connectTimeoutMs: this.timeoutMs, redirects: 'pass' } as const;
     try {
-      return this.#transports.getOrInsertComputed(url, create);
+      return this.#endpoints.getOrInsertComputed(
+        url,
+        () => new Endpoint(createTransport(url, options), this.#maxConcurrent),
+      );
     } catch {
       return undefined;
     }
@@ -158,7 +235,7 @@ export class LlmClient {
         if (signal?.aborted) return new LlmError('aborted', connection, 'request canceled');
         return new LlmError('aborted', connection, this.#isClosed ? 'service is shutting down' : `not sent${code}`);
       case 'timeout':
-        return new LlmError('timeout', connection, `no complete response within ${this.#timeoutMs / 1000} s`);
+        return new LlmError('timeout', connection, `no complete response within ${this.timeoutMs / 1000} s`);
       case 'refused':
         return new LlmError('network', connection, `connection failed${code}`);
       case 'too-large':
@@ -212,7 +289,15 @@ function unusableConnection(connection: string): LlmError {
   return new LlmError('request', connection, 'invalid url or api_key');
 }
 
+/** Errors of the system that are caused by too many connections of this process. */
+const OWN_SHORTAGES: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS']);
+
 /** The system's error code, which does not contain the address. */
+function errorCode(cause: unknown): string | undefined {
+  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
+}
+
 function errorCodeText(cause: unknown): string {
-  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? ` (${cause.code})` : '';
+  const code = errorCode(cause);
+  return code === undefined ? '' : ` (${code})`;
 }

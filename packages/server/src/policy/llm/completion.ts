@@ -1,3 +1,4 @@
+import type { Turn } from '../fair-queue.ts';
 import { type LlmClient, type LlmConnection, LlmError, type LlmMessage } from './client.ts';
 import { sanitizeText } from './prompt.ts';
 import type { CompiledSchema } from './result-schema.ts';
@@ -12,6 +13,8 @@ export interface LlmRequest {
   readonly schema: CompiledSchema | undefined;
   /** Cancels the call in progress and the validation of its result. */
   readonly signal?: AbortSignal | undefined;
+  /** Place of the request in the queue of the validator. */
+  readonly turn?: Turn | undefined;
 }
 
 /**
@@ -36,17 +39,18 @@ const MAX_PROBLEM_BYTES = 4096;
 /**
  * Requests a completion, and a correction if the result does not match the schema (decisions 4.9, "result_schema").
  * Returns the last result unchanged. Throws {@link LlmError} if the first call fails; if only the second fails, the first
- * result is returned. Throws the reason of the signal if it aborts during validation.
+ * result is returned. Throws the reason of the signal if it aborts during validation, and `BusyError` if there is no room for
+ * one.
  */
 export async function completeWithSchema(
   client: LlmClient,
   request: LlmRequest,
   observer: LlmObserver,
 ): Promise<string> {
-  const { schema, userPrompt, signal } = request;
+  const { schema, userPrompt, signal, turn } = request;
   const first = await complete(client, request, userPrompt, observer);
   if (schema === undefined) return first;
-  const problem = await validate(schema, first, observer, signal);
+  const problem = await validate(schema, first, observer, signal, turn);
   if (problem === undefined) return first;
   const correction = `${userPrompt}\n\n${correctionSection(problem, schema, first)}`;
   let second: string;
@@ -57,14 +61,14 @@ export async function completeWithSchema(
     if (error instanceof LlmError && error.fault !== 'aborted') return first;
     throw error;
   }
-  const remaining = await validate(schema, second, observer, signal);
+  const remaining = await validate(schema, second, observer, signal, turn);
   observer.onRetry(remaining === undefined);
   return second;
 }
 
 async function complete(
   client: LlmClient,
-  { connection, systemPrompt, signal }: LlmRequest,
+  { connection, systemPrompt, signal, turn }: LlmRequest,
   userPrompt: string,
   observer: LlmObserver,
 ): Promise<string> {
@@ -74,7 +78,7 @@ async function complete(
   ];
   const startedAt = performance.now();
   try {
-    const text = await client.complete(connection, messages, signal);
+    const text = await client.complete(connection, messages, signal, turn);
     observer.onCall(true, performance.now() - startedAt);
     if (text === '') observer.onEmptyResult();
     return text;
@@ -89,8 +93,9 @@ async function validate(
   text: string,
   observer: LlmObserver,
   signal: AbortSignal | undefined,
+  turn: Turn | undefined,
 ): Promise<string | undefined> {
-  const problem = await schema.validate(text, signal);
+  const problem = await schema.validate(text, signal, turn);
   observer.onValidation(problem === undefined);
   return problem;
 }

@@ -1,6 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { BusyError, Turn } from '../fair-queue.ts';
 import { ResultSchemaError, ResultSchemas } from './result-schema.ts';
 
 const opened: ResultSchemas[] = [];
@@ -28,8 +29,6 @@ const VERDICT = {
 /** Takes practically forever for many `a` followed by another character. */
 const ENDLESS = { type: 'string', pattern: '^(a+)+$' };
 const BAD_FOR_IT = JSON.stringify(`${'a'.repeat(60)}!`);
-/** Problem of a text that exceeds the queue. */
-const FULL = 'validation failed: queue is full';
 
 describe('a text', () => {
   test.each([
@@ -321,7 +320,7 @@ describe('a canceled validation', () => {
     const endless = validate(BAD_FOR_IT);
     const leaving = new AbortController();
     const left = Promise.allSettled(Array.from({ length: 1_000 }, (_, at) => validate(`${at}`, leaving.signal)));
-    expect(await validate('"a"')).toBe(FULL);
+    await expect(validate('"a"')).rejects.toBeInstanceOf(BusyError);
     leaving.abort(reason);
     expect(await left).toEqual(Array.from({ length: 1_000 }, () => rejection));
     // The queue has room again.
@@ -376,29 +375,31 @@ describe('limits', () => {
     await endlessly;
   });
 
-  test('1000 texts in the queue of a schema; others have room, and a rejected text can be validated later', async () => {
+  test('1000 texts in the queue; a namespace with less than its share has room', async () => {
     const schemas = resultSchemas();
     const [one, other] = await Promise.all([schemas.compile({ type: 'number' }), schemas.compile({ type: 'string' })]);
-    const validated = Array.from({ length: 1_001 }, (_, at) => one.validate(`${at}`));
-    expect(await one.validate('"x"')).toBe(FULL);
-    expect(await other.validate('"x"')).toBeUndefined();
-    expect(new Set(await Promise.all(validated))).toEqual(new Set([undefined]));
-    expect(await one.validate('"x"')).toBe('/ must be number');
+    const large = new Turn('large', '');
+    // One is in progress.
+    const validated = Array.from({ length: 1_001 }, (_, at) => one.validate(`${at}`, undefined, large));
+    const beyond = one.validate('"x"', undefined, large);
+    const small = other.validate('"x"', undefined, new Turn('small', ''));
+    const ends = await Promise.allSettled([...validated, beyond, small]);
+    // The newest one made room for the small namespace.
+    const displaced = { status: 'rejected', reason: expect.any(BusyError) };
+    expect(ends.slice(1_000)).toEqual([displaced, displaced, { status: 'fulfilled', value: undefined }]);
+    expect(new Set(ends.slice(0, 1_000).map(({ status }) => status))).toEqual(new Set(['fulfilled']));
+    expect(await one.validate('"x"', undefined, large)).toBe('/ must be number');
   });
 
-  test('50 after a text that took too long, until one is validated in time', { tags: ['slow'] }, async () => {
-    const { validate } = await resultSchemas(1_000).compile(ENDLESS);
-    const leaving = new AbortController();
-    const left = validate(BAD_FOR_IT, leaving.signal);
-    leaving.abort();
-    await expect(left).rejects.toThrow();
-    // After the canceled one, which is still in progress.
-    expect(await validate(`${BAD_FOR_IT} `)).toBe('validation exceeded 1 s');
-    const texts = (count: number) => Array.from({ length: count }, (_, at) => validate(`"${'a'.repeat(at + 1)}"`));
-    const few = texts(51);
-    expect(await validate('"c"')).toBe(FULL);
-    expect(new Set(await Promise.all(few))).toEqual(new Set([undefined]));
-    expect(new Set(await Promise.all(texts(200)))).toEqual(new Set([undefined]));
+  test('a text that has waited as long as it may', async () => {
+    const schemas = new ResultSchemas(600_000);
+    const { validate } = await schemas.compile(ENDLESS);
+    const endlessly = validate(BAD_FOR_IT);
+    const { signal } = new AbortController();
+    await expect(validate('"a"', signal, new Turn('', '', 20))).rejects.toBeInstanceOf(BusyError);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+    await schemas.close();
+    await endlessly;
   });
 });
 

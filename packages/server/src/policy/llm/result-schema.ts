@@ -1,18 +1,14 @@
 import { createHash } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
-import { FairQueue } from '../fair-queue.ts';
+import { type BusyError, FairQueue, Turn } from '../fair-queue.ts';
 
 /** Time limit for compiling a schema, or validating one text. */
 const DEADLINE_MS = 1_000;
 
 /** Maximum length of a validated text; the result of an LLM has no more (`client.ts`). */
 const MAX_TEXT_CHARACTERS = 1024 * 1024;
-/**
- * Texts that may wait for validation by a schema; more fail at once, since their clients would have given up. Fewer after
- * a text that took too long, because each might take as long.
- */
+/** Texts that may wait for validation; each may have 1 MiB. */
 const MAX_QUEUED = 1_000;
-const MAX_QUEUED_AFTER_TIMEOUT = 50;
 
 /** Cached results per schema, and maximum length of their texts. */
 const MAX_CACHED_RESULTS = 64;
@@ -41,17 +37,16 @@ export interface CompiledSchema {
    * Returns the errors of a text, joined with `; `: at most ten, without values of the text; undefined if it is
    * valid. One Markdown code fence around the whole text is removed first (decisions 4.9).
    *
-   * A text that cannot be validated is invalid: longer than 1 MiB, a validation that exceeds 1 s or its memory, or a full
-   * queue. Throws the reason of the signal if it aborts.
+   * A text that cannot be validated is invalid: longer than 1 MiB, or a validation that exceeds 1 s or its memory. Throws
+   * the reason of the signal if it aborts, and {@link BusyError} if there is no room or the text has waited too long.
+   * `turn` is the place of the request in the queue.
    */
-  validate(text: string, signal?: AbortSignal): Promise<string | undefined>;
+  validate(text: string, signal?: AbortSignal, turn?: Turn): Promise<string | undefined>;
 }
 
 interface SchemaState {
   readonly key: string;
   readonly text: string;
-  /** The last validation terminated the worker. */
-  isSuspect: boolean;
 }
 
 interface ValidationResult {
@@ -65,16 +60,19 @@ interface Task {
   readonly resolve: (reply: SchemaReply | WorkerExitedError) => void;
 }
 
+/** Updates of evaluators have a place of their own beside the namespaces. */
+const UPDATE = new Turn('', '');
+
 /**
  * Compiles result schemas and validates with them (decisions 4.9), in a worker thread that is started on first use: a
  * regular expression of a schema, or a response of an LLM, may take unlimited time, which must not block the service. A
  * worker that exceeds 1 s is replaced.
  *
- * Tasks run one at a time, in turn by schema. A canceled task leaves the queue.
+ * Tasks run one at a time, in turn by namespace, user and schema. A canceled task leaves the queue.
  */
 export class ResultSchemas {
   readonly #deadlineMs: number;
-  readonly #queue = new FairQueue<Task>();
+  readonly #queue = new FairQueue<Task>(MAX_QUEUED, 1);
   #worker: SchemaWorker | undefined = undefined;
   #isBusy = false;
   #isClosed = false;
@@ -88,31 +86,33 @@ export class ResultSchemas {
   async compile(schema: unknown): Promise<CompiledSchema> {
     const text = schemaText(schema);
     const key = createHash('sha256').update(text).digest('hex');
-    const reply = await this.#enqueue(key, (worker) => this.#compileIn(worker, key, text));
+    const reply = await this.#enqueue(key, (worker) => this.#compileIn(worker, key, text), UPDATE);
     if (reply instanceof WorkerExitedError) {
       throw new ResultSchemaError(`cannot be used: compilation ${reply.message}`);
     }
     if (reply.kind === 'invalid') throw new ResultSchemaError(reply.problem);
-    const state = { key, text, isSuspect: false };
-    return { text, validate: cachedValidator((result, signal) => this.#validate(state, result, signal)) };
+    const state = { key, text };
+    return { text, validate: cachedValidator((result, signal, turn) => this.#validate(state, result, signal, turn)) };
   }
 
   /** Ends the worker. Afterwards no schema compiles and no text is valid. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (let task = this.#queue.next(); task !== undefined; task = this.#queue.next()) task.resolve(shuttingDown());
+    for (let task = this.#queue.take(); task !== undefined; task = this.#queue.take()) task.resolve(shuttingDown());
     await this.#worker?.close();
   }
 
-  async #validate(state: SchemaState, text: string, signal: AbortSignal | undefined): Promise<ValidationResult> {
+  async #validate(
+    state: SchemaState,
+    text: string,
+    signal: AbortSignal | undefined,
+    turn: Turn,
+  ): Promise<ValidationResult> {
     if (text.length > MAX_TEXT_CHARACTERS) {
       const problem = `the text is longer than ${MAX_TEXT_CHARACTERS} characters`;
       return { problem, cacheMs: Number.POSITIVE_INFINITY };
     }
-    if (this.#queue.sizeOf(state.key) >= (state.isSuspect ? MAX_QUEUED_AFTER_TIMEOUT : MAX_QUEUED)) {
-      return { problem: 'validation failed: queue is full', cacheMs: 0 };
-    }
-    const reply = await this.#enqueue(state.key, (worker) => this.#validateIn(worker, state, text), signal);
+    const reply = await this.#enqueue(state.key, (worker) => this.#validateIn(worker, state, text), turn, signal);
     if (reply instanceof WorkerExitedError) {
       return { problem: `validation ${reply.message}`, cacheMs: FAILURE_CACHE_MS };
     }
@@ -121,31 +121,25 @@ export class ResultSchemas {
 
   async #validateIn(worker: SchemaWorker, state: SchemaState, text: string): Promise<SchemaReply> {
     const job: SchemaJob = { kind: 'validate', key: state.key, text };
-    try {
-      let reply = await worker.run(job, this.#deadlineMs);
-      if (reply.kind === 'unknown') {
-        // The worker is new, or has compiled many other schemas since.
-        reply = await this.#compileIn(worker, state.key, state.text);
-        if (reply.kind === 'valid') reply = await worker.run(job, this.#deadlineMs);
-      }
-      state.isSuspect = false;
-      return reply;
-    } catch (error) {
-      state.isSuspect = true;
-      throw error;
+    let reply = await worker.run(job, this.#deadlineMs);
+    if (reply.kind === 'unknown') {
+      // The worker is new, or has compiled many other schemas since.
+      reply = await this.#compileIn(worker, state.key, state.text);
+      if (reply.kind === 'valid') reply = await worker.run(job, this.#deadlineMs);
     }
+    return reply;
   }
 
   #compileIn(worker: SchemaWorker, key: string, schema: string): Promise<SchemaReply> {
     return worker.run({ kind: 'compile', key, schema }, this.#deadlineMs);
   }
 
-  #enqueue(key: string, run: Task['run'], signal?: AbortSignal): Promise<SchemaReply | WorkerExitedError> {
+  #enqueue(key: string, run: Task['run'], turn: Turn, signal?: AbortSignal): Promise<SchemaReply | WorkerExitedError> {
     if (this.#isClosed) return Promise.resolve(shuttingDown());
     if (signal?.aborted) return Promise.reject(signal.reason);
     const { promise, resolve, reject } = Promise.withResolvers<SchemaReply | WorkerExitedError>();
     const onAbort = () => {
-      this.#queue.remove(key, task);
+      this.#queue.remove(task);
       reject(signal?.reason);
     };
     const task: Task = {
@@ -156,15 +150,20 @@ export class ResultSchemas {
       },
     };
     signal?.addEventListener('abort', onAbort, { once: true });
-    this.#queue.add(key, task);
+    this.#queue.add(task, turn, key, (error: BusyError) => {
+      signal?.removeEventListener('abort', onAbort);
+      reject(error);
+    });
     if (!this.#isBusy) void this.#runQueue();
     return promise;
   }
 
   async #runQueue(): Promise<void> {
     this.#isBusy = true;
-    for (let task = this.#queue.next(); task !== undefined; task = this.#queue.next()) {
+    for (let task = this.#queue.take(); task !== undefined; task = this.#queue.take()) {
+      const startedAt = performance.now();
       task.resolve(await this.#runTask(task));
+      this.#queue.served(performance.now() - startedAt);
     }
     this.#isBusy = false;
   }
@@ -184,14 +183,14 @@ export class ResultSchemas {
  * queue for it while its own deadline runs.
  */
 function cachedValidator(
-  validate: (text: string, signal?: AbortSignal) => Promise<ValidationResult>,
+  validate: (text: string, signal: AbortSignal | undefined, turn: Turn) => Promise<ValidationResult>,
 ): CompiledSchema['validate'] {
   const results = new Map<string, { readonly problem: string | undefined; readonly until: number }>();
-  return async (text, signal) => {
+  return async (text, signal, turn = new Turn('', '')) => {
     const known = results.get(text);
     if (known && performance.now() < known.until) return known.problem;
-    const { problem, cacheMs } = await validate(text, signal);
-    if (text.length > MAX_CACHED_TEXT_CHARACTERS || cacheMs === 0) return problem;
+    const { problem, cacheMs } = await validate(text, signal, turn);
+    if (text.length > MAX_CACHED_TEXT_CHARACTERS) return problem;
     const [oldest] = results.keys();
     if (results.size >= MAX_CACHED_RESULTS && oldest !== undefined) results.delete(oldest);
     results.set(text, { problem, until: performance.now() + cacheMs });

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
+import type { Turn } from '../fair-queue.ts';
 
 /**
  * Interface between the service and an action: the world `evaluator-action` of `packages/actions/wit/evaluator.wit`
@@ -128,10 +129,17 @@ export interface ComponentCompiler {
 /** Runs actions in child processes. */
 export interface ActionRunner {
   /**
-   * Throws `ActionFailure`. Aborting `signal` cancels a run that has not begun; a run in progress continues, because
-   * canceling it would terminate its host process.
+   * Throws `ActionFailure`, and `BusyError` if there is no room for the run or it has waited too long. Aborting `signal`
+   * cancels a run that has not begun; a run in progress continues, because canceling it would terminate its host process.
+   * `turn` is the place of the request in the queue.
    */
-  run(action: Action, context: EvaluationContext, functions: HostFunctions, signal?: AbortSignal): Promise<ActionRun>;
+  run(
+    action: Action,
+    context: EvaluationContext,
+    functions: HostFunctions,
+    signal?: AbortSignal,
+    turn?: Turn,
+  ): Promise<ActionRun>;
   close(): Promise<void>;
 }
 

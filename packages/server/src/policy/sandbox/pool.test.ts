@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { BusyError, Turn } from '../fair-queue.ts';
 import type { Action, ActionRun } from './action.ts';
 import { children } from './fixtures/child-processes.ts';
 import { injected } from './fixtures/injected.ts';
@@ -52,7 +53,6 @@ class BlockingFunctions extends TestHostFunctions {
 const reasonOf = ({ response }: ActionRun): string => (response?.kind === 'block' ? response.reason : 'nothing');
 const outOfMemory = { fault: 'memory' };
 const shuttingDown = { fault: 'host', message: 'service is shutting down' };
-const queueFull = { fault: 'host', message: expect.stringContaining('action queue is full') };
 
 /** Pools of a test. They are closed after it, and no process may be left. */
 const pools = new Set<HostPool>();
@@ -139,27 +139,57 @@ describe('a pool', () => {
     expect(order).toEqual(['a1', 'b1', 'a2', 'b2', 'a3', 'a4']);
   });
 
-  it('queues 1000 runs of an action and rejects more, but not those of other actions', async () => {
+  it('alternates between namespaces, then between users', async () => {
     const pool = createPool(1);
     const first = await startBlocking(pool);
-    const waiting = many(1_000, (index) => run(pool, echo, `${index}`));
-    await expect(run(pool, echo, 'one more')).rejects.toMatchObject(queueFull);
-    const other = run(pool, misbehaving, 'other');
+    const order: string[] = [];
+    const runs = ['a/x1', 'a/x2', 'a/y1', 'b/x1', 'b/x2'].map(async (name) => {
+      const turn = new Turn(name.charAt(0), name.charAt(2));
+      const { response } = await pool.run(
+        echo,
+        { ...ordinaryContext, llmResult: name },
+        new TestHostFunctions(),
+        undefined,
+        turn,
+      );
+      order.push(response?.kind === 'block' ? response.reason : 'nothing');
+    });
     first.answers.release();
-    expect(await other).toBe('other');
-    expect(await Promise.all(waiting)).toEqual(Array.from({ length: 1_000 }, (_, index) => `${index}`));
-    expect(await run(pool, echo, 'again')).toBe('again');
+    await Promise.all(runs);
+    expect(order).toEqual(['a/x1', 'b/x1', 'a/y1', 'b/x2', 'a/x2']);
   });
 
-  it('queues 10,000 runs in total', async () => {
+  it('queues 10,000 runs; a full queue has no room but for a namespace with less than its share', async () => {
     const pool = createPool(1);
     await startBlocking(pool);
-    const waiting = many(10_000, (index) => run(pool, injected(`${index % 10}`)));
-    await expect(run(pool, echo)).rejects.toMatchObject(queueFull);
+    const runIn = (namespace: string) =>
+      pool.run(echo, ordinaryContext, new TestHostFunctions(), undefined, new Turn(namespace, '')).then(reasonOf);
+    const waiting = many(10_000, () => runIn('large'));
+    await expect(runIn('large')).rejects.toBeInstanceOf(BusyError);
+    const other = runIn('small');
+    other.catch(() => undefined);
+    // The newest one made room.
+    await expect(waiting.at(-1)).rejects.toBeInstanceOf(BusyError);
     await pool.close();
-    expect(await outcomes(waiting)).toEqual(
+    expect(await outcomes([...waiting.slice(0, -1), other])).toEqual(
       Array.from({ length: 10_000 }, () => expect.objectContaining(shuttingDown)),
     );
+  });
+
+  it('has no room for a run that has waited as long as it may', async () => {
+    const pool = createPool(1);
+    const first = await startBlocking(pool);
+    const turn = new Turn('', '', 20);
+    const waiting = pool.run(echo, ordinaryContext, new TestHostFunctions(), undefined, turn);
+    await expect(waiting).rejects.toMatchObject({ retryAfterMs: expect.any(Number) });
+    await expect(waiting).rejects.toBeInstanceOf(BusyError);
+    first.answers.release();
+    await first.ended;
+    // Its time is used up, even for an idle host.
+    await expect(pool.run(echo, ordinaryContext, new TestHostFunctions(), undefined, turn)).rejects.toBeInstanceOf(
+      BusyError,
+    );
+    expect(await run(pool, echo, 'again')).toBe('again');
   });
 
   it('removes canceled runs from the queue; one in progress finishes', async () => {
@@ -170,11 +200,11 @@ describe('a pool', () => {
       pool.run(action, { ...ordinaryContext, llmResult: 'left' }, functions, leaving.signal).then(reasonOf);
     const begun = leave(blocking);
     await functions.begun;
-    const left = many(1_000, () => leave(echo));
-    await expect(run(pool, echo)).rejects.toMatchObject(queueFull);
+    const left = many(10_000, () => leave(echo));
+    await expect(run(pool, echo)).rejects.toBeInstanceOf(BusyError);
     leaving.abort();
     const canceled = { fault: 'host', message: 'request canceled' };
-    expect(await outcomes(left)).toEqual(Array.from({ length: 1_000 }, () => expect.objectContaining(canceled)));
+    expect(await outcomes(left)).toEqual(Array.from({ length: 10_000 }, () => expect.objectContaining(canceled)));
     await expect(leave(echo)).rejects.toMatchObject(canceled);
     const others = many(1_000, (index) => run(pool, echo, `${index}`));
     functions.release();
@@ -182,22 +212,15 @@ describe('a pool', () => {
     expect(functions.logged).toHaveLength(1);
   });
 
-  it('quarantines an action that cost a host: one host at a time, 50 queued runs', async () => {
+  it('quarantines an action that cost a host: one host at a time', async () => {
     const pool = createPool(2);
     await expect(run(pool, misbehaving, 'greedy')).rejects.toMatchObject(outOfMemory);
-    const endless = many(60, () => run(pool, misbehaving, 'endless'));
     let ended = 0;
-    for (const each of endless.slice(0, 51)) each.catch(() => ended++);
-    // The runs beyond the queue limit.
-    expect(await outcomes(endless.slice(51))).toEqual(
-      Array.from({ length: 9 }, () => expect.objectContaining(queueFull)),
-    );
+    const endless = many(60, () => run(pool, misbehaving, 'endless').finally(() => ended++));
     for (let time = 0; time < 20; time++) expect(await run(pool, echo, `${time}`)).toBe(`${time}`);
     expect(ended).toBe(0);
     await pool.close();
-    expect(await outcomes(endless.slice(0, 51))).toEqual(
-      Array.from({ length: 51 }, () => expect.objectContaining(shuttingDown)),
-    );
+    expect(await outcomes(endless)).toEqual(Array.from({ length: 60 }, () => expect.objectContaining(shuttingDown)));
   });
 
   it.each(['fine', 'trap'])('lifts the quarantine after a run that does not cost a host: %s', async (last) => {

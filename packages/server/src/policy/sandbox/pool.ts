@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import { FairQueue } from '../fair-queue.ts';
+import { FairQueue, Turn } from '../fair-queue.ts';
 import {
   type Action,
   ActionFailure,
@@ -13,9 +13,7 @@ import {
 import { HOST_LIMITS, type HostLimits, HostProcess } from './host-process.ts';
 import { readSandboxScripts, type SandboxScripts } from './sandbox-process.ts';
 
-/** Queue limits, beyond which a run fails at once: its client would have given up before its turn. */
-const MAX_QUEUED_PER_ACTION = 1_000;
-const MAX_QUEUED_IN_QUARANTINE = 50;
+/** Runs that wait for a host; each keeps its request in memory. */
 const MAX_QUEUED = 10_000;
 
 /**
@@ -44,6 +42,7 @@ interface Job {
   readonly context: EvaluationContext;
   readonly functions: HostFunctions;
   readonly signal: AbortSignal | undefined;
+  readonly turn: Turn;
   /** The first host exited before the run had any effect. */
   isRetry: boolean;
   resolve(run: ActionRun): void;
@@ -59,8 +58,8 @@ export class HostPool implements ActionRunner {
   readonly #limits: HostLimits;
   /** Read at the start of the first host: a service without evaluators has none. */
   #scripts: SandboxScripts | undefined;
-  /** Pending jobs by action, so that an action with many runs does not delay others. */
-  readonly #queue = new FairQueue<Job>();
+  /** Fair between namespaces, users and actions, so that none with many runs delays others. */
+  readonly #queue: FairQueue<Job>;
   /** Number of runs in progress by action. */
   readonly #running = new Map<string, number>();
   /** Actions whose last run terminated a host: they get one host at a time, so that they do not delay others. */
@@ -93,6 +92,7 @@ export class HostPool implements ActionRunner {
   constructor({ size = Math.min(Math.max(availableParallelism(), 2), 8), limits = HOST_LIMITS }: HostPoolOptions = {}) {
     this.#size = size;
     this.#limits = limits;
+    this.#queue = new FairQueue(MAX_QUEUED, size);
   }
 
   /** Process ids of all hosts. */
@@ -111,18 +111,19 @@ export class HostPool implements ActionRunner {
     else this.#shrink();
   }
 
-  run(action: Action, context: EvaluationContext, functions: HostFunctions, signal?: AbortSignal): Promise<ActionRun> {
+  run(
+    action: Action,
+    context: EvaluationContext,
+    functions: HostFunctions,
+    signal?: AbortSignal,
+    turn: Turn = new Turn('', ''),
+  ): Promise<ActionRun> {
     if (this.#isClosed) return Promise.reject(new ActionNotStartedError('service is shutting down'));
     if (signal?.aborted) return Promise.reject(canceled());
-    const { checksum } = action;
-    const maxQueued = this.#quarantined.has(checksum) ? MAX_QUEUED_IN_QUARANTINE : MAX_QUEUED_PER_ACTION;
-    if (this.#queue.sizeOf(checksum) >= maxQueued || this.#queue.size >= MAX_QUEUED) {
-      return Promise.reject(new ActionNotStartedError('action queue is full'));
-    }
     const { promise, resolve, reject } = Promise.withResolvers<ActionRun>();
-    const job: Job = { action, context, functions, signal, isRetry: false, resolve, reject };
-    signal?.addEventListener('abort', () => this.#queue.remove(checksum, job) && reject(canceled()), { once: true });
-    this.#queue.add(checksum, job);
+    const job: Job = { action, context, functions, signal, turn, isRetry: false, resolve, reject };
+    signal?.addEventListener('abort', () => this.#queue.remove(job) && reject(canceled()), { once: true });
+    this.#queue.add(job, turn, action.checksum, reject);
     this.#dispatch();
     return promise;
   }
@@ -133,7 +134,7 @@ export class HostPool implements ActionRunner {
     clearTimeout(this.#warmTimer);
     clearInterval(this.#memoryTimer);
     const reason = new ActionNotStartedError('service is shutting down');
-    for (let job = this.#queue.next(); job; job = this.#queue.next()) job.reject(reason);
+    for (let job = this.#queue.take(); job; job = this.#queue.take()) job.reject(reason);
     for (const host of this.#hosts) host.kill(reason);
     this.#spare?.kill(reason);
     await Promise.all(this.#exits);
@@ -142,7 +143,7 @@ export class HostPool implements ActionRunner {
   /** Assigns pending jobs to hosts. */
   #dispatch(): void {
     while (!this.#isClosed && this.#queue.size > 0 && (this.#idle.size > 0 || this.#hosts.size < this.#size)) {
-      const job = this.#queue.next((checksum) => !this.#quarantined.has(checksum) || !this.#running.has(checksum));
+      const job = this.#queue.take((checksum) => !this.#quarantined.has(checksum) || !this.#running.has(checksum));
       if (!job) return;
       void this.#serve(job, this.#acquire(job));
     }
@@ -190,6 +191,7 @@ export class HostPool implements ActionRunner {
     this.#running.set(checksum, (this.#running.get(checksum) ?? 0) + 1);
     this.#serving.add(host);
     this.#watchMemory();
+    const startedAt = performance.now();
     let shouldRetry = false;
     try {
       await host.load(job.action);
@@ -203,10 +205,11 @@ export class HostPool implements ActionRunner {
       if (!shouldRetry) job.reject(error);
     }
     this.#serving.delete(host);
+    this.#queue.served(performance.now() - startedAt);
     const running = (this.#running.get(checksum) ?? 1) - 1;
     if (running > 0) this.#running.set(checksum, running);
     else this.#running.delete(checksum);
-    if (shouldRetry) this.#queue.add(checksum, Object.assign(job, { isRetry: true }));
+    if (shouldRetry) this.#queue.add(Object.assign(job, { isRetry: true }), job.turn, checksum, job.reject);
     this.#release(host);
   }
 

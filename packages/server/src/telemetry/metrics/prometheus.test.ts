@@ -158,7 +158,7 @@ describe('the Prometheus text', () => {
             wasm: { executions: 9, not_found: 0, duration: took(250) },
             pipeline_duration: took(1_800),
           },
-          failures: { llm_failure: 11, action_failure: 12 },
+          failures: { llm_failure: 11, action_failure: 12, busy: 13 },
         },
       ],
     });
@@ -176,6 +176,7 @@ describe('the Prometheus text', () => {
     expect(values('sluice_evaluator_failures_total', 'error_type')).toEqual([
       ['llm_failure', 11],
       ['action_failure', 12],
+      ['busy', 13],
     ]);
     expect(values('sluice_evaluator_llm_calls_total', 'sluice_evaluator_llm_outcome')).toEqual([
       ['success', 8],

@@ -8,6 +8,7 @@ import {
   PARSE_ERROR,
 } from '@sluice/protocol/mcp/constants';
 import { RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED } from '@sluice/protocol/mcp/era';
+import { KNOWN_METHODS } from '@sluice/protocol/mcp/methods';
 import { attributeText, boundedName, type Subject } from '../redaction.ts';
 import {
   COMPLETION_SECONDS,
@@ -45,19 +46,6 @@ function countedErrorType(errorType: string): string {
   if (NUMBERS.has(errorType) || Number.isNaN(Number(errorType))) return errorType;
   return OTHER;
 }
-
-/** Methods of all protocol versions: requests and notifications in both directions. */
-export const MCP_METHODS: ReadonlySet<string> = new Set([
-  ...['initialize', 'ping', 'server/discover', 'subscriptions/listen', 'logging/setLevel', 'completion/complete'],
-  ...['tools/list', 'tools/call', 'prompts/list', 'prompts/get'],
-  ...['resources/list', 'resources/templates/list', 'resources/read', 'resources/subscribe', 'resources/unsubscribe'],
-  ...['tasks/get', 'tasks/update', 'tasks/list', 'tasks/result', 'tasks/cancel'],
-  ...['sampling/createMessage', 'elicitation/create', 'roots/list'],
-  ...['notifications/initialized', 'notifications/cancelled', 'notifications/progress', 'notifications/message'],
-  ...['notifications/tools/list_changed', 'notifications/prompts/list_changed', 'notifications/roots/list_changed'],
-  ...['notifications/resources/list_changed', 'notifications/resources/updated'],
-  ...['notifications/elicitation/complete', 'notifications/subscriptions/acknowledged', 'notifications/tasks/status'],
-]);
 
 const HTTP_METHODS: ReadonlySet<string> = new Set(METHODS);
 
@@ -198,7 +186,7 @@ export class RequestMetrics {
 
 /** Returns the key of an operation. A name chosen by others is last, so that keys are unique. */
 function keyOf({ method, subject, errorType }: McpOperation): string {
-  const known = MCP_METHODS.has(method) ? method : OTHER;
+  const known = KNOWN_METHODS.has(method) ? method : OTHER;
   const failure = errorType === undefined ? undefined : countedErrorType(errorType);
   return subject ? `${known} ${failure} ${subject.name}` : `${known} ${failure}`;
 }
@@ -206,7 +194,7 @@ function keyOf({ method, subject, errorType }: McpOperation): string {
 function attributesOf({ method, subject, errorType }: McpOperation): MetricAttributes {
   const failure = errorType === undefined ? undefined : countedErrorType(errorType);
   return {
-    'mcp.method.name': MCP_METHODS.has(method) ? method : OTHER,
+    'mcp.method.name': KNOWN_METHODS.has(method) ? method : OTHER,
     ...(method === 'tools/call' && { 'gen_ai.operation.name': 'execute_tool' }),
     ...(subject?.kind === 'tool' && { 'gen_ai.tool.name': attributeText(subject.name) }),
     ...(subject?.kind === 'prompt' && { 'gen_ai.prompt.name': attributeText(subject.name) }),

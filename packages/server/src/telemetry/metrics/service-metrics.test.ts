@@ -34,7 +34,7 @@ describe('the metrics', () => {
         skipped_no_registry: 0,
         skipped_no_interactions: 0,
       },
-      gauges: { evaluators_loaded: 0, wasm_compiled: 0, namespace_bindings: 0 },
+      gauges: { evaluators_loaded: 0, evaluators_skipped: 0, wasm_compiled: 0, namespace_bindings: 0 },
     });
   });
 

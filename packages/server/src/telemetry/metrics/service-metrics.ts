@@ -7,7 +7,12 @@ export type LoadedGauges = Metrics['gauges'];
 /** Counts of evaluator triggers. */
 export type TriggerCounts = Metrics['pipeline'];
 
-const NO_EVALUATORS: LoadedGauges = { evaluators_loaded: 0, wasm_compiled: 0, namespace_bindings: 0 };
+const NO_EVALUATORS: LoadedGauges = {
+  evaluators_loaded: 0,
+  evaluators_skipped: 0,
+  wasm_compiled: 0,
+  namespace_bindings: 0,
+};
 
 /** Limit of evaluator names: evaluators can be replaced any number of times. */
 const MAX_EVALUATORS = 2_000;
@@ -98,12 +103,12 @@ export class FilterCounters {
 export type EvaluatorDecision = keyof EvaluatorMetrics['decisions'];
 
 /** Reason why an evaluation ended without a decision. */
-export type EvaluatorFailure = 'llm_failure' | 'action_failure';
+export type EvaluatorFailure = 'llm_failure' | 'action_failure' | 'busy';
 
 /** Counters of one evaluator (decisions 4.4, "Metrics"). Durations are in milliseconds. */
 export class EvaluatorCounters {
   readonly #decisions = { pass: 0, block: 0, reject_malformed: 0, warn: 0, filter_tools: 0, set_metadata: 0 };
-  readonly #failures: Record<EvaluatorFailure, number> = { llm_failure: 0, action_failure: 0 };
+  readonly #failures: Record<EvaluatorFailure, number> = { llm_failure: 0, action_failure: 0, busy: 0 };
   readonly #llm = { calls_success: 0, calls_failure: 0, empty_results: 0 };
   readonly #llmDuration = new Durations();
   readonly #schema = { validations_pass: 0, validations_fail: 0, retries_success: 0, retries_failure: 0 };

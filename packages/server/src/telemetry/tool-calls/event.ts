@@ -1,6 +1,6 @@
-import type { ToolCallErrorCategory, ToolCallEvent, ToolCallTransport } from '@sluice/contract';
+import type { ToolCallErrorCategory, ToolCallEvent, ToolCallTransport, ToolCallVerdict } from '@sluice/contract';
 import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
-import { detach, truncateBytes } from '@sluice/protocol/text';
+import { detach, truncateBytes, truncateCharacters } from '@sluice/protocol/text';
 import type { Correlation } from '../caller.ts';
 import { roundMs } from '../metrics/instruments.ts';
 
@@ -33,6 +33,18 @@ export interface ToolCallIdentity {
   readonly serviceRequestId: string | undefined;
   /** Trace of the call; logged only. */
   readonly traceId: string | undefined;
+  /** The user that an authenticating proxy names, in at most 256 characters. */
+  readonly user: string | undefined;
+  /** Evaluations that the call has passed. */
+  readonly evaluations: readonly PassedEvaluation[];
+}
+
+/** An evaluation that a request has passed. */
+export interface PassedEvaluation {
+  readonly evaluator: string;
+  /** The decision, or the failure after which the request continued. */
+  readonly verdict: ToolCallVerdict;
+  readonly durationMs: number;
 }
 
 /** The part of an event that depends on its type. */
@@ -49,6 +61,8 @@ export type EventDetails =
       readonly durationMs: number;
       readonly category: ToolCallErrorCategory;
       readonly message: string;
+      /** The evaluator that rejected the call; its reason is the message. */
+      readonly evaluator?: string | undefined;
     };
 
 /** Returns the event in the form of the management API (decisions 6). Members without a value are omitted. */
@@ -80,7 +94,7 @@ export function eventOf({ eventId, at, identity, details }: ToolCallRecord): Too
       };
     }
     case 'FAILED': {
-      const { category, message, durationMs } = details;
+      const { category, message, durationMs, evaluator } = details;
       return {
         eventId,
         eventType: 'FAILED',
@@ -88,6 +102,7 @@ export function eventOf({ eventId, at, identity, details }: ToolCallRecord): Too
         duration: roundMs(durationMs),
         errorCategory: category,
         errorMessage: message,
+        ...(evaluator !== undefined && { evaluator, reason: message }),
       };
     }
   }
@@ -95,6 +110,7 @@ export function eventOf({ eventId, at, identity, details }: ToolCallRecord): Too
 
 function identityMembers(identity: ToolCallIdentity) {
   const { transport, namespace, toolName, toolType, serviceAddress, serviceId, conversationId, requestId } = identity;
+  const { user, evaluations } = identity;
   return {
     transport,
     namespace,
@@ -104,6 +120,14 @@ function identityMembers(identity: ToolCallIdentity) {
     ...(serviceId !== undefined && { serviceId }),
     ...(conversationId !== undefined && { conversationId }),
     ...(requestId !== undefined && { requestId }),
+    ...(user !== undefined && { user }),
+    ...(evaluations.length > 0 && {
+      evaluations: evaluations.map(({ evaluator, verdict, durationMs }) => ({
+        evaluator,
+        verdict,
+        duration: roundMs(durationMs),
+      })),
+    }),
   };
 }
 
@@ -111,8 +135,16 @@ function identityMembers(identity: ToolCallIdentity) {
 export interface ToolCaller {
   readonly namespace: { readonly name: string } | undefined;
   readonly correlation: Correlation;
-  readonly observation: { readonly traceId: string | undefined } | undefined;
+  /** The user that an authenticating proxy names. */
+  readonly user: string | undefined;
+  readonly observation:
+    | { readonly traceId: string | undefined; readonly evaluations: readonly PassedEvaluation[] }
+    | undefined;
 }
+
+const MAX_USER_CHARACTERS = 256;
+/** Evaluations of a request that no evaluator matches. */
+export const NO_EVALUATIONS: readonly PassedEvaluation[] = [];
 
 /** The service or upstream that executes a call, as far as it is known. */
 export interface ToolTarget {
@@ -126,7 +158,7 @@ export interface ToolTarget {
 
 /** Returns the identity of a call. */
 export function toolCallIdentity(
-  { namespace, correlation, observation }: ToolCaller,
+  { namespace, correlation, user, observation }: ToolCaller,
   tool: { readonly name: string; readonly members: { readonly toolType?: JsonValue } },
   { transport, toolName = tool.name, serviceId, serviceAddress = '', serviceRequestId }: ToolTarget,
 ): ToolCallIdentity {
@@ -141,6 +173,8 @@ export function toolCallIdentity(
     requestId: correlation.requestId,
     serviceRequestId,
     traceId: observation?.traceId,
+    user: user ? truncateCharacters(user, MAX_USER_CHARACTERS) : undefined,
+    evaluations: observation?.evaluations ?? NO_EVALUATIONS,
   };
 }
 

@@ -142,6 +142,8 @@ function logEvent(log: TargetLogger, { eventId, identity, details, completionId 
     completion_id: completionId,
     service_request_id: identity.serviceRequestId,
     trace_id: identity.traceId,
+    user: identity.user,
+    evaluator: type === 'FAILED' ? details.evaluator : undefined,
     argument_count: type === 'STARTED' ? details.summary.argumentCount : undefined,
     is_error: type === 'COMPLETED' ? details.isError : undefined,
     error_category: type === 'FAILED' ? details.category : undefined,

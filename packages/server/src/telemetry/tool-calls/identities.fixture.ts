@@ -15,6 +15,8 @@ export function identity(given: Partial<ToolCallIdentity> = {}): ToolCallIdentit
     requestId: 'req-1',
     serviceRequestId: undefined,
     traceId: undefined,
+    user: undefined,
+    evaluations: [],
     ...given,
   };
 }

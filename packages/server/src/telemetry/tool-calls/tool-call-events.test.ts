@@ -54,6 +54,9 @@ function start(level: LogThreshold = 'info') {
 
 const NOTHING = contentOfTexts([]);
 
+/** Members of every event of these calls, which no evaluator matches. */
+const { evaluations: _none, ...IDENTITY } = identity();
+
 describe('a call that is executed', () => {
   test('has a STARTED event with names only', () => {
     const { events, recorded } = start();
@@ -89,7 +92,7 @@ describe('a call that is executed', () => {
       eventId: report.eventId,
       eventType: 'COMPLETED',
       timestamp: '2026-01-02T03:04:05.018Z',
-      ...identity(),
+      ...IDENTITY,
       isError: false,
       content: ['a', 'b'],
       duration: 12.346,
@@ -118,7 +121,9 @@ test('code execution has [CODE] and the number of arguments', () => {
     eventId: expect.stringMatching(UUID),
     eventType: 'STARTED',
     timestamp: expect.any(String),
-    ...identity({ transport: 'code', toolName: 'code-execution/docker/python' }),
+    ...IDENTITY,
+    transport: 'code',
+    toolName: 'code-execution/docker/python',
     argumentCount: 3,
     headers: {},
     body: '[CODE]',
@@ -144,7 +149,7 @@ describe('a call that fails', () => {
       eventId: report.eventId,
       eventType: 'FAILED',
       timestamp: expect.any(String),
-      ...identity(),
+      ...IDENTITY,
       duration: 7,
       errorCategory: category,
       errorMessage: 'why',

@@ -1,0 +1,79 @@
+/**
+ * Methods of the protocol and its official extensions: the only table of them (mcp 6; MCP 2024-11-05 to 2025-11-25 and
+ * 2026-07-28).
+ */
+
+const SHARED_REQUESTS = [
+  ...['tools/list', 'tools/call', 'prompts/list', 'prompts/get', 'completion/complete'],
+  ...['resources/list', 'resources/templates/list', 'resources/read'],
+];
+
+/** Tasks are a part of the legacy protocol, and an extension of the modern one. */
+const LEGACY_TASKS = ['tasks/get', 'tasks/list', 'tasks/result', 'tasks/cancel'];
+
+/** Requests of clients by era. */
+const CLIENT_REQUESTS = {
+  legacy: [
+    ...['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'resources/unsubscribe'],
+    ...SHARED_REQUESTS,
+    ...LEGACY_TASKS,
+  ],
+  modern: ['server/discover', 'subscriptions/listen', ...SHARED_REQUESTS],
+} as const;
+
+/** Server requests; in the modern era they are part of a result. */
+const SERVER_REQUESTS = ['ping', 'sampling/createMessage', 'elicitation/create', 'roots/list'] as const;
+
+/** Notifications of both eras and sides. */
+const NOTIFICATIONS = [
+  ...['notifications/initialized', 'notifications/cancelled', 'notifications/progress', 'notifications/message'],
+  ...['notifications/tools/list_changed', 'notifications/prompts/list_changed', 'notifications/roots/list_changed'],
+  ...['notifications/resources/list_changed', 'notifications/resources/updated'],
+  ...['notifications/elicitation/complete', 'notifications/subscriptions/acknowledged', 'notifications/tasks/status'],
+] as const;
+
+/** Requests of official extensions by extension. */
+const EXTENSION_REQUESTS: Readonly<Record<string, readonly string[]>> = {
+  'io.modelcontextprotocol/tasks': ['tasks/get', 'tasks/update', 'tasks/cancel'],
+  'io.modelcontextprotocol/skills': ['skills/list', 'skills/get'],
+};
+
+/** Methods that a client may send as a request, in either era or by an extension. */
+export const CLIENT_METHODS: ReadonlySet<string> = new Set([
+  ...Object.values(CLIENT_REQUESTS).flat(),
+  ...Object.values(EXTENSION_REQUESTS).flat(),
+]);
+
+/** All methods of both eras, both sides and the extensions. */
+export const KNOWN_METHODS: ReadonlySet<string> = new Set([...CLIENT_METHODS, ...SERVER_REQUESTS, ...NOTIFICATIONS]);
+
+/** Characters without a shape of their own: controls, format characters, blanks and other ignorable ones. */
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{White_Space}\p{Default_Ignorable_Code_Point}]/gu;
+
+/** First segments of the protocol's own methods, folded. */
+const OWN_SEGMENTS: ReadonlySet<string> = new Set(
+  [...Object.values(CLIENT_REQUESTS).flat(), ...SERVER_REQUESTS, ...NOTIFICATIONS].map(foldedSegment),
+);
+
+/** Longer methods are not passed on: names have at most 256 characters (decisions 8). */
+const MAX_METHOD_LENGTH = 256;
+
+/**
+ * Returns whether a request that the gateway itself does not handle may be passed on to an upstream (decisions 10.2). Methods
+ * of the protocol are not, but for tasks, nor are methods that only look like one: an upstream might take `tools//call` or
+ * `Tools/Call` for `tools/call`, which evaluators would not see. Methods of an extension in a segment of the protocol are
+ * passed on if `isDeclared` returns true for the extension.
+ */
+export function isRelayable(method: string, isDeclared: (extension: string) => boolean): boolean {
+  if (method.length > MAX_METHOD_LENGTH) return false;
+  if (LEGACY_TASKS.includes(method) || !OWN_SEGMENTS.has(foldedSegment(method))) return true;
+  return Object.entries(EXTENSION_REQUESTS).some(
+    ([extension, methods]) => methods.includes(method) && isDeclared(extension),
+  );
+}
+
+/** Returns the first segment that is not empty: normalized (NFKC), without invisible characters, in lower case. */
+function foldedSegment(method: string): string {
+  const folded = method.normalize('NFKC').replace(INVISIBLE, '').toUpperCase().toLowerCase();
+  return folded.split('/').find((segment) => segment !== '') ?? '';
+}

@@ -1,0 +1,66 @@
+import { serviceAddress } from '@sluice/contract';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { type Entry, FORWARD_TYPE } from '../registry/entries.ts';
+import type { Snapshot } from '../registry/snapshot.ts';
+import { boundedName, boundedSubject } from '../telemetry/redaction.ts';
+import { codeToolName, type ToolTarget, toolCallIdentity } from '../telemetry/tool-calls/event.ts';
+import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
+import { findCodeService, findToolService } from '../upstreams/grpc/channels.ts';
+import { isCodeUri, parseCodeUri } from '../upstreams/grpc/code-request.ts';
+import type { EvaluationInput } from './context.ts';
+
+/** Rejection of a request by an evaluator, or because there was no room for the evaluation. */
+export interface Rejection {
+  readonly evaluator: string;
+  readonly reason: string;
+  readonly isBusy: boolean;
+}
+
+/**
+ * Records a rejection for the access log and, of a `tools/call`, as a FAILED event (decisions 10.2). The event names the
+ * tool as requested if it is not registered, since calls of unknown tools are evaluated too.
+ */
+export function recordRejection(
+  { evaluator, reason, isBusy }: Rejection,
+  input: EvaluationInput,
+  message: RequestMessage,
+  registry: Snapshot,
+  toolCalls: ToolCallSink,
+): void {
+  const { observation, namespace } = input;
+  if (observation) observation.policyRejection = { evaluator, reason };
+  const { name } = message.params;
+  if (message.method !== 'tools/call' || typeof name !== 'string') return;
+  const tool = namespace?.indexes.tool.get(name);
+  if (tool && observation) observation.subject = boundedSubject({ kind: 'tool', name: tool.name });
+  const called = tool ?? { name: boundedName(name), members: { toolType: '' } };
+  const target: ToolTarget = tool ? targetOf(tool, registry) : { transport: 'mcp' };
+  const category = isBusy ? 'SERVICE_UNAVAILABLE' : 'POLICY_BLOCKED';
+  toolCalls.of(toolCallIdentity(input, called, target), observation).rejected(category, evaluator, reason);
+}
+
+/** The service or upstream that would have executed the call (decisions 4.7, "Dispatch"). */
+function targetOf({ discovered, members }: Entry, { services, forwards }: Snapshot): ToolTarget {
+  const uri = typeof members.uri === 'string' ? members.uri : '';
+  if (discovered)
+    return { transport: 'mcp', serviceAddress: originOf(forwards.get(discovered.forward)?.address ?? '') };
+  if (isCodeUri(uri)) {
+    const code = parseCodeUri(uri);
+    const service = code && findCodeService(services, code.engine, code.language);
+    return {
+      transport: 'code',
+      toolName: code && codeToolName(code.engine, code.language),
+      serviceId: service?.name,
+      serviceAddress: service && serviceAddress(service),
+    };
+  }
+  const toolType = String(members.toolType);
+  const service = toolType === FORWARD_TYPE ? undefined : findToolService(services, toolType);
+  if (service) return { transport: 'grpc', serviceId: service.name, serviceAddress: serviceAddress(service) };
+  const isMcp = toolType === FORWARD_TYPE || /^https?:/.test(uri);
+  return { transport: isMcp ? 'mcp' : 'grpc', serviceAddress: isMcp ? originOf(uri) : '' };
+}
+
+function originOf(address: string): string {
+  return URL.canParse(address) ? new URL(address).origin : '';
+}

@@ -1,0 +1,86 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import {
+  type EvaluatedService,
+  errorOf,
+  evaluator,
+  startEvaluatedService,
+} from './fixtures/evaluated/evaluated-service.ts';
+import { messages, modernClient, post, type RawResponse } from './fixtures/raw-client.ts';
+import { parseObject } from './fixtures/raw-upstream/message.ts';
+
+// Overload is no verdict (decisions 10.2): a request that cannot be evaluated in time does not pass.
+
+let evaluated: EvaluatedService;
+beforeAll(async () => {
+  evaluated = await startEvaluatedService();
+  for (const namespace of ['spinning', 'other'])
+    await evaluated.service.manage('POST', '/namespaces', { name: namespace });
+  return () => evaluated.close();
+}, 120_000);
+
+const CALL = '{"name":"none","arguments":{}}';
+
+describe('with on_error: continue', () => {
+  it('none of 1,500 simultaneous calls of a blocked tool passes', async () => {
+    await evaluated.apply(evaluator('gate', { llmOutput: 'block:no', on_error: 'continue' }));
+    const batches = Array.from({ length: 15 }, (_, at) => batchOf(100, at * 100));
+    const session = await batchSession(evaluated.service.url());
+    const responses = await Promise.all(batches.map((batch) => post(evaluated.service.url(), batch, session)));
+    const codes = responses.flatMap(messages).map((text) => parseObject(parseObject(text).error).code);
+    expect(codes).toHaveLength(1_500);
+    // A call that passes is answered with -32602, since there is no such tool. Only on a machine that is too slow for the
+    // LLM or the action themselves may one pass, as on_error says.
+    const failures = evaluated.lines('evaluator failed');
+    expect(failures.filter(({ fault }) => fault !== 'timeout')).toEqual([]);
+    expect(codes.filter((code) => code !== -32001 && code !== -32000)).toHaveLength(failures.length);
+    expect(codes).toContain(-32001);
+  });
+
+  it('a call that has waited as long as its evaluation may take is rejected', { tags: ['slow'] }, async () => {
+    const spun = await startSpinning();
+    // Each takes a second, one after the other; the last ones have waited eleven seconds.
+    const errors = (await Promise.all(spun)).map(errorOf);
+    expect(errors.find((error) => parseObject(error).code === -32000)).toEqual({
+      code: -32000,
+      message: 'evaluator busy',
+      data: { kind: 'busy', retry_after_ms: expect.any(Number) },
+    });
+  });
+
+  it('spinning calls in one namespace do not fail those of another', async () => {
+    await startSpinning();
+    const other = modernClient(evaluated.service.url('other'));
+    for (let call = 0; call < 2; call++) {
+      expect(errorOf(await other.call('tools/call', CALL))).toMatchObject({ code: -32001 });
+    }
+    // The spinning calls end with the service.
+  });
+});
+
+/** A batch of calls, so that there are not as many connections as calls. */
+function batchOf(count: number, firstId: number): string {
+  const calls = Array.from({ length: count }, (_, at) => {
+    return `{"jsonrpc":"2.0","id":${firstId + at},"method":"tools/call","params":${CALL}}`;
+  });
+  return `[${calls.join(',')}]`;
+}
+
+/** Headers of a session of the version with batches. */
+async function batchSession(url: string): Promise<Record<string, string>> {
+  const params = '{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"c","version":"1"}}';
+  const { headers } = await post(url, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`);
+  return { 'mcp-session-id': String(headers['mcp-session-id']) };
+}
+
+/** Starts 70 calls in the namespace `spinning` whose action never ends. */
+async function startSpinning(): Promise<readonly Promise<RawResponse>[]> {
+  await evaluated.apply(evaluator('gate', { action: 'echo', on_error: 'continue' }));
+  evaluated.llm.defaultResult = ({ messages: [, request] }) =>
+    request?.content.includes('namespace: spinning') ? 'never ends' : 'block';
+  const expected = evaluated.llm.requests.length + 70;
+  const client = modernClient(evaluated.service.url('spinning'));
+  const calls = Array.from({ length: 70 }, () => client.call('tools/call', CALL));
+  for (const call of calls) call.catch(() => undefined);
+  await expect.poll(() => evaluated.llm.requests.length, { timeout: 20_000 }).toBe(expected);
+  return calls;
+}
