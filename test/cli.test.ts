@@ -57,7 +57,7 @@ describe('forwards', () => {
     expect(await sluice(['tools', 'remove', 'test_simple_text'])).toEqual({
       code: 0,
       out: 'removed tool test_simple_text from default\n',
-      err: 'the next discovery of its forward adds it again first; move it to a namespace that agents do not use to keep it away\n',
+      err: 'the next discovery of forward first adds it again; to hide it, use "sluice tools disable"\n',
     });
     await commandLine.service.register('tools', { ...TOOL, name: 'test_error_handling', namespace: 'some' });
     expect(await text(...add, 'third', '-N', 'some')).toMatch(

@@ -7,6 +7,7 @@ import type { CurrentState } from './current-state.ts';
 import {
   applyOverrides,
   type ForwardDefaults,
+  flattenTool,
   ToolLookup,
   toolChanges,
   unavailableReason,
@@ -146,15 +147,15 @@ class StepExecutor {
     const { name: next = tool.name } = step.wanted;
     const changed = step.action === 'rename' ? { ...tool, name: next } : applyOverrides(step.wanted, tool, forward);
     if (toolChanges(tool, changed).length === 0) return undefined;
-    const { name, namespace, labels, members } = changed;
-    const entry: JsonObject = { ...members, name, namespace, labels };
+    const { name, namespace, labels, enabled, members } = changed;
+    const entry: JsonObject = flattenTool(changed);
     await unwrap(
       this.#client.PUT('/api/v1/tools/{name}', {
         params: { path: { name: tool.name }, query: { namespace: tool.namespace } },
         body: validated(toolUpdate, entry, 'tool'),
       }),
     );
-    this.#tools.update({ ...tool, name, namespace, labels, members });
+    this.#tools.update({ ...tool, name, namespace, labels, enabled, members });
     return [];
   }
 }

@@ -17,7 +17,10 @@ export function planManualTools({ tools }: DesiredState, { manual }: CurrentStat
   const known = new Map(manual.map((tool) => [toolKey(tool.namespace, tool.name), tool]));
   const upserts = tools.flatMap(({ namespace, name, members }): Step[] => {
     const before = known.get(toolKey(namespace, name));
-    const changes = before ? diffMembers(before.members, members) : initialMembers(members);
+    // The file need not contain it, and leaves it unchanged then.
+    const enabled = before?.members.enabled;
+    const wanted = enabled === undefined ? members : { enabled, ...members };
+    const changes = before ? diffMembers(before.members, wanted) : initialMembers(members);
     if (changes.length === 0) return [];
     return [{ kind: 'tool', action: before ? 'update' : 'create', namespace, name, members, changes, notes: [] }];
   });
@@ -128,8 +131,9 @@ function overrideSteps(
 function undiscoveredSteps(wanted: DesiredOverrides, home: ForwardDefaults, forwards: ForwardPlan): Step[] {
   const { forward, upstreamName, position } = wanted;
   const arrives = { name: home.prefix + upstreamName, namespace: home.namespace };
-  const { name = arrives.name, namespace = arrives.namespace, labels, members } = wanted;
-  const changes = diffMembers({ ...arrives, labels: {} }, flattenTool({ name, namespace, labels, members }));
+  const { name = arrives.name, namespace = arrives.namespace, labels, enabled = true, members } = wanted;
+  const before = flattenTool({ ...arrives, labels: {}, enabled: true, members: {} });
+  const changes = diffMembers(before, flattenTool({ name, namespace, labels, enabled, members }));
   if (changes.length === 0) return [];
   const notes = forwards.registered.has(forward) ? [] : ['the forward has no such tool at the moment'];
   return [{ kind: 'override', action: 'update', forward, upstreamName, ...arrives, wanted, position, changes, notes }];

@@ -11,6 +11,7 @@ interface Entry {
   readonly namespace: string;
   readonly name: string;
   readonly labels: Labels;
+  readonly enabled: boolean;
   readonly members: JsonObject;
 }
 
@@ -42,10 +43,10 @@ export class ServiceModel {
       services: [...this.#services.values()],
       manual: served
         .filter(({ origin }) => !origin)
-        .map(({ namespace, name, labels, members }) => ({
+        .map(({ namespace, name, labels, enabled, members }) => ({
           namespace,
           name,
-          members: { ...members, name, namespace, labels },
+          members: { ...members, name, namespace, labels, enabled },
         })),
       discovered,
       others: [],
@@ -107,7 +108,7 @@ export class ServiceModel {
     for (const [upstreamName, upstream] of Object.entries(this.#upstreams[address] ?? {})) {
       const origin = { forward: name, upstreamName, upstream };
       const members = { ...upstream, uri: address, toolType: 'mcp-forward' };
-      this.#claim({ origin, namespace, name: prefix + upstreamName, labels: {}, members });
+      this.#claim({ origin, namespace, name: prefix + upstreamName, labels: {}, enabled: true, members });
     }
   }
 
@@ -122,9 +123,10 @@ export class ServiceModel {
       throw new Error(`${step.action} of tool ${step.name}`);
     if (claimant) this.#drop(claimant);
     if (step.action === 'delete') return;
-    const { name: _name, namespace: _namespace, labels: _labels, ...members } = step.members;
+    const { name: _name, namespace: _namespace, labels: _labels, enabled: wanted, ...members } = step.members;
     const labels = Object(step.members.labels);
-    this.#claim({ origin: undefined, namespace: step.namespace, name: step.name, labels, members });
+    const enabled = typeof wanted === 'boolean' ? wanted : (claimant?.enabled ?? true);
+    this.#claim({ origin: undefined, namespace: step.namespace, name: step.name, labels, enabled, members });
   }
 
   #override(step: Step & { kind: 'override' }): void {
@@ -145,6 +147,7 @@ export class ServiceModel {
             name: step.wanted.name ?? `${forward.prefix}${upstreamName}`,
             namespace: step.wanted.namespace ?? forward.namespace,
             labels: step.wanted.labels,
+            enabled: step.wanted.enabled ?? entry.enabled,
             members: {
               ...merged(upstream, step.wanted.members),
               uri: forward.address,

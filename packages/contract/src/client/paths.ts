@@ -39,7 +39,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a namespace
-         * @description A namespace that is not empty is rejected with the counts of its entries. `default` cannot be deleted.
+         * @description A namespace that is not empty is rejected with the counts of its entries. `default` cannot be deleted. Discovered entries of other forwards that were moved to the namespace are disabled in the namespace of their forward.
          */
         delete: operations["deleteNamespace"];
         options?: never;
@@ -150,9 +150,29 @@ export interface paths {
         post?: never;
         /**
          * Delete a tool
-         * @description A discovered tool is registered again by the next discovery of its forward.
+         * @description A discovered tool is registered again by the next discovery of its forward, with the changes of operators. To hide it, set `enabled` to false.
          */
         delete: operations["deleteTool"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tools/enabled": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enable or disable tools
+         * @description Changes all selected tools, or none. A disabled tool is in no MCP list and not found by any MCP method or action; it keeps its key. Disabling it covers the copies that actions made of it, and lasts until it is enabled or its forward is deleted.
+         */
+        post: operations["enableTools"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -199,9 +219,29 @@ export interface paths {
         post?: never;
         /**
          * Delete a resource
-         * @description A discovered resource is registered again by the next discovery of its forward.
+         * @description A discovered resource is registered again by the next discovery of its forward, with the changes of operators. To hide it, set `enabled` to false.
          */
         delete: operations["deleteResource"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/resources/enabled": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enable or disable resources
+         * @description Changes all selected resources, or none. A disabled resource is in no MCP list and not found by any MCP method or action; it keeps its key. Disabling it covers the copies that actions made of it, and lasts until it is enabled or its forward is deleted.
+         */
+        post: operations["enableResources"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -248,9 +288,29 @@ export interface paths {
         post?: never;
         /**
          * Delete a prompt
-         * @description A discovered prompt is registered again by the next discovery of its forward.
+         * @description A discovered prompt is registered again by the next discovery of its forward, with the changes of operators. To hide it, set `enabled` to false.
          */
         delete: operations["deletePrompt"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/prompts/enabled": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enable or disable prompts
+         * @description Changes all selected prompts, or none. A disabled prompt is in no MCP list and not found by any MCP method or action; it keeps its key. Disabling it covers the copies that actions made of it, and lasts until it is enabled or its forward is deleted.
+         */
+        post: operations["enablePrompts"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -685,6 +745,35 @@ export interface components {
             /** @description `total_ms` divided by `count`; 0 without measurements */
             avg_ms: number;
         };
+        Enabled: {
+            enabled: boolean;
+            /** @description Number of selected entries. */
+            count: number;
+            /** @description Upstream names or URIs that the forward has not discovered yet. The mark applies when they are. */
+            pending?: string[];
+        };
+        EnabledByName: {
+            /** @description `false` hides the entries from MCP clients and actions, `true` makes them available. */
+            enabled: boolean;
+            /** @description Namespace of the entries. Default: `default`, or else the only namespace with an entry of that name. */
+            namespace?: string;
+            /** @description Selects by upstream names or URIs of this forward, in all namespaces. Entries that are not discovered yet are marked: the mark applies when they are. */
+            forward?: string;
+            /** @description Names of the entries; upstream names with `forward`. */
+            names?: string[];
+        };
+        EnabledByUri: {
+            /** @description `false` hides the entries from MCP clients and actions, `true` makes them available. */
+            enabled: boolean;
+            /** @description Namespace of the entries. Default: `default`, or else the only namespace with an entry of that name. */
+            namespace?: string;
+            /** @description Selects by upstream names or URIs of this forward, in all namespaces. Entries that are not discovered yet are marked: the mark applies when they are. */
+            forward?: string;
+            /** @description Names of the resources; not with `forward`. */
+            names?: string[];
+            /** @description URIs or URI templates of the resources. */
+            uris?: string[];
+        };
         Evaluator: {
             name: string;
             trigger: {
@@ -1002,6 +1091,8 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** @description Whether MCP clients and actions find the entry. */
+            enabled: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1043,6 +1134,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description Default `true`. MCP clients and actions do not find a disabled entry, which keeps its key. An update without it changes nothing. */
+            enabled?: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1077,6 +1170,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description Default `true`. MCP clients and actions do not find a disabled entry, which keeps its key. An update without it changes nothing. */
+            enabled?: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1126,6 +1221,17 @@ export interface components {
         Removed: {
             removed: string;
         };
+        RemovedNamespace: {
+            removed: string;
+            /** @description Discovered entries that had been moved to the namespace: now disabled in the namespace of their forward. */
+            disabled?: {
+                /** @enum {string} */
+                kind: "tool" | "resource" | "prompt";
+                name: string;
+                namespace: string;
+                forward: string;
+            }[];
+        };
         Resource: {
             name: string;
             location: string;
@@ -1142,6 +1248,8 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** @description Whether MCP clients and actions find the entry. */
+            enabled: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1178,6 +1286,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description Default `true`. MCP clients and actions do not find a disabled entry, which keeps its key. An update without it changes nothing. */
+            enabled?: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1207,6 +1317,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description Default `true`. MCP clients and actions do not find a disabled entry, which keeps its key. An update without it changes nothing. */
+            enabled?: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1281,6 +1393,8 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** @description Whether MCP clients and actions find the entry. */
+            enabled: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1437,6 +1551,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description Default `true`. MCP clients and actions do not find a disabled entry, which keeps its key. An update without it changes nothing. */
+            enabled?: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1476,6 +1592,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description Default `true`. MCP clients and actions do not find a disabled entry, which keeps its key. An update without it changes nothing. */
+            enabled?: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1847,7 +1965,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        data: components["schemas"]["Removed"];
+                        data: components["schemas"]["RemovedNamespace"];
                         error: null;
                     };
                 };
@@ -2180,6 +2298,47 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Removed"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The next discovery of its forward registers the entry again.
+                             * @constant
+                             */
+                            code: "RETURNS_WITH_DISCOVERY";
+                            message: string;
+                        }[];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    enableTools: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EnabledByName"];
+            };
+        };
+        responses: {
+            /** @description Number of selected tools */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Enabled"];
+                        error: null;
                     };
                 };
             };
@@ -2361,6 +2520,47 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Removed"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The next discovery of its forward registers the entry again.
+                             * @constant
+                             */
+                            code: "RETURNS_WITH_DISCOVERY";
+                            message: string;
+                        }[];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    enableResources: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EnabledByUri"];
+            };
+        };
+        responses: {
+            /** @description Number of selected resources */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Enabled"];
+                        error: null;
                     };
                 };
             };
@@ -2535,6 +2735,47 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Removed"];
+                        error: null;
+                        warnings?: {
+                            /**
+                             * @description The next discovery of its forward registers the entry again.
+                             * @constant
+                             */
+                            code: "RETURNS_WITH_DISCOVERY";
+                            message: string;
+                        }[];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    enablePrompts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EnabledByName"];
+            };
+        };
+        responses: {
+            /** @description Number of selected prompts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Enabled"];
                         error: null;
                     };
                 };

@@ -111,6 +111,9 @@ test('every operation answers each status of its own, in the form that the docum
       await answers(409, `${method} ${path}/x`, method === 'PUT' ? body : undefined);
       await answers(404, `${method} ${path}/none`, method === 'PUT' ? body : undefined);
     }
+    await answers(409, `POST ${path}/enabled`, { enabled: false, names: ['x'] });
+    await answers(404, `POST ${path}/enabled`, { enabled: false, names: ['none'] });
+    await answers(200, `POST ${path}/enabled`, { enabled: false, names: ['x'], namespace: 'a' });
     await answers(200, `DELETE ${path}/x?namespace=a`);
   }
   await answers(200, 'GET /api/v1/tools/p_found?include=upstream');

@@ -176,7 +176,17 @@ describe.for(PATHS)('%s', (path) => {
   });
 });
 
-describe.for(PATHS.filter((path) => path !== PASSED_ON))('%s', (path) => {
+/** There a name may stand as well: other methods are for the entry of that name. */
+const ALSO_NAMES = PATHS.filter((path) => path.endsWith('/enabled'));
+
+test.for(ALSO_NAMES)('%s also names an entry', async (path) => {
+  for (const method of ['GET', 'HEAD', 'PUT', 'DELETE']) {
+    expect((await api.call(method, path, method === 'PUT' ? {} : undefined)).status, method).not.toBe(405);
+  }
+  expect((await api.call('PATCH', path, {})).headers.allow).toBe('GET, HEAD, POST, PUT, DELETE, OPTIONS');
+});
+
+describe.for(PATHS.filter((path) => path !== PASSED_ON && !ALSO_NAMES.includes(path)))('%s', (path) => {
   const methods = methodsOf(path);
   const address = addressOf(path);
 

@@ -131,6 +131,10 @@ export class ForwardController implements UpstreamObserver {
     this.#debouncer.trigger();
   }
 
+  allowsResource(uri: string): boolean {
+    return this.#options.registry.current.allowsResource(this.forward.name, uri);
+  }
+
   /** Marks an unreachable upstream as down: its entries stay, and it is retried soon. */
   onCallFailed(error: UpstreamError): void {
     if (this.upstream.health.kind === 'up' && (error.kind === 'refused' || error.kind === 'dropped'))
