@@ -33,6 +33,12 @@ describe('forwards', () => {
     expect(head?.slice(0, 4)).toEqual(['NAME', 'NAMESPACE', 'ADDRESS', 'AVAILABLE']);
     expect(row?.slice(0, 4)).toEqual(['up', 'dual', upstream.url, 'yes']);
     expect(await text('forwards', 'show', 'up')).toMatch(/^labels:\n {2}a: b\n/m);
+    expect(await text('forwards', 'edit', 'up', '-l', 'c=d', '--remove-label', 'a', '--prefix', 'p_')).toMatch(
+      /^changed forward up in dual: \d+ tools, /,
+    );
+    expect(await json('forwards', 'show', 'up')).toMatchObject({ labels: { c: 'd' }, prefix: 'p_' });
+    expect((await sluice(['forwards', 'edit', 'up'])).err).toContain('nothing to change');
+    await text('forwards', 'edit', 'up', '--prefix', '');
     expect(await json('forwards', 'refresh', '--name', 'up')).toMatchObject({ refreshed: 'up' });
     expect(await sluice(['forwards', 'show', 'up', '--name', 'up'])).toMatchObject({ code: 1 });
     expect(await json('tools', 'list', '-N', 'dual')).toContainEqual(

@@ -8,6 +8,7 @@ import {
   addNameOption,
   addSelectorOptions,
   collectKeyValue,
+  collectValue,
   formatLabels,
   type NameOption,
   parseSelector,
@@ -76,10 +77,6 @@ export function enableCommand(context: Context, api: EnableApi, enabled: boolean
       .output()
       .done({ ...result, count, pending }, `${past} ${count} ${count === 1 ? kind : `${kind}s`}${waiting}`);
   });
-}
-
-function collectValue(text: string, so: readonly string[] = []): string[] {
-  return [...so, text];
 }
 
 type Labels = Readonly<Record<string, string>>;

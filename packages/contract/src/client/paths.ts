@@ -81,12 +81,16 @@ export interface paths {
         post?: never;
         /**
          * Delete a forward and its discovered entries
-         * @description In-flight calls finish. To change a forward, delete it and register it again.
+         * @description Deletes the overrides and marks of its entries as well. In-flight calls finish.
          */
         delete: operations["deleteForward"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Change a forward
+         * @description A JSON merge patch: missing members stay unchanged. Overrides, renames, moves and marks of its entries are retained. Rejected with the names that are in use in the new namespace or with the new prefix, and if `If-Match` is not the current `ETag`. Waits up to 30 s for the discovery of a new address.
+         */
+        patch: operations["updateForward"];
         trace?: never;
     };
     "/api/v1/forwards/{name}/refreshes": {
@@ -987,6 +991,21 @@ export interface components {
             };
             /** @description Prefix for the names of discovered tools and prompts. */
             prefix?: string;
+        };
+        ForwardPatch: {
+            /**
+             * Format: uri
+             * @description HTTP or HTTPS URL of the upstream. The discovered entries remain until its discovery has succeeded.
+             */
+            address?: string;
+            /** @description Namespace of the discovered entries, except those that were moved. null: `default`. */
+            namespace?: string | null;
+            /** @description Labels to set, and with null to remove. null removes all. */
+            labels?: {
+                [key: string]: string | null;
+            } | null;
+            /** @description Prefix for the names of discovered tools and prompts, except renamed ones. null removes it. */
+            prefix?: string | null;
         };
         InferenceConfig: {
             /** @description Upstream of new requests */
@@ -2056,6 +2075,8 @@ export interface operations {
             /** @description The forward */
             200: {
                 headers: {
+                    /** @description Identifies the state of the members that operators set. Send it as `If-Match` with a change. */
+                    ETag: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2098,6 +2119,44 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    updateForward: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Percent-encoded name (`/` as `%2F`). */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ForwardPatch"];
+            };
+        };
+        responses: {
+            /** @description Changed forward */
+            200: {
+                headers: {
+                    /** @description Identifies the state of the members that operators set. Send it as `If-Match` with a change. */
+                    ETag: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Forward"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             500: components["responses"]["Internal"];
         };

@@ -87,6 +87,8 @@ test('every operation answers each status of its own, in the form that the docum
   await answers(200, `GET ${forwards}`);
   await answers(200, `GET ${forwards}/up`);
   await answers(200, `GET ${forwards}/down`);
+  await answers(200, `PATCH ${forwards}/up`, { labels: { a: null, b: '2' } });
+  await answers(404, `PATCH ${forwards}/none`, {});
   await answers(200, `POST ${forwards}/up/refreshes`);
   await answers(502, `POST ${forwards}/down/refreshes`);
   await answers(404, `GET ${forwards}/none`);
@@ -117,6 +119,8 @@ test('every operation answers each status of its own, in the form that the docum
     await answers(200, `DELETE ${path}/x?namespace=a`);
   }
   await answers(200, 'GET /api/v1/tools/p_found?include=upstream');
+  await answers(201, 'POST /api/v1/tools', { ...TOOL, name: 'q_found' });
+  await answers(409, `PATCH ${forwards}/up`, { prefix: 'q_' });
 
   const services = '/api/v1/services';
   const service = { name: 's', address: '[::1]:7', serviceType: 'code-execution-engine' };

@@ -9,6 +9,7 @@ const DEAD = 'http://127.0.0.1:9/mcp';
 const BODIES: Readonly<Record<string, object>> = {
   namespace: { name: 'x' },
   forward: { name: 'x', address: DEAD },
+  'forward change': { labels: { a: 'b' } },
   tool: { name: 'x', description: '', uri: 'http://u/mcp', toolType: 'custom', input_schema: {} },
   resource: { name: 'x', location: 'x:1', type: 'custom' },
   prompt: { name: 'x' },

@@ -29,27 +29,10 @@ export function addForward(draft: Draft, input: ForwardInput): Forward {
   return forward;
 }
 
-/**
- * Applies a forward of the bootstrap file: an equal one stays unchanged, with its discovered entries, a different one is
- * replaced (decisions 1.3).
- */
-export function bootstrapForward(draft: Draft, input: ForwardInput): void {
-  const known = draft.forwards.get(input.name);
-  if (known && sameForward(known, input)) return;
-  if (known) draft.removeForward(input.name);
-  addForward(draft, input);
-}
-
 /** Removes a forward and its discovered entries (decisions 4.3). OperationError NOT_FOUND. */
 export function removeForward(draft: Draft, name: string): void {
   if (!draft.forwards.has(name)) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
   draft.removeForward(name);
-}
-
-function sameForward(known: Forward, input: ForwardInput): boolean {
-  const relevant = ({ address, namespace, prefix, labels }: ForwardInput): string =>
-    JSON.stringify([address, namespace, prefix, Object.entries(labels).sort()]);
-  return relevant(known) === relevant(input);
 }
 
 /** A namespace after an operation. */
