@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, type TestContext, test } from 'vitest';
@@ -48,8 +50,86 @@ async function call(service: TestService): Promise<unknown> {
   return JSON.parse(reply(response)).error?.message;
 }
 
-const stateOf = ({ url }: RawUpstream, label: string) =>
-  `forwards: [{ name: up, address: "${url}", labels: { team: ${label} } }]`;
+/** Runs `sluice apply` and returns the tools of `default` after each response of the management API. */
+async function apply(context: Finishing, service: TestService, state: string): Promise<string[][]> {
+  const seen: string[][] = [];
+  const proxy = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const { method = 'GET', url = '', headers } = request;
+    const contentType = headers['content-type'];
+    const answer = await fetch(`${service.management}${url}`, {
+      method,
+      headers: { connection: 'close', ...(contentType !== undefined && { 'content-type': contentType }) },
+      ...(chunks.length > 0 && { body: Buffer.concat(chunks) }),
+    });
+    const text = await answer.text();
+    if (method !== 'GET') seen.push(await toolsIn(service));
+    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(text);
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  context.onTestFinished(() => {
+    proxy.closeAllConnections();
+    proxy.close();
+  });
+  const address = proxy.address();
+  const host = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
+  const terminal = scriptedTerminal({ input: state });
+  expect(await run(['apply', '-f', '-', '--no-auth', '--host', host], terminal), terminal.err()).toBe(0);
+  return seen;
+}
+
+const stateOf = ({ url }: RawUpstream, label: string, tools = '') =>
+  `forwards: [{ name: up, address: "${url}", labels: { team: ${label} } }]${tools}`;
+
+test('apply changes a label of its forward while the upstream is down', async (context) => {
+  const upstream = await startUpstream(context);
+  const service = await startTestService();
+  context.onTestFinished(() => service.stop());
+  await apply(context, service, stateOf(upstream, 'a'));
+  await hide(service, upstream.url);
+  await upstream.down();
+  await apply(context, service, stateOf(upstream, 'b'));
+  await upstream.up();
+  await service.manage('POST', '/forwards/up/refreshes');
+  expect(await toolsIn(service)).toEqual(['echo']);
+  expect(await toolsIn(service, 'vault')).toEqual(['delete_database']);
+  expect(await call(service)).toBe('tool not found: delete_database');
+  expect((await service.manage('GET', '/forwards/up')).data).toMatchObject({ labels: { team: 'b' } });
+});
+
+test('apply changes its forward, for a moment', async (context) => {
+  const upstream = await startUpstream(context);
+  const service = await startTestService();
+  context.onTestFinished(() => service.stop());
+  const tools = '\ntools: [{ forward: up, upstreamName: delete_database, namespace: vault }]';
+  const state = (label: string) => stateOf(upstream, label, tools);
+  await service.register('forwards', { name: 'up', address: upstream.url, labels: { team: 'a' } });
+  await hide(service, upstream.url);
+  const seen = await apply(context, service, state('b'));
+  expect(seen).toEqual([['echo']]);
+});
+
+test('apply does not replace a forward that has disabled entries', async (context) => {
+  const upstream = await startUpstream(context);
+  const service = await startTestService();
+  context.onTestFinished(() => service.stop());
+  await service.register('forwards', { name: 'up', address: upstream.url });
+  await service.manage('POST', '/tools/enabled', { enabled: false, names: ['delete_database'] });
+  const state = `forwards: [{ name: up, address: "${upstream.url}", prefix: p_ }]`;
+  const apply = async () => {
+    const terminal = scriptedTerminal({ input: state });
+    const code = await run(['apply', '-f', '-', '--no-auth', '--host', service.management], terminal);
+    return { code, err: terminal.err() };
+  };
+  const refused = await apply();
+  expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('has disabled entries (delete_database)') });
+  expect(await toolsIn(service)).toEqual(['echo']);
+  await service.manage('PATCH', '/forwards/up', { prefix: 'p_' });
+  expect(await apply()).toMatchObject({ code: 0 });
+  expect(await toolsIn(service)).toEqual(['p_echo']);
+});
 
 test('a label of its forward is changed in the bootstrap file', async (context) => {
   const upstream = await startUpstream(context);

@@ -135,17 +135,17 @@ export class ToolLookup {
   }
 
   /**
-   * Returns the current tool of a step. Throws {@link Failure} with the reason when it does not exist or cannot be
-   * changed.
+   * Returns the current tool of a step; undefined when a step that reverts overrides has none. Throws {@link Failure} with
+   * the reason when it does not exist or cannot be changed.
    */
-  async find({ forward, upstreamName, position }: OverrideStep): Promise<DiscoveredTool> {
+  async find({ forward, upstreamName, position }: OverrideStep): Promise<DiscoveredTool | undefined> {
     let tool = this.#tools.find(forward, upstreamName);
     if ((!tool || tool.shadowed) && !this.#current) {
       this.#tools = new ToolsByOrigin((await readTools(this.#client)).discovered);
       this.#current = true;
       tool = this.#tools.find(forward, upstreamName);
     }
-    if (tool && !tool.shadowed) return tool;
+    if (tool ? !tool.shadowed : !position) return tool;
     const reason = tool ? explainShadowed(tool) : await this.#explainMissing(forward, upstreamName);
     throw new Failure(position ? `${position()}: ${reason}` : reason);
   }

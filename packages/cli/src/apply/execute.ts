@@ -1,9 +1,10 @@
-import { toolInput, toolUpdate } from '@sluice/contract';
+import { type Forward, toolInput, toolUpdate } from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
 import { validated } from '../files/document.ts';
 import type { CurrentState } from './current-state.ts';
+import type { DesiredForward } from './desired-state.ts';
 import {
   applyOverrides,
   type ForwardDefaults,
@@ -115,6 +116,8 @@ class StepExecutor {
 
   async #runForward(step: Step & { kind: 'forward' }): Promise<StepNotes> {
     const { name } = step;
+    if (step.action === 'update') return this.#changeForward(step.forward);
+    if (step.action === 'replace') await this.#rejectDisabled(name);
     const removed =
       step.action === 'create'
         ? undefined
@@ -123,10 +126,42 @@ class StepExecutor {
     const { address, namespace, labels, prefix } = step.forward;
     const body = { name, address, namespace, labels, ...(prefix !== '' && { prefix }) };
     const registered = await unwrap(this.#client.POST('/api/v1/forwards', { body }));
-    this.#forwards.set(name, step.forward);
-    this.#tools.forgetForward(name);
-    if (registered.available) return [`${registered.tools_discovered} tools`];
-    return [`not available: ${unavailableReason(registered)}`];
+    return this.#registered(step.forward, registered);
+  }
+
+  /** Registering a forward again would enable its entries. Throws {@link Failure} if some are disabled. */
+  async #rejectDisabled(forward: string): Promise<void> {
+    const params = { query: { include: 'shadowed' } } as const;
+    const lists = await Promise.all([
+      unwrap(this.#client.GET('/api/v1/tools', { params })),
+      unwrap(this.#client.GET('/api/v1/resources', { params })),
+      unwrap(this.#client.GET('/api/v1/prompts', { params })),
+    ]);
+    const disabled = lists.flat().filter((entry) => entry.forward === forward && !entry.enabled);
+    if (disabled.length === 0) return;
+    const names = disabled.map(({ name }) => name).join(', ');
+    throw new Failure(
+      `forward ${forward} has disabled entries (${names}), which replacing it would enable; change its namespace or prefix with "sluice forwards edit", then apply again`,
+    );
+  }
+
+  /** Labels of the file replace those of the forward; the API merges them. */
+  async #changeForward(forward: DesiredForward): Promise<StepNotes> {
+    const { name, address, labels } = forward;
+    const params = { path: { name } };
+    const { labels: before } = await unwrap(this.#client.GET('/api/v1/forwards/{name}', { params }));
+    const removed = Object.keys(before).filter((label) => !Object.hasOwn(labels, label));
+    const changes = { ...labels, ...Object.fromEntries(removed.map((label) => [label, null])) };
+    const body = { address, labels: changes };
+    const changed = await unwrap(this.#client.PATCH('/api/v1/forwards/{name}', { params, body }));
+    return this.#registered(forward, changed);
+  }
+
+  #registered(forward: DesiredForward, state: Forward): string[] {
+    this.#forwards.set(forward.name, forward);
+    this.#tools.forgetForward(forward.name);
+    if (state.available) return [`${state.tools_discovered} tools`];
+    return [`not available: ${unavailableReason(state)}`];
   }
 
   async #runTool(step: Step & { kind: 'tool' }): Promise<StepNotes> {
@@ -142,6 +177,7 @@ class StepExecutor {
 
   async #runOverride(step: Step & OverrideStep): Promise<StepNotes> {
     const tool = await this.#tools.find(step);
+    if (!tool) return undefined;
     const forward = this.#forwards.get(step.forward);
     if (!forward) throw new Failure(`unknown forward ${step.forward}`);
     const { name: next = tool.name } = step.wanted;

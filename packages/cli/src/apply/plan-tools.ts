@@ -66,13 +66,15 @@ export function planOverrides(
     const conflictPosition = keys.get(key);
     if (conflictPosition) problems.push(`${wanted.position()}: tools: name is already used at ${conflictPosition()}`);
     else keys.set(key, wanted.position);
+    const isReaddressed = forwards.readdressed.has(wanted.forward);
     const tool = forwards.registered.has(wanted.forward) ? undefined : tools.find(wanted.forward, wanted.upstreamName);
     if (tool) {
-      steps.push(...overrideSteps(tool, wanted, forward, wanted.position));
+      steps.push(...overrideSteps(tool, wanted, forward, wanted.position, isReaddressed));
       continue;
     }
     const undiscovered = undiscoveredSteps(wanted, forward, forwards);
-    const known = undiscovered.length === 0 || forwards.registered.has(wanted.forward) ? [] : tools.all;
+    const isKnown = undiscovered.length > 0 && !forwards.registered.has(wanted.forward) && !isReaddressed;
+    const known = isKnown ? tools.all : [];
     const mistake = explainMisnamed(known, wanted.forward, wanted.upstreamName);
     if (mistake === undefined) steps.push(...undiscovered);
     else problems.push(`${wanted.position()}: tools: ${mistake}`);
@@ -92,7 +94,7 @@ export function planOverrides(
         const other = `tool ${upstreamName} of forward ${forward}`;
         problems.push(`${conflictPosition()}: tools: ${other} would get this name back; set its name in the file`);
       }
-      return overrideSteps(tool, NO_OVERRIDES, definition, undefined);
+      return overrideSteps(tool, NO_OVERRIDES, definition, undefined, forwards.readdressed.has(forward));
     }),
   ];
 }
@@ -107,10 +109,13 @@ function overrideSteps(
   wanted: Overrides,
   home: ForwardDefaults,
   position: DesiredOverrides['position'] | undefined,
+  isReaddressed = false,
 ): Step[] {
   const changes = toolChanges(tool, applyOverrides(wanted, tool, home));
   const { forward, upstreamName, name, namespace } = tool;
-  if (changes.length === 0) return [];
+  const isOverridden = toolChanges(tool, applyOverrides(NO_OVERRIDES, tool, home)).length > 0;
+  // At another address, the upstream's own values may differ.
+  if (changes.length === 0 && !(isReaddressed && (position || isOverridden))) return [];
   return [
     {
       kind: 'override',

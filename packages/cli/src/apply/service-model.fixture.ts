@@ -99,6 +99,7 @@ export class ServiceModel {
   }
 
   #forward(step: Step & { kind: 'forward' }): void {
+    if (step.action === 'update') return this.#changeForward(step.forward);
     if (step.action !== 'create') this.#removeForward(step.name);
     if (step.action === 'delete') return;
     if (this.#forwards.has(step.name)) throw new Error(`forward ${step.name} exists`);
@@ -109,6 +110,42 @@ export class ServiceModel {
       const origin = { forward: name, upstreamName, upstream };
       const members = { ...upstream, uri: address, toolType: 'mcp-forward' };
       this.#claim({ origin, namespace, name: prefix + upstreamName, labels: {}, enabled: true, members });
+    }
+  }
+
+  /** At another address it has other tools; overrides of those with the same names stay. */
+  #changeForward({ name, address, namespace, labels, prefix }: CurrentForward): void {
+    if (!this.#forwards.has(name)) throw new Error(`no forward ${name}`);
+    this.#forwards.set(name, { name, address, namespace, labels, prefix });
+    const own = this.#entries().filter(({ origin }) => origin?.forward === name);
+    const known = new Map(own.map((entry) => [entry.origin?.upstreamName, entry]));
+    const offered = this.#upstreams[address] ?? {};
+    for (const entry of own) {
+      const { upstreamName = '', upstream: before = {} } = entry.origin ?? {};
+      const upstream = offered[upstreamName];
+      if (!upstream) {
+        this.#drop(entry);
+        continue;
+      }
+      const members = {
+        ...merged(upstream, overridesOf(before, entry.members)),
+        uri: address,
+        toolType: 'mcp-forward',
+      };
+      this.#replace(entry, { ...entry, origin: { forward: name, upstreamName, upstream }, members });
+    }
+    for (const [upstreamName, upstream] of Object.entries(offered)) {
+      if (known.has(upstreamName)) continue;
+      const origin = { forward: name, upstreamName, upstream };
+      const members = { ...upstream, uri: address, toolType: 'mcp-forward' };
+      this.#claim({ origin, namespace, name: prefix + upstreamName, labels: {}, enabled: true, members });
+    }
+  }
+
+  #replace(before: Entry, after: Entry): void {
+    for (const [key, claims] of this.#claims) {
+      const others = claims.map((entry) => (entry === before ? after : entry));
+      this.#claims.set(key, others);
     }
   }
 
@@ -133,6 +170,8 @@ export class ServiceModel {
     const { discovered } = this.actual();
     const tool = discovered.find((each) => each.forward === step.forward && each.upstreamName === step.upstreamName);
     const forward = this.#forwards.get(step.forward);
+    // An upstream at another address need not have it.
+    if (!tool && !step.position) return;
     if (!tool || !forward || tool.shadowed)
       throw new Error(`tool ${step.upstreamName} of ${step.forward} cannot be changed`);
     const [entry] = this.#claims.get(keyOf(tool.namespace, tool.name)) ?? [];
@@ -183,6 +222,16 @@ export class ServiceModel {
 
 function keyOf(namespace: string, name: string): string {
   return `${namespace}/${name}`;
+}
+
+/** What an entry changes of its upstream's members; null for a removed one. */
+function overridesOf(upstream: JsonObject, members: JsonObject): JsonObject {
+  const changed = Object.entries(members).filter(
+    ([member, value]) =>
+      !['uri', 'toolType'].includes(member) && JSON.stringify(upstream[member] ?? '') !== JSON.stringify(value),
+  );
+  const removed = Object.keys(upstream).filter((member) => !Object.hasOwn(members, member));
+  return { ...Object.fromEntries(changed), ...Object.fromEntries(removed.map((member) => [member, null])) };
 }
 
 /** Upstream members with overrides applied; null removes a member, and empties a description. */
