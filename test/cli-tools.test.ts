@@ -49,6 +49,22 @@ describe('tools', () => {
     });
   });
 
+  it('are disabled and enabled, also by upstream names before they are discovered', async () => {
+    await text('tools', 'add', '-n', 'sum', '-d', '', '-u', 'x:y', '--type', 'custom');
+    expect(await text('tools', 'disable', 'sum')).toBe('disabled 1 tool\n');
+    expect(cells(await text('tools', 'list', '-N', 'default')).map((row) => row.includes('no'))).toContain(true);
+    expect(await json('tools', 'show', 'sum')).toMatchObject({ enabled: false });
+    expect(await text('tools', 'enable', 'sum', '-N', 'default')).toBe('enabled 1 tool\n');
+    expect(await json('tools', 'show', 'sum')).toMatchObject({ enabled: true });
+    expect(await sluice(['tools', 'disable'])).toMatchObject({ code: 1, err: 'sluice: missing name of the tool\n' });
+    await text('forwards', 'add', '--name', 'later', '--service', 'http://127.0.0.1:9/mcp');
+    expect(await text('tools', 'disable', 'drop', '--forward', 'later')).toBe(
+      'disabled 1 tool (1 not discovered yet)\n',
+    );
+    await text('forwards', 'remove', 'later');
+    await text('tools', 'remove', 'sum');
+  });
+
   it('show the URIs of their provisioned configuration, and keep them', async () => {
     const options = ['-n', 'forecast', '-d', '', '-u', 'weather://forecast', '--type', 'weather'];
     await text('tools', 'add', ...options, '--configuration-uri', 'config://1', '--secrets-uri', 'vault://1');

@@ -34,6 +34,12 @@ describe('forwards', () => {
     expect(head?.slice(0, 4)).toEqual(['NAME', 'NAMESPACE', 'ADDRESS', 'AVAILABLE']);
     expect(row?.slice(0, 4)).toEqual(['up', 'dual', upstream.url, 'yes']);
     expect(await text('forwards', 'show', 'up')).toMatch(/^labels:\n {2}a: b\n/m);
+    expect(await text('forwards', 'edit', 'up', '-l', 'c=d', '--remove-label', 'a', '--prefix', 'p_')).toMatch(
+      /^changed forward up in dual: \d+ tools, /,
+    );
+    expect(await json('forwards', 'show', 'up')).toMatchObject({ labels: { c: 'd' }, prefix: 'p_' });
+    expect((await sluice(['forwards', 'edit', 'up'])).err).toContain('nothing to change');
+    await text('forwards', 'edit', 'up', '--prefix', '');
     expect(await json('forwards', 'refresh', '--name', 'up')).toMatchObject({ refreshed: 'up' });
     expect(await sluice(['forwards', 'show', 'up', '--name', 'up'])).toMatchObject({ code: 1 });
     expect(await json('tools', 'list', '-N', 'dual')).toContainEqual(
@@ -66,7 +72,7 @@ describe('forwards', () => {
     expect(await sluice(['tools', 'remove', 'test_simple_text'])).toEqual({
       code: 0,
       out: 'removed tool test_simple_text from default\n',
-      err: 'the next discovery of its forward adds it again first; move it to a namespace that agents do not use to keep it away\n',
+      err: 'the next discovery of forward first adds it again; to hide it, use "sluice tools disable"\n',
     });
     await commandLine.service.register('tools', { ...TOOL, name: 'test_error_handling', namespace: 'some' });
     expect(await text(...add, 'third', '-N', 'some')).toMatch(

@@ -3,7 +3,7 @@ import { type ApiResponse, Rejection } from './request.ts';
 
 /** Type of a member. */
 type Type =
-  | ('name' | 'namespace' | 'text' | 'filled' | 'object' | 'list' | 'labels' | 'address' | 'prefix')
+  | ('name' | 'namespace' | 'text' | 'boolean' | 'filled' | 'object' | 'list' | 'labels' | 'address' | 'prefix')
   | ('host:port' | 'port' | Choice);
 interface Choice {
   readonly oneOf: readonly string[];
@@ -17,7 +17,13 @@ export interface Shape {
   readonly aliases: Readonly<Record<string, string>>;
 }
 
-const COMMON = { namespace: 'namespace', labels: 'labels', configurationURI: 'text', id: 'text' } as const;
+const COMMON = {
+  namespace: 'namespace',
+  labels: 'labels',
+  enabled: 'boolean',
+  configurationURI: 'text',
+  id: 'text',
+} as const;
 const URIS = { configuration_uri: 'configurationURI', secrets_uri: 'secretsURI' };
 
 /** Bodies of the API (decisions 2.3 to 2.8), for POST. */
@@ -157,6 +163,7 @@ function faults(member: string, value: JsonValue | undefined, type: Type): strin
 function matchesType(value: JsonValue, type: Type): boolean {
   if (type === 'object' || type === 'labels') return isJsonObject(value);
   if (type === 'list') return Array.isArray(value);
+  if (type === 'boolean') return typeof value === 'boolean';
   if (type === 'port') return typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= 65_535;
   if (typeof value !== 'string') return false;
   if (typeof type === 'object') return type.oneOf.includes(value);

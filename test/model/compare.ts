@@ -22,12 +22,20 @@ export function normalized(actual: JsonValue, expected: JsonValue | undefined): 
     if (member === 'statusMessage' && typeof value === 'string' && Array.isArray(texts)) {
       return [member, texts.every((text) => value.includes(String(text))) ? texts : value];
     }
+    // Listed in no order.
+    if (member === 'disabled' && Array.isArray(value)) return [member, value.toSorted(byText)];
     return [member, normalized(value, model[member])];
   });
   const ofService = 'serviceType' in actual && 'host' in actual;
   return Object.fromEntries(
     members.filter(([member, value]) => !(ofService && member === 'health' && HEALTH.includes(String(value)))),
   );
+}
+
+/** Order of JSON values by their text. */
+export function byText(a: JsonValue, b: JsonValue): number {
+  const [one, other] = [JSON.stringify(a), JSON.stringify(b)];
+  return one < other ? -1 : Number(one > other);
 }
 
 /** Returns the differences as lines; none when they agree. */

@@ -76,7 +76,6 @@ function follow(state: State, forward: Forward, { kind, key, object, list, posit
   const { address, prefix, registered } = forward;
   const present = entryOf(state, forward.name, kind, key);
   const known = present ?? forward.removedEntries.find((entry) => entry.kind === kind && entry.discovered?.key === key);
-  const exists = state.namespaces.some(({ name }) => name === known?.namespace);
   const addressed = kind === 'resource' ? key : prefix + key;
   const overrides = known?.discovered?.overrides ?? {};
   const called = typeof overrides.name === 'string' ? overrides.name : resourceName(object, key);
@@ -88,12 +87,12 @@ function follow(state: State, forward: Forward, { kind, key, object, list, posit
   const { 'service.is_template': _, ...labels } = known?.labels ?? {};
   const after: Entry = {
     kind,
-    // The namespace that it was moved to may have been deleted.
-    namespace: known && exists ? known.namespace : forward.namespace,
+    namespace: known?.namespace ?? forward.namespace,
     key: known?.key ?? addressed,
     name: kind === 'resource' ? called : (known?.name ?? addressed),
     listPosition: { registered, list, position },
     shadowed: false,
+    enabled: known?.enabled ?? true,
     labels: {
       ...labels,
       ...(kind === 'resource' && { 'service.forward_address': address }),

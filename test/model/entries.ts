@@ -15,7 +15,17 @@ export function callEntries(state: State, kind: Kind, request: ApiRequest): ApiR
   const entry = lookUp(state, kind, name, query);
   if (method === 'GET') return { status: 200, data: restOf(entry) };
   removeEntry(state, entry);
+  keepState(state, entry);
   return { status: 200, data: { removed: entry.name } };
+}
+
+/** What operators changed of a discovered entry applies again when it returns (decisions 10.1). */
+function keepState(state: State, entry: Entry): void {
+  state.forwards = state.forwards.map((forward) =>
+    forward.name === entry.discovered?.forward
+      ? { ...forward, removedEntries: [...forward.removedEntries, entry] }
+      : forward,
+  );
 }
 
 /** The entries of a kind in list order, shadowed ones included. */
@@ -46,6 +56,7 @@ function create(state: State, kind: Kind, request: ApiRequest): ApiResponse {
     name,
     listPosition,
     shadowed: false,
+    enabled: body.enabled !== false,
     labels,
     members,
     discovered: undefined,
@@ -68,8 +79,9 @@ function replace(state: State, kind: Kind, path: string, request: ApiRequest): A
   const after = before.discovered
     ? changedDiscovered(before, before.discovered, { ...body, name })
     : { ...before, labels: labelsOf(body), members: storedMembers(kind, body) };
-  replaceEntry(state, before, { ...after, name, namespace, key });
-  return { status: 200, data: restOf({ ...after, name, namespace, key }) };
+  const enabled = typeof body.enabled === 'boolean' ? body.enabled : before.enabled;
+  replaceEntry(state, before, { ...after, name, namespace, key, enabled });
+  return { status: 200, data: restOf({ ...after, name, namespace, key, enabled }) };
 }
 
 /**

@@ -8,7 +8,7 @@ const REGISTRY: Readonly<Record<Kind, readonly string[]>> = {
   prompt: ['messages', 'configurationURI', 'id'],
 };
 /** Registry members of every kind; the last three are read-only. */
-const COMMON = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
+const COMMON = ['name', 'namespace', 'labels', 'enabled', 'forward', 'upstreamName', 'shadowed'];
 const LOCATION = ['location', 'uri', 'uriTemplate'];
 
 /** Default of a missing member in REST. */
@@ -69,7 +69,7 @@ export function isTemplate({ kind, labels }: Entry): boolean {
 
 /** The entry as the management API shows it. */
 export function restOf(entry: Entry): JsonObject {
-  const { kind, name, namespace, labels, key, discovered, shadowed } = entry;
+  const { kind, name, namespace, labels, enabled, key, discovered, shadowed } = entry;
   const described = Object.entries(discovered ? changed(discovered) : {}).map(([member, value]) => [
     restMember(kind, member),
     value,
@@ -81,6 +81,7 @@ export function restOf(entry: Entry): JsonObject {
     name,
     namespace,
     labels: { ...labels },
+    enabled,
   };
   if (kind === 'resource') view.location = key;
   if (discovered) view.forward = discovered.forward;

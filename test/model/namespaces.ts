@@ -1,9 +1,11 @@
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { readBody, SHAPES, withoutName } from './bodies.ts';
-import { removeEntry } from './claims.ts';
+import { removeEntry, replaceEntry } from './claims.ts';
+import { byText } from './compare.ts';
 import { labelsOf } from './entries.ts';
 import { removeForward } from './forwards.ts';
 import { type ApiRequest, type ApiResponse, conflict, notFound } from './request.ts';
-import type { Labels, State } from './state.ts';
+import { byListPosition, type Entry, KINDS, type Labels, type State } from './state.ts';
 
 /** Calls on `/api/v1/namespaces` (decisions 2.3, 4.1, 4.2). */
 export function callNamespaces(state: State, { method, name, query = {}, body }: ApiRequest): ApiResponse {
@@ -41,13 +43,52 @@ function remove(state: State, name: string, cascade: boolean): ApiResponse {
   };
   if (!cascade && Object.values(counts).some((count) => count > 0)) throw conflict(counts);
   for (const forward of forwards) removeForward(state, forward);
+  const disabled = returnMoved(state, name);
   for (;;) {
     const entry = state.entries.find(({ namespace }) => namespace === name);
     if (!entry) break;
     removeEntry(state, entry);
   }
   state.namespaces = state.namespaces.filter((namespace) => namespace.name !== name);
-  return { status: 200, data: { removed: name } };
+  return { status: 200, data: { removed: name, ...(disabled.length > 0 && { disabled }) } };
+}
+
+/** Entries that were moved there are disabled in the namespace of their forward; absent ones as well (decisions 10.1). */
+function returnMoved(state: State, from: string): JsonObject[] {
+  const returned: Entry[] = [];
+  const atHome = (entry: Entry): Entry => {
+    const home = state.forwards.find(({ name }) => name === entry.discovered?.forward);
+    if (!home) throw new Error('the forward of an entry does not exist');
+    const after = { ...entry, namespace: home.namespace, enabled: false };
+    returned.push(after);
+    return after;
+  };
+  const moved = state.entries.filter(({ namespace, discovered }) => namespace === from && discovered);
+  for (const kind of KINDS) {
+    for (const { discovered } of moved.filter((entry) => entry.kind === kind).sort(byListPosition)) {
+      const now = state.entries.find(
+        (entry) =>
+          entry.kind === kind &&
+          entry.discovered?.key === discovered?.key &&
+          entry.discovered?.forward === discovered?.forward,
+      );
+      if (now) replaceEntry(state, now, atHome(now));
+    }
+  }
+  state.forwards = state.forwards.map((forward) => ({
+    ...forward,
+    removedEntries: forward.removedEntries.map((entry) => (entry.namespace === from ? atHome(entry) : entry)),
+  }));
+  return returned
+    .map(
+      ({ kind, name, namespace, discovered }): JsonObject => ({
+        kind,
+        name,
+        namespace,
+        forward: discovered?.forward ?? '',
+      }),
+    )
+    .sort(byText);
 }
 
 function shown({ name, labels }: { readonly name: string; readonly labels: Labels }) {

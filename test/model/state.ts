@@ -35,6 +35,8 @@ export interface Entry {
   readonly name: string;
   readonly listPosition: ListPosition;
   readonly shadowed: boolean;
+  /** False: holds its key, but MCP does not know it (decisions 10.1). */
+  readonly enabled: boolean;
   readonly labels: Labels;
   /**
    * Members under REST names, besides name, location, namespace and labels: of a hand-made entry all given ones, of a
@@ -58,7 +60,7 @@ export interface Forward {
   readonly known: boolean;
   /** Number of entries that the last discovery omitted, without a name or as duplicates (decisions 4.3). */
   readonly skipped: number;
-  /** Discovered entries that the upstream no longer lists, in their last state (decisions 2.5). */
+  /** Discovered entries that the upstream no longer lists, or that were deleted, in their last state (decisions 2.5, 10.1). */
   readonly removedEntries: readonly Entry[];
 }
 

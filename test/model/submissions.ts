@@ -12,6 +12,7 @@ const { labels, texts, escapeVariants: encoded, schemas, names, namespaces } = a
 const STORED: Members = {
   labels,
   namespace: namespaces,
+  enabled: fc.boolean(),
   id: texts,
   configurationURI: texts,
   vendor: encoded,
@@ -135,6 +136,7 @@ export function changes(
     labels: orRemoved(labels),
     vendor: orRemoved(encoded),
     id: orRemoved(texts),
+    enabled: orRemoved(fc.boolean()),
   };
   const own: Readonly<Record<typeof edit, Readonly<Record<string, fc.Arbitrary<JsonValue | undefined>>>>> = {
     tools: { name: orRemoved(names), title: orRemoved(texts), input_schema: schemas, uri: fc.constant('x:y') },

@@ -34,7 +34,7 @@ export function viewOf(state: State): Record<string, JsonValue> {
 export function servedBy(state: State): Record<string, JsonValue> {
   const lists = (namespace: string): JsonValue => {
     const [tools, resources, prompts] = KINDS.map((kind) =>
-      listed(state, kind).filter((entry) => entry.namespace === namespace && !entry.shadowed),
+      listed(state, kind).filter((entry) => entry.namespace === namespace && !entry.shadowed && entry.enabled),
     );
     return {
       'tools/list': (tools ?? []).map(mcpOf),

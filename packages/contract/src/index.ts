@@ -1,6 +1,7 @@
 /** The management API, shared by the service and its clients: schemas, operations and validation. */
 export * from './operations/operation.ts';
 export * from './operations/operations.ts';
+export * from './schemas/enabled.ts';
 export * from './schemas/entries.ts';
 export * from './schemas/envelope.ts';
 export * from './schemas/evaluators.ts';

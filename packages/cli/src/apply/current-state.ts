@@ -58,6 +58,7 @@ export interface DiscoveredTool {
   readonly upstreamName: string;
   readonly namespace: string;
   readonly name: string;
+  readonly enabled: boolean;
   /** Another entry has its key, so it can neither be called nor changed. */
   readonly shadowed: boolean;
   readonly labels: Labels;
@@ -115,10 +116,19 @@ export async function readTools(client: Client): Promise<CurrentTools> {
     }
     if (!isJsonObject(upstream))
       throw new Failure('the service is too old: it does not return the upstream members of tools');
-    const { name: _name, namespace: _namespace, labels: _labels, ...others } = members;
+    const { name: _name, namespace: _namespace, labels: _labels, enabled = true, ...others } = members;
     // An upstream member called `upstream` is not returned and cannot be overridden.
     const { upstream: _upstream, ...upstreamMembers } = upstream;
-    const found = { forward, upstreamName, namespace, name, labels, members: others, upstream: upstreamMembers };
+    const found = {
+      forward,
+      upstreamName,
+      namespace,
+      name,
+      labels,
+      enabled,
+      members: others,
+      upstream: upstreamMembers,
+    };
     if (isShadowed === true) shadowed.push({ ...found, shadowed: true });
     else served.push({ ...found, shadowed: false });
   }

@@ -61,6 +61,8 @@ export interface Overrides {
   readonly name: string | undefined;
   readonly namespace: string | undefined;
   readonly labels: Labels;
+  /** Undefined: unchanged. */
+  readonly enabled: boolean | undefined;
   /** Members besides these; null removes one of the upstream's. */
   readonly members: JsonObject;
 }

@@ -7,6 +7,7 @@ const TOOL = {
   namespace: 'ops',
   name: 'say',
   shadowed: false,
+  enabled: false,
   labels: { 'service.own': '1', 'service.forward_headers': 'x-tenant', team: 'a' },
   members: { uri: 'http://one/mcp', toolType: 'mcp-forward', description: 'Ours', id: '7' },
   upstream: { description: 'X', input_schema: {}, title: 'T' },
@@ -19,16 +20,20 @@ test('without desired members follows forward and upstream, except for labels se
     name: 'p_x',
     namespace: 'crm',
     labels: { 'service.own': '1' },
+    enabled: false,
     members: { ...FIXED, description: 'X', input_schema: {}, title: 'T' },
   });
 });
 
 test('null removes a member; a description always exists', () => {
   const members = { title: null, description: null, input_schema: { type: 'object' }, vendor: 1 };
-  expect(applyOverrides({ name: 'n', namespace: 'm', labels: { a: 'b' }, members }, TOOL, HOME)).toEqual({
-    name: 'n',
-    namespace: 'm',
-    labels: { a: 'b', 'service.own': '1' },
-    members: { ...FIXED, description: '', input_schema: { type: 'object' }, vendor: 1 },
-  });
+  expect(applyOverrides({ name: 'n', namespace: 'm', labels: { a: 'b' }, enabled: true, members }, TOOL, HOME)).toEqual(
+    {
+      name: 'n',
+      namespace: 'm',
+      labels: { a: 'b', 'service.own': '1' },
+      enabled: true,
+      members: { ...FIXED, description: '', input_schema: { type: 'object' }, vendor: 1 },
+    },
+  );
 });

@@ -18,11 +18,18 @@ export interface EffectiveTool {
   readonly name: string;
   readonly namespace: string;
   readonly labels: Labels;
+  readonly enabled: boolean;
   readonly members: JsonObject;
 }
 
-/** Reverts all overrides. */
-export const NO_OVERRIDES: Overrides = { name: undefined, namespace: undefined, labels: {}, members: {} };
+/** Reverts all overrides, but enables nothing. */
+export const NO_OVERRIDES: Overrides = {
+  name: undefined,
+  namespace: undefined,
+  labels: {},
+  enabled: undefined,
+  members: {},
+};
 
 /** Returns a discovered tool with overrides applied; all other members are the upstream's (decisions 2.5). */
 export function applyOverrides(wanted: Overrides, tool: DiscoveredTool, home: ForwardDefaults): EffectiveTool {
@@ -45,18 +52,19 @@ export function applyOverrides(wanted: Overrides, tool: DiscoveredTool, home: Fo
     name: wanted.name ?? home.prefix + tool.upstreamName,
     namespace: wanted.namespace ?? home.namespace,
     labels: { ...wanted.labels, ...Object.fromEntries(service) },
+    enabled: wanted.enabled ?? tool.enabled,
     members: Object.fromEntries(members),
   };
 }
 
 /** Returns the changes from a discovered tool to its next state. */
-export function toolChanges({ name, namespace, labels, members }: DiscoveredTool, next: EffectiveTool): Change[] {
-  return diffMembers({ name, namespace, labels, ...members }, flattenTool(next));
+export function toolChanges(tool: DiscoveredTool, next: EffectiveTool): Change[] {
+  return diffMembers(flattenTool(tool), flattenTool(next));
 }
 
 /** Returns all members in one object. */
-export function flattenTool({ name, namespace, labels, members }: EffectiveTool): JsonObject {
-  return { name, namespace, labels, ...members };
+export function flattenTool({ name, namespace, labels, enabled, members }: EffectiveTool): JsonObject {
+  return { name, namespace, labels, enabled, ...members };
 }
 
 /** Whether a label is set by the service and not changed by a PUT (decisions 2.6). */
@@ -127,17 +135,17 @@ export class ToolLookup {
   }
 
   /**
-   * Returns the current tool of a step. Throws {@link Failure} with the reason when it does not exist or cannot be
-   * changed.
+   * Returns the current tool of a step; undefined when a step that reverts overrides has none. Throws {@link Failure} with
+   * the reason when it does not exist or cannot be changed.
    */
-  async find({ forward, upstreamName, position }: OverrideStep): Promise<DiscoveredTool> {
+  async find({ forward, upstreamName, position }: OverrideStep): Promise<DiscoveredTool | undefined> {
     let tool = this.#tools.find(forward, upstreamName);
     if ((!tool || tool.shadowed) && !this.#current) {
       this.#tools = new ToolsByOrigin((await readTools(this.#client)).discovered);
       this.#current = true;
       tool = this.#tools.find(forward, upstreamName);
     }
-    if (tool && !tool.shadowed) return tool;
+    if (tool ? !tool.shadowed : !position) return tool;
     const reason = tool ? explainShadowed(tool) : await this.#explainMissing(forward, upstreamName);
     throw new Failure(position ? `${position()}: ${reason}` : reason);
   }

@@ -1,13 +1,15 @@
-import { toolInput, toolUpdate } from '@sluice/contract';
+import { type Forward, toolInput, toolUpdate } from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { formatWarning } from '../evaluators/revisions.ts';
 import { Failure } from '../failure.ts';
 import { validated } from '../files/document.ts';
 import type { CurrentState } from './current-state.ts';
+import type { DesiredForward } from './desired-state.ts';
 import {
   applyOverrides,
   type ForwardDefaults,
+  flattenTool,
   ToolLookup,
   toolChanges,
   unavailableReason,
@@ -129,6 +131,8 @@ class StepExecutor {
 
   async #runForward(step: Step & { kind: 'forward' }): Promise<StepNotes> {
     const { name } = step;
+    if (step.action === 'update') return this.#changeForward(step.forward);
+    if (step.action === 'replace') await this.#rejectDisabled(name);
     const removed =
       step.action === 'create'
         ? undefined
@@ -137,10 +141,42 @@ class StepExecutor {
     const { address, namespace, labels, prefix } = step.forward;
     const body = { name, address, namespace, labels, ...(prefix !== '' && { prefix }) };
     const registered = await unwrap(this.#client.POST('/api/v1/forwards', { body }));
-    this.#forwards.set(name, step.forward);
-    this.#tools.forgetForward(name);
-    if (registered.available) return [`${registered.tools_discovered} tools`];
-    return [`not available: ${unavailableReason(registered)}`];
+    return this.#registered(step.forward, registered);
+  }
+
+  /** Registering a forward again would enable its entries. Throws {@link Failure} if some are disabled. */
+  async #rejectDisabled(forward: string): Promise<void> {
+    const params = { query: { include: 'shadowed' } } as const;
+    const lists = await Promise.all([
+      unwrap(this.#client.GET('/api/v1/tools', { params })),
+      unwrap(this.#client.GET('/api/v1/resources', { params })),
+      unwrap(this.#client.GET('/api/v1/prompts', { params })),
+    ]);
+    const disabled = lists.flat().filter((entry) => entry.forward === forward && !entry.enabled);
+    if (disabled.length === 0) return;
+    const names = disabled.map(({ name }) => name).join(', ');
+    throw new Failure(
+      `forward ${forward} has disabled entries (${names}), which replacing it would enable; change its namespace or prefix with "sluice forwards edit", then apply again`,
+    );
+  }
+
+  /** Labels of the file replace those of the forward; the API merges them. */
+  async #changeForward(forward: DesiredForward): Promise<StepNotes> {
+    const { name, address, labels } = forward;
+    const params = { path: { name } };
+    const { labels: before } = await unwrap(this.#client.GET('/api/v1/forwards/{name}', { params }));
+    const removed = Object.keys(before).filter((label) => !Object.hasOwn(labels, label));
+    const changes = { ...labels, ...Object.fromEntries(removed.map((label) => [label, null])) };
+    const body = { address, labels: changes };
+    const changed = await unwrap(this.#client.PATCH('/api/v1/forwards/{name}', { params, body }));
+    return this.#registered(forward, changed);
+  }
+
+  #registered(forward: DesiredForward, state: Forward): string[] {
+    this.#forwards.set(forward.name, forward);
+    this.#tools.forgetForward(forward.name);
+    if (state.available) return [`${state.tools_discovered} tools`];
+    return [`not available: ${unavailableReason(state)}`];
   }
 
   async #runTool(step: Step & { kind: 'tool' }): Promise<StepNotes> {
@@ -172,20 +208,21 @@ class StepExecutor {
 
   async #runOverride(step: Step & OverrideStep): Promise<StepNotes> {
     const tool = await this.#tools.find(step);
+    if (!tool) return undefined;
     const forward = this.#forwards.get(step.forward);
     if (!forward) throw new Failure(`unknown forward ${step.forward}`);
     const { name: next = tool.name } = step.wanted;
     const changed = step.action === 'rename' ? { ...tool, name: next } : applyOverrides(step.wanted, tool, forward);
     if (toolChanges(tool, changed).length === 0) return undefined;
-    const { name, namespace, labels, members } = changed;
-    const entry: JsonObject = { ...members, name, namespace, labels };
+    const { name, namespace, labels, enabled, members } = changed;
+    const entry: JsonObject = flattenTool(changed);
     await unwrap(
       this.#client.PUT('/api/v1/tools/{name}', {
         params: { path: { name: tool.name }, query: { namespace: tool.namespace } },
         body: validated(toolUpdate, entry, 'tool'),
       }),
     );
-    this.#tools.update({ ...tool, name, namespace, labels, members });
+    this.#tools.update({ ...tool, name, namespace, labels, enabled, members });
     return [];
   }
 }

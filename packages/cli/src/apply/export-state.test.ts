@@ -9,6 +9,7 @@ const TOOL = {
   namespace: 'default',
   name: 'x',
   shadowed: false,
+  enabled: true,
   labels: { 'service.own': '1', 'service.forward_headers': 'x-tenant' },
   members: { uri: 'http://one/mcp', toolType: 'mcp-forward', description: 'X', input_schema: {} },
   upstream: { description: 'X', input_schema: {} },

@@ -39,11 +39,12 @@ export function toStateFile({
     })),
     tools: [
       ...manual.map(({ namespace, name, members }): JsonObject => {
-        const { name: _name, namespace: _namespace, labels = {}, ...others } = members;
+        const { name: _name, namespace: _namespace, labels = {}, enabled, ...others } = members;
         return {
           name,
           ...namespaceMember(namespace, DEFAULT_NAMESPACE),
           ...(isJsonObject(labels) && labelsMember(labels)),
+          ...(enabled === false && { enabled }),
           ...others,
         };
       }),
@@ -75,6 +76,7 @@ function overridesOf(
     ...(name !== home.prefix + upstreamName && { name }),
     ...namespaceMember(namespace, home.namespace),
     ...labelsMember(Object.fromEntries(labels)),
+    ...(!tool.enabled && { enabled: false }),
     ...Object.fromEntries(changed),
     ...Object.fromEntries(taken.map((member) => [member, null])),
   };

@@ -10,18 +10,21 @@ export interface ForwardPlan extends PlannedSteps {
   readonly result: ReadonlyMap<string, CurrentForward>;
   /** Forwards that a step registers (again); their tools are not known yet. */
   readonly registered: ReadonlySet<string>;
+  /** Forwards that get another address: which tools they have there is not known. */
+  readonly readdressed: ReadonlySet<string>;
   /** Forwards that a step deletes, whether they are registered again or not. */
   readonly deleted: ReadonlySet<string>;
 }
 
 /**
- * Plans the forwards. The API has no PUT: a forward that differs is deleted and registered again (specification,
- * "Endpoints").
+ * Plans the forwards. Address and labels are changed in place (decisions 10.1). Another namespace or prefix would move and
+ * rename tools to names that later steps free, so such a forward is deleted and registered again.
  */
 export function planForwards(desired: DesiredState, actual: CurrentState, prune: boolean): ForwardPlan {
   const known = new Map(actual.forwards.map((forward) => [forward.name, forward]));
   const upserts: Step[] = [];
-  const stay = new Map(known);
+  const stay = new Map<string, CurrentForward>(known);
+  const readdressed = new Set<string>();
   const registered = new Map<string, CurrentForward>();
   for (const forward of desired.forwards) {
     const { name } = forward;
@@ -38,6 +41,12 @@ export function planForwards(desired: DesiredState, actual: CurrentState, prune:
     } else {
       const changes = diffMembers(forwardMembers(before), forwardMembers(forward));
       if (changes.length === 0) continue;
+      if (forward.namespace === before.namespace && forward.prefix === before.prefix) {
+        upserts.push({ kind: 'forward', action: 'update', name, forward, changes, notes: [] });
+        stay.set(name, forward);
+        if (forward.address !== before.address) readdressed.add(name);
+        continue;
+      }
       upserts.push({
         kind: 'forward',
         action: 'replace',
@@ -71,6 +80,7 @@ export function planForwards(desired: DesiredState, actual: CurrentState, prune:
     deletions,
     result: new Map([...stay, ...registered]),
     registered: new Set(registered.keys()),
+    readdressed,
     deleted,
   };
 }
@@ -86,7 +96,7 @@ function replacementNotes(
     .filter((tool) => toolChanges(tool, applyOverrides(NO_OVERRIDES, tool, forward)).length > 0)
     .map((tool) => tool.name);
   return [
-    'forwards cannot be updated: it is deleted and registered again, and changes to its resources and prompts are lost',
+    'to change its namespace or prefix it is deleted and registered again, and changes to its resources and prompts are lost',
     ...(lostChanges.length === 0
       ? []
       : [`changes to these tools are lost, because the file does not contain them: ${lostChanges.join(', ')}`]),

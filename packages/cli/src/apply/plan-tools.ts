@@ -17,7 +17,10 @@ export function planManualTools({ tools }: DesiredState, { manual }: CurrentStat
   const known = new Map(manual.map((tool) => [toolKey(tool.namespace, tool.name), tool]));
   const upserts = tools.flatMap(({ namespace, name, members }): Step[] => {
     const before = known.get(toolKey(namespace, name));
-    const changes = before ? diffMembers(before.members, members) : initialMembers(members);
+    // The file need not contain it, and leaves it unchanged then.
+    const enabled = before?.members.enabled;
+    const wanted = enabled === undefined ? members : { enabled, ...members };
+    const changes = before ? diffMembers(before.members, wanted) : initialMembers(members);
     if (changes.length === 0) return [];
     return [{ kind: 'tool', action: before ? 'update' : 'create', namespace, name, members, changes, notes: [] }];
   });
@@ -63,13 +66,15 @@ export function planOverrides(
     const conflictPosition = keys.get(key);
     if (conflictPosition) problems.push(`${wanted.position()}: tools: name is already used at ${conflictPosition()}`);
     else keys.set(key, wanted.position);
+    const isReaddressed = forwards.readdressed.has(wanted.forward);
     const tool = forwards.registered.has(wanted.forward) ? undefined : tools.find(wanted.forward, wanted.upstreamName);
     if (tool) {
-      steps.push(...overrideSteps(tool, wanted, forward, wanted.position));
+      steps.push(...overrideSteps(tool, wanted, forward, wanted.position, isReaddressed));
       continue;
     }
     const undiscovered = undiscoveredSteps(wanted, forward, forwards);
-    const known = undiscovered.length === 0 || forwards.registered.has(wanted.forward) ? [] : tools.all;
+    const isKnown = undiscovered.length > 0 && !forwards.registered.has(wanted.forward) && !isReaddressed;
+    const known = isKnown ? tools.all : [];
     const mistake = explainMisnamed(known, wanted.forward, wanted.upstreamName);
     if (mistake === undefined) steps.push(...undiscovered);
     else problems.push(`${wanted.position()}: tools: ${mistake}`);
@@ -89,7 +94,7 @@ export function planOverrides(
         const other = `tool ${upstreamName} of forward ${forward}`;
         problems.push(`${conflictPosition()}: tools: ${other} would get this name back; set its name in the file`);
       }
-      return overrideSteps(tool, NO_OVERRIDES, definition, undefined);
+      return overrideSteps(tool, NO_OVERRIDES, definition, undefined, forwards.readdressed.has(forward));
     }),
   ];
 }
@@ -104,10 +109,13 @@ function overrideSteps(
   wanted: Overrides,
   home: ForwardDefaults,
   position: DesiredOverrides['position'] | undefined,
+  isReaddressed = false,
 ): Step[] {
   const changes = toolChanges(tool, applyOverrides(wanted, tool, home));
   const { forward, upstreamName, name, namespace } = tool;
-  if (changes.length === 0) return [];
+  const isOverridden = toolChanges(tool, applyOverrides(NO_OVERRIDES, tool, home)).length > 0;
+  // At another address, the upstream's own values may differ.
+  if (changes.length === 0 && !(isReaddressed && (position || isOverridden))) return [];
   return [
     {
       kind: 'override',
@@ -128,8 +136,9 @@ function overrideSteps(
 function undiscoveredSteps(wanted: DesiredOverrides, home: ForwardDefaults, forwards: ForwardPlan): Step[] {
   const { forward, upstreamName, position } = wanted;
   const arrives = { name: home.prefix + upstreamName, namespace: home.namespace };
-  const { name = arrives.name, namespace = arrives.namespace, labels, members } = wanted;
-  const changes = diffMembers({ ...arrives, labels: {} }, flattenTool({ name, namespace, labels, members }));
+  const { name = arrives.name, namespace = arrives.namespace, labels, enabled = true, members } = wanted;
+  const before = flattenTool({ ...arrives, labels: {}, enabled: true, members: {} });
+  const changes = diffMembers(before, flattenTool({ name, namespace, labels, enabled, members }));
   if (changes.length === 0) return [];
   const notes = forwards.registered.has(forward) ? [] : ['the forward has no such tool at the moment'];
   return [{ kind: 'override', action: 'update', forward, upstreamName, ...arrives, wanted, position, changes, notes }];

@@ -91,7 +91,7 @@ test('a changed forward is replaced, with a note about lost changes', () => {
   expect(shown(after, before)).toBe(`\
 ± forward up
     prefix: "p_"
-    (forwards cannot be updated: it is deleted and registered again, and changes to its resources and prompts are lost)
+    (to change its namespace or prefix it is deleted and registered again, and changes to its resources and prompts are lost)
     (changes to these tools are lost, because the file does not contain them: tell)
 ~ tool p_x in namespace default (forward up, upstream name x)
     name: "p_x" -> "say"

@@ -11,6 +11,7 @@ interface Entry {
   readonly namespace: string;
   readonly name: string;
   readonly labels: Labels;
+  readonly enabled: boolean;
   readonly members: JsonObject;
 }
 
@@ -43,10 +44,10 @@ export class ServiceModel {
       services: [...this.#services.values()],
       manual: served
         .filter(({ origin }) => !origin)
-        .map(({ namespace, name, labels, members }) => ({
+        .map(({ namespace, name, labels, enabled, members }) => ({
           namespace,
           name,
-          members: { ...members, name, namespace, labels },
+          members: { ...members, name, namespace, labels, enabled },
         })),
       discovered,
       others: [],
@@ -101,6 +102,7 @@ export class ServiceModel {
   }
 
   #forward(step: Step & { kind: 'forward' }): void {
+    if (step.action === 'update') return this.#changeForward(step.forward);
     if (step.action !== 'create') this.#removeForward(step.name);
     if (step.action === 'delete') return;
     if (this.#forwards.has(step.name)) throw new Error(`forward ${step.name} exists`);
@@ -110,7 +112,43 @@ export class ServiceModel {
     for (const [upstreamName, upstream] of Object.entries(this.#upstreams[address] ?? {})) {
       const origin = { forward: name, upstreamName, upstream };
       const members = { ...upstream, uri: address, toolType: 'mcp-forward' };
-      this.#claim({ origin, namespace, name: prefix + upstreamName, labels: {}, members });
+      this.#claim({ origin, namespace, name: prefix + upstreamName, labels: {}, enabled: true, members });
+    }
+  }
+
+  /** At another address it has other tools; overrides of those with the same names stay. */
+  #changeForward({ name, address, namespace, labels, prefix }: CurrentForward): void {
+    if (!this.#forwards.has(name)) throw new Error(`no forward ${name}`);
+    this.#forwards.set(name, { name, address, namespace, labels, prefix });
+    const own = this.#entries().filter(({ origin }) => origin?.forward === name);
+    const known = new Map(own.map((entry) => [entry.origin?.upstreamName, entry]));
+    const offered = this.#upstreams[address] ?? {};
+    for (const entry of own) {
+      const { upstreamName = '', upstream: before = {} } = entry.origin ?? {};
+      const upstream = offered[upstreamName];
+      if (!upstream) {
+        this.#drop(entry);
+        continue;
+      }
+      const members = {
+        ...merged(upstream, overridesOf(before, entry.members)),
+        uri: address,
+        toolType: 'mcp-forward',
+      };
+      this.#replace(entry, { ...entry, origin: { forward: name, upstreamName, upstream }, members });
+    }
+    for (const [upstreamName, upstream] of Object.entries(offered)) {
+      if (known.has(upstreamName)) continue;
+      const origin = { forward: name, upstreamName, upstream };
+      const members = { ...upstream, uri: address, toolType: 'mcp-forward' };
+      this.#claim({ origin, namespace, name: prefix + upstreamName, labels: {}, enabled: true, members });
+    }
+  }
+
+  #replace(before: Entry, after: Entry): void {
+    for (const [key, claims] of this.#claims) {
+      const others = claims.map((entry) => (entry === before ? after : entry));
+      this.#claims.set(key, others);
     }
   }
 
@@ -125,15 +163,18 @@ export class ServiceModel {
       throw new Error(`${step.action} of tool ${step.name}`);
     if (claimant) this.#drop(claimant);
     if (step.action === 'delete') return;
-    const { name: _name, namespace: _namespace, labels: _labels, ...members } = step.members;
+    const { name: _name, namespace: _namespace, labels: _labels, enabled: wanted, ...members } = step.members;
     const labels = Object(step.members.labels);
-    this.#claim({ origin: undefined, namespace: step.namespace, name: step.name, labels, members });
+    const enabled = typeof wanted === 'boolean' ? wanted : (claimant?.enabled ?? true);
+    this.#claim({ origin: undefined, namespace: step.namespace, name: step.name, labels, enabled, members });
   }
 
   #override(step: Step & { kind: 'override' }): void {
     const { discovered } = this.actual();
     const tool = discovered.find((each) => each.forward === step.forward && each.upstreamName === step.upstreamName);
     const forward = this.#forwards.get(step.forward);
+    // An upstream at another address need not have it.
+    if (!tool && !step.position) return;
     if (!tool || !forward || tool.shadowed)
       throw new Error(`tool ${step.upstreamName} of ${step.forward} cannot be changed`);
     const [entry] = this.#claims.get(keyOf(tool.namespace, tool.name)) ?? [];
@@ -148,6 +189,7 @@ export class ServiceModel {
             name: step.wanted.name ?? `${forward.prefix}${upstreamName}`,
             namespace: step.wanted.namespace ?? forward.namespace,
             labels: step.wanted.labels,
+            enabled: step.wanted.enabled ?? entry.enabled,
             members: {
               ...merged(upstream, step.wanted.members),
               uri: forward.address,
@@ -183,6 +225,16 @@ export class ServiceModel {
 
 function keyOf(namespace: string, name: string): string {
   return `${namespace}/${name}`;
+}
+
+/** What an entry changes of its upstream's members; null for a removed one. */
+function overridesOf(upstream: JsonObject, members: JsonObject): JsonObject {
+  const changed = Object.entries(members).filter(
+    ([member, value]) =>
+      !['uri', 'toolType'].includes(member) && JSON.stringify(upstream[member] ?? '') !== JSON.stringify(value),
+  );
+  const removed = Object.keys(upstream).filter((member) => !Object.hasOwn(members, member));
+  return { ...Object.fromEntries(changed), ...Object.fromEntries(removed.map((member) => [member, null])) };
 }
 
 /** Upstream members with overrides applied; null removes a member, and empties a description. */

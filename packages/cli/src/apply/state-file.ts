@@ -230,7 +230,7 @@ class StateReader {
   #readOverrides(entry: Entry): void {
     const parsed = this.#parse(entry, toolOverridesSchema);
     if (!parsed) return;
-    const { forward, name, upstreamName = name, namespace: target, labels = {}, ...others } = parsed;
+    const { forward, name, upstreamName = name, namespace: target, labels = {}, enabled, ...others } = parsed;
     if (upstreamName === undefined) return this.#addProblem(entry, ['upstreamName'], 'is required unless name is set');
     const reserved = Object.keys(labels).find(isServiceLabel);
     if (reserved !== undefined) {
@@ -239,7 +239,8 @@ class StateReader {
     if (!this.#isUnique(entry, ['override', forward, upstreamName])) return;
     this.#warnMisspelled(entry);
     const members = definedMembers(others);
-    this.#overrides.push({ forward, upstreamName, name, namespace: target, labels, members, position: entry.position });
+    const { position } = entry;
+    this.#overrides.push({ forward, upstreamName, name, namespace: target, labels, enabled, members, position });
   }
 
   #parse<T extends z.ZodType>(entry: Entry, schema: T): z.output<T> | undefined {

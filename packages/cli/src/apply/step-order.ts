@@ -139,7 +139,8 @@ export class NameClaims {
     steps.forEach((step, index) => {
       const release = (own: string): unknown => this.#releasedBy.set(own, index);
       if (step.kind === 'tool' && step.action === 'delete') release(claimantKey('tool', step.namespace, step.name));
-      if (step.kind === 'forward' && step.action !== 'create') byForward.get(step.name)?.forEach(release);
+      if (step.kind === 'forward' && (step.action === 'replace' || step.action === 'delete'))
+        byForward.get(step.name)?.forEach(release);
       if (step.kind === 'override' && this.targetKey(step) !== toolKey(step.namespace, step.name)) {
         release(this.#claimantOf(step));
       }

@@ -40,7 +40,7 @@ export type NamespaceStep =
 export type ForwardStep =
   | {
       readonly kind: 'forward';
-      readonly action: 'create' | 'replace';
+      readonly action: 'create' | 'update' | 'replace';
       readonly name: string;
       readonly forward: DesiredForward;
     }

@@ -40,6 +40,7 @@ const tools: RequestListener = (_request, response) => {
     toolType: 'mcp-forward',
     input_schema: {},
     labels: {},
+    enabled: true,
   };
   const data = ['--host=http://evil.example', '-x', 'weather'].map((name) => ({ ...tool, name }));
   response.setHeader('content-type', 'application/json');

@@ -1,4 +1,7 @@
 import {
+  type EnabledResult,
+  enabledByName,
+  enabledByUri,
   namespaceUpdate,
   promptInput,
   promptUpdate,
@@ -46,8 +49,14 @@ export interface EntryApi {
   readonly remove: (client: Client, name: string, selection: EntrySelector) => Promise<{ readonly removed: string }>;
 }
 
+/** API operation that enables or disables entries of one kind. */
+export interface EnableApi {
+  readonly kind: 'tool' | 'resource' | 'prompt';
+  readonly enable: (client: Client, body: unknown) => Promise<EnabledResult>;
+}
+
 /** `/api/v1/tools`. */
-export const TOOL_API: EntryApi = {
+export const TOOL_API: EntryApi & EnableApi = {
   kind: 'tool',
   get: (client, name, { namespace }) =>
     unwrap(client.GET('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
@@ -61,10 +70,12 @@ export const TOOL_API: EntryApi = {
     ),
   remove: (client, name, { namespace }) =>
     unwrap(client.DELETE('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
+  enable: async (client, body) =>
+    unwrap(client.POST('/api/v1/tools/enabled', { body: validated(enabledByName, body, 'selection of tools') })),
 };
 
 /** `/api/v1/resources`. */
-export const RESOURCE_API: EntryApi = {
+export const RESOURCE_API: EntryApi & EnableApi = {
   kind: 'resource',
   get: (client, name, { namespace, uri }) =>
     unwrap(client.GET('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
@@ -79,10 +90,12 @@ export const RESOURCE_API: EntryApi = {
     ),
   remove: (client, name, { namespace, uri }) =>
     unwrap(client.DELETE('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
+  enable: async (client, body) =>
+    unwrap(client.POST('/api/v1/resources/enabled', { body: validated(enabledByUri, body, 'selection of resources') })),
 };
 
 /** `/api/v1/prompts`. */
-export const PROMPT_API: EntryApi = {
+export const PROMPT_API: EntryApi & EnableApi = {
   kind: 'prompt',
   get: (client, name, { namespace }) =>
     unwrap(client.GET('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
@@ -97,6 +110,8 @@ export const PROMPT_API: EntryApi = {
     ),
   remove: (client, name, { namespace }) =>
     unwrap(client.DELETE('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
+  enable: async (client, body) =>
+    unwrap(client.POST('/api/v1/prompts/enabled', { body: validated(enabledByName, body, 'selection of prompts') })),
 };
 
 /** `/api/v1/namespaces`. */

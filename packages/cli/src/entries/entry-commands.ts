@@ -3,11 +3,12 @@ import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 import type { EntrySelector } from './entry-api.ts';
-import { type EntryApi, formatNamespace, writableMembers } from './entry-api.ts';
+import { type EnableApi, type EntryApi, formatNamespace, writableMembers } from './entry-api.ts';
 import {
   addNameOption,
   addSelectorOptions,
   collectKeyValue,
+  collectValue,
   formatLabels,
   type NameOption,
   parseSelector,
@@ -41,10 +42,41 @@ export function removeCommand(context: Context, api: EntryApi): Command {
       const removed = await api.remove(client, name, { ...selection, namespace });
       context.output().done(removed, `removed ${api.kind} ${removed.removed}${formatNamespace(entry, 'from')}`);
       if (typeof entry.forward !== 'string') return;
-      const again = `the next discovery of its forward adds it again ${sanitizeLine(entry.forward)}`;
-      context.terminal.stderr.write(`${again}; move it to a namespace that agents do not use to keep it away\n`);
+      const again = `the next discovery of forward ${sanitizeLine(entry.forward)} adds it again`;
+      context.terminal.stderr.write(`${again}; to hide it, use "sluice ${api.kind}s disable"\n`);
     },
   );
+}
+
+interface EnableOptions {
+  readonly namespace?: string;
+  readonly forward?: string;
+  readonly uri?: readonly string[];
+}
+
+/** `enable <name...>` and `disable <name...>`. */
+export function enableCommand(context: Context, api: EnableApi, enabled: boolean): Command {
+  const { kind } = api;
+  const [verb, past] = enabled ? ['enable', 'enabled'] : ['disable', 'disabled'];
+  const command = new Command(verb)
+    .description(enabled ? `Enable ${kind}s` : `Disable ${kind}s: no MCP client or action finds them`)
+    .argument(`[${kind}...]`, `Names of the ${kind}s`)
+    .option('-N, --namespace <namespace>', `Namespace of the ${kind}s, if a name is ambiguous`)
+    .option('--forward <forward>', 'Select by upstream names of this forward, discovered or not');
+  if (kind === 'resource') command.option('--uri <uri>', 'URI or URI template; may be repeated', collectValue);
+  return command.action(async (names: readonly string[], { namespace, forward, uri: uris }: EnableOptions) => {
+    // Upstream resources have no other identity than their URI.
+    const byUri = kind === 'resource' && (uris !== undefined || forward !== undefined);
+    const selected = byUri ? [...names, ...(uris ?? [])] : names;
+    if (selected.length === 0) throw new Failure(`missing name of the ${kind}`);
+    const client = await context.connect();
+    const body = { enabled, namespace, forward, ...(byUri ? { uris: selected } : { names: selected }) };
+    const { count, pending = [], ...result } = await api.enable(client, body);
+    const waiting = pending.length === 0 ? '' : ` (${pending.length} not discovered yet)`;
+    context
+      .output()
+      .done({ ...result, count, pending }, `${past} ${count} ${count === 1 ? kind : `${kind}s`}${waiting}`);
+  });
 }
 
 type Labels = Readonly<Record<string, string>>;

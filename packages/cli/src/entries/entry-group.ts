@@ -4,8 +4,8 @@ import type { Context } from '../context.ts';
 import type { Column } from '../output/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { editEntry } from './edit.ts';
-import type { EntryApi, EntrySelector } from './entry-api.ts';
-import { labelCommand, removeCommand, showCommand } from './entry-commands.ts';
+import type { EnableApi, EntryApi, EntrySelector } from './entry-api.ts';
+import { enableCommand, labelCommand, removeCommand, showCommand } from './entry-commands.ts';
 import { addSelectorOptions, collectKeyValue, parseSelector } from './entry-options.ts';
 import { isNewNamespace, NEW_NAMESPACE_NOTE, requireNamespace } from './lookup.ts';
 
@@ -15,6 +15,7 @@ export interface ListRow {
   readonly namespace: string;
   readonly forward?: string | undefined;
   readonly shadowed?: true | undefined;
+  readonly enabled: boolean;
   readonly description: string;
 }
 
@@ -25,7 +26,8 @@ export interface ListQuery {
 }
 
 /** What differs between the command groups of the kinds of entries (decisions 1.8). */
-export interface EntryKind<Row extends ListRow, Fields> extends EntryApi {
+export interface EntryKind<Row extends ListRow, Fields> extends EntryApi, EnableApi {
+  readonly kind: EnableApi['kind'];
   /** What they are, for help. */
   readonly description: string;
   readonly list: (client: Client, query: ListQuery) => Promise<readonly Row[]>;
@@ -65,17 +67,30 @@ function listCommand<Row extends ListRow, Fields>(context: Context, kind: EntryK
       const client = await context.connect();
       const found = await kind.list(client, { namespace, ...(shadowed && { include: 'shadowed' }) });
       if (found.length === 0) await requireNamespace(client, namespace);
-      context.output().list(found, columnsOf(kind, shadowed), `no ${plural}`);
+      context.output().list(
+        found,
+        columnsOf(
+          kind,
+          shadowed,
+          found.some(({ enabled }) => !enabled),
+        ),
+        `no ${plural}`,
+      );
     });
 }
 
-/** With `shadowed`, a column shows which entries are shadowed. */
-function columnsOf<Row extends ListRow, Fields>(kind: EntryKind<Row, Fields>, shadowed = false): Column<Row>[] {
+/** Columns show which entries are shadowed, with `shadowed`, and which are disabled, if any is. */
+function columnsOf<Row extends ListRow, Fields>(
+  kind: EntryKind<Row, Fields>,
+  shadowed = false,
+  hasDisabled = false,
+): Column<Row>[] {
   return [
     { title: 'NAME', value: ({ name }) => name, cut: 'never' },
     { title: 'NAMESPACE', value: ({ namespace }) => namespace, cut: 'never' },
     ...kind.columns,
     { title: 'FORWARD', value: ({ forward = '-' }) => forward },
+    ...(hasDisabled ? [{ title: 'ENABLED', value: (row: Row) => (row.enabled ? 'yes' : 'no') }] : []),
     ...(shadowed ? [{ title: 'SHADOWED', value: (row: Row) => (row.shadowed ? 'yes' : '-') }] : []),
     { title: 'DESCRIPTION', value: ({ description }) => description, cut: 'first' },
   ];
@@ -90,6 +105,8 @@ export function entryGroup<Row extends ListRow, Fields>(context: Context, kind: 
     .addCommand(addCommand(context, kind))
     .addCommand(editCommand(context, kind))
     .addCommand(removeCommand(context, kind))
+    .addCommand(enableCommand(context, kind, true))
+    .addCommand(enableCommand(context, kind, false))
     .addCommand(labelCommand(context, kind));
 }
 

@@ -42,6 +42,11 @@ export function collectKeyValue(text: string, so: Readonly<Record<string, string
   return { ...so, [text.slice(0, at)]: text.slice(at + 1) };
 }
 
+/** Option parser that collects the values of a repeated option. */
+export function collectValue(text: string, so: readonly string[] = []): string[] {
+  return [...so, text];
+}
+
 /** Formats labels as `key=value,...`. */
 export function formatLabels(labels: Readonly<Record<string, string>>): string {
   return Object.entries(labels)

@@ -1,8 +1,14 @@
-import { forwardInput } from '@sluice/contract';
+import { forwardInput, forwardPatch } from '@sluice/contract';
 import { type Client, unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { addNameOption, collectKeyValue, type NameOption, requireName } from '../entries/entry-options.ts';
+import {
+  addNameOption,
+  collectKeyValue,
+  collectValue,
+  type NameOption,
+  requireName,
+} from '../entries/entry-options.ts';
 import { isNewNamespace, NEW_NAMESPACE_NOTE, requireNamespace } from '../entries/lookup.ts';
 import { Failure } from '../failure.ts';
 import { validated } from '../files/document.ts';
@@ -38,6 +44,7 @@ export function forwardsCommand(context: Context): Command {
     .addCommand(listCommand(context))
     .addCommand(showCommand(context))
     .addCommand(addCommand(context))
+    .addCommand(editCommand(context))
     .addCommand(refreshCommand(context))
     .addCommand(removeCommand(context));
 }
@@ -145,6 +152,51 @@ function requireNameAndAddress(first: string | undefined, second: string | undef
     throw new Failure(`invalid address "${address}" for forward "${name}": expected an http:// or https:// URL`);
   }
   return { name, address };
+}
+
+interface EditOptions extends NameOption {
+  readonly service?: string;
+  readonly namespace?: string;
+  readonly prefix?: string;
+  readonly label?: Record<string, string>;
+  readonly removeLabel?: readonly string[];
+}
+
+function editCommand(context: Context): Command {
+  return addNameOption(new Command('edit').description('Change a forward'), 'forward')
+    .option('--service <url>', 'Upstream MCP server URL')
+    .option('-N, --namespace <namespace>', 'Namespace to move the forward and its entries to')
+    .option('--prefix <prefix>', 'Prefix for the names of its tools and prompts; "" removes it')
+    .option('-l, --label <key=value>', 'Label to set; may be repeated', collectKeyValue)
+    .option('--remove-label <key>', 'Label to remove; may be repeated', collectValue)
+    .addHelpText(
+      'after',
+      `
+Overrides, renames, moves and disabled entries are retained. The discovered entries remain until a new address is discovered.
+
+Example:
+  sluice forwards edit crm --service http://127.0.0.1:3005/mcp`,
+    )
+    .action(async (argument: string | undefined, options: EditOptions) => {
+      const name = requireName(argument, options, 'forward');
+      const { service: address, namespace, prefix, label, removeLabel = [] } = options;
+      const removed = removeLabel.map((key) => [key, null] as const);
+      const labels = label || removed.length > 0 ? { ...label, ...Object.fromEntries(removed) } : undefined;
+      const changes = { address, namespace, prefix: prefix === '' ? null : prefix, labels };
+      const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+      if (Object.keys(given).length === 0) throw new Failure('nothing to change: see "sluice forwards edit --help"');
+      const body = validated(forwardPatch, given, 'forward change');
+      const client = await context.connect();
+      const isNew = await isNewNamespace(client, namespace);
+      const call = unwrap(client.PATCH('/api/v1/forwards/{name}', { params: { path: { name } }, body }));
+      const changed = await withProgress(context, `changing ${name}`, call);
+      const found = changed.available
+        ? formatCounts(changed)
+        : `not available yet: ${changed.statusMessage ?? 'no reason given'}`;
+      context
+        .output()
+        .done(changed, `changed forward ${name} in ${changed.namespace}${isNew ? NEW_NAMESPACE_NOTE : ''}: ${found}`);
+    });
 }
 
 function refreshCommand(context: Context): Command {

@@ -12,6 +12,7 @@ import {
   requireName,
 } from '../entries/entry-options.ts';
 import { validated } from '../files/document.ts';
+import { sanitizeLine } from '../terminal/text.ts';
 
 /** `sluice namespaces` (decisions 1.8). */
 export function namespacesCommand(context: Context): Command {
@@ -74,5 +75,10 @@ function removeCommand(context: Context): Command {
         }),
       );
       context.output().done(removed, `deleted namespace ${removed.removed}`);
+      const { disabled = [] } = removed;
+      if (disabled.length === 0) return;
+      const names = disabled.map(({ kind, name: entry, namespace }) => `${kind} ${entry} in ${namespace}`);
+      const text = `disabled, because they had been moved to ${name}: ${names.join(', ')}`;
+      context.terminal.stderr.write(`${sanitizeLine(text)}\n`);
     });
 }

@@ -39,7 +39,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a namespace
-         * @description A namespace that is not empty is rejected with the counts of its entries. `default` cannot be deleted.
+         * @description A namespace that is not empty is rejected with the counts of its entries. `default` cannot be deleted. Discovered entries of other forwards that were moved to the namespace are disabled in the namespace of their forward.
          */
         delete: operations["deleteNamespace"];
         options?: never;
@@ -81,12 +81,16 @@ export interface paths {
         post?: never;
         /**
          * Delete a forward and its discovered entries
-         * @description In-flight calls finish. To change a forward, delete it and register it again.
+         * @description Deletes the overrides and marks of its entries as well. In-flight calls finish.
          */
         delete: operations["deleteForward"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Change a forward
+         * @description A JSON merge patch: missing members stay unchanged. Overrides, renames, moves and marks of its entries are retained. Rejected with the names that are in use in the new namespace or with the new prefix, and if `If-Match` is not the current `ETag`. Waits up to 30 s for the discovery of a new address.
+         */
+        patch: operations["updateForward"];
         trace?: never;
     };
     "/api/v1/forwards/{name}/refreshes": {
@@ -150,9 +154,29 @@ export interface paths {
         post?: never;
         /**
          * Delete a tool
-         * @description A discovered tool is registered again by the next discovery of its forward.
+         * @description A discovered tool is registered again by the next discovery of its forward, with the changes of operators. To hide it, set `enabled` to false.
          */
         delete: operations["deleteTool"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tools/enabled": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enable or disable tools
+         * @description Changes all selected tools, or none. A disabled tool is in no MCP list and not found by any MCP method or action; it keeps its key. Disabling it covers the copies that actions made of it, and lasts until it is enabled or its forward is deleted.
+         */
+        post: operations["enableTools"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -199,9 +223,29 @@ export interface paths {
         post?: never;
         /**
          * Delete a resource
-         * @description A discovered resource is registered again by the next discovery of its forward.
+         * @description A discovered resource is registered again by the next discovery of its forward, with the changes of operators. To hide it, set `enabled` to false.
          */
         delete: operations["deleteResource"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/resources/enabled": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enable or disable resources
+         * @description Changes all selected resources, or none. A disabled resource is in no MCP list and not found by any MCP method or action; it keeps its key. Disabling it covers the copies that actions made of it, and lasts until it is enabled or its forward is deleted.
+         */
+        post: operations["enableResources"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -248,9 +292,29 @@ export interface paths {
         post?: never;
         /**
          * Delete a prompt
-         * @description A discovered prompt is registered again by the next discovery of its forward.
+         * @description A discovered prompt is registered again by the next discovery of its forward, with the changes of operators. To hide it, set `enabled` to false.
          */
         delete: operations["deletePrompt"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/prompts/enabled": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enable or disable prompts
+         * @description Changes all selected prompts, or none. A disabled prompt is in no MCP list and not found by any MCP method or action; it keeps its key. Disabling it covers the copies that actions made of it, and lasts until it is enabled or its forward is deleted.
+         */
+        post: operations["enablePrompts"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -676,6 +740,35 @@ export interface components {
             /** @description `total_ms` divided by `count`; 0 without measurements */
             avg_ms: number;
         };
+        Enabled: {
+            enabled: boolean;
+            /** @description Number of selected entries. */
+            count: number;
+            /** @description Upstream names or URIs that the forward has not discovered yet. The mark applies when they are. */
+            pending?: string[];
+        };
+        EnabledByName: {
+            /** @description `false` hides the entries from MCP clients and actions, `true` makes them available. */
+            enabled: boolean;
+            /** @description Namespace of the entries. Default: `default`, or else the only namespace with an entry of that name. */
+            namespace?: string;
+            /** @description Selects by upstream names or URIs of this forward, in all namespaces. Entries that are not discovered yet are marked: the mark applies when they are. */
+            forward?: string;
+            /** @description Names of the entries; upstream names with `forward`. */
+            names?: string[];
+        };
+        EnabledByUri: {
+            /** @description `false` hides the entries from MCP clients and actions, `true` makes them available. */
+            enabled: boolean;
+            /** @description Namespace of the entries. Default: `default`, or else the only namespace with an entry of that name. */
+            namespace?: string;
+            /** @description Selects by upstream names or URIs of this forward, in all namespaces. Entries that are not discovered yet are marked: the mark applies when they are. */
+            forward?: string;
+            /** @description Names of the resources; not with `forward`. */
+            names?: string[];
+            /** @description URIs or URI templates of the resources. */
+            uris?: string[];
+        };
         Evaluator: {
             name: string;
             trigger: {
@@ -902,6 +995,21 @@ export interface components {
             /** @description Prefix for the names of discovered tools and prompts. */
             prefix?: string;
         };
+        ForwardPatch: {
+            /**
+             * Format: uri
+             * @description HTTP or HTTPS URL of the upstream. The discovered entries remain until its discovery has succeeded.
+             */
+            address?: string;
+            /** @description Namespace of the discovered entries, except those that were moved. null: `default`. */
+            namespace?: string | null;
+            /** @description Labels to set, and with null to remove. null removes all. */
+            labels?: {
+                [key: string]: string | null;
+            } | null;
+            /** @description Prefix for the names of discovered tools and prompts, except renamed ones. null removes it. */
+            prefix?: string | null;
+        };
         InferenceConfig: {
             /** @description Upstream of new requests */
             upstream: string;
@@ -1007,6 +1115,8 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** @description Whether MCP clients and actions find the entry. */
+            enabled: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1048,6 +1158,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description Default `true`. MCP clients and actions do not find a disabled entry, which keeps its key. An update without it changes nothing. */
+            enabled?: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1082,6 +1194,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description Default `true`. MCP clients and actions do not find a disabled entry, which keeps its key. An update without it changes nothing. */
+            enabled?: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1137,6 +1251,17 @@ export interface components {
         Removed: {
             removed: string;
         };
+        RemovedNamespace: {
+            removed: string;
+            /** @description Discovered entries that had been moved to the namespace: now disabled in the namespace of their forward. */
+            disabled?: {
+                /** @enum {string} */
+                kind: "tool" | "resource" | "prompt";
+                name: string;
+                namespace: string;
+                forward: string;
+            }[];
+        };
         Resource: {
             name: string;
             location: string;
@@ -1153,6 +1278,8 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** @description Whether MCP clients and actions find the entry. */
+            enabled: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1189,6 +1316,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description Default `true`. MCP clients and actions do not find a disabled entry, which keeps its key. An update without it changes nothing. */
+            enabled?: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1218,6 +1347,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description Default `true`. MCP clients and actions do not find a disabled entry, which keeps its key. An update without it changes nothing. */
+            enabled?: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1292,6 +1423,8 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** @description Whether MCP clients and actions find the entry. */
+            enabled: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1482,6 +1615,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description Default `true`. MCP clients and actions do not find a disabled entry, which keeps its key. An update without it changes nothing. */
+            enabled?: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1521,6 +1656,8 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            /** @description Default `true`. MCP clients and actions do not find a disabled entry, which keeps its key. An update without it changes nothing. */
+            enabled?: boolean;
             /** @description Configuration reference passed to the capability service. */
             configurationURI?: string;
             /** @description Operator-defined identifier. */
@@ -1892,7 +2029,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        data: components["schemas"]["Removed"];
+                        data: components["schemas"]["RemovedNamespace"];
                         error: null;
                     };
                 };
@@ -1983,6 +2120,8 @@ export interface operations {
             /** @description The forward */
             200: {
                 headers: {
+                    /** @description Identifies the state of the members that operators set. Send it as `If-Match` with a change. */
+                    ETag: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2025,6 +2164,44 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    updateForward: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Percent-encoded name (`/` as `%2F`). */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ForwardPatch"];
+            };
+        };
+        responses: {
+            /** @description Changed forward */
+            200: {
+                headers: {
+                    /** @description Identifies the state of the members that operators set. Send it as `If-Match` with a change. */
+                    ETag: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Forward"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             500: components["responses"]["Internal"];
         };
@@ -2225,6 +2402,47 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Removed"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The next discovery of its forward registers the entry again.
+                             * @constant
+                             */
+                            code: "RETURNS_WITH_DISCOVERY";
+                            message: string;
+                        }[];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    enableTools: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EnabledByName"];
+            };
+        };
+        responses: {
+            /** @description Number of selected tools */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Enabled"];
+                        error: null;
                     };
                 };
             };
@@ -2406,6 +2624,47 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Removed"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The next discovery of its forward registers the entry again.
+                             * @constant
+                             */
+                            code: "RETURNS_WITH_DISCOVERY";
+                            message: string;
+                        }[];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    enableResources: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EnabledByUri"];
+            };
+        };
+        responses: {
+            /** @description Number of selected resources */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Enabled"];
+                        error: null;
                     };
                 };
             };
@@ -2580,6 +2839,47 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Removed"];
+                        error: null;
+                        warnings?: {
+                            /**
+                             * @description The next discovery of its forward registers the entry again.
+                             * @constant
+                             */
+                            code: "RETURNS_WITH_DISCOVERY";
+                            message: string;
+                        }[];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    enablePrompts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EnabledByName"];
+            };
+        };
+        responses: {
+            /** @description Number of selected prompts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Enabled"];
                         error: null;
                     };
                 };
@@ -3109,7 +3409,7 @@ export interface operations {
                 toolName?: string;
                 /** @description Filter by error category (FAILED events only). */
                 category?: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "POLICY_BLOCKED" | "UNKNOWN";
-                /** @description Maximum number of events (default 100, maximum 1000). */
+                /** @description Maximum number of events (default 100): a whole number from 1; more than 1000 is 1000. */
                 limit?: string;
             };
             header?: never;
@@ -3166,7 +3466,7 @@ export interface operations {
                 conversation_id?: string;
                 /** @description Filter by completion id. */
                 completion_id?: string;
-                /** @description Maximum number of interactions, the newest. A value that is not a positive integer is ignored. */
+                /** @description Maximum number of interactions, the newest: a whole number from 1. */
                 limit?: string;
                 /** @description Include request and response bodies (default true). */
                 bodies?: "false";

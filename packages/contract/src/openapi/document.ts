@@ -89,7 +89,7 @@ function responseObject(response: SuccessResponse, schemas: ComponentSchemas): o
   const { description, location, etag, raw, eventStream } = response;
   const data = schemas.responseSchema(response.data);
   const warnings = response.warnings && schemas.responseSchema(response.warnings);
-  const headers = { ...(location && { Location: LOCATION }), ...(etag && { ETag: ETAG }) };
+  const headers = { ...(location && { Location: LOCATION }), ...(etag !== undefined && { ETag: etagHeader(etag) }) };
   return {
     description,
     ...(Object.keys(headers).length > 0 && { headers }),
@@ -113,11 +113,9 @@ function pathParameter(parameter: z.ZodType | undefined, schemas: ComponentSchem
 
 const LOCATION = { description: 'URL of the created object.', required: true, schema: { type: 'string' } };
 
-const ETAG = {
-  description: 'Active revision in quotes; `"0"` if there is none.',
-  required: true,
-  schema: { type: 'string' },
-};
+function etagHeader(description: string): object {
+  return { description, required: true, schema: { type: 'string' } };
+}
 
 const ALLOW = { description: 'Allowed methods.', required: true, schema: { type: 'string' } };
 

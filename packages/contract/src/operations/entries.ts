@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { enabledByName, enabledByUri, enabledResult } from '../schemas/enabled.ts';
 import {
   prompt,
   promptInput,
@@ -10,7 +11,7 @@ import {
   toolInput,
   toolUpdate,
 } from '../schemas/entries.ts';
-import { deleteResult } from '../schemas/envelope.ts';
+import { deleteResult, deleteWarnings } from '../schemas/envelope.ts';
 import { defineOperation, type QueryParameter } from './operation.ts';
 
 const NAMESPACE = {
@@ -38,12 +39,14 @@ interface EntryKind<
   One extends z.ZodType,
   Input extends z.ZodType,
   Update extends z.ZodType,
+  Enable extends z.ZodType,
   Select extends Readonly<Record<string, QueryParameter>>,
 > {
   readonly kind: 'tool' | 'resource' | 'prompt';
   readonly one: One;
   readonly input: Input;
   readonly update: Update;
+  readonly enable: Enable;
   /** Query parameters that select one of several entries with the same name. */
   readonly select: Select;
 }
@@ -53,8 +56,9 @@ function entryOperations<
   One extends z.ZodType,
   Input extends z.ZodType,
   Update extends z.ZodType,
+  Enable extends z.ZodType,
   Select extends Readonly<Record<string, QueryParameter>>,
->({ kind, one, input, update, select }: EntryKind<One, Input, Update, Select>) {
+>({ kind, one, input, update, enable, select }: EntryKind<One, Input, Update, Enable, Select>) {
   const plural = `${kind}s`;
   const Name = kind[0]?.toUpperCase() + kind.slice(1);
   const path = `/api/v1/${plural}`;
@@ -109,9 +113,22 @@ function entryOperations<
       path: `${path}/{name}`,
       tag: plural,
       summary: `Delete a ${kind}`,
-      description: `A discovered ${kind} is registered again by the next discovery of its forward.`,
+      description: `A discovered ${kind} is registered again by the next discovery of its forward, with the changes of operators. To hide it, set \`enabled\` to false.`,
       query: select,
-      responses: { 200: { description: `Name of the deleted ${kind}`, data: deleteResult } },
+      responses: {
+        200: { description: `Name of the deleted ${kind}`, data: deleteResult, warnings: deleteWarnings },
+      },
+      errors: ['NOT_FOUND', 'CONFLICT'],
+    }),
+    enable: defineOperation({
+      id: `enable${Name}s`,
+      method: 'POST',
+      path: `${path}/enabled`,
+      tag: plural,
+      summary: `Enable or disable ${plural}`,
+      description: `Changes all selected ${plural}, or none. A disabled ${kind} is in no MCP list and not found by any MCP method or action; it keeps its key. Disabling it covers the copies that actions made of it, and lasts until it is enabled or its forward is deleted.`,
+      body: { kind: `selection of ${plural}`, schema: enable },
+      responses: { 200: { description: `Number of selected ${plural}`, data: enabledResult } },
       errors: ['NOT_FOUND', 'CONFLICT'],
     }),
   };
@@ -123,6 +140,7 @@ export const toolOperations = entryOperations({
   one: tool,
   input: toolInput,
   update: toolUpdate,
+  enable: enabledByName,
   select: { namespace: NAMESPACE },
 });
 
@@ -132,6 +150,7 @@ export const resourceOperations = entryOperations({
   one: resource,
   input: resourceInput,
   update: resourceUpdate,
+  enable: enabledByUri,
   select: { namespace: NAMESPACE, uri: URI },
 });
 
@@ -141,5 +160,6 @@ export const promptOperations = entryOperations({
   one: prompt,
   input: promptInput,
   update: promptUpdate,
+  enable: enabledByName,
   select: { namespace: NAMESPACE },
 });

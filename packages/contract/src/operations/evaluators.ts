@@ -12,6 +12,8 @@ import {
 } from '../schemas/evaluators.ts';
 import { defineOperation } from './operation.ts';
 
+/** Description of the header. */
+const ETAG = 'Active revision in quotes; `"0"` if there is none.';
 const tag = 'evaluators';
 const path = '/api/v1/evaluators';
 
@@ -36,7 +38,7 @@ const activeEvaluators = {
     'Active evaluators. `warnings` lists evaluators that were skipped because they could not be loaded, and those that cannot match a request',
   data: z.array(evaluator),
   warnings: z.array(evaluatorWarning),
-  etag: true,
+  etag: ETAG,
 } as const;
 
 /** `/api/v1/evaluators` (specification, "Evaluator management endpoints"; decisions 2.10, 4.5). */
@@ -48,7 +50,7 @@ export const evaluatorOperations = {
     tag,
     summary: 'List evaluators',
     responses: {
-      200: { description: 'Active evaluators in order of execution', data: z.array(evaluator), etag: true },
+      200: { description: 'Active evaluators in order of execution', data: z.array(evaluator), etag: ETAG },
     },
     errors: [],
   }),

@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import { deleteResult } from '../schemas/envelope.ts';
-import { forward, forwardInput, refreshResult } from '../schemas/forwards.ts';
+import { forward, forwardInput, forwardPatch, refreshResult } from '../schemas/forwards.ts';
 import { defineOperation } from './operation.ts';
 
 const tag = 'forwards';
 const path = '/api/v1/forwards';
+const ETAG = 'Identifies the state of the members that operators set. Send it as `If-Match` with a change.';
 
 /** `/api/v1/forwards` (specification, "Endpoints"; decisions 2.4, 4.3). */
 export const forwardOperations = {
@@ -36,8 +37,20 @@ export const forwardOperations = {
     path: `${path}/{name}`,
     tag,
     summary: 'Get a forward',
-    responses: { 200: { description: 'The forward', data: forward } },
+    responses: { 200: { description: 'The forward', data: forward, etag: ETAG } },
     errors: ['NOT_FOUND'],
+  }),
+  update: defineOperation({
+    id: 'updateForward',
+    method: 'PATCH',
+    path: `${path}/{name}`,
+    tag,
+    summary: 'Change a forward',
+    description:
+      'A JSON merge patch: missing members stay unchanged. Overrides, renames, moves and marks of its entries are retained. Rejected with the names that are in use in the new namespace or with the new prefix, and if `If-Match` is not the current `ETag`. Waits up to 30 s for the discovery of a new address.',
+    body: { kind: 'forward change', schema: forwardPatch },
+    responses: { 200: { description: 'Changed forward', data: forward, etag: ETAG } },
+    errors: ['NOT_FOUND', 'CONFLICT'],
   }),
   remove: defineOperation({
     id: 'deleteForward',
@@ -45,7 +58,7 @@ export const forwardOperations = {
     path: `${path}/{name}`,
     tag,
     summary: 'Delete a forward and its discovered entries',
-    description: 'In-flight calls finish. To change a forward, delete it and register it again.',
+    description: 'Deletes the overrides and marks of its entries as well. In-flight calls finish.',
     responses: { 200: { description: 'Name of the deleted forward', data: deleteResult } },
     errors: ['NOT_FOUND'],
   }),

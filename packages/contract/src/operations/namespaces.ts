@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { deleteResult } from '../schemas/envelope.ts';
-import { namespace, namespaceInput, namespaceUpdate } from '../schemas/namespaces.ts';
+import { namespace, namespaceDeleteResult, namespaceInput, namespaceUpdate } from '../schemas/namespaces.ts';
 import { defineOperation } from './operation.ts';
 
 const tag = 'namespaces';
@@ -58,11 +57,11 @@ export const namespaceOperations = {
     tag,
     summary: 'Delete a namespace',
     description:
-      'A namespace that is not empty is rejected with the counts of its entries. `default` cannot be deleted.',
+      'A namespace that is not empty is rejected with the counts of its entries. `default` cannot be deleted. Discovered entries of other forwards that were moved to the namespace are disabled in the namespace of their forward.',
     query: {
       cascade: { description: '`true` deletes all entries and forwards of the namespace.', values: ['true'] },
     },
-    responses: { 200: { description: 'Name of the deleted namespace', data: deleteResult } },
+    responses: { 200: { description: 'Name of the deleted namespace', data: namespaceDeleteResult } },
     errors: ['NOT_FOUND', 'CONFLICT'],
   }),
 };

@@ -15,8 +15,8 @@ export interface SuccessResponse {
   readonly data: z.ZodType;
   /** Sends the URL of the created object in `Location`. */
   readonly location?: true;
-  /** Sends the active revision in `ETag`, in quotes; `"0"` if there is none. */
-  readonly etag?: true;
+  /** Description of the `ETag` that it sends. */
+  readonly etag?: string;
   /** Schema of the optional `warnings` member of the envelope. */
   readonly warnings?: z.ZodType;
   /** Sends the payload without the envelope. */
@@ -40,7 +40,7 @@ export interface RequestBody {
 export interface Operation {
   /** Unique operation id. */
   readonly id: string;
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Path template: `/api/v1/tools/{name}`. */
   readonly path: string;
   /** Schema of the path parameter; a name if undefined. */

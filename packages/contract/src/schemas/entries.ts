@@ -17,6 +17,12 @@ const entryInputMembers = {
     .optional()
     .describe('Namespace of the entry (default `default`). Created if it does not exist.'),
   labels: labels.optional().describe('Labels. An update replaces all of them.'),
+  enabled: z
+    .boolean()
+    .optional()
+    .describe(
+      'Default `true`. MCP clients and actions do not find a disabled entry, which keeps its key. An update without it changes nothing.',
+    ),
   configurationURI,
   id,
 };
@@ -25,6 +31,7 @@ const entryInputMembers = {
 const entryOutputMembers = {
   namespace: namespaceName,
   labels,
+  enabled: z.boolean().describe('Whether MCP clients and actions find the entry.'),
   configurationURI,
   id,
   forward: z.string().optional().describe('Forward that discovered the entry. Read-only.'),

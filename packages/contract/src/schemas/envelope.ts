@@ -54,3 +54,13 @@ export function successResponse<T extends z.ZodType>(data: T) {
 
 /** Response of a deletion: the name of the deleted object (decisions 4.1). */
 export const deleteResult = z.object({ removed: z.string() }).meta({ id: 'Removed' });
+
+/** Warnings of a deletion (decisions 10.1). */
+export const deleteWarnings = z.array(
+  z.object({
+    code: z.literal('RETURNS_WITH_DISCOVERY').describe('The next discovery of its forward registers the entry again.'),
+    message: z.string(),
+  }),
+);
+
+export type DeleteWarning = z.infer<typeof deleteWarnings>[number];

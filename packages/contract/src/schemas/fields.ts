@@ -66,4 +66,17 @@ export const labels = jsonObject
   })
   .meta({ type: 'object', maxProperties: MAX_ITEMS, additionalProperties: { type: 'string' } });
 
+/** Changes of labels: null removes a label. */
+export const labelsPatch = jsonObject
+  // Not `z.record`, as for `labels`.
+  .transform((object, context) => {
+    const changes: [string, string | null][] = [];
+    for (const [name, value] of Object.entries(object)) {
+      if (typeof value === 'string' || value === null) changes.push([name, value]);
+      else context.addIssue({ code: 'invalid_type', expected: 'string', input: value, path: [name] });
+    }
+    return Object.fromEntries(changes);
+  })
+  .meta({ type: 'object', additionalProperties: { type: ['string', 'null'] } });
+
 export type Labels = z.infer<typeof labels>;

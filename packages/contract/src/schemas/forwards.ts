@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { CONTROL_CHARACTERS, entryName, labels, namespaceName } from './fields.ts';
+import { CONTROL_CHARACTERS, entryName, labels, labelsPatch, namespaceName } from './fields.ts';
 
 /** Characters that a URL must not contain, for use in the character class of a pattern. */
 const INVALID_URL_CHARACTERS = `\\s\\\\${CONTROL_CHARACTERS}`;
@@ -58,6 +58,8 @@ export const forward = z
   })
   .meta({ id: 'Forward' });
 
+const prefix = z.string().regex(/^[A-Za-z0-9_.-]{1,32}$/, 'must have 1 to 32 characters from A-Z a-z 0-9 _ . -');
+
 /** Body of `POST /api/v1/forwards`. */
 export const forwardInput = z
   .object({
@@ -67,13 +69,30 @@ export const forwardInput = z
       .optional()
       .describe('Namespace of the discovered entries (default `default`). Created if it does not exist.'),
     labels: labels.optional().describe('Labels.'),
-    prefix: z
-      .string()
-      .regex(/^[A-Za-z0-9_.-]{1,32}$/, 'must have 1 to 32 characters from A-Z a-z 0-9 _ . -')
-      .optional()
-      .describe('Prefix for the names of discovered tools and prompts.'),
+    prefix: prefix.optional().describe('Prefix for the names of discovered tools and prompts.'),
   })
   .meta({ id: 'ForwardInput' });
+
+/**
+ * Body of `PATCH /api/v1/forwards/{name}`, a JSON merge patch (decisions 10.1): missing members stay unchanged, null removes
+ * or resets.
+ */
+export const forwardPatch = z
+  .strictObject({
+    address: upstreamAddress
+      .optional()
+      .describe('HTTP or HTTPS URL of the upstream. The discovered entries remain until its discovery has succeeded.'),
+    namespace: namespaceName
+      .nullable()
+      .optional()
+      .describe('Namespace of the discovered entries, except those that were moved. null: `default`.'),
+    labels: labelsPatch.nullable().optional().describe('Labels to set, and with null to remove. null removes all.'),
+    prefix: prefix
+      .nullable()
+      .optional()
+      .describe('Prefix for the names of discovered tools and prompts, except renamed ones. null removes it.'),
+  })
+  .meta({ id: 'ForwardPatch' });
 
 /** Response of `POST /api/v1/forwards/{name}/refreshes` (decisions 4.3). */
 export const refreshResult = z
@@ -88,4 +107,5 @@ export const refreshResult = z
 export type ServerInfo = z.infer<typeof serverInfo>;
 export type Forward = z.infer<typeof forward>;
 export type ForwardInput = z.infer<typeof forwardInput>;
+export type ForwardPatch = z.infer<typeof forwardPatch>;
 export type RefreshResult = z.infer<typeof refreshResult>;

@@ -7,6 +7,26 @@ const aliases = { path: 'name' };
 /** A namespace in responses (decisions 2.3). */
 export const namespace = z.object({ name: namespaceName, labels }).meta({ id: 'Namespace' });
 
+/** Response of `DELETE /api/v1/namespaces/{name}` (decisions 10.1). */
+export const namespaceDeleteResult = z
+  .object({
+    removed: z.string(),
+    disabled: z
+      .array(
+        z.object({
+          kind: z.enum(['tool', 'resource', 'prompt']),
+          name: z.string(),
+          namespace: namespaceName,
+          forward: z.string(),
+        }),
+      )
+      .optional()
+      .describe(
+        'Discovered entries that had been moved to the namespace: now disabled in the namespace of their forward.',
+      ),
+  })
+  .meta({ id: 'RemovedNamespace' });
+
 /** Body of `POST /api/v1/namespaces`. */
 export const namespaceInput = withAliases(
   aliases,
@@ -28,5 +48,6 @@ export const namespaceUpdate = withAliases(
 ).meta({ id: 'NamespaceUpdate' });
 
 export type Namespace = z.infer<typeof namespace>;
+export type NamespaceDeleteResult = z.infer<typeof namespaceDeleteResult>;
 export type NamespaceInput = z.infer<typeof namespaceInput>;
 export type NamespaceUpdate = z.infer<typeof namespaceUpdate>;

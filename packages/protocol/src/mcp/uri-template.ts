@@ -4,18 +4,14 @@
  *
  * Templates come from upstreams and uris from clients, so this is not a regular expression: it simulates a nondeterministic
  * automaton in one pass over the uri. A match that needs more than {@link MAX_STATES} states on average is rejected, so that
- * the time is linear in the length of both.
+ * the time is linear in the length of both. `undecided` is returned for what is too long or too complex to match.
  */
-export function matchTemplate(template: string, uri: string): boolean {
+export function matchTemplate(template: string, uri: string, undecided = false): boolean {
   const fixed = template.indexOf('{');
   if (fixed === -1) return template === uri;
   // Most templates differ in their prefix.
-  if (
-    uri.length > MAX_URI_CHARACTERS ||
-    template.length > MAX_URI_CHARACTERS ||
-    !uri.startsWith(template.slice(0, fixed))
-  )
-    return false;
+  if (!uri.startsWith(template.slice(0, fixed))) return false;
+  if (uri.length > MAX_URI_CHARACTERS || template.length > MAX_URI_CHARACTERS) return undecided;
 
   const steps = parse(template.slice(fixed));
   /** Position in the uri at which each state was last reached. */
@@ -36,7 +32,8 @@ export function matchTemplate(template: string, uri: string): boolean {
   for (const character of uri.slice(fixed)) {
     const states = next;
     budget -= states.length;
-    if (states.length === 0 || budget < 0) return false;
+    if (states.length === 0) return false;
+    if (budget < 0) return undecided;
     next = [];
     at++;
     for (const state of states) {

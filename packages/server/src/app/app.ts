@@ -106,7 +106,7 @@ export async function startService(
     healthCheckIntervalMs: config.healthCheckIntervalMs,
   });
   open.defer(() => forwards.close(0));
-  await bootstrap(config, registry);
+  await bootstrap(config, registry, logger.target('service::registry'));
 
   const listChanges = new ListChangeNotifier(registry);
   open.defer(() => listChanges.close());

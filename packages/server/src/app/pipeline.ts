@@ -95,7 +95,7 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts): McpMethodFilte
     case 'service_resource_list':
       return serviceResourceList(parts);
     case 'service_resource_read':
-      return serviceResourceRead(relay, parts.bridge);
+      return serviceResourceRead(parts);
     case 'service_subscribe':
       return serviceSubscribe(parts);
     case 'service_prompt_list':

@@ -8,12 +8,13 @@ import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { Evaluators, type EvaluatorsOptions } from '../policy/evaluators.ts';
 import { FileRevisionStore, memoryRevisionStore } from '../policy/revision-store.ts';
-import { bootstrapForward } from '../registry/operations-topology.ts';
+import { bootstrapForward } from '../registry/change-forward.ts';
+import { OperationError } from '../registry/operations.ts';
 import { Registry, snapshotEntries } from '../registry/registry.ts';
 import { FileStore } from '../registry/store/file-store.ts';
 import { diskFiles, errorReason } from '../registry/store/files.ts';
 import { memoryStore } from '../registry/store/store.ts';
-import type { Logger } from '../telemetry/log.ts';
+import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import type { Config } from './config/config.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
 
@@ -36,14 +37,19 @@ export async function openRegistry(config: Config, logger: Logger): Promise<Regi
 }
 
 /** Applies the entries of the bootstrap file to the stored state (decisions 1.3). */
-export async function bootstrap(config: Config, registry: Registry): Promise<void> {
+export async function bootstrap(config: Config, registry: Registry, log: TargetLogger): Promise<void> {
   await registry.commit((draft) => {
     for (const { name, labels } of config.bootstrap.namespaces) {
       if (labels || !draft.namespaces.has(name)) draft.putNamespace(name, labels);
     }
   });
   for (const { prefix = '', ...entry } of config.bootstrap.forwards) {
-    await registry.commit((draft) => bootstrapForward(draft, { ...entry, prefix }));
+    try {
+      await registry.commit((draft) => bootstrapForward(draft, { ...entry, prefix }));
+    } catch (error) {
+      if (!(error instanceof OperationError)) throw error;
+      log.warn('forward of the bootstrap file not applied', { forward: entry.name, reason: error.message });
+    }
   }
 }
 

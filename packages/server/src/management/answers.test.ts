@@ -87,6 +87,8 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(200, `GET ${forwards}`);
   await answers(200, `GET ${forwards}/up`);
   await answers(200, `GET ${forwards}/down`);
+  await answers(200, `PATCH ${forwards}/up`, { labels: { a: null, b: '2' } });
+  await answers(404, `PATCH ${forwards}/none`, {});
   await answers(200, `POST ${forwards}/up/refreshes`);
   await answers(502, `POST ${forwards}/down/refreshes`);
   await answers(404, `GET ${forwards}/none`);
@@ -111,9 +113,14 @@ test('every operation returns each of its statuses in the documented form', asyn
       await answers(409, `${method} ${path}/x`, method === 'PUT' ? body : undefined);
       await answers(404, `${method} ${path}/none`, method === 'PUT' ? body : undefined);
     }
+    await answers(409, `POST ${path}/enabled`, { enabled: false, names: ['x'] });
+    await answers(404, `POST ${path}/enabled`, { enabled: false, names: ['none'] });
+    await answers(200, `POST ${path}/enabled`, { enabled: false, names: ['x'], namespace: 'a' });
     await answers(200, `DELETE ${path}/x?namespace=a`);
   }
   await answers(200, 'GET /api/v1/tools/p_found?include=upstream');
+  await answers(201, 'POST /api/v1/tools', { ...TOOL, name: 'q_found' });
+  await answers(409, `PATCH ${forwards}/up`, { prefix: 'q_' });
 
   const services = '/api/v1/services';
   const service = { name: 's', address: '[::1]:7', serviceType: 'code-execution-engine' };

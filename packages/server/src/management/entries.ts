@@ -1,7 +1,7 @@
-import { type Operation, operations, type RequestBody } from '@sluice/contract';
+import { type DeleteWarning, type EnabledResult, type Operation, operations, type RequestBody } from '@sluice/contract';
 import type { z } from 'zod';
 import type { Draft } from '../registry/draft.ts';
-import type { Entry, Kind } from '../registry/entries.ts';
+import { type Entry, isEnabled, type Kind } from '../registry/entries.ts';
 import {
   createEntry,
   type EntryInput,
@@ -11,6 +11,12 @@ import {
   sharesName,
   updateEntry,
 } from '../registry/operations.ts';
+import {
+  type EnabledSelection,
+  enableEntries,
+  markUpstreamEntries,
+  setEnabled,
+} from '../registry/operations-enabled.ts';
 import { entryJson } from '../registry/serialize.ts';
 import type { ManagementContext } from './context.ts';
 import { dataResponse, listResponse } from './responses.ts';
@@ -23,11 +29,19 @@ interface EntryOperations {
   readonly get: Operation;
   readonly update: Operation & { readonly body: EntryBody };
   readonly remove: Operation;
+  readonly enable: Operation & { readonly body: EnabledBody };
+}
+
+type EnabledBody = RequestBody & { readonly schema: z.ZodType<EnabledInput> };
+
+interface EnabledInput extends EnabledSelection {
+  readonly enabled: boolean;
+  readonly forward?: string | undefined;
 }
 
 type EntryBody = RequestBody & { readonly schema: z.ZodType<EntryInput> };
 
-/** Routes to list, get, create, update and delete tools, resources and prompts (decisions 2.2, 4.1). */
+/** Routes to list, get, create, update, delete and enable tools, resources and prompts (decisions 2.2, 4.1, 10.1). */
 export function entryRoutes(router: Router, context: ManagementContext): void {
   addKind(router, context, 'tool', operations.tools);
   addKind(router, context, 'resource', operations.resources);
@@ -38,7 +52,7 @@ function addKind(
   router: Router,
   { registry }: ManagementContext,
   kind: Kind,
-  { list, create, get, update, remove }: EntryOperations,
+  { list, create, get, update, remove, enable }: EntryOperations,
 ): void {
   router.add(list, ({ query }) => {
     const namespace = query('namespace');
@@ -67,14 +81,39 @@ function addKind(
   );
 
   router.addWithBody(update, async (request) => {
-    const entry = await registry.commit((draft) => updateEntry(draft, kind, selectorOf(request), request.body));
+    const { body } = request;
+    const entry = await registry.commit((draft) => {
+      const updated = updateEntry(draft, kind, selectorOf(request), body);
+      const { enabled = isEnabled(updated) } = body;
+      return enabled === isEnabled(updated) ? updated : setEnabled(draft, updated, enabled);
+    });
     return dataResponse(entryJson(entry));
   });
 
   router.add(remove, async (request) => {
-    const { name } = await registry.commit((draft) => removeEntry(draft, kind, selectorOf(request)));
-    return dataResponse(JSON.stringify({ removed: name }));
+    const removed = await registry.commit((draft) => removeEntry(draft, kind, selectorOf(request)));
+    const warnings = returnsWithDiscovery(removed);
+    return dataResponse(JSON.stringify({ removed: removed.name }), { warnings: warnings && JSON.stringify(warnings) });
   });
+
+  router.addWithBody(enable, async ({ body: { enabled, forward, names, uris, namespace } }) => {
+    const result = await registry.commit((draft): EnabledResult => {
+      if (forward === undefined) {
+        return { enabled, count: enableEntries(draft, kind, { names, uris, namespace }, enabled) };
+      }
+      const keys = new Set(names ?? uris);
+      const pending = markUpstreamEntries(draft, kind, { forward, keys }, enabled);
+      return { enabled, count: keys.size, ...(pending.length > 0 && { pending }) };
+    });
+    return dataResponse(JSON.stringify(result));
+  });
+}
+
+/** Deleting a discovered entry does not hide it. Copies do not return. */
+function returnsWithDiscovery({ kind, name, discovered }: Entry): DeleteWarning[] | undefined {
+  if (!discovered || discovered.copied) return undefined;
+  const message = `${kind} ${name} is registered again by the next discovery of forward ${discovered.forward}; to hide it, set enabled to false`;
+  return [{ code: 'RETURNS_WITH_DISCOVERY', message }];
 }
 
 /** Parses the comma-separated list of `?include=`. */

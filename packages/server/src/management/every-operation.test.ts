@@ -176,21 +176,31 @@ describe.for(PATHS)('%s', (path) => {
       expect([answer.status, answer.text]).toEqual([204, '']);
       expect(answer.headers).toMatchObject({
         'access-control-allow-origin': '*',
-        'access-control-allow-methods': 'GET, POST, PUT, DELETE, OPTIONS',
+        'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE, OPTIONS',
         'access-control-allow-headers': 'Content-Type, Accept, Authorization',
       });
     }
   });
 });
 
-describe.for(PATHS.filter((path) => path !== PASSED_ON))('%s', (path) => {
+/** There a name may stand as well: other methods are for the entry of that name. */
+const ALSO_NAMES = PATHS.filter((path) => path.endsWith('/enabled'));
+
+test.for(ALSO_NAMES)('%s also names an entry', async (path) => {
+  for (const method of ['GET', 'HEAD', 'PUT', 'DELETE']) {
+    expect((await api.call(method, path, method === 'PUT' ? {} : undefined)).status, method).not.toBe(405);
+  }
+  expect((await api.call('PATCH', path, {})).headers.allow).toBe('GET, HEAD, POST, PUT, DELETE, OPTIONS');
+});
+
+describe.for(PATHS.filter((path) => path !== PASSED_ON && !ALSO_NAMES.includes(path)))('%s', (path) => {
   const methods = methodsOf(path);
   const address = addressOf(path);
 
   test('rejects every other method and lists the allowed ones', async () => {
     const allowed = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].sort();
     const refused = METHODS.filter((method) => !methods.includes(method));
-    expect(refused).toContain('PATCH');
+    expect(refused).toContain(methods.includes('PATCH') ? 'PUT' : 'PATCH');
     if (!methods.includes('GET')) refused.push('HEAD');
     for (const method of refused) {
       for (const end of ['', '/']) {

@@ -1,9 +1,17 @@
-import { type Forward as ForwardBody, operations, type RefreshResult } from '@sluice/contract';
-import { DEFAULT_NAMESPACE, type Entry, type Forward } from '../registry/entries.ts';
+import {
+  type Forward as ForwardBody,
+  type ForwardPatch,
+  labels as labelsSchema,
+  operations,
+  type RefreshResult,
+} from '@sluice/contract';
+import { changeForward, type ForwardChanges } from '../registry/change-forward.ts';
+import { DEFAULT_NAMESPACE, type Entry, type Forward, type Labels } from '../registry/entries.ts';
 import { namespaceOf, OperationError } from '../registry/operations.ts';
 import { byRegistration, Snapshot } from '../registry/snapshot.ts';
 import type { ForwardStatus } from '../upstreams/mcp/forwards.ts';
 import type { ManagementContext } from './context.ts';
+import { entityTag, requireMatch } from './entity-tag.ts';
 import { dataResponse, listResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
@@ -12,7 +20,7 @@ const REMOVED: ForwardStatus = { available: false, statusMessage: 'removed' };
 
 /** `/api/v1/forwards` with refreshes (specification, "Endpoints"; decisions 2.4, 4.3). */
 export function forwardRoutes(router: Router, { registry, forwards }: ManagementContext): void {
-  const { list, create, get, remove, refresh } = operations.forwards;
+  const { list, create, get, update, remove, refresh } = operations.forwards;
   const serialize = (forward: Forward, snapshot = registry.current): string => {
     // The forward may have been removed meanwhile, and its name reused.
     const isIn = ({ forwards: registered }: Snapshot): boolean =>
@@ -39,7 +47,17 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
   router.add(get, ({ name }) => {
     const forward = registry.current.forwards.get(name);
     if (!forward) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
-    return dataResponse(serialize(forward));
+    return dataResponse(serialize(forward), { headers: { etag: tagOf(forward) } });
+  });
+
+  router.addWithBody(update, async ({ http, name, body }) => {
+    const changed = await forwards.change(name, (draft) => {
+      const forward = draft.forwards.get(name);
+      if (!forward) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
+      requireMatch(http.headers['if-match'], tagOf(forward), `forward ${name}`);
+      return changeForward(draft, forward, changesOf(forward, body));
+    });
+    return dataResponse(serialize(changed), { headers: { etag: tagOf(changed) } });
   });
 
   router.add(remove, async ({ name }) => {
@@ -52,6 +70,28 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
     const result: RefreshResult = { refreshed: name, ...countsOf(registry.current, name) };
     return dataResponse(JSON.stringify(result));
   });
+}
+
+/** The changes of a merge patch (decisions 10.1). */
+function changesOf(forward: Forward, { address, namespace, labels, prefix }: ForwardPatch): ForwardChanges {
+  return {
+    ...(address !== undefined && { address }),
+    ...(namespace !== undefined && { namespace: namespace === null ? DEFAULT_NAMESPACE : namespaceOf(namespace) }),
+    ...(labels !== undefined && { labels: labels === null ? {} : mergedLabels(forward.labels, labels) }),
+    ...(prefix !== undefined && { prefix: prefix ?? '' }),
+  };
+}
+
+function mergedLabels(labels: Labels, changes: Readonly<Record<string, string | null>>): Labels {
+  const merged = new Map<string, string | null>([...Object.entries(labels), ...Object.entries(changes)]);
+  const result = labelsSchema.safeParse(Object.fromEntries([...merged].filter(([, value]) => value !== null)));
+  if (result.success) return result.data;
+  throw new OperationError('BAD_REQUEST', `invalid forward: labels ${result.error.issues[0]?.message}`);
+}
+
+/** Tag of the members that operators set. */
+function tagOf({ address, namespace, labels, prefix }: Forward): string {
+  return entityTag(JSON.stringify([address, namespace, Object.entries(labels).sort(), prefix]));
 }
 
 function forwardBody(forward: Forward, snapshot: Snapshot, status: ForwardStatus): ForwardBody {

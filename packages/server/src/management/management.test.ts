@@ -67,7 +67,7 @@ test('an unknown path is 404 in the envelope', async (context) => {
 test.for([
   ['PATCH', '/api/v1/tools/x', 'DELETE, GET, HEAD, OPTIONS, PUT'],
   ['DELETE', '/api/v1/tools', 'GET, HEAD, OPTIONS, POST'],
-  ['PUT', '/api/v1/forwards/x', 'DELETE, GET, HEAD, OPTIONS'],
+  ['PUT', '/api/v1/forwards/x', 'DELETE, GET, HEAD, OPTIONS, PATCH'],
   ['GET', '/api/v1/forwards/x/refreshes', 'OPTIONS, POST'],
   ['POST', '/healthz', 'GET, HEAD, OPTIONS'],
   ['POST', '/api/v1/interactions/', 'DELETE, GET, HEAD, OPTIONS'],
@@ -92,7 +92,7 @@ test('OPTIONS returns 204 with the methods of the API, on any path', async (cont
     expect(answer.status).toBe(204);
     expect(answer.headers).toMatchObject({
       'access-control-allow-origin': '*',
-      'access-control-allow-methods': 'GET, POST, PUT, DELETE, OPTIONS',
+      'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE, OPTIONS',
       'access-control-allow-headers': 'Content-Type, Accept, Authorization',
     });
     expect(answer.headers.vary).toBeUndefined();

@@ -1,4 +1,4 @@
-import { namespaceName, operations } from '@sluice/contract';
+import { type NamespaceDeleteResult, namespaceName, operations } from '@sluice/contract';
 import type { Labels } from '../registry/entries.ts';
 import { OperationError } from '../registry/operations.ts';
 import { createNamespace, labelNamespace, removeNamespace } from '../registry/operations-topology.ts';
@@ -34,8 +34,17 @@ export function namespaceRoutes(router: Router, { registry, forwards }: Manageme
   router.add(remove, async ({ name, query }) => {
     const cascade = query('cascade') === 'true';
     const removed = await registry.commit((draft) => removeNamespace(draft, name, cascade));
-    if (removed.length > 0) forwards.onRemoved(removed);
-    return dataResponse(JSON.stringify({ removed: name }));
+    forwards.onRemoved(removed.forwards);
+    const disabled = removed.disabled.map((entry) => {
+      return {
+        kind: entry.kind,
+        name: entry.name,
+        namespace: entry.namespace,
+        forward: entry.discovered?.forward ?? '',
+      };
+    });
+    const result: NamespaceDeleteResult = { removed: name, ...(disabled.length > 0 && { disabled }) };
+    return dataResponse(JSON.stringify(result));
   });
 }
 

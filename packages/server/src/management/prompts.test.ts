@@ -22,6 +22,7 @@ test('a new prompt is 201 with Location and defaults', async (context) => {
     messages: [],
     namespace: 'default',
     labels: {},
+    enabled: true,
   });
   expect(promptOutput.safeParse(made.data).success).toBe(true);
   expect((await api.call('POST', PATH, { name: 'greet' })).status).toBe(409);
@@ -39,7 +40,12 @@ test('arguments, messages and other members are stored; messages are not in MCP 
     ],
     title: 'Greet',
   };
-  expect((await api.call('POST', PATH, body)).data).toEqual({ ...body, namespace: 'default', labels: {} });
+  expect((await api.call('POST', PATH, body)).data).toEqual({
+    ...body,
+    namespace: 'default',
+    labels: {},
+    enabled: true,
+  });
   const { messages: _, ...listed } = body;
   expect(JSON.parse(served(api, 'greet') ?? '')).toEqual(listed);
 });

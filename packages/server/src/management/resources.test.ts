@@ -17,7 +17,14 @@ describe('manually registered resources', () => {
     const made = await api.call('POST', PATH, RESOURCE);
     expect(made.status).toBe(201);
     expect(made.location).toBe('/api/v1/resources/readme?namespace=default');
-    expect(made.data).toEqual({ ...RESOURCE, description: '', mimeType: '', namespace: 'default', labels: {} });
+    expect(made.data).toEqual({
+      ...RESOURCE,
+      description: '',
+      mimeType: '',
+      namespace: 'default',
+      labels: {},
+      enabled: true,
+    });
     expect(resourceOutput.safeParse(made.data).success).toBe(true);
     expect(JSON.parse(served(api, 'file:///readme') ?? '')).toEqual({ uri: 'file:///readme', name: 'readme' });
   });
@@ -44,6 +51,7 @@ describe('manually registered resources', () => {
       configurationURI: 'c',
       namespace: 'default',
       labels: {},
+      enabled: true,
     });
     expect(JSON.parse(served(api, 'x:1') ?? '')).toEqual({ uri: 'x:1', name: 'r', mimeType: 'text/plain', size: 5 });
   });
@@ -115,6 +123,7 @@ describe('manually registered resources', () => {
       mimeType: '',
       namespace: 'ops',
       labels: {},
+      enabled: true,
     });
     expect((await api.call('GET', `${PATH}/readme`)).error).toMatchObject({ message: 'resource not found: readme' });
     expect((await api.call('GET', `${PATH}?namespace=ops`)).data).toEqual([put.data]);

@@ -24,7 +24,7 @@ export type Handler = (request: ApiRequest<string>, body: Buffer) => ApiResponse
 type Parameters<Of extends Operation> = keyof NonNullable<Of['query']> & string;
 
 /** Methods of routes, in the order of `Allow`. */
-const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE'] as const;
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
 type Method = (typeof METHODS)[number];
 
 /** A route for a request. */

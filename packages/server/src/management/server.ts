@@ -52,7 +52,7 @@ function corsHeaders(corsOrigin: string | undefined): Record<string, string> {
 const PREFLIGHT: ApiResponse = {
   status: 204,
   headers: {
-    'access-control-allow-methods': 'GET, POST, PUT, DELETE, OPTIONS',
+    'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE, OPTIONS',
     'access-control-allow-headers': 'Content-Type, Accept, Authorization',
   },
   body: '',

@@ -25,7 +25,7 @@ describe('manually registered tools', () => {
     const made = await api.call('POST', PATH, TOOL);
     expect(made.status).toBe(201);
     expect(made.location).toBe('/api/v1/tools/transfer?namespace=default');
-    expect(made.data).toEqual({ ...TOOL, namespace: 'default', labels: {} });
+    expect(made.data).toEqual({ ...TOOL, namespace: 'default', labels: {}, enabled: true });
     const read = await api.call('GET', made.location);
     expect(read.data).toEqual(made.data);
     expect(toolOutput.safeParse(read.data).success).toBe(true);
@@ -55,6 +55,7 @@ describe('manually registered tools', () => {
       secretsURI: 's',
       namespace: 'default',
       labels: {},
+      enabled: true,
     });
   });
 
@@ -82,7 +83,7 @@ describe('manually registered tools', () => {
   test('read-only members are ignored', async (context) => {
     const api = await startApi(context);
     const made = await api.call('POST', PATH, { ...TOOL, forward: 'f', upstreamName: 'x', shadowed: true });
-    expect(made.data).toEqual({ ...TOOL, namespace: 'default', labels: {} });
+    expect(made.data).toEqual({ ...TOOL, namespace: 'default', labels: {}, enabled: true });
   });
 
   test('a name in use is 409, is available in another namespace, and a missing namespace is created', async (context) => {
@@ -146,7 +147,7 @@ describe('manually registered tools', () => {
     expect(await api.call('POST', PATH, { ...TOOL, [member]: 'vault://1' })).toMatchObject(refused);
     await api.call('POST', PATH, TOOL);
     expect(await api.call('PUT', `${PATH}/transfer`, { ...TOOL, [member]: 'vault://1' })).toMatchObject(refused);
-    expect((await api.call('GET', PATH)).data).toEqual([{ ...TOOL, namespace: 'default', labels: {} }]);
+    expect((await api.call('GET', PATH)).data).toEqual([{ ...TOOL, namespace: 'default', labels: {}, enabled: true }]);
   });
 
   test('a number is not an object, in any notation', async (context) => {
@@ -174,7 +175,14 @@ describe('manually registered tools', () => {
     const { name: _, ...unnamed } = TOOL;
     const put = await api.call('PUT', `${PATH}/transfer`, { ...unnamed, description: 'new', uri: 'http://v/mcp' });
     expect(put.status).toBe(200);
-    expect(put.data).toEqual({ ...TOOL, description: 'new', uri: 'http://v/mcp', namespace: 'default', labels: {} });
+    expect(put.data).toEqual({
+      ...TOOL,
+      description: 'new',
+      uri: 'http://v/mcp',
+      namespace: 'default',
+      labels: {},
+      enabled: true,
+    });
     expect((await api.call('GET', `${PATH}/transfer`)).data).toEqual(put.data);
   });
 

@@ -177,8 +177,12 @@ describe('updates', () => {
     // It was skipped in the revision, so it may be skipped again, but not with `strict`.
     const { warnings } = await evaluators.activate(1, ANONYMOUS);
     expect(warnings).toMatchObject([{ evaluator: 'a', code: 'INVALID_EVALUATOR' }]);
-    await expect(evaluators.activate(1, { ...ANONYMOUS, strict: true })).rejects.toMatchObject({ code: 'UNPROCESSABLE' });
-    await expect(evaluators.replace([evaluatorDefinition('a')], ANONYMOUS)).rejects.toMatchObject({ code: 'BAD_REQUEST' });
+    await expect(evaluators.activate(1, { ...ANONYMOUS, strict: true })).rejects.toMatchObject({
+      code: 'UNPROCESSABLE',
+    });
+    await expect(evaluators.replace([evaluatorDefinition('a')], ANONYMOUS)).rejects.toMatchObject({
+      code: 'BAD_REQUEST',
+    });
     expect(checked).toHaveLength(4);
   });
 

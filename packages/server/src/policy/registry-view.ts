@@ -90,7 +90,7 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
     }
     if (!this.#requested.has(targetNamespace) && !this.#snapshot.namespace(targetNamespace)) this.#countNamespace();
     const copy = { tool: found.tool, targetNamespace };
-    const exists = this.#findEntry(targetNamespace, name) !== undefined;
+    const exists = this.#snapshot.namespace(targetNamespace)?.indexes.tool.registered(name) !== undefined;
     if (!exists) this.#countBytes(found.tool);
     this.#requested.set(targetNamespace, requested.set(name, copy));
     if (exists) this.#existing.push(copy);

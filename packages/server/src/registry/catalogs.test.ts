@@ -306,7 +306,7 @@ describe('overrides', () => {
     expect(written()).toEqual([]);
   });
 
-  test("apply in the forward's namespace when the target namespace was deleted", async () => {
+  test("apply in the forward's namespace when the target namespace was deleted, where the entry is disabled", async () => {
     const { registry, discover, entries } = await withForward();
     await discover({ tools: items('name', ['a']) });
     await change(registry);
@@ -316,17 +316,18 @@ describe('overrides', () => {
       if (ops) draft.removeNamespace(ops);
     });
     await discover({ tools: items('name', ['a']) });
-    expect(entries()).toMatchObject([{ ...CHANGED, namespace: 'default' }]);
+    expect(entries()).toMatchObject([{ ...CHANGED, namespace: 'default', disabledBy: 'operator' }]);
     expect(registry.current.namespace('ops')).toBeUndefined();
   });
 
-  test("are removed with the entry, which returns in the upstream's form", async () => {
+  test('remain when the entry is deleted, and apply when it returns', async () => {
     const { registry, discover, entries } = await withForward();
     await discover({ tools: items('name', ['a']) });
     await change(registry);
     await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'z' }));
+    expect(entries()).toEqual([]);
     await discover({ tools: items('name', ['a']) });
-    expect(entries()).toMatchObject([{ key: 'a', namespace: 'default', labels: {} }]);
+    expect(entries()).toMatchObject([CHANGED]);
   });
 
   test('are removed with the forward', async () => {

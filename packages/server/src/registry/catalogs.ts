@@ -11,6 +11,7 @@ import {
   type Labels,
   TEMPLATE_LABEL,
 } from './entries.ts';
+import { ADDRESS_LABEL, hasOperatorState } from './retained.ts';
 import { discoveredMembers, render } from './serialize.ts';
 import { detached } from './stored.ts';
 
@@ -35,13 +36,10 @@ const LISTS = [
   { list: 'prompts', kind: 'prompt', template: false },
 ] as const;
 
-/** Label with the upstream address of a discovered resource (decisions 2.6). */
-const ADDRESS_LABEL = 'service.forward_address';
-
 /**
  * Replaces a forward's entries by the result of a discovery: adds new ones and removes missing ones, in one commit
- * (decisions 4.3). An operator's overrides remain, also while the upstream does not list the entry (decisions 2.5).
- * Copies are updated, and removed with their original; overrides of copies are not (decisions 2.11).
+ * (decisions 4.3). An operator's overrides and marks remain, also while the upstream does not list the entry (decisions
+ * 2.5, 10.1). Copies are updated, and removed with their original; overrides of copies are not (decisions 2.11).
  */
 export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly DiscoveredCatalog[]): void {
   const entries = draft.entriesOf(forward.name);
@@ -71,7 +69,7 @@ export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly
   for (const kind of KINDS) {
     for (const [key, missing] of before[kind]) {
       draft.remove(missing);
-      if (hasOverrides(forward, missing)) orphaned[kind].set(key, missing);
+      if (hasOperatorState(forward, missing)) orphaned[kind].set(key, missing);
     }
   }
   for (const copy of copies) {
@@ -150,13 +148,14 @@ interface DiscoveredItem {
 function discoveredEntry(draft: Draft, forward: Forward, item: DiscoveredItem, known: Entry | undefined): Entry {
   const { kind } = item;
   const copy = known?.discovered?.copied && known;
-  const key = kind === 'resource' ? item.key : forward.prefix + item.key;
-  // The namespace that it was moved to may have been deleted meanwhile.
-  const namespace = known && draft.namespaces.has(known.namespace) ? known.namespace : forward.namespace;
+  const { moved, renamed } = known?.discovered ?? {};
+  // Stored by an earlier version, which returned entries to their forward's namespace when theirs was deleted.
+  const isHomeless = known !== undefined && !draft.namespaces.has(known.namespace);
+  const key = known?.key ?? (kind === 'resource' ? item.key : forward.prefix + item.key);
   return render({
     kind,
-    namespace,
-    key: known?.key ?? key,
+    namespace: known && !isHomeless ? known.namespace : forward.namespace,
+    key,
     name: kind === 'resource' ? entryName(item, known) : (known?.name ?? key),
     registrationId: copy?.registrationId ?? forward.registrationId,
     position: item.position,
@@ -168,8 +167,11 @@ function discoveredEntry(draft: Draft, forward: Forward, item: DiscoveredItem, k
       variants: withStoredTexts(item.variants, known?.discovered?.variants ?? []),
       overrides: known?.discovered?.overrides ?? {},
       ...(copy && { copied: true }),
+      ...(moved && !isHomeless && { moved }),
+      ...(renamed && { renamed }),
     },
     definition: {},
+    disabledBy: isHomeless ? 'operator' : known?.disabledBy,
   });
 }
 
@@ -199,19 +201,6 @@ function entryName(item: DiscoveredItem, known: Entry | undefined): string {
 export function resourceName(location: string, variants: readonly EntryVariant[]): string {
   const name: unknown = JSON.parse(memberText(variants[0]?.json ?? '{}', 'name') ?? 'null');
   return typeof name === 'string' && name !== '' ? name : location;
-}
-
-/** True when an operator renamed, moved, labeled or overrode an entry. */
-function hasOverrides(forward: Forward, entry: Entry): boolean {
-  const { kind, namespace, key, labels, members, discovered } = entry;
-  if (!discovered) return false;
-  return (
-    namespace !== forward.namespace ||
-    (kind !== 'resource' && key !== forward.prefix + discovered.upstreamKey) ||
-    Object.keys(discovered.overrides).length > 0 ||
-    Object.keys(labels).some((label) => label !== ADDRESS_LABEL && label !== TEMPLATE_LABEL) ||
-    Object.keys(members).length > Object.keys(discoveredMembers(kind, forward.address)).length
-  );
 }
 
 /** True when discovery would not change the entry, as for most entries of a refresh. */

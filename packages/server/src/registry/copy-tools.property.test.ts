@@ -53,7 +53,7 @@ class Copying {
         const namespace = this.#namespace();
         if (this.#int(3) > 0 || namespace === DEFAULT_NAMESPACE || !draft.namespaces.has(namespace)) return;
         const gone = removeNamespace(draft, namespace, true);
-        this.#drop(({ forward: of }, place) => gone.includes(of) || place.startsWith(`${namespace}/`));
+        this.#drop(({ forward: of }, place) => gone.forwards.includes(of) || place.startsWith(`${namespace}/`));
         return;
       }
       case 3: {
@@ -161,8 +161,8 @@ test('copies follow only their forward, whatever changes around them', async () 
       const copies = registry.current.entries('tool', { shadowed: true }).filter((tool) => tool.discovered?.copied);
       const there = copies.map((tool) => {
         const { forward = '', upstreamKey = '', overrides = {} } = tool.discovered ?? {};
-        // It serves its key with the upstream's current text.
-        expect(registry.current.namespace(tool.namespace)?.indexes.tool.get(tool.key)).toBe(tool);
+        // It holds its key with the upstream's current text.
+        expect(registry.current.namespace(tool.namespace)?.indexes.tool.registered(tool.key)).toBe(tool);
         expect(tool.discovered?.variants[0]?.json).toBe(copying.offered.get(forward)?.get(upstreamKey));
         return [placeOf(tool), { forward, upstreamKey, title: overrides.title }] as const;
       });

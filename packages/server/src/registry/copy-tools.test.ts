@@ -70,6 +70,7 @@ describe('a copy of a discovered tool', () => {
       uri: 'http://up.test/mcp',
       toolType: 'mcp-forward',
       labels: {},
+      enabled: true,
       description: '',
       input_schema: {},
       n: 1,
@@ -88,7 +89,7 @@ describe('a copy of a discovered tool', () => {
     const made = toolNamed('finance', 'z');
     expect(made?.rendered).toEqual([{ json: '{"name":"z","n":2.0,"more":true,"title":"Ours"}', catalogs: undefined }]);
     expect(made?.labels).toEqual({ l: '1' });
-    expect(toolNamed('default', 'a')?.rendered[0]?.json).toBe('{"name":"a","n":2.0,"more":true}');
+    expect(toolNamed('default', 'z')?.rendered).toEqual(made?.rendered);
   });
 
   test('is not rewritten while its tool is unchanged, wherever the upstream lists it', async () => {
@@ -184,7 +185,7 @@ test('a copy of a manual tool is an independent manual tool', async () => {
   await discover({});
   await registry.commit((draft) => removeForward(draft, 'up'));
   const made = toolNamed('finance', 'mine');
-  const shown = { ...TOOL, ...more, name: 'mine', namespace: 'finance' };
+  const shown = { ...TOOL, ...more, name: 'mine', namespace: 'finance', enabled: true };
   expect(made && JSON.parse(entryJson(made))).toEqual(shown);
   await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'mine', namespace: 'default' }));
   expect(toolNamed('finance', 'mine')).toBe(made);
@@ -225,7 +226,11 @@ describe('a name conflict', () => {
     const selector = { name: 'a', namespace: 'default' };
     await registry.commit((draft) => updateEntry(draft, 'tool', selector, { ...FOUND, namespace: 'ops', n: 1 }));
     await copy('a', 'default', 'ops');
-    await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'a', namespace: 'ops' }));
+    await registry.commit((draft) => {
+      // Without retaining that it was moved.
+      const moved = draft.get('tool', ns('ops'), 'a');
+      if (moved) draft.remove(moved);
+    });
     await discover({ tools: items('name', ['a', 'b'], ',"v":2') });
     expect(toolNamed('default', 'a')?.discovered?.copied).toBe(true);
     expect(toolNamed('default', 'a')?.rendered[0]?.json).toContain('"v":2');

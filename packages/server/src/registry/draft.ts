@@ -173,9 +173,9 @@ export class Draft {
     this.#unusable.set(section, [...(this.#unusable.get(section) ?? []), json]);
   }
 
-  /** The entry that is served under a key. */
+  /** The entry that holds a key, disabled or not. */
   get(kind: Kind, namespace: Namespace, key: string): Entry | undefined {
-    return this.#read(namespace, kind)?.get(key);
+    return this.#read(namespace, kind)?.registered(key);
   }
 
   /** All entries of a kind in a namespace, shadowed ones included, in no order. */

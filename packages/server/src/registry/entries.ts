@@ -23,6 +23,12 @@ export interface EntryVariant {
   readonly catalogs: readonly string[] | undefined;
 }
 
+/**
+ * Why an entry is disabled: `operator`, by an operator; `original`, a copy whose original is disabled. Only the latter is
+ * reverted when the original is enabled.
+ */
+export type DisabledBy = 'operator' | 'original';
+
 /** The discovered part of an entry: the upstream's exact objects and the operator's changes. */
 export interface Discovered {
   readonly forward: string;
@@ -36,6 +42,10 @@ export interface Discovered {
    * creates it: once removed, it stays removed.
    */
   readonly copied?: true | undefined;
+  /** An operator moved it to another namespace: it does not follow its forward's namespace. */
+  readonly moved?: true | undefined;
+  /** An operator renamed it (tools, prompts): it does not follow its forward's prefix. */
+  readonly renamed?: true | undefined;
 }
 
 /** One tool, resource or prompt. Immutable: a change creates a new entry. */
@@ -63,6 +73,8 @@ export interface Entry {
   readonly discovered: Discovered | undefined;
   /** MCP members of a manual entry, by their MCP names; empty for a discovered entry. */
   readonly definition: JsonObject;
+  /** Set while it is disabled: registered and holding its key, but not found by any MCP method (decisions 10.1). */
+  readonly disabledBy?: DisabledBy | undefined;
   /** Served MCP objects: each variant with name and overrides applied. */
   readonly rendered: readonly EntryVariant[];
 }
@@ -73,6 +85,11 @@ export const TEMPLATE_LABEL = 'service.is_template';
 export const FORWARD_HEADERS_LABEL = 'service.forward_headers';
 /** `toolType` and resource `type` of discovered entries. */
 export const FORWARD_TYPE = 'mcp-forward';
+
+/** True for an entry that MCP clients can use if it is served under its key. */
+export function isEnabled({ disabledBy }: Pick<Entry, 'disabledBy'>): boolean {
+  return disabledBy === undefined;
+}
 
 /** True for a resource template. */
 export function isTemplate(entry: Pick<Entry, 'kind' | 'labels'>): boolean {
@@ -113,8 +130,8 @@ export interface Forward {
   /** Result of the last successful discovery, one per (era, capability set); empty before the first. */
   readonly catalogs: readonly KnownCatalog[];
   /**
-   * Entries with overrides that the upstream does not list at present. The overrides apply again when it lists them
-   * again, until the forward is deleted (decisions 2.5).
+   * Entries with overrides or a mark that the upstream does not list at present, or has never listed. These apply as soon
+   * as it lists them, until the forward is deleted (decisions 2.5, 10.1).
    */
   readonly orphanedOverrides?: readonly Entry[] | undefined;
   readonly unknown?: UnknownMembers | undefined;

@@ -1,4 +1,12 @@
-import { byOrder, type CacheHint, type Entry, isTemplate, type KnownCatalog, sameRecord } from './entries.ts';
+import {
+  byOrder,
+  type CacheHint,
+  type Entry,
+  isEnabled,
+  isTemplate,
+  type KnownCatalog,
+  sameRecord,
+} from './entries.ts';
 
 /** Number of changes at which the upper layer is merged into the base; every copy copies the upper layer. */
 const MERGE_FROM = 1024;
@@ -100,12 +108,15 @@ const ENCODE_ONCE_BYTES = 64 * 1024;
 const MAX_PREBUILT = 64;
 
 /**
- * The entries of one kind in one namespace. Several entries can have the same key: the first registered is served, the
- * others are shadowed until it is removed (decisions 2.2). Immutable once published, so prebuilt lists can be cached.
+ * The entries of one kind in one namespace. Several entries can have the same key: the first registered holds it, the
+ * others are shadowed until it is removed (decisions 2.2). The holder is served unless it is disabled (decisions 10.1);
+ * only members named `registered` include disabled ones. Immutable once published, so prebuilt lists can be cached.
  */
 export class EntryIndex {
   readonly #claims: LayeredMap<readonly Entry[]>;
+  #registered: readonly Entry[] | undefined;
   #ordered: readonly Entry[] | undefined;
+  #disabled: readonly Entry[] | undefined;
   #templates: readonly Entry[] | undefined;
   #shadowed: readonly Entry[] | undefined;
   #counts: ReadonlyMap<string, number> | undefined;
@@ -117,18 +128,39 @@ export class EntryIndex {
 
   /** The entry served under this key. */
   get(key: string): Entry | undefined {
+    const entry = this.#claims.get(key)?.[0];
+    // As `isEnabled`, without a call on the hot path.
+    return entry?.disabledBy === undefined ? entry : undefined;
+  }
+
+  /** The entry that holds this key, disabled or not. */
+  registered(key: string): Entry | undefined {
     return this.#claims.get(key)?.[0];
   }
 
-  /** All entries with this key, the served one first. */
+  /** All entries with this key, the holder first. */
   claims(key: string): readonly Entry[] {
     return this.#claims.get(key) ?? [];
   }
 
   /** The served entries, in list order. */
   get entries(): readonly Entry[] {
-    this.#ordered ??= [...this.#claims.values()].flatMap((claims) => claims.slice(0, 1)).sort(byOrder);
+    this.#ordered ??= this.registeredEntries.every(isEnabled)
+      ? this.registeredEntries
+      : this.registeredEntries.filter(isEnabled);
     return this.#ordered;
+  }
+
+  /** The entries that hold their keys, disabled ones included, in list order. */
+  get registeredEntries(): readonly Entry[] {
+    this.#registered ??= [...this.#claims.values()].flatMap((claims) => claims.slice(0, 1)).sort(byOrder);
+    return this.#registered;
+  }
+
+  /** The disabled entries, shadowed ones included, in no order. */
+  get disabled(): readonly Entry[] {
+    this.#disabled ??= [...this.all()].filter((entry) => !isEnabled(entry));
+    return this.#disabled;
   }
 
   /** The served resource templates, in list order. */
@@ -188,7 +220,8 @@ export class DraftIndex {
     this.#claims = claims;
   }
 
-  get(key: string): Entry | undefined {
+  /** The entry that holds this key, disabled or not. */
+  registered(key: string): Entry | undefined {
     return this.#claims.get(key)?.[0];
   }
 

@@ -1,9 +1,12 @@
 import { type ServiceInput, serviceKey } from '@sluice/contract';
 import type { Draft } from './draft.ts';
 import {
+  byOrder,
   DEFAULT_NAMESPACE,
   type Entry,
   type Forward,
+  isEnabled,
+  KINDS,
   type Kind,
   type Labels,
   type Namespace,
@@ -12,6 +15,7 @@ import {
   sameRecord,
 } from './entries.ts';
 import { namespaceOf, OperationError } from './operations.ts';
+import { coverCopies } from './operations-enabled.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /** Configuration of a forward. */
@@ -25,27 +29,10 @@ export function addForward(draft: Draft, input: ForwardInput): Forward {
   return forward;
 }
 
-/**
- * Applies a forward of the bootstrap file: an equal one stays unchanged, with its discovered entries, a different one is
- * replaced (decisions 1.3).
- */
-export function bootstrapForward(draft: Draft, input: ForwardInput): void {
-  const known = draft.forwards.get(input.name);
-  if (known && sameForward(known, input)) return;
-  if (known) draft.removeForward(input.name);
-  addForward(draft, input);
-}
-
 /** Removes a forward and its discovered entries (decisions 4.3). OperationError NOT_FOUND. */
 export function removeForward(draft: Draft, name: string): void {
   if (!draft.forwards.has(name)) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
   draft.removeForward(name);
-}
-
-function sameForward(known: Forward, input: ForwardInput): boolean {
-  const relevant = ({ address, namespace, prefix, labels }: ForwardInput): string =>
-    JSON.stringify([address, namespace, prefix, Object.entries(labels).sort()]);
-  return relevant(known) === relevant(input);
 }
 
 /** A namespace after an operation. */
@@ -77,12 +64,21 @@ export function labelNamespace(draft: Draft, name: string, labels: Labels): Labe
   return { name: namespace, labels };
 }
 
+/** What was removed or changed with a namespace. */
+export interface NamespaceRemoval {
+  /** Names of the removed forwards. */
+  readonly forwards: readonly string[];
+  /** Discovered entries that had been moved there: now disabled in the namespace of their forward. */
+  readonly disabled: readonly Entry[];
+}
+
 /**
- * Removes a namespace and returns the names of the forwards removed with it. OperationError NOT_FOUND; CONFLICT for
- * `default`, and, with the counts of its contents, for a namespace that is not empty, unless `cascade` (decisions 4.2).
- * Cascading deletes its forwards, with their discovered entries in all namespaces.
+ * Removes a namespace. OperationError NOT_FOUND; CONFLICT for `default`, and, with the counts of its contents, for a
+ * namespace that is not empty, unless `cascade` (decisions 4.2). Cascading deletes its forwards, with their discovered
+ * entries in all namespaces. Entries of other forwards that were moved there are disabled, because they would otherwise
+ * return to the namespace that an operator has removed them from (decisions 10.1).
  */
-export function removeNamespace(draft: Draft, name: string, cascade: boolean): string[] {
+export function removeNamespace(draft: Draft, name: string, cascade: boolean): NamespaceRemoval {
   const namespace = requireNamespace(draft, name);
   if (namespace === DEFAULT_NAMESPACE) {
     throw new OperationError('CONFLICT', 'the namespace default cannot be deleted');
@@ -98,8 +94,43 @@ export function removeNamespace(draft: Draft, name: string, cascade: boolean): s
     throw new OperationError('CONFLICT', `namespace ${name} is not empty; ?cascade=true deletes its contents`, counts);
   }
   for (const forward of forwards) draft.removeForward(forward.name);
+  const disabled = returnMoved(draft, namespace);
   draft.removeNamespace(namespace);
-  return forwards.map((forward) => forward.name);
+  return { forwards: forwards.map((forward) => forward.name), disabled };
+}
+
+/** Moves the entries of other forwards to the namespaces of these, disabled; absent ones as soon as they are discovered. */
+function returnMoved(draft: Draft, from: Namespace): Entry[] {
+  const entries = KINDS.flatMap((kind) => [...draft.entries(kind, from)].sort(byOrder));
+  const moved = entries.filter(({ discovered }) => discovered && !discovered.copied);
+  const returned = moved.map((entry) => disabledAtHome(draft, entry));
+  moved.forEach((entry, at) => {
+    draft.remove(entry);
+    draft.put(returned[at] ?? entry);
+  });
+  coverCopies(draft, returned);
+  for (const forward of [...draft.forwards.values()]) {
+    const absent = forward.orphanedOverrides?.filter(({ namespace }) => namespace === from) ?? [];
+    if (absent.length === 0) continue;
+    const orphanedOverrides = forward.orphanedOverrides?.map((entry) =>
+      absent.includes(entry) ? disabledAtHome(draft, entry) : entry,
+    );
+    draft.putForward({ ...forward, orphanedOverrides });
+    returned.push(...(orphanedOverrides ?? []).filter((entry) => !forward.orphanedOverrides?.includes(entry)));
+  }
+  return returned;
+}
+
+function disabledAtHome(draft: Draft, entry: Entry): Entry {
+  const { discovered } = entry;
+  const home = discovered && draft.forwards.get(discovered.forward);
+  if (!home) throw new Error(`the forward of ${entry.kind} ${entry.key} is not registered`);
+  return {
+    ...entry,
+    namespace: home.namespace,
+    disabledBy: 'operator',
+    discovered: { ...discovered, moved: undefined },
+  };
 }
 
 /** Includes shadowed entries, which would be removed as well. */
@@ -177,7 +208,7 @@ export interface ToolCopy {
 }
 
 /**
- * Result of a copy: copied; the target namespace already has a tool of that name; or the tool no longer exists.
+ * Result of a copy: copied; the target namespace already has a tool of that name; or the tool no longer exists or is disabled.
  */
 export type CopyOutcome = 'copied' | 'exists' | 'gone';
 
@@ -204,14 +235,14 @@ export function definitionBytes({ discovered, rendered, members, labels }: Entry
 
 function copyTool(draft: Draft, { tool, targetNamespace }: ToolCopy): CopyOutcome {
   const source = draft.get('tool', tool.namespace, tool.key);
-  if (!source || !sameRecord(source, tool)) return 'gone';
+  if (!source || !sameRecord(source, tool) || !isEnabled(source)) return 'gone';
   if (draft.get('tool', targetNamespace, source.key)) return 'exists';
   const { discovered } = source;
   draft.put({
     ...source,
     namespace: targetNamespace,
     registrationId: draft.nextRegistrationId(),
-    discovered: discovered && { ...discovered, copied: true },
+    discovered: discovered && { ...discovered, copied: true, moved: undefined, renamed: undefined },
   });
   return 'copied';
 }

@@ -9,11 +9,13 @@ import {
   type Discovered,
   type Entry,
   FORWARD_HEADERS_LABEL,
+  type Forward,
   type Kind,
   type Labels,
   type Namespace,
   parseNamespace,
 } from './entries.ts';
+import { retainState } from './retained.ts';
 import { mcpName, registryMembers, render, restName, UPSTREAM } from './serialize.ts';
 import type { Snapshot } from './snapshot.ts';
 
@@ -50,9 +52,9 @@ interface ServedEntries {
 export function findInSnapshot(snapshot: Snapshot, kind: Kind, selector: Selector): Entry {
   return find(kind, selector, {
     namespaces: snapshot.namespaces.keys(),
-    get: (of, namespace, key) => snapshot.namespaces.get(namespace)?.indexes[of].get(key),
+    get: (of, namespace, key) => snapshot.namespaces.get(namespace)?.indexes[of].registered(key),
     named: (of, namespace, name) =>
-      (snapshot.namespaces.get(namespace)?.indexes[of].entries ?? []).filter((entry) => entry.name === name),
+      (snapshot.namespaces.get(namespace)?.indexes[of].registeredEntries ?? []).filter((entry) => entry.name === name),
   });
 }
 
@@ -62,6 +64,84 @@ export function findInSnapshot(snapshot: Snapshot, kind: Kind, selector: Selecto
  */
 function findInDraft(draft: Draft, kind: Kind, selector: Selector): Entry {
   return find(kind, selector, servedIn(draft));
+}
+
+/** Names or uris that select entries of one kind. Not validated. */
+interface Selection {
+  readonly names?: readonly string[] | undefined;
+  readonly uris?: readonly string[] | undefined;
+  readonly namespace?: string | undefined;
+}
+
+/**
+ * All selected entries, each found as by {@link findInDraft}; resources also by uri alone. OperationError NOT_FOUND or
+ * CONFLICT with the names that select no entry or several.
+ */
+export function findEntries(draft: Draft, kind: Kind, { names, uris, namespace }: Selection): Entry[] {
+  const entries = servedIn(draft);
+  const byName = names && kind === 'resource' ? indexedByName(draft) : entries;
+  const unknown: string[] = [];
+  const ambiguous: string[] = [];
+  const found = new Set<Entry>();
+  for (const wanted of new Set(names ?? uris)) {
+    const lookup = names
+      ? (at: Namespace) => named(kind, { name: wanted }, at, byName)
+      : (at: Namespace) => [entries.get(kind, at, wanted)].filter((entry) => entry !== undefined);
+    const candidates = candidatesFor(entries.namespaces, namespace, lookup);
+    if (candidates[0] && candidates.length === 1) found.add(candidates[0]);
+    else (candidates.length === 0 ? unknown : ambiguous).push(wanted);
+  }
+  const selectedBy = names ? 'names' : 'uris';
+  if (unknown.length > 0) {
+    throw new OperationError('NOT_FOUND', `${kind}s not found: ${abbreviated(unknown)}`, { [selectedBy]: unknown });
+  }
+  if (ambiguous.length > 0) {
+    const problem = `${kind}s in several namespaces or with the same name: ${abbreviated(ambiguous)}`;
+    throw new OperationError('CONFLICT', `${problem}; set namespace${kind === 'resource' ? ' or uris' : ''}`, {
+      [selectedBy]: ambiguous,
+    });
+  }
+  return [...found];
+}
+
+/** Entries in the selected namespace; without one in `default`, else in all namespaces. */
+function candidatesFor(
+  namespaces: Iterable<Namespace>,
+  selected: string | undefined,
+  lookup: (namespace: Namespace) => Entry[],
+): Entry[] {
+  if (selected !== undefined) {
+    const namespace = parseNamespace(selected);
+    return namespace ? lookup(namespace) : [];
+  }
+  const inDefault = lookup(DEFAULT_NAMESPACE);
+  return inDefault.length > 0 ? inDefault : [...namespaces].flatMap(lookup);
+}
+
+/** Names that a message lists. */
+const MAX_NAMES = 20;
+
+function abbreviated(names: readonly string[]): string {
+  const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : '';
+  return names.slice(0, MAX_NAMES).join(', ') + more;
+}
+
+/** The resources of a draft by name: looking up thousands of names must not search all resources each time. */
+function indexedByName(draft: Draft): ServedEntries {
+  const served = servedIn(draft);
+  const byNamespace = new Map<Namespace, Map<string, Entry[]>>();
+  return {
+    ...served,
+    named: (kind, namespace, name) => {
+      const index = byNamespace.getOrInsertComputed(namespace, () =>
+        Map.groupBy(
+          [...draft.entries(kind, namespace)].filter((entry) => draft.get(kind, namespace, entry.key) === entry),
+          (entry) => entry.name,
+        ),
+      );
+      return index.get(name) ?? [];
+    },
+  };
 }
 
 /** True when other entries have the same name and namespace: resources can share a name. */
@@ -173,6 +253,7 @@ export interface EntryInput {
   readonly name?: string | undefined;
   readonly namespace?: string | undefined;
   readonly labels?: Labels | undefined;
+  readonly enabled?: boolean | undefined;
   /** Other members; numbers are exact. */
   readonly [member: string]: JsonValue | undefined;
 }
@@ -184,6 +265,7 @@ export interface Submitted {
   readonly location: string | undefined;
   readonly namespace: Namespace | undefined;
   readonly labels: Labels;
+  readonly enabled: boolean | undefined;
   /** The registry's own members. */
   readonly members: JsonObject;
   /** Members of the MCP object by MCP name, without those that identify the entry. */
@@ -191,7 +273,7 @@ export interface Submitted {
 }
 
 /** Members that are separate properties of an entry, or that only the service sets. */
-const SEPARATE = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
+const SEPARATE = ['name', 'namespace', 'labels', 'enabled', 'forward', 'upstreamName', 'shadowed'];
 /** A resource is identified by its location alone, regardless of its MCP name. */
 const SEPARATE_IN_RESOURCES = [...SEPARATE, 'location', 'uri', 'uriTemplate'];
 
@@ -214,6 +296,7 @@ function parseEntryInput(kind: Kind, submission: EntryInput): Submitted {
     location: kind === 'resource' && typeof submission.location === 'string' ? submission.location : undefined,
     namespace: submission.namespace === undefined ? undefined : namespaceOf(submission.namespace),
     labels: submission.labels ?? {},
+    enabled: submission.enabled,
     members: Object.fromEntries(members),
     definition: Object.fromEntries(definition),
   };
@@ -237,21 +320,21 @@ const SET_BY_DISCOVERY: Readonly<Record<Kind, readonly string[]>> = {
  * (decisions 2.2). OperationError CONFLICT when its key is in use.
  */
 export function createEntry(draft: Draft, kind: Kind, submission: EntryInput): Entry {
-  const { name, location, namespace = DEFAULT_NAMESPACE, ...rest } = parseEntryInput(kind, submission);
+  const { name, location, namespace = DEFAULT_NAMESPACE, enabled = true, ...rest } = parseEntryInput(kind, submission);
   const key = kind === 'resource' ? location : name;
   if (name === undefined || key === undefined) {
     throw new OperationError('BAD_REQUEST', `a ${kind} needs a ${name === undefined ? 'name' : 'location'}`);
   }
   rejectMisspelledMembers(kind, rest.definition, []);
   rejectTakenKey(draft.get(kind, namespace, key));
-  const base = { kind, namespace, key, name, ...rest, discovered: undefined };
+  const base = { kind, namespace, key, name, ...rest, ...(!enabled && DISABLED), discovered: undefined };
   const entry = render({ ...base, registrationId: draft.nextRegistrationId(), position: 0 });
   draft.put(entry);
   return entry;
 }
 
 /**
- * Replaces the editable members of the selected entry: another name renames it, another namespace moves it, and members
+ * Replaces the editable members of the selected entry, except `enabled`, which `setEnabled` changes: another name renames it, another namespace moves it, and members
  * of a discovered entry that differ from the upstream's become overrides (decisions 2.5). Without `namespace` it is not
  * moved. OperationError as {@link findInDraft}; CONFLICT also when the new key exists, or when a member set by discovery
  * would change.
@@ -261,7 +344,7 @@ export function updateEntry(draft: Draft, kind: Kind, selector: Selector, submis
   const submitted = parseEntryInput(kind, submission);
   rejectMisspelledMembers(kind, submitted.definition, membersOf(entry));
   const next = entry.discovered
-    ? updateDiscoveredEntry(entry, entry.discovered, submitted)
+    ? updateDiscoveredEntry(entry, entry.discovered, submitted, draft.forwards.get(entry.discovered.forward))
     : updateManualEntry(entry, submitted);
   const isMoved = next.key !== entry.key || next.namespace !== entry.namespace;
   if (isMoved) {
@@ -272,20 +355,37 @@ export function updateEntry(draft: Draft, kind: Kind, selector: Selector, submis
   return next;
 }
 
-/** Removes and returns the selected entry. OperationError as {@link findInDraft}. */
+const DISABLED = { disabledBy: 'operator' } as const;
+
+/**
+ * Removes and returns the selected entry. What an operator changed of a discovered one applies again when it returns.
+ * OperationError as {@link findInDraft}.
+ */
 export function removeEntry(draft: Draft, kind: Kind, selector: Selector): Entry {
   const entry = findInDraft(draft, kind, selector);
   draft.remove(entry);
+  retainState(draft, entry);
   return entry;
 }
 
 function updateManualEntry(entry: Entry, submitted: Submitted): Entry {
-  const { name = entry.name, location = entry.key, namespace = entry.namespace, ...rest } = submitted;
+  const {
+    name = entry.name,
+    location = entry.key,
+    namespace = entry.namespace,
+    enabled: _separate,
+    ...rest
+  } = submitted;
   const key = entry.kind === 'resource' ? location : name;
   return render({ ...entry, ...rest, name, namespace, key });
 }
 
-function updateDiscoveredEntry(entry: Entry, discovered: Discovered, submitted: Submitted): Entry {
+function updateDiscoveredEntry(
+  entry: Entry,
+  discovered: Discovered,
+  submitted: Submitted,
+  forward: Forward | undefined,
+): Entry {
   const { kind } = entry;
   const { name = entry.name, namespace = entry.namespace, definition } = submitted;
   const members: JsonObject = { ...submitted.members };
@@ -310,8 +410,29 @@ function updateDiscoveredEntry(entry: Entry, discovered: Discovered, submitted: 
     key: kind === 'resource' ? entry.key : name,
     labels: discoveredLabels(entry.labels, submitted.labels),
     members: others,
-    discovered: { ...discovered, overrides: kind === 'resource' ? withName(discovered, name, overrides) : overrides },
+    discovered: {
+      ...discovered,
+      ...placement(entry, discovered, name, namespace, forward),
+      overrides: kind === 'resource' ? withName(discovered, name, overrides) : overrides,
+    },
   });
+}
+
+/** Whether the entry follows its forward's namespace and prefix: until it is moved or renamed, and once it is back. */
+function placement(
+  entry: Entry,
+  { upstreamKey, moved, renamed, copied }: Discovered,
+  name: string,
+  namespace: Namespace,
+  forward: Forward | undefined,
+): Pick<Discovered, 'moved' | 'renamed'> {
+  if (copied) return {};
+  const isAway = namespace !== forward?.namespace || undefined;
+  const isRenamed = name !== (forward?.prefix ?? '') + upstreamKey || undefined;
+  return {
+    moved: namespace === entry.namespace ? moved : isAway,
+    renamed: entry.kind === 'resource' || name === entry.name ? renamed : isRenamed,
+  };
 }
 
 /** On MCP a resource is not addressed by its name, so a new name is an ordinary override. */

@@ -1,5 +1,5 @@
 import { type ChangedLists, Draft } from './draft.ts';
-import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, SECTION } from './entries.ts';
+import { DEFAULT_NAMESPACE, type Entry, type Forward, KINDS, type Kind, SECTION } from './entries.ts';
 import { Snapshot } from './snapshot.ts';
 import { type Change, type Loaded, SECTIONS, type Section, type Store } from './store/store.ts';
 import {
@@ -77,12 +77,12 @@ class StateRestorer {
 
   #putEntry(section: Section, kind: Kind, json: string): void {
     let orphaned = false;
-    const idOf = (forward: string): number | undefined => {
-      const registrationId = this.#draft.forwards.get(forward)?.registrationId;
-      orphaned = registrationId === undefined;
-      return registrationId;
+    const findForward = (name: string): Forward | undefined => {
+      const forward = this.#draft.forwards.get(name);
+      orphaned = forward === undefined;
+      return forward;
     };
-    const read = readEntry(kind, json, idOf, () => this.#nextId());
+    const read = readEntry(kind, json, findForward, () => this.#nextId());
     if (typeof read !== 'string') {
       this.#draft.reserveRegistrationId(read.entry.registrationId);
       if (read.shadowed) this.#shadowed.push(read.entry);

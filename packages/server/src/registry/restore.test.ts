@@ -227,20 +227,25 @@ describe('a file written by hand', () => {
       [
         [
           '{"name":"t","inputSchema":{"type":"object"}}',
-          '{"name":"t","namespace":"default","labels":{},"description":"","input_schema":{}}',
+          '{"name":"t","namespace":"default","labels":{},"enabled":true,"description":"","input_schema":{}}',
         ],
       ],
       [
         [
           '{"uri":"x:1","name":"r"}',
-          '{"name":"r","namespace":"default","location":"x:1","labels":{},"description":"","mimeType":""}',
+          '{"name":"r","namespace":"default","location":"x:1","labels":{},"enabled":true,"description":"","mimeType":""}',
         ],
         [
           '{"uriTemplate":"x:{y}","name":"tpl"}',
-          '{"name":"tpl","namespace":"default","location":"x:{y}","labels":{"service.is_template":"true"},"description":"","mimeType":""}',
+          '{"name":"tpl","namespace":"default","location":"x:{y}","labels":{"service.is_template":"true"},"enabled":true,"description":"","mimeType":""}',
         ],
       ],
-      [['{"name":"p"}', '{"name":"p","namespace":"ops","labels":{},"description":"","arguments":[],"messages":[]}']],
+      [
+        [
+          '{"name":"p"}',
+          '{"name":"p","namespace":"ops","labels":{},"enabled":true,"description":"","arguments":[],"messages":[]}',
+        ],
+      ],
     ]);
     expect([...current.namespaces.keys()].sort()).toEqual(['default', 'ops']);
     expect(current.forwards.get('f')).toMatchObject({ namespace: 'default', labels: {}, prefix: '', catalogs: [] });

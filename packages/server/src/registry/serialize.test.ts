@@ -8,6 +8,8 @@ function object(json: string): JsonObject {
   return Object(parseLossless(json));
 }
 
+const HOME = { registrationId: 3, namespace: DEFAULT_NAMESPACE, prefix: '' };
+
 interface Made {
   readonly key?: string;
   readonly name?: string;
@@ -30,7 +32,13 @@ function discovered(kind: Kind, upstreamKey: string, json: string, made: Made = 
   };
   return render({
     ...base,
-    discovered: { forward: 'up', upstreamKey, variants: [{ json, catalogs: undefined }], overrides: object(overrides) },
+    discovered: {
+      forward: 'up',
+      upstreamKey,
+      variants: [{ json, catalogs: undefined }],
+      overrides: object(overrides),
+      ...(kind !== 'resource' && key !== upstreamKey && { renamed: true }),
+    },
     definition: {},
   });
 }
@@ -62,18 +70,18 @@ describe('over REST', () => {
     const members = '{"uri":"http://up.test/","toolType":"mcp-forward"}';
     expect(entryJson(discovered('tool', 'a', json, { members, labels: { l: '1' } }))).toBe(
       '{"name":"a","namespace":"default","input_schema":{"max":9223372036854775807},"output_schema":{"x":1.0},' +
-        '"annotations":{"n":1e400},"uri":"http://up.test/","toolType":"mcp-forward","labels":{"l":"1"},"forward":"up",' +
+        '"annotations":{"n":1e400},"uri":"http://up.test/","toolType":"mcp-forward","labels":{"l":"1"},"enabled":true,"forward":"up",' +
         '"description":""}',
     );
   });
 
   test("the registry's value is shown where an upstream sends a member of that name", () => {
     const json =
-      '{"name":"a","uri":"theirs","toolType":"theirs","namespace":"theirs","labels":{"t":"1"},"forward":"theirs","id":1,' +
+      '{"name":"a","uri":"theirs","toolType":"theirs","namespace":"theirs","labels":{"t":"1"},"enabled":true,"forward":"theirs","id":1,' +
       '"configurationURI":"theirs","secretsURI":"theirs","upstreamName":"theirs","shadowed":true}';
     const entry = discovered('tool', 'a', json, { members: '{"uri":"ours","toolType":"mcp-forward"}' });
     expect(entryJson(entry)).toBe(
-      '{"name":"a","namespace":"default","uri":"ours","toolType":"mcp-forward","labels":{},"forward":"up",' +
+      '{"name":"a","namespace":"default","uri":"ours","toolType":"mcp-forward","labels":{},"enabled":true,"forward":"up",' +
         '"description":"","input_schema":{}}',
     );
     expect(entry.rendered[0]?.json).toBe(json);
@@ -100,7 +108,7 @@ describe('over REST', () => {
   test('a resource has its uri as location, and neither uri nor uri template', () => {
     const entry = discovered('resource', 'x:{y}', '{"uriTemplate":"x:{y}","name":"r","size":1.0}', { name: 'r' });
     expect(entryJson(entry)).toBe(
-      '{"name":"r","namespace":"default","size":1.0,"location":"x:{y}","labels":{},"forward":"up","description":"","mimeType":""}',
+      '{"name":"r","namespace":"default","size":1.0,"location":"x:{y}","labels":{},"enabled":true,"forward":"up","description":"","mimeType":""}',
     );
   });
 
@@ -109,7 +117,7 @@ describe('over REST', () => {
       members: '{"messages":[{"role":"user","content":"{a}"}]}',
     });
     expect(entryJson(entry)).toBe(
-      '{"name":"p","namespace":"default","arguments":[{"name":"a"}],"messages":[{"role":"user","content":"{a}"}],"labels":{},"description":""}',
+      '{"name":"p","namespace":"default","arguments":[{"name":"a"}],"messages":[{"role":"user","content":"{a}"}],"labels":{},"enabled":true,"description":""}',
     );
     expect(entry.rendered[0]?.json).not.toContain('messages');
   });
@@ -213,7 +221,7 @@ describe.each(ENTRIES)('%s', (_what, entry) => {
     readEntry(
       entry.kind,
       json,
-      () => 3,
+      () => HOME,
       () => -1,
     );
 
@@ -261,7 +269,7 @@ test("variants of an upstream's object are restored with their exact text and th
         readEntry(
           'tool',
           json,
-          () => 3,
+          () => HOME,
           () => -1,
         ),
       ),

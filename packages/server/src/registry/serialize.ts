@@ -1,7 +1,15 @@
 import { type Service, type ServiceHealth, serviceAddress } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { members } from '@sluice/protocol/json/text';
-import { type Entry, type EntryVariant, FORWARD_TYPE, isTemplate, type Kind, type ServiceEntry } from './entries.ts';
+import {
+  type Entry,
+  type EntryVariant,
+  FORWARD_TYPE,
+  isEnabled,
+  isTemplate,
+  type Kind,
+  type ServiceEntry,
+} from './entries.ts';
 
 /**
  * Entries as JSON text in the management API's form (decisions 2.5 to 2.7). Works on text, so that the exact text of
@@ -10,7 +18,7 @@ import { type Entry, type EntryVariant, FORWARD_TYPE, isTemplate, type Kind, typ
 
 /** REST names of the members of one kind's MCP object and of its registry entry. */
 interface MemberNames {
-  /** Registry members besides name, namespace, labels, forward, upstreamName and shadowed. */
+  /** Registry members besides name, namespace, labels, enabled, forward, upstreamName and shadowed. */
   readonly registry: readonly string[];
   /** MCP name to REST name, where they differ. */
   readonly rename: Readonly<Record<string, string>>;
@@ -41,7 +49,7 @@ const MEMBER_NAMES: Readonly<Record<Kind, MemberNames>> = {
  */
 export const UPSTREAM = 'upstream';
 
-const COMMON = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
+const COMMON = ['name', 'namespace', 'labels', 'enabled', 'forward', 'upstreamName', 'shadowed'];
 /** Registry members of REST, which take precedence over members of the MCP object. */
 const REGISTRY_OWNED: Readonly<Record<Kind, ReadonlySet<string>>> = {
   tool: new Set(registryMembers('tool')),
@@ -111,6 +119,7 @@ export function restMembers(entry: Entry): Map<string, string> {
   for (const [key, value] of Object.entries(entry.members)) texts.set(key, JSON.stringify(value));
   if (kind === 'resource') texts.set('location', JSON.stringify(entry.key));
   texts.set('labels', JSON.stringify(entry.labels));
+  texts.set('enabled', String(isEnabled(entry)));
   if (entry.discovered) {
     texts.set('forward', JSON.stringify(entry.discovered.forward));
     if (kind !== 'resource' && entry.discovered.upstreamKey !== entry.key) {

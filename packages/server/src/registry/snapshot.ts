@@ -3,6 +3,7 @@ import {
   byOrder,
   type Entry,
   type Forward,
+  isEnabled,
   isTemplate,
   KINDS,
   type Kind,
@@ -12,6 +13,7 @@ import {
   type UnknownMembers,
 } from './entries.ts';
 import { type DraftMap, EntryIndex, LayeredMap } from './index.ts';
+import { decodeFully, ResourceAccess } from './resource-access.ts';
 import type { Section } from './store/store.ts';
 
 /**
@@ -85,6 +87,7 @@ export class Snapshot {
    */
   readonly unusable: ReadonlyMap<Section, readonly string[]>;
   #shadowed: Map<string, Entry[]> | undefined;
+  readonly #resourceAccess = new Map<string, ResourceAccess>();
 
   constructor(
     namespaces: ReadonlyMap<Namespace, NamespaceState>,
@@ -115,18 +118,21 @@ export class Snapshot {
       (state) => options.namespace === undefined || state.name === options.namespace,
     );
     return states
-      .flatMap(({ indexes }) => [...indexes[kind].entries, ...(options.shadowed ? indexes[kind].shadowed : [])])
+      .flatMap(({ indexes }) => [
+        ...indexes[kind].registeredEntries,
+        ...(options.shadowed ? indexes[kind].shadowed : []),
+      ])
       .sort(byOrder);
   }
 
-  /** Whether an entry is served under its key, not shadowed by another one. */
+  /** Whether an entry holds its key, not shadowed by another one. */
   isServed(entry: Entry): boolean {
-    return this.namespaces.get(entry.namespace)?.indexes[entry.kind].get(entry.key) === entry;
+    return this.namespaces.get(entry.namespace)?.indexes[entry.kind].registered(entry.key) === entry;
   }
 
-  /** Number of served entries of one kind in all namespaces. */
+  /** Number of entries of one kind in all namespaces, without shadowed ones. */
   servedCount(kind: Kind): number {
-    return this.namespaces.values().reduce((sum, { indexes }) => sum + indexes[kind].entries.length, 0);
+    return this.namespaces.values().reduce((sum, { indexes }) => sum + indexes[kind].registeredEntries.length, 0);
   }
 
   /** Number of a forward's discovered entries (decisions 2.4, `tools_discovered` and so on). */
@@ -142,6 +148,19 @@ export class Snapshot {
   shadowed(forward: string): readonly Entry[] {
     this.#shadowed ??= this.#findShadowed();
     return this.#shadowed.get(forward) ?? [];
+  }
+
+  /**
+   * Whether requests and notifications about a uri may pass between clients and a forward, in whatever list it is
+   * (decisions 10.1).
+   */
+  allowsResource(forward: string, uri: string): boolean {
+    const registered = this.forwards.get(forward);
+    if (!registered) return true;
+    const indexes = this.namespaces.values().map((state) => state.indexes.resource);
+    return this.#resourceAccess
+      .getOrInsertComputed(forward, () => new ResourceAccess(registered, [...indexes]))
+      .allows(uri);
   }
 
   #findShadowed(): Map<string, Entry[]> {
@@ -167,6 +186,38 @@ export function emptyNamespace(name: Namespace, labels: Labels = {}): NamespaceS
     labels,
     indexes: { tool: new EntryIndex(), resource: new EntryIndex(), prompt: new EntryIndex() },
   };
+}
+
+/** Where a request about a resource goes: to a forward, or to the executor of a hand-made entry. */
+export interface ResourceRoute {
+  /** Undefined for a uri that is in no list. */
+  readonly entry: Entry | undefined;
+  /** Undefined for a hand-made entry. */
+  readonly forward: string | undefined;
+}
+
+/**
+ * The route of a request about a uri: to the entry that serves it, else to the forward that `findUnlisted` returns.
+ * Undefined when there is none, or when the uri is disabled or denied there (decisions 10.1).
+ */
+export function routeResource(
+  snapshot: Snapshot,
+  index: EntryIndex,
+  uri: string,
+  findUnlisted: () => string | undefined,
+  find: (index: EntryIndex, uri: string) => Entry | undefined = findResource,
+): ResourceRoute | undefined {
+  if (isDisabled(index, uri) || isDisabled(index, decodeFully(uri))) return undefined;
+  const entry = find(index, uri);
+  const forward = entry ? entry.discovered?.forward : findUnlisted();
+  if (forward === undefined) return entry && { entry, forward };
+  return snapshot.allowsResource(forward, uri) ? { entry, forward } : undefined;
+}
+
+/** Whether a disabled entry holds the uri: nothing else is served under it. */
+function isDisabled(index: EntryIndex, uri: string): boolean {
+  const holder = index.registered(uri);
+  return holder !== undefined && !isEnabled(holder);
 }
 
 /** The entry that serves a uri: the uri exactly, then the templates in order of registration (decisions 4.7). */

@@ -50,6 +50,7 @@ const gone = render({
     upstreamKey: 'a',
     variants: [{ json: '{"name":"a","n":1.0}', catalogs: undefined }],
     overrides: { title: 'T' },
+    renamed: true,
   },
   definition: {},
 });

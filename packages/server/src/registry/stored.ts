@@ -4,6 +4,8 @@ import { elements, members } from '@sluice/protocol/json/text';
 import {
   type CacheHint,
   DEFAULT_NAMESPACE,
+  type DisabledBy,
+  type Discovered,
   type Entry,
   type EntryVariant,
   type Forward,
@@ -23,7 +25,7 @@ import { mcpName, objectText, registryMembers, render, restMembers, serviceMembe
  * Stored form of entries in `registry.json` (decisions 1.5): the management API's view, for other readers, and the
  * members from which the registry is restored. For a discovered entry those are `upstream` and `overrides`, `offers`
  * for further variants of the upstream's object, `catalogues` for the catalogs that list it, `position` for its
- * position, `copied` for a copy.
+ * position, `copied` for a copy, and `operator` for what operators decided about it besides (see {@link OperatorState}).
  */
 
 /**
@@ -32,7 +34,7 @@ import { mcpName, objectText, registryMembers, render, restMembers, serviceMembe
  */
 const RESERVED = ['source', 'kept'];
 /** Registry members that are separate properties of an entry. */
-const SEPARATE_MEMBERS = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed', 'location'];
+const SEPARATE_MEMBERS = ['name', 'namespace', 'labels', 'enabled', 'forward', 'upstreamName', 'shadowed', 'location'];
 /** Address members of a resource on MCP; here it has a `location`. */
 const ADDRESSES = ['uri', 'uriTemplate'];
 /**
@@ -64,6 +66,7 @@ function storedMembers(entry: Entry): Map<string, string> {
     // An upstream's own members of these names are in its object above, and must not be confused with those of the registry.
     stored.delete('catalogues');
     stored.delete('offers');
+    stored.delete('operator');
     if (first?.catalogs) stored.set('catalogues', JSON.stringify(first.catalogs));
     if (others.length > 0) {
       const additional = others.map(
@@ -73,6 +76,8 @@ function storedMembers(entry: Entry): Map<string, string> {
     }
     stored.set('position', String(entry.position));
     if (entry.discovered.copied) stored.set('copied', 'true');
+    const operator = operatorState(entry, entry.discovered);
+    if (operator !== undefined) stored.set('operator', operator);
   }
   if (RESERVED.some((member) => Object.hasOwn(entry.definition, member))) {
     stored.set('kept', JSON.stringify(entry.definition));
@@ -81,8 +86,31 @@ function storedMembers(entry: Entry): Map<string, string> {
   return stored;
 }
 
-/** Returns the registration id of a forward. */
-export type ForwardRegistrationId = (forward: string) => number | undefined;
+/** Stored in an object of its own, because an upstream may have members of these names. */
+interface OperatorState {
+  readonly disabledBy: DisabledBy | undefined;
+  readonly moved: true | undefined;
+  readonly renamed: true | undefined;
+}
+
+function operatorState({ disabledBy }: Entry, { moved, renamed }: Discovered): string | undefined {
+  const state: OperatorState = { disabledBy, moved, renamed };
+  return Object.values(state).some((value) => value !== undefined) ? JSON.stringify(state) : undefined;
+}
+
+function readOperatorState(text: string | undefined): OperatorState {
+  const { disabledBy, moved, renamed } = readObject(text);
+  return {
+    disabledBy: disabledBy === 'operator' || disabledBy === 'original' ? disabledBy : undefined,
+    moved: moved === true || undefined,
+    renamed: renamed === true || undefined,
+  };
+}
+
+/** What an entry inherits from its forward. */
+export type ForwardOfEntry = Pick<Forward, 'registrationId' | 'namespace' | 'prefix'>;
+/** Returns a forward. */
+export type FindForward = (forward: string) => ForwardOfEntry | undefined;
 
 /** An entry that was read. `shadowed`: another entry was served under its key and has to be restored first. */
 export interface ReadEntry {
@@ -94,12 +122,7 @@ export interface ReadEntry {
  * Reads an entry of `registry.json` or the journal. `next` creates the registration id of an entry without one, as in a
  * file written by hand. Returns the problem as text when it is invalid. Throws SyntaxError when it is nested too deeply.
  */
-export function readEntry(
-  kind: Kind,
-  json: string,
-  idOf: ForwardRegistrationId,
-  next: () => number,
-): ReadEntry | string {
+export function readEntry(kind: Kind, json: string, findForward: FindForward, next: () => number): ReadEntry | string {
   const found = textOfMembers(json);
   const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
   if (!namespace) return `invalid namespace ${found.get('namespace')}`;
@@ -122,29 +145,49 @@ export function readEntry(
     const registrationId = readRegistrationId(found) ?? next();
     const definition = readDefinition(kind, found);
     return {
-      entry: render({ ...base, registrationId, position: 0, discovered: undefined, definition }),
+      entry: render({
+        ...base,
+        ...handMadeState(found),
+        registrationId,
+        position: 0,
+        discovered: undefined,
+        definition,
+      }),
       shadowed,
     };
   }
-  const forwardId = idOf(forward);
-  if (forwardId === undefined) return `forward ${JSON.stringify(forward)} is not registered`;
-  const copyId = copyRegistrationId(found, forwardId);
+  const home = findForward(forward);
+  if (home === undefined) return `forward ${JSON.stringify(forward)} is not registered`;
+  const copyId = copyRegistrationId(found, home.registrationId);
   const position: unknown = JSON.parse(found.get('position') ?? '0');
+  const upstreamKey = kind === 'resource' ? key : (textIn(found, 'upstreamName') ?? name);
+  const { disabledBy, moved, renamed } = readOperatorState(found.get('operator'));
+  // Earlier versions stored neither; only an operator could have moved or renamed an entry.
+  const isMoved = copyId === undefined && (moved || namespace !== home.namespace);
+  const isRenamed = copyId === undefined && (renamed || (kind !== 'resource' && key !== home.prefix + upstreamKey));
   const discovered = {
     forward,
-    upstreamKey: kind === 'resource' ? key : (textIn(found, 'upstreamName') ?? name),
+    upstreamKey,
     variants: readVariants(upstream, found.get('catalogues'), found.get('offers')),
     overrides: readObject(found.get('overrides')),
     ...(copyId !== undefined && { copied: true as const }),
+    ...(isMoved && { moved: true as const }),
+    ...(isRenamed && { renamed: true as const }),
   };
   const entry = render({
     ...base,
-    registrationId: copyId ?? forwardId,
+    registrationId: copyId ?? home.registrationId,
     position: typeof position === 'number' ? position : 0,
     discovered,
     definition: {},
+    disabledBy,
   });
   return { entry, shadowed };
+}
+
+/** A hand-made entry is disabled by its own member, which a file written by hand may have as well. */
+function handMadeState(found: ReadonlyMap<string, string>): Pick<Entry, 'disabledBy'> {
+  return found.get('enabled') === 'false' ? { disabledBy: 'operator' } : {};
 }
 
 /**
@@ -317,16 +360,18 @@ export function readForward(json: string, next: () => number): Forward | string 
   if (!HTTP.has(url.protocol)) return `invalid address ${JSON.stringify(address)}: only http and https are supported`;
   const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
   if (!namespace) return `invalid namespace ${found.get('namespace')}`;
-  const registrationId = readRegistrationId(found) ?? next();
+  const home = {
+    namespace,
+    prefix: textIn(found, 'prefix') ?? '',
+    registrationId: readRegistrationId(found) ?? next(),
+  };
   return {
     name,
     address,
-    namespace,
     labels: readLabels(found.get('labels')),
-    prefix: textIn(found, 'prefix') ?? '',
-    registrationId,
+    ...home,
     catalogs: readKnownCatalogs(found.get('upstream')),
-    orphanedOverrides: readOrphans(found.get('absent'), registrationId),
+    orphanedOverrides: readOrphans(found.get('absent'), home),
     unknown: unknownIn(found, FORWARD_MEMBERS),
   };
 }
@@ -367,15 +412,19 @@ function storedOrphans(orphans: readonly Entry[]): string {
   return objectText(sections);
 }
 
-function readOrphans(text: string | undefined, registrationId: number): readonly Entry[] | undefined {
+function readOrphans(text: string | undefined, home: ForwardOfEntry): readonly Entry[] | undefined {
   if (text === undefined) return undefined;
   const sections = textOfMembers(text);
   const orphans: Entry[] = [];
   for (const kind of KINDS) {
     const list = sections.get(SECTION[kind]) ?? '[]';
     for (const { start, end } of elements(list)) {
-      const idOf = () => registrationId;
-      const read = readEntry(kind, list.slice(start, end), idOf, idOf);
+      const read = readEntry(
+        kind,
+        list.slice(start, end),
+        () => home,
+        () => home.registrationId,
+      );
       if (typeof read !== 'string' && read.entry.discovered) orphans.push(read.entry);
     }
   }

@@ -3,7 +3,7 @@ import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
 import { rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
-import { findResource, type NamespaceState } from '../../registry/snapshot.ts';
+import { type NamespaceState, routeResource, type Snapshot } from '../../registry/snapshot.ts';
 import type { McpFilter, McpMethodFilter } from '../request.ts';
 import { declarationsTo } from '../server-info.ts';
 import type { RelayParts } from './passthrough.ts';
@@ -24,7 +24,7 @@ export function serviceCompletion({ registry, profiles, relay }: RelayParts): Mc
     if (!declarations.some((one) => one.capabilities.has('completions'))) return undefined;
     const reference = parseReference(message.params);
     if (typeof reference === 'string') return rpcError(INVALID_PARAMS, reference);
-    const entry = find(namespace, reference);
+    const entry = find(registry.current, namespace, reference);
     if (!entry) return rpcError(INVALID_PARAMS, `${reference.kind} not found: ${reference.key}`);
     const { discovered } = entry;
     if (discovered) {
@@ -59,7 +59,10 @@ function parseReference({ ref, argument }: JsonObject): Reference | string {
   }
 }
 
-/** A template is referenced by its own text, or by a uri that matches it. */
-function find({ indexes }: NamespaceState, { kind, key }: Reference): Entry | undefined {
-  return indexes[kind].get(key) ?? (kind === 'resource' ? findResource(indexes.resource, key) : undefined);
+/** A template is referenced by its own text, or by a uri that matches it. Undefined for a uri that is in no list. */
+function find(snapshot: Snapshot, { indexes }: NamespaceState, { kind, key }: Reference): Entry | undefined {
+  const exact = indexes[kind].get(key);
+  if (kind === 'prompt') return exact;
+  const find = exact ? () => exact : undefined;
+  return routeResource(snapshot, indexes.resource, key, () => undefined, find)?.entry;
 }

@@ -6,7 +6,7 @@ import { UpstreamError } from '../../http/client/errors.ts';
 import { rpcError } from '../../http/outcome.ts';
 import type { Namespace } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
-import { findResource, type NamespaceState } from '../../registry/snapshot.ts';
+import { type NamespaceState, routeResource } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import { type CallRouter, FORWARDING_LOOP } from '../../upstreams/mcp/relay/router.ts';
@@ -22,6 +22,7 @@ import type { ClientSession } from '../sessions/sessions.ts';
 
 /** Dependencies of legacy subscriptions. */
 export interface ResourceSubscriptionParts {
+  readonly registry: Pick<Registry, 'current'>;
   readonly forwards: Forwards;
   readonly relay: Pick<CallRouter, 'upstreamHeaders' | 'findUnlistedForward'>;
   readonly sessionBindings: SessionBindings;
@@ -105,14 +106,14 @@ function forwardOf(
   uri: string,
   session: ClientSession,
   namespace: NamespaceState,
-  { relay }: ResourceSubscriptionParts,
+  { registry, relay }: ResourceSubscriptionParts,
 ): string | undefined {
   if (method === 'resources/unsubscribe') {
     const existing = session.subscriptions.find((subscription) => subscription.uri === uri);
     if (existing) return existing.forward;
   }
-  const resource = findResource(namespace.indexes.resource, uri);
-  return resource ? resource.discovered?.forward : relay.findUnlistedForward(namespace, uri);
+  const { resource: index } = namespace.indexes;
+  return routeResource(registry.current, index, uri, () => relay.findUnlistedForward(namespace, uri))?.forward;
 }
 
 function withSubscription(state: SessionState, uri: string, forward: string): SessionState {

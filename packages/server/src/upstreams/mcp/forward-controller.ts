@@ -131,6 +131,10 @@ export class ForwardController implements UpstreamObserver {
     this.#debouncer.trigger();
   }
 
+  allowsResource(uri: string): boolean {
+    return this.#options.registry.current.allowsResource(this.forward.name, uri);
+  }
+
   /** Marks an unreachable upstream as down: its entries stay, and it is retried soon. */
   onCallFailed(error: UpstreamError): void {
     if (this.upstream.health.kind === 'up' && (error.kind === 'refused' || error.kind === 'dropped'))
@@ -205,8 +209,9 @@ export class ForwardController implements UpstreamObserver {
     const inconclusiveEras = new Set(inconclusive.map(({ era }) => era));
     const retained = await registry.commit((draft) => {
       const forward = draft.forwards.get(this.forward.name);
-      // Another forward may have been registered with the name meanwhile.
+      // Meanwhile another forward may have been registered with the name, or its address may have changed.
       if (forward?.registrationId !== this.forward.registrationId) return [];
+      if (forward.address !== this.forward.address) return [];
       const known = knownCatalogs(draft, forward, inconclusiveEras);
       applyCatalogs(draft, forward, [...catalogs, ...known]);
       return known;

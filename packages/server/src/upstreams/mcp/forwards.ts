@@ -6,7 +6,7 @@ import { withTimeout } from '@sluice/protocol/timing';
 import type { Forward, KnownCatalog } from '../../registry/entries.ts';
 import { OperationError } from '../../registry/operations.ts';
 import { addForward, type ForwardInput, removeForward } from '../../registry/operations-topology.ts';
-import type { Registry } from '../../registry/registry.ts';
+import type { Mutation, Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { CapabilityProfiles } from './capability-profiles.ts';
@@ -95,8 +95,26 @@ export class Forwards {
       ADD_TIMEOUT_MS,
       discovery.catch(() => undefined),
     );
-    const now = this.#options.registry.current.forwards.get(input.name);
-    return now?.registrationId === stored.registrationId ? now : stored;
+    return this.#currentState(stored);
+  }
+
+  /**
+   * Changes a forward. After a change of its address, waits up to 30 seconds for its discovery there; the last catalog
+   * remains until that has succeeded (decisions 10.1). Returns the forward as discovered. Rejects as `mutation` throws.
+   */
+  async change(name: string, mutation: Mutation<Forward>): Promise<Forward> {
+    const { registry } = this.#options;
+    const { before, after } = await registry.commit((draft) => {
+      return { before: draft.forwards.get(name), after: mutation(draft) };
+    });
+    // The next start of the service discovers it.
+    if (this.#closing || before?.address === after.address) return after;
+    const discovery = this.#startController(after).discover();
+    await withTimeout(
+      ADD_TIMEOUT_MS,
+      discovery.catch(() => undefined),
+    );
+    return this.#currentState(after);
   }
 
   /**
@@ -214,6 +232,12 @@ export class Forwards {
   #closeIdle(now: number = performance.now()): void {
     for (const { upstream } of this.#controllers.values()) upstream.sessions.closeIdle(IDLE_TIMEOUT_MS, now);
     this.#unregistered.closeIdle(IDLE_TIMEOUT_MS, now);
+  }
+
+  /** The forward as it is now, or as it was if it has been removed. */
+  #currentState(forward: Forward): Forward {
+    const now = this.#options.registry.current.forwards.get(forward.name);
+    return now?.registrationId === forward.registrationId ? now : forward;
   }
 
   #startController(forward: Forward): ForwardController {

@@ -236,6 +236,8 @@ export interface UpstreamObserver {
   onCallSucceeded(): void;
   /** The upstream announced changed lists. */
   onListsChanged(): void;
+  /** See {@link Upstream.allowsResource}; all uris if undefined. */
+  allowsResource?(uri: string): boolean;
 }
 
 /** One upstream MCP server: its connections, sessions, eras and health. */
@@ -264,6 +266,11 @@ export class Upstream {
     this.server = serverOf(url);
     this.sessions = new UpstreamSessionPool(this.transport);
     this.observer = observer;
+  }
+
+  /** Whether clients may subscribe to a uri and get its updates: not while an operator hides it (decisions 10.1). */
+  allowsResource(uri: string): boolean {
+    return this.observer.allowsResource?.(uri) ?? true;
   }
 
   /** Aborted by `close`: in-flight calls may finish, streams that would never end must be closed. */

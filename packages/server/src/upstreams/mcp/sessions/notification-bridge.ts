@@ -1,4 +1,4 @@
-import type { JsonObject } from '@sluice/protocol/json/parse';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
 import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
@@ -91,6 +91,8 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
         return true;
       case 'notifications/message':
         return !reachesLevel(value.params, session.logLevel ?? MINIMUM_LEVEL) || this.#updates.send(text);
+      case 'notifications/resources/updated':
+        return !isAllowed(upstream, value) || this.#updates.send(text);
       default:
         if (!LIST_CHANGED_METHODS.has(method)) return this.#updates.send(text);
         // Clients are notified once the change has arrived here.
@@ -146,6 +148,12 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
   }
 }
 
+/** Whether clients may know of the resource of an update. */
+function isAllowed(upstream: Upstream, { params }: JsonObject): boolean {
+  const uri = isJsonObject(params) ? params.uri : undefined;
+  return typeof uri !== 'string' || upstream.allowsResource(uri);
+}
+
 /**
  * Sends the notifications of one upstream on the notification stream of a legacy session, with backpressure, and notifies
  * the client of the resources that it is subscribed to there after updates may have been missed.
@@ -172,10 +180,11 @@ export class ResourceUpdates {
     return this.#blocked;
   }
 
-  /** Uris that the client is subscribed to at the upstream. */
+  /** Uris that the client is subscribed to at the upstream, without hidden ones. */
   get subscribed(): string[] {
     const { forward } = this.#upstream;
-    return this.#session.subscriptions.flatMap((one) => (one.forward === forward ? [one.uri] : []));
+    const own = this.#session.subscriptions.filter((one) => one.forward === forward);
+    return own.map(({ uri }) => uri).filter((uri) => this.#upstream.allowsResource(uri));
   }
 
   /** Sends a notification of the upstream. False: the client reads slowly, wait for `onDrain`. */

@@ -230,14 +230,16 @@ async function setLevel(session: DownstreamSession, client: LegacyClient | undef
 
 /** Restores the subscriptions of the session in a new upstream session, except those that are ended meanwhile. */
 async function resubscribe(
-  { forward }: Upstream,
+  upstream: Upstream,
   session: DownstreamSession,
   bridge: NotificationBridge,
   client: LegacyClient,
 ): Promise<void> {
+  const { forward } = upstream;
   const uris = session.subscriptions.flatMap((one) => (one.forward === forward ? [one.uri] : []));
   if (uris.length === 0) return;
-  const isWanted = (uri: string) => session.subscriptions.some((one) => one.uri === uri && one.forward === forward);
+  const isWanted = (uri: string) =>
+    upstream.allowsResource(uri) && session.subscriptions.some((one) => one.uri === uri && one.forward === forward);
   await subscribeEach(uris, async (uri) => {
     if (bridge.closed || !isWanted(uri)) return;
     await client.request('resources/subscribe', { uri }).catch(() => undefined);

@@ -3,7 +3,7 @@ import type { Era } from '@sluice/protocol/mcp/constants';
 import type { UpstreamError } from '../../../http/client/errors.ts';
 import type { Forward, KnownCatalog, Namespace } from '../../../registry/entries.ts';
 import type { Registry } from '../../../registry/registry.ts';
-import { type NamespaceState, ResourceFinder } from '../../../registry/snapshot.ts';
+import { type NamespaceState, ResourceFinder, routeResource, type Snapshot } from '../../../registry/snapshot.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { Upstream } from '../upstream.ts';
 import { Subscription } from './subscription.ts';
@@ -136,7 +136,7 @@ export class ResourceWatcher {
       handler: {
         onGranted: (_granted, gap) => this.#onGranted(subscription, gap || isLate),
         onRejected: (error, final) => this.#onRejected(subscription, error, final),
-        onUpdated: (uri, text) => this.#handler.onUpdated(uri, text),
+        onUpdated: (uri, text) => !upstream.allowsResource(uri) || this.#handler.onUpdated(uri, text),
         onUpstreamClosed: () => this.#onUpstreamClosed(subscription),
       },
     });
@@ -199,7 +199,7 @@ export class ResourceWatcher {
     const upstreams = new Map<string, Upstream | undefined>();
     const owners = new Map<string, Upstream | undefined>();
     for (const uri of this.#owners.keys()) {
-      const name = namespace && this.#forwardOf(namespace, uri);
+      const name = namespace && this.#forwardOf(current, namespace, uri);
       if (name !== undefined && !upstreams.has(name)) {
         const forward = current.forwards.get(name);
         const era = forward && subscriptionEra(forward);
@@ -213,9 +213,10 @@ export class ResourceWatcher {
   }
 
   /** Returns the forward that `resources/read` would use. */
-  #forwardOf(namespace: NamespaceState, uri: string): string | undefined {
-    const entry = this.#finder.find(namespace.indexes.resource, uri);
-    return entry ? entry.discovered?.forward : this.#options.forwardOfUnlisted(namespace, uri);
+  #forwardOf(snapshot: Snapshot, namespace: NamespaceState, uri: string): string | undefined {
+    const findUnlisted = () => this.#options.forwardOfUnlisted(namespace, uri);
+    const find = this.#finder.find.bind(this.#finder);
+    return routeResource(snapshot, namespace.indexes.resource, uri, findUnlisted, find)?.forward;
   }
 }
 

@@ -166,7 +166,10 @@ class SessionSubscription implements StreamListener {
       handler: {
         onGranted: (granted) => this.#onGranted(subscription, granted.uris),
         onRejected: (error, final) => this.#onRejected(subscription, error, final),
-        onUpdated: (_uri, text) => subscription !== this.#current || this.#updates.send(withoutSubscriptionId(text)),
+        onUpdated: (uri, text) => {
+          const isWanted = subscription === this.#current && upstream.allowsResource(uri);
+          return !isWanted || this.#updates.send(withoutSubscriptionId(text));
+        },
         onUpstreamClosed: () => this.close(),
       },
     });

@@ -1,0 +1,73 @@
+import type { Draft } from './draft.ts';
+import type { Entry, Forward } from './entries.ts';
+import { OperationError } from './operations.ts';
+import { addForward, type ForwardInput } from './operations-topology.ts';
+import { render } from './serialize.ts';
+
+/** New values of a forward's members; missing ones stay. */
+export type ForwardChanges = Partial<Omit<ForwardInput, 'name'>>;
+
+/**
+ * Changes a forward in place (decisions 10.1). Its entries follow its namespace and prefix, unless an operator moved or
+ * renamed them; overrides and marks stay. OperationError CONFLICT with the names that are held there. Returns the same
+ * object when nothing changes.
+ */
+export function changeForward(draft: Draft, forward: Forward, changes: ForwardChanges): Forward {
+  const changed: Forward = { ...forward, ...changes };
+  if (configurationOf(changed) === configurationOf(forward)) return forward;
+  const followers = draft.entriesOf(forward.name).flatMap((entry) => {
+    const moved = placedIn(changed, entry);
+    return moved === entry ? [] : [{ entry, moved }];
+  });
+  for (const { entry } of followers) draft.remove(entry);
+  const orphanedOverrides = forward.orphanedOverrides?.map((entry) => placedIn(changed, entry));
+  // Before its entries, which are restored by its namespace and prefix.
+  const stored = orphanedOverrides ? { ...changed, orphanedOverrides } : changed;
+  draft.putForward(stored);
+  const taken: Entry[] = [];
+  for (const { moved } of followers) {
+    if (draft.get(moved.kind, moved.namespace, moved.key)) taken.push(moved);
+    else draft.put(moved);
+  }
+  if (taken.length > 0) throw takenKeysError(forward, taken);
+  return stored;
+}
+
+/**
+ * Applies a forward of the bootstrap file: a known one is changed in place, so that neither a restart nor a changed line
+ * returns what an operator has hidden (decisions 1.3, 10.1). OperationError as {@link changeForward}.
+ */
+export function bootstrapForward(draft: Draft, { name, ...input }: ForwardInput): void {
+  const known = draft.forwards.get(name);
+  if (known) changeForward(draft, known, input);
+  else addForward(draft, { name, ...input });
+}
+
+/** Text of the members that operators set, for comparison. */
+function configurationOf({ address, namespace, labels, prefix }: Forward): string {
+  return JSON.stringify([address, namespace, Object.entries(labels).sort(), prefix]);
+}
+
+/** The entry where its forward has it; the same object if it stays. */
+function placedIn({ namespace: home, prefix }: Forward, entry: Entry): Entry {
+  const { kind, discovered } = entry;
+  if (!discovered || discovered.copied) return entry;
+  const namespace = discovered.moved ? entry.namespace : home;
+  const keepsKey = kind === 'resource' || discovered.renamed;
+  const key = keepsKey ? entry.key : prefix + discovered.upstreamKey;
+  if (namespace === entry.namespace && key === entry.key) return entry;
+  return render({ ...entry, namespace, key, ...(!keepsKey && { name: key }) });
+}
+
+/** Names that a message lists. */
+const MAX_NAMES = 20;
+
+function takenKeysError({ name }: Forward, taken: readonly Entry[]): OperationError {
+  const named = taken.map(({ kind, key, namespace }) => `${kind} ${key} in namespace ${namespace}`);
+  const more = named.length > MAX_NAMES ? ` and ${named.length - MAX_NAMES} more` : '';
+  return new OperationError(
+    'CONFLICT',
+    `forward ${name} is not changed, because these names are in use: ${named.slice(0, MAX_NAMES).join(', ')}${more}`,
+    { names: taken.map(({ key }) => key) },
+  );
+}

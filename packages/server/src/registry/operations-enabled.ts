@@ -1,0 +1,132 @@
+import type { Draft } from './draft.ts';
+import { type Entry, type Forward, isEnabled, type Kind } from './entries.ts';
+import { findEntries, OperationError } from './operations.ts';
+import { withOrphans } from './retained.ts';
+import { discoveredMembers, render } from './serialize.ts';
+
+/** Entries to enable or disable: of one namespace, or found as a single entry is (decisions 2.2). */
+export interface EnabledSelection {
+  readonly names?: readonly string[] | undefined;
+  /** Resources only. */
+  readonly uris?: readonly string[] | undefined;
+  readonly namespace?: string | undefined;
+}
+
+/** Objects of an upstream by its own names or uris, discovered or not. */
+export interface UpstreamSelection {
+  readonly forward: string;
+  readonly keys: ReadonlySet<string>;
+}
+
+/**
+ * Enables or disables all selected entries, or none. OperationError NOT_FOUND or CONFLICT with all names that select no
+ * entry or several.
+ */
+export function enableEntries(draft: Draft, kind: Kind, selection: EnabledSelection, enabled: boolean): number {
+  const entries = findEntries(draft, kind, selection);
+  setAllEnabled(draft, entries, enabled);
+  return entries.length;
+}
+
+/**
+ * Enables or disables objects of a forward, wherever their entries are. Objects that are not discovered are marked, and
+ * the mark applies when they are (decisions 10.1). Returns the keys of the latter. OperationError NOT_FOUND for an unknown
+ * forward.
+ */
+export function markUpstreamEntries(
+  draft: Draft,
+  kind: Kind,
+  { forward: name, keys }: UpstreamSelection,
+  enabled: boolean,
+): string[] {
+  const forward = draft.forwards.get(name);
+  if (!forward) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
+  const pending = new Set(keys);
+  const entries: Entry[] = [];
+  for (const entry of draft.entriesOf(name)) {
+    const { discovered } = entry;
+    if (entry.kind !== kind || !discovered || discovered.copied || !pending.delete(discovered.upstreamKey)) continue;
+    entries.push(entry);
+  }
+  const orphans = forward.orphanedOverrides ?? [];
+  const known = new Map(orphans.map((entry) => [`${entry.kind} ${entry.discovered?.upstreamKey}`, entry]));
+  const absent = [...pending].map((key) => {
+    return marked(known.get(`${kind} ${key}`) ?? undiscoveredEntry(forward, kind, key), enabled);
+  });
+  if (absent.length > 0) draft.putForward(withOrphans(forward, absent));
+  setAllEnabled(draft, entries, enabled);
+  coverCopies(draft, absent);
+  return [...pending];
+}
+
+/** The state that an object of the upstream will have; it has no text yet. */
+function undiscoveredEntry(forward: Forward, kind: Kind, upstreamKey: string): Entry {
+  const key = kind === 'resource' ? upstreamKey : forward.prefix + upstreamKey;
+  return render({
+    kind,
+    namespace: forward.namespace,
+    key,
+    name: key,
+    registrationId: forward.registrationId,
+    position: 0,
+    labels: {},
+    members: discoveredMembers(kind, forward.address),
+    discovered: {
+      forward: forward.name,
+      upstreamKey,
+      variants: [{ json: '{}', catalogs: undefined }],
+      overrides: {},
+    },
+    definition: {},
+  });
+}
+
+/** Enables or disables one entry and returns its new state; otherwise as {@link enableEntries}. */
+export function setEnabled(draft: Draft, entry: Entry, enabled: boolean): Entry {
+  return setAllEnabled(draft, [entry], enabled)[0] ?? entry;
+}
+
+/**
+ * Enables or disables entries, and with them the copies that actions made of them (decisions 10.1). OperationError CONFLICT
+ * for a copy that would be enabled while its original is disabled.
+ */
+function setAllEnabled(draft: Draft, entries: readonly Entry[], enabled: boolean): Entry[] {
+  const changed = entries.map((entry) => marked(entry, enabled));
+  for (const entry of changed) draft.put(entry);
+  coverCopies(draft, changed);
+  return changed;
+}
+
+function marked(entry: Entry, enabled: boolean): Entry {
+  return { ...entry, disabledBy: enabled ? undefined : 'operator' };
+}
+
+/** Disables the copies of disabled originals, and enables those that were disabled with them. */
+export function coverCopies(draft: Draft, changed: readonly Entry[]): void {
+  const byForward = Map.groupBy(
+    changed.filter(({ kind, discovered }) => kind === 'tool' && discovered),
+    ({ discovered }) => discovered?.forward ?? '',
+  );
+  for (const [forward, tools] of byForward) {
+    const found = draft.entriesOf(forward).filter(({ kind }) => kind === 'tool');
+    const copies = found.filter(({ discovered }) => discovered?.copied);
+    if (copies.length === 0) continue;
+    const orphans = draft.forwards.get(forward)?.orphanedOverrides ?? [];
+    const originals = [...orphans, ...found.filter(({ discovered }) => !discovered?.copied)];
+    const states = new Map(originals.map((entry) => [entry.discovered?.upstreamKey, isEnabled(entry)]));
+    const requested = new Set(tools);
+    for (const copy of copies) {
+      const isOriginalEnabled = states.get(copy.discovered?.upstreamKey) ?? true;
+      if (requested.has(copy) && isEnabled(copy) && !isOriginalEnabled) throw disabledOriginalError(copy);
+      if (!isOriginalEnabled && isEnabled(copy)) draft.put({ ...copy, disabledBy: 'original' });
+      else if (isOriginalEnabled && copy.disabledBy === 'original') draft.put({ ...copy, disabledBy: undefined });
+    }
+  }
+}
+
+function disabledOriginalError({ name, namespace, discovered }: Entry): OperationError {
+  return new OperationError(
+    'CONFLICT',
+    `tool ${name} in namespace ${namespace} is a copy of the disabled tool ${discovered?.upstreamKey} of forward ${discovered?.forward}; enable the original first`,
+  );
+}

@@ -1,0 +1,43 @@
+import type { Draft } from './draft.ts';
+import { type Entry, type Forward, isEnabled, TEMPLATE_LABEL } from './entries.ts';
+import { discoveredMembers } from './serialize.ts';
+
+/** Label with the upstream address of a discovered resource (decisions 2.6). */
+export const ADDRESS_LABEL = 'service.forward_address';
+
+/** True when an operator moved, renamed, labeled, disabled or overrode an entry. */
+export function hasOperatorState({ prefix, namespace: home }: Forward, entry: Entry): boolean {
+  const { kind, namespace, key, labels, members, discovered } = entry;
+  if (!discovered) return false;
+  return (
+    !isEnabled(entry) ||
+    namespace !== home ||
+    discovered.moved === true ||
+    discovered.renamed === true ||
+    (kind !== 'resource' && key !== prefix + discovered.upstreamKey) ||
+    Object.keys(discovered.overrides).length > 0 ||
+    Object.keys(labels).some((label) => label !== ADDRESS_LABEL && label !== TEMPLATE_LABEL) ||
+    Object.keys(members).length > Object.keys(discoveredMembers(kind, '')).length
+  );
+}
+
+/**
+ * Retains the state of removed entries in their forward, so that it applies when the upstream lists them again
+ * (decisions 10.1). Does nothing for hand-made entries, copies and entries without such state.
+ */
+export function retainState(draft: Draft, entry: Entry): void {
+  const { discovered } = entry;
+  const forward = discovered && !discovered.copied ? draft.forwards.get(discovered.forward) : undefined;
+  if (forward && hasOperatorState(forward, entry)) draft.putForward(withOrphans(forward, [entry]));
+}
+
+/** The forward with these states of absent entries, which replace earlier ones. */
+export function withOrphans(forward: Forward, entries: readonly Entry[]): Forward {
+  const states = new Map([...(forward.orphanedOverrides ?? []), ...entries].map((entry) => [objectKey(entry), entry]));
+  return { ...forward, orphanedOverrides: [...states.values()] };
+}
+
+/** Identifies an object of an upstream. */
+function objectKey({ kind, discovered }: Entry): string {
+  return `${kind} ${discovered?.upstreamKey}`;
+}
