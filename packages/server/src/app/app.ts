@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { serviceAddress } from '@sluice/contract';
 import type { Implementation } from '@sluice/protocol/mcp/message';
 import { Clusters } from '../http/clusters.ts';
+import { createHostRule } from '../http/host-rule.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InteractionRecorder } from '../inference/recorder.ts';
@@ -198,6 +199,7 @@ export async function startService(
   open.defer(() => serviceHealth.close());
 
   const guard = createHostOriginGuard(config);
+  const hostRule = createHostRule(config);
   const metrics = new ServiceMetrics();
   metrics.loaded = () => ({
     evaluators_loaded: evaluators.current.list.length,
@@ -251,6 +253,7 @@ export async function startService(
     proxyLog: logger.target('service::inference'),
     recorder,
     auth: config.auth,
+    hostRule,
     serverInfo: SERVER_INFO,
     log: logger.target('service::forward'),
   };
@@ -305,6 +308,7 @@ export async function startService(
     ready: () => ready,
     corsOrigin: config.corsOrigin,
     guard,
+    hostRule,
     observe: managementObserver(requests),
   });
 

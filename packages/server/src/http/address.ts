@@ -137,17 +137,17 @@ export function parseOrigin(text: string): string {
 
 /**
  * Values of the Host header (mcp.md 6) in lower case: `host`, `host:port`, `[v6]` or `[v6]:port`. A value without a port
- * matches any port.
+ * matches any port, `*` every value.
  */
 export const hostList = textSchema(
-  'a comma-separated list of Host values: host, host:port, [ipv6] or [ipv6]:port',
+  '* or a comma-separated list of Host values: host, host:port, [ipv6] or [ipv6]:port',
   parseHosts,
 );
 
 /** Parses the text of {@link hostList}. Throws {@link InvalidSettingError}. */
 export function parseHosts(text: string): readonly string[] {
   const hosts = commaList(text).map((item) => {
-    splitHost(item);
+    if (item !== '*') splitHost(item);
     return item.toLowerCase();
   });
   if (hosts.length === 0) throw new InvalidSettingError('contains no host');

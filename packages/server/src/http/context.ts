@@ -22,6 +22,8 @@ export class RequestContext {
 
   /** Scheme of the client connection. Set by the listener. */
   scheme: 'http' | 'https' = 'http';
+  /** Address of this machine that the client connected to. Set by the listener. */
+  localAddress: string | undefined = undefined;
   /** Closes when the response is complete or the client disconnects. Set by the listener. */
   client: Pick<ResponseLike, 'on'> | undefined = undefined;
   /** Headers of every response to this request: names and values, alternating. Set by `cors`. */

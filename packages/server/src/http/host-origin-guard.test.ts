@@ -36,9 +36,76 @@ describe('Host', () => {
     expect(guard(LOCAL, undefined, undefined)?.status).toBe(403);
   });
 
-  test('accepts any host on other connections', () => {
-    expect(guard(OTHER, 'gateway.example', undefined)).toBeUndefined();
+  test.each([
+    '10.0.0.5',
+    '10.0.0.5:8081',
+    '192.0.2.1',
+    '[fd00::1]:8081',
+    '127.0.0.1',
+    'localhost:8081',
+    'gateway',
+    'gateway:8081',
+    'nas.local',
+    'NAS.LOCAL.:8081',
+    'x.localhost',
+    'host.docker.internal:8081',
+    'sluice.tools.svc',
+    'sluice.tools.svc.cluster.local',
+    'box.home.arpa',
+    'box7.lab.example',
+  ])('accepts the host %s, which is not public, on other connections', (host) => {
+    const named = createHostOriginGuard({
+      allowedHosts: undefined,
+      corsOrigin: undefined,
+      machine: 'Box7.lab.example',
+    });
+    expect(named(OTHER, host, undefined)).toBeUndefined();
+    expect(named('::ffff:10.0.0.5', host, undefined)).toBeUndefined();
+  });
+
+  test.each([
+    'gateway.example',
+    'evil.example:8081',
+    'local.evil.example',
+    'svc.example',
+    'notlocal.example',
+    '10.0.0.5.evil.example',
+    '10.0.0',
+    '0x7f.1',
+    'evil.example@gateway',
+    'gateway:80:80',
+    '[::1',
+    '',
+  ])('rejects the host %j on other connections, and names the setting', (host) => {
+    const rejection = guard(OTHER, host, undefined);
+    expect(rejection?.status).toBe(403);
+    expect(rejection?.reason).toContain('set SERVICE_ALLOWED_HOSTS');
+    // A page from that name would have the same origin.
+    expect(guard(OTHER, host, `http://${host}`)?.status).toBe(403);
+  });
+
+  test('is not required on other connections: only other programs than browsers omit it', () => {
     expect(guard(OTHER, undefined, undefined)).toBeUndefined();
+  });
+
+  test('may be anything for a health check on other connections, unlike its Origin', () => {
+    expect(guard(OTHER, 'evil.example', undefined, true)).toBeUndefined();
+    expect(guard(OTHER, 'evil.example', 'https://other.example', true)?.status).toBe(403);
+    expect(guard(LOCAL, 'evil.example', undefined, true)?.status).toBe(403);
+  });
+
+  test('may be anything with *', () => {
+    const open = createHostOriginGuard({ allowedHosts: ['*'], corsOrigin: undefined });
+    for (const address of [LOCAL, OTHER]) expect(open(address, 'gateway.example', undefined)).toBeUndefined();
+    expect(open(OTHER, undefined, undefined)).toBeUndefined();
+    expect(open(OTHER, 'gateway.example', 'https://evil.example')?.status).toBe(403);
+  });
+
+  test('may be an IP address on other connections also with a list', () => {
+    const strict = createHostOriginGuard({ allowedHosts: ['gateway.example'], corsOrigin: undefined });
+    for (const host of ['10.0.0.5:8081', '[fd00::1]']) expect(strict(OTHER, host, undefined)).toBeUndefined();
+    for (const host of ['gateway', 'nas.local']) expect(strict(OTHER, host, undefined)?.status).toBe(403);
+    expect(strict(LOCAL, '10.0.0.5:8081', undefined)?.status).toBe(403);
   });
 
   test('accepts allowed hosts in addition to loopback hosts on loopback connections, and only them on others', () => {
@@ -73,7 +140,7 @@ describe('Origin', () => {
     'the loopback origin %s passes',
     (origin) => {
       expect(guard(LOCAL, 'localhost:8081', origin)).toBeUndefined();
-      expect(guard(OTHER, 'gateway.example', origin)).toBeUndefined();
+      expect(guard(OTHER, 'gateway.local', origin)).toBeUndefined();
     },
   );
 

@@ -1,13 +1,15 @@
 import type { IncomingMessage } from 'node:http';
-import { isIPv4, type Socket } from 'node:net';
-import { ellipsize } from '@sluice/protocol/text';
+import type { Socket } from 'node:net';
 import { LOOPBACK_ADDRESS } from './address.ts';
-
-/** Reason why a request is rejected before it is served. */
-export interface Refusal {
-  readonly status: number;
-  readonly reason: string;
-}
+import {
+  createHostRule,
+  type HostRuleOptions,
+  isLoopback,
+  type Refusal,
+  refuseHost,
+  shortened,
+  splitHost,
+} from './host-rule.ts';
 
 /** Returns whether a request has several Host headers: two gateways in a row might use different ones. */
 function hasDuplicateHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): boolean {
@@ -59,63 +61,47 @@ function ambiguity(request: IncomingMessage): string | undefined {
 }
 
 /** Accepted values of `Host` and `Origin`, as parsed by the configuration: lower case, no default port. */
-interface GuardOptions {
-  /** SERVICE_ALLOWED_HOSTS; a value without a port matches any port. */
-  readonly allowedHosts: readonly string[] | undefined;
+interface GuardOptions extends HostRuleOptions {
   /** SERVICE_CORS_ORIGIN: `*` or one origin. */
   readonly corsOrigin: string | undefined;
 }
 
 /**
  * Checks the `Host` and `Origin` headers of a request on a connection to `localAddress`. Returns why the request is
- * rejected, or undefined.
+ * rejected, or undefined. `isProbe`: a health check, whose `Host` may be anything on connections from other machines.
  */
 export type HostOriginGuard = (
   localAddress: string | undefined,
   host: string | undefined,
   origin: string | undefined,
+  isProbe?: boolean,
 ) => Refusal | undefined;
 
-/** Maximum number of accepted values in a cache: clients choose the values. */
-const MAX_CACHED = 512;
-
 /**
- * Creates the guard of a listener against cross-origin requests and DNS rebinding (mcp 6). On connections to a loopback
- * address, `Host` must be a loopback host or one of `allowedHosts`; on other connections it may be any host unless
- * `allowedHosts` is set. `Origin` must be a loopback origin, the origin of `Host`, or `corsOrigin`.
+ * Creates the guard of a listener against cross-origin requests and DNS rebinding (mcp 6): `Host` follows
+ * {@link createHostRule}; `Origin` must be a loopback origin, the origin of `Host`, or `corsOrigin`.
  *
  * Runs per request: values that were accepted before cost one lookup.
  */
-export function createHostOriginGuard({ allowedHosts, corsOrigin }: GuardOptions): HostOriginGuard {
-  const allowed = new Set(allowedHosts);
-  const restricted = allowedHosts !== undefined;
+export function createHostOriginGuard({ corsOrigin, ...hosts }: GuardOptions): HostOriginGuard {
+  const rule = createHostRule(hosts);
+  const restricted = hosts.allowedHosts !== undefined && !hosts.allowedHosts.includes('*');
   const localHosts = new Set<string>();
   const otherHosts = new Set<string>();
   const origins = new Set<string>();
   const sameOrigins = new Set<string>();
 
-  const isAllowedHost = (host: string, local: boolean): boolean => {
-    const parts = splitHost(host);
-    if (!parts) return false;
-    if (allowed.has(parts.host) || allowed.has(`${parts.host}:${parts.port}`)) return true;
-    return local && isLoopback(parts.host);
-  };
-
   const isAllowedOrigin = (origin: string): boolean =>
     corsOrigin === '*' || origin.toLowerCase() === corsOrigin || isLoopback(hostOfOrigin(origin) ?? '');
 
-  return (localAddress, host, origin) => {
+  return (localAddress, host, origin, isProbe = false) => {
     const local = localAddress !== undefined && LOOPBACK_ADDRESS.test(localAddress);
-    if (local || restricted) {
-      if (host === undefined) return { status: 403, reason: 'a Host header is required' };
+    if (local || !isProbe) {
+      // A browser always sends Host.
+      if (host === undefined && (local || restricted)) return { status: 403, reason: 'a Host header is required' };
       const cache = local ? localHosts : otherHosts;
-      if (!cache.has(host)) {
-        if (!isAllowedHost(host, local)) {
-          return {
-            status: 403,
-            reason: `Host not allowed: ${ellipsize(host, MAX_VALUE_LENGTH)}; set SERVICE_ALLOWED_HOSTS to allow it`,
-          };
-        }
+      if (host !== undefined && !cache.has(host)) {
+        if (!rule(localAddress, host)) return refuseHost('Host', host);
         addToCache(cache, host);
       }
     }
@@ -129,7 +115,7 @@ export function createHostOriginGuard({ allowedHosts, corsOrigin }: GuardOptions
     if (host === undefined || !isSameOrigin(origin, host)) {
       return {
         status: 403,
-        reason: `Origin not allowed: ${ellipsize(origin, MAX_VALUE_LENGTH)}; set SERVICE_CORS_ORIGIN to allow it`,
+        reason: `Origin not allowed: ${shortened(origin)}; set SERVICE_CORS_ORIGIN to allow it`,
       };
     }
     addToCache(sameOrigins, pair);
@@ -137,18 +123,12 @@ export function createHostOriginGuard({ allowedHosts, corsOrigin }: GuardOptions
   };
 }
 
+/** Maximum number of accepted values in a cache: clients choose the values. */
+const MAX_CACHED = 512;
+
 function addToCache(cache: Set<string>, value: string): void {
   if (cache.size >= MAX_CACHED) cache.clear();
   cache.add(value);
-}
-
-/** Maximum length of a rejected value in a message. */
-const MAX_VALUE_LENGTH = 200;
-
-/** Splits a Host value; the host in lower case, IPv6 in brackets. Undefined if the value is invalid. */
-function splitHost(value: string): { host: string; port: string } | undefined {
-  const match = /^(\[[\da-f:.]+\]|[^\s:/?#@[\]\\]+)(?::(\d*))?$/i.exec(value);
-  return match ? { host: (match[1] ?? '').toLowerCase(), port: match[2] ?? '' } : undefined;
 }
 
 /** Returns the host of an http(s) origin, in lower case, IPv6 in brackets. */
@@ -168,8 +148,4 @@ function isSameOrigin(origin: string, host: string): boolean {
   if (!page || !target) return false;
   const defaultPort = match[1]?.toLowerCase() === 'https' ? '443' : '80';
   return page.host === target.host && (page.port || defaultPort) === (target.port || defaultPort);
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '[::1]' || (host.startsWith('127.') && isIPv4(host));
 }

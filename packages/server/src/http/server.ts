@@ -11,8 +11,9 @@ import { Server as NetServer, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ObserveRequest, RequestObservation } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
+import type { Refusal } from './host-rule.ts';
 import { drainRequestBody } from './request-body.ts';
-import { AmbiguousRequestGuard, type HostOriginGuard, type Refusal } from './request-validation.ts';
+import { AmbiguousRequestGuard, type HostOriginGuard } from './request-validation.ts';
 
 /** Options of {@link createHttpServer}. */
 export interface HttpServerOptions {
@@ -24,6 +25,8 @@ export interface HttpServerOptions {
   readonly maxConnections: number | undefined;
   /** Checks Host and Origin. */
   readonly guard: HostOriginGuard;
+  /** Paths of health checks, which any `Host` may request from other machines. */
+  readonly probes?: ReadonlySet<string>;
   /** Starts the observation of a request, which ends with its response. */
   readonly observe: ObserveRequest;
   /** Responses to data that is not a request; without it they have no body. */
@@ -62,7 +65,7 @@ export type ServeRequest = (
  * listens and closes. Part of the hot path.
  */
 export function createHttpServer(options: HttpServerOptions, serve: ServeRequest): Server {
-  const { tls, readTimeoutMs, maxConnections, guard, observe, errorResponse } = options;
+  const { tls, readTimeoutMs, maxConnections, guard, probes, observe, errorResponse } = options;
   const settings: ServerOptions = {
     keepAliveTimeout: KEEP_ALIVE_MS,
     noDelay: true,
@@ -91,7 +94,10 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
       return serve(request, response, observation, { status: 400, reason });
     }
     const excessive = excess?.has(socket) === true;
-    const refusal = excessive ? TOO_MANY_CONNECTIONS : guard(socket.localAddress, headers.host, headers.origin);
+    const isProbe = probes?.has(target.split('?', 1)[0] ?? '');
+    const refusal = excessive
+      ? TOO_MANY_CONNECTIONS
+      : guard(socket.localAddress, headers.host, headers.origin, isProbe);
     if (refusal) {
       if (excessive) response.shouldKeepAlive = false;
       drainRequestBody(request, response);

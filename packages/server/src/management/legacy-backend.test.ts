@@ -66,6 +66,23 @@ test.each(PATHS)('%s is passed on with method, query, headers and body, and its 
   expect(Object.keys(head?.headers ?? {})).not.toContain('te');
 });
 
+test('forwarding headers of a proxy in front are passed on if they are valid', async () => {
+  const { seen, url } = await backend();
+  const service = await startTestService({ SERVICE_CLASSIC_URL: url, SERVICE_ALLOWED_HOSTS: 'console.example' });
+  onTestFinished(() => service.stop(0));
+  const ask = (proto: string, host: string) =>
+    send(`${service.management}${PATHS[0]}`, 'GET', { 'x-forwarded-proto': proto, 'x-forwarded-host': host });
+  await ask('https', 'console.example');
+  await ask('gopher', 'console.example');
+  const refused = await ask('https', 'evil.example');
+  expect([refused.status, JSON.parse(refused.text).error.code]).toEqual([403, 'FORBIDDEN']);
+  expect(refused.text).toContain('X-Forwarded-Host not allowed: evil.example; set SERVICE_ALLOWED_HOSTS');
+  expect(seen.map(({ head }) => [head?.headers['x-forwarded-proto'], head?.headers['x-forwarded-host']])).toEqual([
+    ['https', 'console.example'],
+    ['http', 'console.example'],
+  ]);
+});
+
 test('statistics are our own to read, and not to be written', async () => {
   const { seen, url } = await backend(404);
   const { management } = await serviceWith(url);

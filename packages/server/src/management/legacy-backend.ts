@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { serverOf, type UpstreamTransport } from '../http/client/client.ts';
 import type { UpstreamError } from '../http/client/errors.ts';
 import { createTransport } from '../http/client/pool.ts';
+import { forwardedHost, forwardedScheme } from '../http/host-rule.ts';
 import type { PlainOutcome } from '../http/outcome.ts';
 import { Exchange, upstreamRequestHeaders } from '../http/proxy.ts';
 import { drainRequestBody } from '../http/request-body.ts';
@@ -111,9 +112,9 @@ export class LegacyBackendProxy {
 
 /** Forwarding headers, appended to those of proxies in front. */
 function forwarding({ headers, socket }: IncomingMessage): string[] {
-  const { 'x-forwarded-for': before, 'x-forwarded-proto': proto = 'http', 'x-forwarded-host': host } = headers;
+  const { 'x-forwarded-for': before } = headers;
   const addresses = [before, socket.remoteAddress].filter((address) => address !== undefined).join(', ');
-  const added = ['X-Forwarded-For', addresses, 'X-Forwarded-Proto', String(proto)];
-  const requestedHost = host ?? headers.host;
-  return requestedHost === undefined ? added : [...added, 'X-Forwarded-Host', String(requestedHost)];
+  const added = ['X-Forwarded-For', addresses, 'X-Forwarded-Proto', forwardedScheme(headers) ?? 'http'];
+  const requestedHost = forwardedHost(headers) ?? headers.host;
+  return requestedHost === undefined ? added : [...added, 'X-Forwarded-Host', requestedHost];
 }

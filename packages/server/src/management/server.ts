@@ -1,8 +1,9 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 import { UpstreamError } from '../http/client/errors.ts';
+import { type HostRule, type Refusal, refuseForwardedHost } from '../http/host-rule.ts';
 import { collectBody, drainRequestBody, hasBody, limitBodyTime } from '../http/request-body.ts';
-import type { HostOriginGuard, Refusal } from '../http/request-validation.ts';
+import type { HostOriginGuard } from '../http/request-validation.ts';
 import { createHttpServer, rejectMalformed } from '../http/server.ts';
 import { OperationError } from '../registry/operations.ts';
 import {
@@ -28,6 +29,9 @@ import { toolCallRoutes } from './tool-calls.ts';
 
 /** Paths that monitoring requests every few seconds. */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/health', '/readyz', '/metrics']);
+
+/** Paths of health checks, which any `Host` may request from other machines (decisions 10.3). */
+const HEALTH_CHECKS: ReadonlySet<string> = new Set(['/healthz', '/health', '/readyz']);
 
 /** Creates the observer of management requests. */
 export function managementObserver(parts: RequestTelemetryParts): ObserveRequest {
@@ -75,6 +79,8 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
 export interface ManagementOptions extends ManagementContext {
   /** Checks Host and Origin. */
   readonly guard: HostOriginGuard;
+  /** Checks `X-Forwarded-Host` of requests for the legacy backend, which gets it. */
+  readonly hostRule: HostRule;
   readonly observe: ObserveRequest;
   /** Serves the paths of the legacy backend. */
   readonly legacyBackend: Pick<LegacyBackendProxy, 'serve' | 'server'>;
@@ -119,6 +125,7 @@ export class Management {
         readTimeoutMs: 0,
         maxConnections: undefined,
         guard: options.guard,
+        probes: HEALTH_CHECKS,
         observe: options.observe,
         errorResponse: this.#malformedResponse,
       },
@@ -173,7 +180,13 @@ export class Management {
     // CORS preflights are answered here.
     const preflight = method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
     if (preflight || !isLegacyPath(method, path)) return false;
-    const { legacyBackend } = this.#options;
+    const { legacyBackend, hostRule } = this.#options;
+    const refusal = refuseForwardedHost(hostRule, request.socket.localAddress, headers);
+    if (refusal) {
+      drainRequestBody(request, response);
+      this.#send(response, errorResponse('FORBIDDEN', refusal.reason), observation);
+      return true;
+    }
     if (legacyBackend.serve(request, response, Object.entries(this.#cors).flat())) {
       observation.upstream = legacyBackend.server;
     } else {

@@ -131,6 +131,7 @@ function handle(
   const { method, target, headers } = observation.request;
   const context = new McpRequest(method, target, headers, body ?? EMPTY, observation);
   if (options.secure) context.scheme = 'https';
+  context.localAddress = request.socket.localAddress;
   serve(options, context, response, { request, body });
 }
 

@@ -32,7 +32,11 @@ beforeEach(async () => {
     answer: (response) =>
       response.writeHead(400, { 'Content-Type': 'application/json' }).end('{"error":"invalid_grant"}'),
   };
-  service = await startTestService({ SERVICE_AUTH_ISSUER: `${ISSUER}/`, SERVICE_AUTH_UPSTREAM_ISSUER: provider.url });
+  service = await startTestService({
+    SERVICE_AUTH_ISSUER: `${ISSUER}/`,
+    SERVICE_AUTH_UPSTREAM_ISSUER: provider.url,
+    SERVICE_ALLOWED_HOSTS: 'mcp.example',
+  });
   ends.push(
     () => service.stop(0),
     () => {
@@ -58,6 +62,29 @@ describe('the document of a protected resource', () => {
       bearer_methods_supported: ['header'],
     });
     expect(JSON.parse((await ask(path)).text).resource).toBe(service.url());
+  });
+
+  it('is not cached for clients that used another address', async () => {
+    const { headers } = await ask('/.well-known/oauth-protected-resource/default/mcp', FORWARDED);
+    expect(headers['cache-control']).toBe('no-store');
+    expect(headers.vary).toContain('X-Forwarded-Host, X-Forwarded-Proto');
+  });
+
+  it.each(['evil.example', 'evil.example, mcp.example', '"', 'mcp.example@evil.example'])(
+    'names no host that is not allowed: %s',
+    async (host) => {
+      const { status, text } = await ask('/.well-known/oauth-protected-resource/default/mcp', {
+        'x-forwarded-host': host,
+      });
+      expect([status, JSON.parse(text).error.code]).toEqual([403, -32600]);
+      expect(JSON.parse(text).error.message).toMatch(/^X-Forwarded-Host not allowed: .*; set SERVICE_ALLOWED_HOSTS/);
+    },
+  );
+
+  it.each(['javascript', 'ftp', 'https:', ''])('ignores the forwarded scheme %j', async (scheme) => {
+    const headers = { ...FORWARDED, 'x-forwarded-proto': scheme };
+    const { text } = await ask('/.well-known/oauth-protected-resource/default/mcp', headers);
+    expect(JSON.parse(text).resource).toBe('http://mcp.example/default/mcp');
   });
 
   it('is not there for a namespace that is not', async () => {

@@ -1,6 +1,7 @@
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import type { Filter, FilterRoute } from '../http/chain.ts';
 import type { RequestContext } from '../http/context.ts';
+import { forwardedHost, forwardedScheme, type HostRule, refuseForwardedHost } from '../http/host-rule.ts';
 import { type Outcome, type PlainOutcome, rpcError } from '../http/outcome.ts';
 import { ChunkBuffer } from '../http/request-body.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -38,6 +39,8 @@ export interface WellKnownParts {
   readonly registry: Pick<Registry, 'current'>;
   /** The identity provider; without one the filter does nothing. */
   readonly auth: AuthIssuer | undefined;
+  /** Checks the host that the documents name. */
+  readonly hostRule: HostRule;
   readonly log: TargetLogger;
 }
 
@@ -49,7 +52,7 @@ const MAX_TOKEN_BYTES = 1024 * 1024;
  * Serves the metadata documents that name the identity provider, and its endpoints that they list under our own origin
  * (decisions 5.1). Tokens are validated by the proxy in front.
  */
-export function serviceWellKnown({ registry, auth, log }: WellKnownParts): FilterRoute<Filter> {
+export function serviceWellKnown({ registry, auth, hostRule, log }: WellKnownParts): FilterRoute<Filter> {
   // Without an identity provider the filter is for no request.
   if (!auth) return { methods: [], filter: () => undefined };
   const filter: Filter = (context) => {
@@ -65,11 +68,13 @@ export function serviceWellKnown({ registry, auth, log }: WellKnownParts): Filte
         return method === 'POST' ? token(context, auth, log) : notAllowed('POST');
     }
     if (method !== 'GET' && method !== 'HEAD') return notAllowed('GET, HEAD');
+    const refusal = refuseForwardedHost(hostRule, context.localAddress, context.headers);
+    if (refusal) return rpcError(INVALID_REQUEST, refusal.reason, refusal.status);
     const origin = originOf(context);
     const namespace = protectedResource(path);
-    if (namespace === undefined) return json(200, serverMetadata(origin, auth.issuer));
+    if (namespace === undefined) return document(serverMetadata(origin, auth.issuer));
     if (!registry.current.namespace(namespace)) return rpcError(INVALID_REQUEST, 'namespace not found', 404);
-    return json(200, {
+    return document({
       resource: `${origin}/${namespace}/mcp`,
       authorization_servers: [origin],
       bearer_methods_supported: ['header'],
@@ -80,14 +85,7 @@ export function serviceWellKnown({ registry, auth, log }: WellKnownParts): Filte
 
 /** The origin that the client used, from the headers of the proxy in front or the request itself. */
 function originOf({ headers, scheme }: RequestContext): string {
-  const { 'x-forwarded-proto': proto, 'x-forwarded-host': host } = headers;
-  return `${first(proto) ?? scheme}://${first(host) ?? headers.host ?? 'localhost'}`;
-}
-
-/** The first value of a list: proxies append theirs. */
-function first(value: string | string[] | undefined): string | undefined {
-  const text = value?.toString().split(',', 1)[0]?.trim();
-  return text === undefined || /[^\w.:[\]-]/.test(text) || text === '' ? undefined : text;
+  return `${forwardedScheme(headers) ?? scheme}://${forwardedHost(headers) ?? headers.host ?? 'localhost'}`;
 }
 
 /** The authorization server metadata (RFC 8414, OpenID Connect Discovery). */
@@ -150,6 +148,15 @@ async function textOf({ body }: Response): Promise<string> {
 
 function json(status: number, value: object): PlainOutcome {
   return { kind: 'plain', status, headers: ['Content-Type', 'application/json'], body: JSON.stringify(value) };
+}
+
+/** A document that depends on the headers of its request: a cache must not serve it to others. */
+function document(value: object): PlainOutcome {
+  const { headers = [], ...rest } = json(200, value);
+  return {
+    ...rest,
+    headers: [...headers, 'Cache-Control', 'no-store', 'Vary', 'Host, X-Forwarded-Host, X-Forwarded-Proto'],
+  };
 }
 
 function redirect(status: number, location: string): PlainOutcome {

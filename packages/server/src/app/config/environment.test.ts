@@ -328,6 +328,7 @@ const ROWS: readonly Row[] = [
     unset: undefined,
     accepted: [
       ['Gateway.example', ['gateway.example']],
+      ['*', ['*']],
       ['a.example:8443, [::1] ,[::1]:80,a.example:8443', ['a.example:8443', '[::1]', '[::1]:80']],
     ],
     rejected: [
