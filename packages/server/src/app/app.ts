@@ -44,7 +44,7 @@ import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts'
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import type { Config } from './config/config.ts';
-import { INFERENCE_CLUSTER } from './config/pipeline/pipeline.ts';
+import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
 import { type ChainParts, makeChain, pipelineListener } from './pipeline.ts';
@@ -265,6 +265,7 @@ export async function startService(
       events,
       logger,
       requests,
+      allow: listener.name === INFERENCE_LISTENER ? pipeline.inferenceAllow : undefined,
     }),
   }));
 
@@ -321,7 +322,7 @@ export async function startService(
   const addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
   log.info('started', startFields(config));
   log.info('listening', addresses);
-  warnReachable(log, addresses, pipeline.listeners);
+  warnReachable(log, addresses, pipeline);
   ready = true;
   forwards.start();
   serviceHealth.start();

@@ -6,6 +6,7 @@ import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
 import { createHttpServer } from '../http/server.ts';
+import { createInferenceRestriction, type InferenceAllow } from '../inference/allow.ts';
 import { type InterceptOptions, serviceIntercept } from '../inference/recorder.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
 import type { ListChangeNotifier } from '../mcp/list-changes.ts';
@@ -126,6 +127,8 @@ export interface PipelineListenerOptions {
   readonly events: EventStore;
   readonly logger: Logger;
   readonly requests: RequestTelemetryParts;
+  /** Requests that the listener passes on; undefined: all. */
+  readonly allow: InferenceAllow;
 }
 
 /** Timeout for a request body that is buffered whole; proxied bodies have none. */
@@ -134,7 +137,7 @@ const READ_TIMEOUT_MS = 300_000;
 /** The server of one of the pipeline's listeners. The caller listens and closes. */
 export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): Server {
   const { name, keyPair, readTimeoutMs, maxConnections, filters } = listener;
-  const { chain, guard, events, logger, requests } = options;
+  const { chain, guard, events, logger, requests, allow } = options;
   // The filter that gets the request is known only after the body has been read.
   const readers = filters.map(({ settings }) => settings).filter((settings) => settings.filter === 'mcp');
   const bodyLimits = readers.map(({ max_body_bytes }) => max_body_bytes);
@@ -151,6 +154,7 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
       readTimeoutMs: readTimeoutMs ?? (mcp ? READ_TIMEOUT_MS : 0),
       maxConnections,
       guard,
+      ...(allow && { restrict: createInferenceRestriction(allow) }),
       observe: requestObserver(name, mcp ? 'service::mcp::access' : 'service::inference::access', requests),
     },
     requestHandler(serving),

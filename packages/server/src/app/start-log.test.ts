@@ -40,6 +40,12 @@ describe('the warning about listeners that others can reach', () => {
     expect(found[0].msg).toMatch(/there is no authentication.*--local.*pass every request on/);
   });
 
+  it('does not name the inference listener as unrestricted with SERVICE_INFERENCE_ALLOW', async () => {
+    const [found] = warnings(await start({ ...EVERYWHERE, SERVICE_INFERENCE_ALLOW: 'completions' }));
+    expect(found).toMatchObject({ listeners: service?.addresses });
+    expect(found).not.toHaveProperty('unrestricted');
+  });
+
   it('omits listeners on the loopback interface', async () => {
     const found = warnings(await start({ ...EVERYWHERE, SERVICE_INFERENCE_LISTEN: '127.0.0.1:0' }));
     expect(Object.keys(found[0].listeners)).toEqual(['management', 'mcp']);

@@ -2,7 +2,7 @@ import { LOOPBACK_ADDRESS } from '../http/address.ts';
 import type { LogFields, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
 import type { Config } from './config/config.ts';
-import type { PipelineListener } from './config/pipeline/pipeline.ts';
+import { INFERENCE_LISTENER, type LoadedPipeline, type PipelineListener } from './config/pipeline/pipeline.ts';
 
 /** What the service runs with: version, registry folder and the files that it read. */
 export function startFields({ persist, bootstrap, pipelinePath }: Config): LogFields {
@@ -22,15 +22,15 @@ export function startFields({ persist, bootstrap, pipelinePath }: Config): LogFi
 export function warnReachable(
   log: TargetLogger,
   addresses: Readonly<Record<string, string>>,
-  listeners: readonly Pick<PipelineListener, 'name' | 'filters'>[],
+  { listeners, inferenceAllow }: Pick<LoadedPipeline, 'listeners' | 'inferenceAllow'>,
 ): void {
   const reachable = Object.entries(addresses).filter(([, address]) => !LOOPBACK_ADDRESS.test(hostOf(address)));
   if (reachable.length === 0) return;
-  const open = listeners.filter(
-    ({ name, filters }) =>
-      reachable.some(([other]) => other === name) &&
-      filters.some(({ settings }) => settings.filter === 'load_balancer'),
-  );
+  const open = listeners.filter((listener) => {
+    const { name } = listener;
+    if (name === INFERENCE_LISTENER && inferenceAllow) return false;
+    return passesEverything(listener) && reachable.some(([other]) => other === name);
+  });
   const fields: LogFields = { listeners: Object.fromEntries(reachable) };
   if (open.length === 0) return log.warn(REACHABLE, fields);
   log.warn(REACHABLE_AND_OPEN, { ...fields, unrestricted: open.map(({ name }) => name) });
@@ -39,7 +39,16 @@ export function warnReachable(
 const REACHABLE =
   'others on the network can use these listeners: there is no authentication; start with --local to bind them to ' +
   '127.0.0.1, or let only an authenticating proxy reach them';
-const REACHABLE_AND_OPEN = `${REACHABLE}; the unrestricted ones pass every request on, requests that change or delete models included`;
+const REACHABLE_AND_OPEN = `${REACHABLE}; the unrestricted ones pass every request on, requests that change or delete models included; set SERVICE_INFERENCE_ALLOW=completions to restrict inference`;
+
+/** Returns whether a listener proxies requests with any path. */
+function passesEverything({ filters }: Pick<PipelineListener, 'filters'>): boolean {
+  return filters.some(
+    ({ settings }) =>
+      settings.filter === 'router' &&
+      settings.routes.some(({ path_prefix, host, headers }) => path_prefix === '/' && !host && !headers),
+  );
+}
 
 /** The host of a bound address, without brackets. */
 function hostOf(address: string): string {

@@ -1,5 +1,6 @@
 import {
   createServer,
+  type IncomingHttpHeaders,
   type IncomingMessage,
   type Server,
   type ServerOptions,
@@ -27,6 +28,8 @@ export interface HttpServerOptions {
   readonly guard: HostOriginGuard;
   /** Paths of health checks, which any `Host` may request from other machines. */
   readonly probes?: ReadonlySet<string>;
+  /** Rejects requests by their head: method, target, headers. */
+  readonly restrict?: (method: string, target: string, headers: IncomingHttpHeaders) => Refusal | undefined;
   /** Starts the observation of a request, which ends with its response. */
   readonly observe: ObserveRequest;
   /** Responses to data that is not a request; without it they have no body. */
@@ -65,7 +68,7 @@ export type ServeRequest = (
  * listens and closes. Part of the hot path.
  */
 export function createHttpServer(options: HttpServerOptions, serve: ServeRequest): Server {
-  const { tls, readTimeoutMs, maxConnections, guard, probes, observe, errorResponse } = options;
+  const { tls, readTimeoutMs, maxConnections, guard, probes, restrict, observe, errorResponse } = options;
   const settings: ServerOptions = {
     keepAliveTimeout: KEEP_ALIVE_MS,
     noDelay: true,
@@ -87,17 +90,18 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
       observation.end(response.headersSent ? response.statusCode : CLIENT_CLOSED_REQUEST, response.writableFinished);
     });
     const reason = ambiguous.reasonFor(request);
+    const restricted = restrict?.(method, target, headers);
     if (reason !== undefined) {
       // What follows on the connection cannot be interpreted.
       response.shouldKeepAlive = false;
       request.resume();
-      return serve(request, response, observation, { status: 400, reason });
+      return serve(request, response, observation, restricted ?? { status: 400, reason });
     }
     const excessive = excess?.has(socket) === true;
     const isProbe = probes?.has(target.split('?', 1)[0] ?? '');
     const refusal = excessive
       ? TOO_MANY_CONNECTIONS
-      : guard(socket.localAddress, headers.host, headers.origin, isProbe);
+      : (guard(socket.localAddress, headers.host, headers.origin, isProbe) ?? restricted);
     if (refusal) {
       if (excessive) response.shouldKeepAlive = false;
       drainRequestBody(request, response);
@@ -110,7 +114,7 @@ export function createHttpServer(options: HttpServerOptions, serve: ServeRequest
   server.on('connect', (_request, socket) => {
     socket.on('error', () => undefined);
     if (errorResponse) respondAndClose(socket.resume(), 400, errorResponse('method CONNECT is not supported'));
-    else socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
+    else socket.end(`HTTP/1.1 ${restrict ? '403 Forbidden' : '400 Bad Request'}\r\nConnection: close\r\n\r\n`);
   });
   if (errorResponse) rejectMalformedRequests(server, errorResponse);
   return server;

@@ -313,6 +313,25 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
+    variable: 'SERVICE_INFERENCE_ALLOW',
+    read: (env) => env.inferenceAllow?.map(({ method, segments }) => `${method} ${segments.join('/')}`).slice(0, 2),
+    unset: undefined,
+    accepted: [
+      ['*', undefined],
+      ['completions', ['POST /v1/chat/completions', 'POST /v1/completions']],
+      ['GET  /x/*, HEAD /', ['GET /x/*', 'HEAD /']],
+    ],
+    rejected: [
+      [',', 'contains no request'],
+      ['chat', 'has "chat", which is not a method in capital letters and a path'],
+      ['get /v1', 'which is not a method'],
+      ['GET v1', 'which is not a method'],
+      ['GET /a/../b', 'whose path no request may have'],
+      ['GET /a%20b', 'whose path no request may have'],
+      ['GET /a?b', 'whose path no request may have'],
+    ],
+  },
+  {
     variable: 'SERVICE_LOCAL',
     read: ({ local, mgmtListen }) => [local, mgmtListen.host],
     unset: [false, '0.0.0.0'],

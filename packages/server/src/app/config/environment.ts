@@ -13,6 +13,7 @@ import {
   quote,
   textSchema,
 } from '../../http/settings.ts';
+import { inferenceAllow } from '../../inference/allow.ts';
 import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
@@ -49,6 +50,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_CLASSIC_URL: baseUrl.optional(),
     SERVICE_UI_PATH: path.default('/opt/service/admin'),
     SERVICE_INFERENCE_UPSTREAM: httpUpstream.optional(),
+    SERVICE_INFERENCE_ALLOW: inferenceAllow.optional(),
     SERVICE_INTERACTION_CAPACITY: count.default(1000),
     SERVICE_CORS_ORIGIN: corsOrigin.optional(),
     SERVICE_FORWARD_HEALTHCHECK_INTERVAL: integer(0, MAX_TIMER_SECONDS).default(30),
@@ -109,6 +111,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     uiPath: variables.SERVICE_UI_PATH,
     /** Replaces the upstream of the pipeline cluster `inference`. */
     inferenceUpstream: variables.SERVICE_INFERENCE_UPSTREAM,
+    /** Requests that the embedded inference listener passes on; undefined: all. */
+    inferenceAllow: variables.SERVICE_INFERENCE_ALLOW,
     /** Maximum number of recorded completions; 0 records nothing. */
     interactionCapacity: variables.SERVICE_INTERACTION_CAPACITY,
     auth,

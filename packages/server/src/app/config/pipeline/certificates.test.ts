@@ -16,6 +16,7 @@ const NO_ENVIRONMENT: PipelineEnvironment = {
   inferenceListen: undefined,
   local: false,
   inferenceUpstream: undefined,
+  inferenceAllow: undefined,
   corsOrigin: undefined,
 };
 

@@ -16,6 +16,7 @@ import {
 import {
   type ConfiguredFilter,
   INFERENCE_CLUSTER,
+  INFERENCE_LISTENER,
   type LoadedFilter,
   type LoadedPipeline,
   type Pipeline,
@@ -28,7 +29,7 @@ import { findAddressConflicts, rejectedOriginWarnings } from './validate.ts';
 /** Environment variables that override parts of the pipeline. */
 export type PipelineEnvironment = Pick<
   Environment,
-  'local' | 'mcpListen' | 'inferenceListen' | 'inferenceUpstream' | 'corsOrigin'
+  'local' | 'mcpListen' | 'inferenceListen' | 'inferenceUpstream' | 'inferenceAllow' | 'corsOrigin'
 >;
 
 /**
@@ -50,7 +51,14 @@ export async function loadPipeline(
       keyPair: keyPairs.get(listener.name),
     })),
     inferenceUpstream: inferenceUpstream(pipeline) ?? (await embeddedInferenceUpstream()),
-    warnings: [...pipeline.warnings, ...warnings.map(formatProblem)],
+    inferenceAllow: path === undefined ? environment.inferenceAllow : undefined,
+    warnings: [
+      ...pipeline.warnings,
+      ...warnings.map(formatProblem),
+      ...(path !== undefined && environment.inferenceAllow
+        ? ['SERVICE_INFERENCE_ALLOW has no effect with --pipeline-config: the routes of its file decide']
+        : []),
+    ],
   };
 }
 
@@ -116,7 +124,7 @@ function replaceAddresses(
 ): PipelineListener[] {
   const replacements = [
     { variable: 'SERVICE_MCP_LISTEN', name: 'mcp', address: mcpListen },
-    { variable: 'SERVICE_INFERENCE_LISTEN', name: 'inference', address: inferenceListen },
+    { variable: 'SERVICE_INFERENCE_LISTEN', name: INFERENCE_LISTENER, address: inferenceListen },
   ].filter(({ address }) => address !== undefined);
   for (const { variable, name } of replacements) {
     if (listeners.some((listener) => listener.name === name)) continue;
@@ -191,7 +199,7 @@ export async function effectivePipeline(
   const parsed = file ? parsePipeline(text, file.name, folderOfFile(file.path)) : parsePipeline(text, EMBEDDED_NAME);
   const pipeline = applyEnvironment(parsed, environment);
   const pathPrefix = pipeline.clusters.get(INFERENCE_CLUSTER)?.path;
-  const { local, mcpListen, inferenceListen, inferenceUpstream, corsOrigin } = environment;
+  const { local, mcpListen, inferenceListen, inferenceUpstream, inferenceAllow, corsOrigin } = environment;
   const unchanged =
     !file && !local && [mcpListen, inferenceListen, inferenceUpstream, corsOrigin].every((each) => !each);
   return {
@@ -199,6 +207,9 @@ export async function effectivePipeline(
     text: unchanged ? text : undefined,
     warnings: [
       ...pipeline.warnings,
+      ...(!file && inferenceAllow
+        ? ['SERVICE_INFERENCE_ALLOW restricts the listener inference, which a pipeline file cannot express: use routes']
+        : []),
       ...(pathPrefix
         ? [`SERVICE_INFERENCE_UPSTREAM adds the path prefix ${pathPrefix}, which a pipeline file cannot express`]
         : []),

@@ -1,5 +1,6 @@
 import type { HttpUpstream, ListenAddress } from '../../../http/address.ts';
 import type { ClusterSettings } from '../../../http/clusters.ts';
+import type { InferenceAllow } from '../../../inference/allow.ts';
 import type { Position } from '../yaml-document.ts';
 import type { FilterSettings, SettingsOf } from './schema.ts';
 
@@ -65,6 +66,8 @@ export interface LoadedPipeline extends Pipeline {
    * of the embedded pipeline, and unused.
    */
   readonly inferenceUpstream: HttpUpstream;
+  /** Requests that the listener `inference` of the embedded pipeline passes on; undefined: all. */
+  readonly inferenceAllow: InferenceAllow;
 }
 
 /** Listener of a {@link LoadedPipeline}. */
@@ -91,6 +94,9 @@ export interface KeyPair {
 
 /** Cluster whose upstream the environment and the management API can replace (decisions 1.4). */
 export const INFERENCE_CLUSTER = 'inference';
+
+/** Listener whose address SERVICE_INFERENCE_LISTEN replaces. */
+export const INFERENCE_LISTENER = 'inference';
 
 /** Returns the filters of the named chains in order: those that the requests of a listener pass (decisions 1.4). */
 export function resolveFilters(names: readonly string[], chains: readonly FilterChain[]): ConfiguredFilter[] {

@@ -1,0 +1,112 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { ellipsize } from '@sluice/protocol/text';
+import type { Refusal } from '../http/host-rule.ts';
+import { commaList, InvalidSettingError, quote, textSchema } from '../http/settings.ts';
+
+/** A request that is passed on: a method and the segments of a path, each of which may contain `*`. */
+interface AllowedRequest {
+  readonly method: string;
+  readonly segments: readonly string[];
+}
+
+/** Requests that are passed on; undefined: all. */
+export type InferenceAllow = readonly AllowedRequest[] | undefined;
+
+/** Requests for completions, and those with which clients prepare them (decisions 10.3). */
+const COMPLETIONS: readonly string[] = [
+  'POST /v1/chat/completions',
+  'POST /v1/completions',
+  'POST /v1/responses',
+  'POST /v1/embeddings',
+  'GET /v1/models',
+  'GET /v1/models/*',
+  'POST /api/chat',
+  'POST /api/generate',
+  'POST /api/embed',
+  'POST /api/embeddings',
+  'GET /api/tags',
+  'POST /api/show',
+  'GET /api/version',
+  'GET /',
+  'HEAD /',
+];
+
+/** SERVICE_INFERENCE_ALLOW: `*`, or a comma-separated list of `completions` and `METHOD /path`. */
+export const inferenceAllow = textSchema(
+  '* or a comma-separated list of "completions" and requests such as "GET /v1/models/*"',
+  (text): InferenceAllow => {
+    if (text.trim() === '*') return undefined;
+    const items = commaList(text);
+    if (items.length === 0) throw new InvalidSettingError('contains no request');
+    return items.flatMap((item) => (item === 'completions' ? COMPLETIONS : item)).map(parseItem);
+  },
+);
+
+function parseItem(item: string): AllowedRequest {
+  const [, method, path] = /^([A-Z]+) +(\/\S*)$/.exec(item) ?? [];
+  if (method === undefined || path === undefined) {
+    throw new InvalidSettingError(`has ${quote(item)}, which is not a method in capital letters and a path`);
+  }
+  if (isAmbiguous(path) || path.includes('?')) {
+    throw new InvalidSettingError(`has ${quote(item)}, whose path no request may have`);
+  }
+  return { method, segments: path.split('/') };
+}
+
+/** Returns why a request is rejected; undefined if it is passed on. `target`: path and query as sent. */
+export type InferenceRestriction = (
+  method: string,
+  target: string,
+  headers: IncomingHttpHeaders,
+) => Refusal | undefined;
+
+/** Maximum length of a path in a message. */
+const MAX_PATH_LENGTH = 200;
+
+/**
+ * Creates the restriction of the inference listener (decisions 10.3). Paths that the model server might read as another path
+ * match nothing.
+ */
+export function createInferenceRestriction(allow: readonly AllowedRequest[]): InferenceRestriction {
+  return (method, target, { upgrade }) => {
+    const [path = ''] = target.split('?', 1);
+    if (upgrade === undefined && !isAmbiguous(path) && isListed(allow, method, path)) return undefined;
+    const what = upgrade === undefined ? `${method} ${ellipsize(path, MAX_PATH_LENGTH)}` : 'Upgrade';
+    return { status: 403, reason: `${what} is not allowed; SERVICE_INFERENCE_ALLOW lists the allowed requests` };
+  };
+}
+
+/** Path that servers read in different ways: encoded, with empty or dot segments, with backslashes, or no path at all. */
+function isAmbiguous(path: string): boolean {
+  if (!path.startsWith('/') || /[%\\]|\/\//.test(path)) return true;
+  // Some servers remove path parameters before they resolve dot segments.
+  return path.split('/').some((segment) => /^\.{1,2}(?:;|$)/.test(segment));
+}
+
+function isListed(allow: readonly AllowedRequest[], method: string, path: string): boolean {
+  const segments = path.split('/');
+  return allow.some(
+    (allowed) =>
+      allowed.method === method &&
+      allowed.segments.length === segments.length &&
+      allowed.segments.every((pattern, at) => matches(pattern, segments[at] ?? '')),
+  );
+}
+
+/**
+ * Returns whether a text matches a pattern in which `*` stands for any characters. Clients choose the text: each part of
+ * the pattern is searched once, without backtracking.
+ */
+function matches(pattern: string, text: string): boolean {
+  const [first = '', ...rest] = pattern.split('*');
+  const last = rest.pop();
+  if (last === undefined) return pattern === text;
+  if (!text.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of rest) {
+    const found = text.indexOf(part, at);
+    if (found === -1) return false;
+    at = found + part.length;
+  }
+  return text.length - last.length >= at && text.endsWith(last);
+}
