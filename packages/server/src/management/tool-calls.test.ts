@@ -94,7 +94,8 @@ describe('the stream of events', () => {
     expect(response.statusCode).toBe(200);
     expect(response.headers).toMatchObject({
       'content-type': 'text/event-stream',
-      'cache-control': 'no-store',
+      'cache-control': 'no-store, no-transform',
+      'x-accel-buffering': 'no',
       'access-control-allow-origin': '*',
     });
     const blocks = blocksOf(response);

@@ -109,7 +109,12 @@ export function toolCallRoutes(router: Router, { toolCalls, longStreams, log }: 
         `too many event streams: at most ${MAX_TOOL_CALL_STREAMS} can be open; try again later`,
       );
     }
-    const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-store' };
+    const headers = {
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-store, no-transform',
+      // nginx would buffer the events.
+      'x-accel-buffering': 'no',
+    };
     // A response to HEAD has no body, and the stream would never end.
     if (http.method === 'HEAD') return { status: 200, headers, body: '' };
     const stream = new ToolCallStream(toolCalls, texts, () =>
