@@ -21,6 +21,7 @@ import { healthCommand, metricsCommand, statisticsCommand } from './groups/statu
 import { toolsCommand } from './groups/tools.ts';
 import { mcpCommand } from './mcp/mcp.ts';
 import { addGlobalOptions } from './options.ts';
+import { sanitizeText } from './terminal/text.ts';
 import { toolCallsCommand } from './tool-calls/tool-calls.ts';
 
 /** Alternative names of commands. */
@@ -115,7 +116,7 @@ export function createProgram(context: Context): Command {
     .showSuggestionAfterError()
     .configureOutput({
       writeOut: terminal.stdout.write,
-      writeErr: terminal.stderr.write,
+      writeErr: (text) => terminal.stderr.write(sanitizeText(text)),
       outputError: (text, write) => write(addSuggestion(text).replace(/^error: /, 'sluice: ')),
       getOutHelpWidth: () => terminal.stdout.columns ?? 100,
       getErrHelpWidth: () => terminal.stderr.columns ?? 100,

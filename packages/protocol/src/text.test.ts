@@ -1,6 +1,16 @@
 import { integer, property, assert as prove, string } from 'fast-check';
 import { expect, it } from 'vitest';
-import { detach, ellipsize, quoteText, singleLine, truncate, truncateBytes, truncateCharacters } from './text.ts';
+import {
+  detach,
+  ellipsize,
+  escapeInvisible,
+  printable,
+  quoteText,
+  singleLine,
+  truncate,
+  truncateBytes,
+  truncateCharacters,
+} from './text.ts';
 
 const SMILE = '\u{1f600}';
 
@@ -39,6 +49,15 @@ it('marks truncated text', () => {
   expect(quoteText('a"b', 2)).toBe('"a\\"..."');
   expect(singleLine(' a\r\n\u0085b ', 10)).toBe('a b');
   expect(singleLine('abcd', 3)).toBe('abc…');
+});
+
+it('escapes characters that a terminal does not show, without changing JSON', () => {
+  const hidden = '\u007f\u0080\u009b\u009f\u00ad\u061c\u200b\u200d\u200f\u2028\u202e\u2060\u2066\u2069\ufeff\u{e0041}';
+  const escaped = escapeInvisible(JSON.stringify({ hidden }));
+  expect(escaped).toMatch(/^[ -~]+$/);
+  expect(JSON.parse(escaped)).toEqual({ hidden });
+  expect(escapeInvisible('é 漢 😀 a\tb')).toBe('é 漢 😀 a\tb');
+  expect(printable('a\u001b[31m\r\nb\u202e')).toBe('a\\u001b[31m\\u000d\\u000ab\\u202e');
 });
 
 it('copies well-formed text', () => {

@@ -40,6 +40,36 @@ export function singleLine(text: string, maxLength: number): string {
   return ellipsize(line, maxLength, '…');
 }
 
+/**
+ * Control characters, line and paragraph separators, direction marks and invisible characters, apart from C0 controls: they
+ * manipulate a terminal or mislead its reader.
+ */
+export const INVISIBLE: RegExp =
+  /[\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/;
+const ALL_INVISIBLE: RegExp = new RegExp(INVISIBLE, 'g');
+
+/**
+ * Escapes invisible characters as JSON does (`\u202e`). Text of which JSON.stringify has made a string keeps its value; in
+ * other text, C0 control characters have to be replaced too: {@link printable}.
+ */
+export function escapeInvisible(text: string): string {
+  return INVISIBLE.test(text) ? text.replace(ALL_INVISIBLE, escapeUnits) : text;
+}
+
+/** Escapes all characters that a terminal would not show as they are, line breaks included. */
+export function printable(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is replaced
+  return escapeInvisible(text.replace(/[\u0000-\u001f]/g, escapeUnits));
+}
+
+function escapeUnits(characters: string): string {
+  let escaped = '';
+  for (let at = 0; at < characters.length; at++) {
+    escaped += `\\u${characters.charCodeAt(at).toString(16).padStart(4, '0')}`;
+  }
+  return escaped;
+}
+
 /** Returns the text in double quotes with escapes, truncated with an ellipsis. */
 export function quoteText(text: string, maxLength: number): string {
   return JSON.stringify(ellipsize(text, maxLength));

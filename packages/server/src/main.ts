@@ -1,4 +1,5 @@
 import { writeSync } from 'node:fs';
+import { escapeInvisible, printable } from '@sluice/protocol/text';
 import { type Service, startService } from './app/app.ts';
 import { loadConfig } from './app/config/config.ts';
 import { welcome } from './app/welcome.ts';
@@ -49,8 +50,8 @@ function stopOnSignal(service: Service): void {
 /** Exits with one line on standard error: operator errors as they are, internal errors with their stack. */
 function die(error: unknown): never {
   const expected = error instanceof ConfigError || error instanceof StoreError;
-  const text = expected ? error.message : error instanceof Error ? (error.stack ?? error.message) : String(error);
-  writeSync(2, `sluice: ${text}\n`);
+  const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  writeSync(2, `sluice: ${expected ? printable(error.message) : escapeInvisible(stack)}\n`);
   process.exit(1);
 }
 

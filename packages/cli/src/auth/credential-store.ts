@@ -6,6 +6,7 @@ import { Failure } from '../failure.ts';
 import { replaceFile } from '../files/replace-file.ts';
 import { errorCode, errorReason } from '../files/system-error.ts';
 import type { Terminal } from '../terminal/terminal.ts';
+import { sanitizeLine } from '../terminal/text.ts';
 import { withLock } from './file-lock.ts';
 
 /** Latest valid date, in milliseconds since 1970. */
@@ -69,7 +70,10 @@ export function openCredentialStore({ env, stderr }: Pick<Terminal, 'env' | 'std
     const stored = hosts.get(host);
     if (stored === undefined) return undefined;
     const { success, data } = credential.safeParse(stored);
-    if (!success) stderr.write(`warning: ${file}: the credentials stored for ${host} are corrupt: log in again\n`);
+    if (!success)
+      stderr.write(
+        `warning: ${sanitizeLine(`${file}: the credentials stored for ${host}`)} are corrupt: log in again\n`,
+      );
     return data;
   };
   return {

@@ -89,11 +89,11 @@ export async function changeConfiguration(
   const isReference = token !== undefined && TOKEN_REFERENCE.test(token);
   if (!options.remove && (await isMissingNamespace(context, namespace, isReference))) {
     terminal.stderr.write(
-      `warning: ${host} has no namespace "${namespace}" yet: run "sluice namespaces create ${namespace}"\n`,
+      `warning: ${sanitizeLine(`${host} has no namespace "${namespace}" yet: run "sluice namespaces create ${namespace}"`)}\n`,
     );
   }
   if (!options.remove && token !== undefined && !(isReference && program.reference !== undefined)) {
-    terminal.stderr.write(`warning: ${plainTextWarning(program, options)}\n`);
+    terminal.stderr.write(`warning: ${sanitizeLine(plainTextWarning(program, options))}\n`);
   }
   // stdout is reserved for the JSON result.
   const screen = output.format === 'json' ? terminal.stderr : terminal.stdout;

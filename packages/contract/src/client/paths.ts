@@ -3058,7 +3058,7 @@ export interface operations {
                 toolName?: string;
                 /** @description Filter by error category (FAILED events only). */
                 category?: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "UNKNOWN";
-                /** @description Maximum number of events (default 100, maximum 1000). */
+                /** @description Maximum number of events (default 100): a whole number from 1; more than 1000 is 1000. */
                 limit?: string;
             };
             header?: never;
@@ -3115,7 +3115,7 @@ export interface operations {
                 conversation_id?: string;
                 /** @description Filter by completion id. */
                 completion_id?: string;
-                /** @description Maximum number of interactions, the newest. A value that is not a positive integer is ignored. */
+                /** @description Maximum number of interactions, the newest: a whole number from 1. */
                 limit?: string;
                 /** @description Include request and response bodies (default true). */
                 bodies?: "false";

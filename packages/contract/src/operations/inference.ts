@@ -18,9 +18,7 @@ export const inferenceOperations = {
     query: {
       conversation_id: { description: 'Filter by conversation id.' },
       completion_id: { description: 'Filter by completion id.' },
-      limit: {
-        description: 'Maximum number of interactions, the newest. A value that is not a positive integer is ignored.',
-      },
+      limit: { description: 'Maximum number of interactions, the newest: a whole number from 1.' },
       bodies: { description: 'Include request and response bodies (default true).', values: ['false'] },
     },
     responses: { 200: { description: 'Interactions, oldest first', data: z.array(interaction) } },

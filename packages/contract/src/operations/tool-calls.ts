@@ -26,7 +26,7 @@ export const toolCallOperations = {
         values: toolCallErrorCategory.options,
       },
       limit: {
-        description: `Maximum number of events (default 100, maximum ${TOOL_CALL_EVENT_CAPACITY}).`,
+        description: `Maximum number of events (default 100): a whole number from 1; more than ${TOOL_CALL_EVENT_CAPACITY} is ${TOOL_CALL_EVENT_CAPACITY}.`,
       },
     },
     responses: { 200: { description: 'Events, newest first', data: z.array(toolCallEvent) } },

@@ -64,3 +64,18 @@ test('only an object is an object', () => {
     false,
   ]);
 });
+
+describe('with unique keys', () => {
+  test.each(['{"a":1,"a":1}', '[{"b":{"a":1,"\\u0061":2}}]', '{"":1,"":2}', '{"__proto__":1,"__proto__":1}'])(
+    '%s is rejected',
+    (text) => {
+      expect(() => parseLossless(text, { uniqueKeys: true })).toThrow(/^duplicate key "/);
+      expect(parseLossless(text)).toBeDefined();
+    },
+  );
+
+  test('the same key in different objects is accepted', () => {
+    const text = '{"a":{"a":1.0},"b":[{"a":1},{"a":2}],"hasOwnProperty":1,"toString":2}';
+    expect(JSON.stringify(parseLossless(text, { uniqueKeys: true }))).toBe(text);
+  });
+});

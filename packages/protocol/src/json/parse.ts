@@ -1,3 +1,4 @@
+import { quoteText } from '../text.ts';
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
@@ -12,6 +13,9 @@ import {
 
 /** Greatest nesting: each level needs a stack frame. */
 const DEEPEST = 2_500;
+
+/** Maximum length of a key in an error. */
+const MAX_KEY_LENGTH = 100;
 
 /** Literals of JSON by their first letter. */
 const TRUE = 0x74;
@@ -55,11 +59,13 @@ export type Json<N> = string | boolean | null | N | Json<N>[] | { [key: string]:
 class Reader<N> {
   readonly #text: string;
   readonly #numberOf: (text: string) => N;
+  readonly #uniqueKeys: boolean;
   #at = 0;
 
-  constructor(text: string, numberOf: (text: string) => N) {
+  constructor(text: string, numberOf: (text: string) => N, uniqueKeys = false) {
     this.#text = text;
     this.#numberOf = numberOf;
+    this.#uniqueKeys = uniqueKeys;
   }
 
   value(depth: number): Json<N> {
@@ -91,6 +97,9 @@ class Reader<N> {
     this.#at = skipSpace(this.#text, this.#at + 1);
     while (this.#text.charCodeAt(this.#at) === QUOTE) {
       const key = this.#key();
+      if (this.#uniqueKeys && Object.hasOwn(object, key)) {
+        throw new SyntaxError(`duplicate key ${quoteText(key, MAX_KEY_LENGTH)}`);
+      }
       this.#at = skipSpace(this.#text, this.#at) + 1;
       const value = this.value(depth + 1);
       // Assigned, this one would be no member.
@@ -171,12 +180,13 @@ declare global {
  * Parses JSON so that `JSON.stringify` reproduces the exact text of every number (9223372036854775807 and 1.0).
  *
  * For objects that are changed and serialized again; the relay edits text instead. Throws the `SyntaxError` of
- * `JSON.parse`, or one for values nested more than 2,500 levels deep, which could exhaust the stack.
+ * `JSON.parse`, or one for values nested more than 2,500 levels deep, which could exhaust the stack. With `uniqueKeys` it also
+ * throws one for an object with two members of the same key, of which other readers might use the first.
  */
-export function parseLossless(text: string): JsonValue {
+export function parseLossless(text: string, { uniqueKeys = false } = {}): JsonValue {
   const value: JsonValue = JSON.parse(text);
   // Strings need no further parsing. A reviver, which gets the text of numbers, takes at least twice as long.
-  return typeof value === 'string' ? value : readJson(text, asSpelled);
+  return typeof value === 'string' ? value : new Reader(text, asSpelled, uniqueKeys).value(0);
 }
 
 function asSpelled(source: string): number | RawNumber {

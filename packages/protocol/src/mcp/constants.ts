@@ -62,6 +62,8 @@ export const METHOD_NOT_FOUND = -32601;
 export const INVALID_PARAMS = -32602;
 /** JSON-RPC: internal error, or an upstream failure. */
 export const INTERNAL_ERROR = -32603;
+/** Errors of the server that JSON-RPC does not define. */
+export const SERVER_ERROR = -32000;
 /** Modern: a header and the body disagree, or a required header is missing. HTTP 400. */
 export const HEADER_MISMATCH = -32020;
 /** Modern: the request needs a client capability that was not declared. HTTP 400. */

@@ -340,7 +340,12 @@ export async function startService(
       longStreams.endAll();
       suspendedCalls.close();
       const [ofManagement, ...others] = bound;
-      await Promise.all(others.map(({ listener }) => listener.drain(graceMs)));
+      let ended: number | undefined;
+      const endCalls = (): boolean => {
+        ended ??= calls.endAll();
+        return ended > 0;
+      };
+      await Promise.all(others.map(({ listener }) => listener.drain(graceMs, endCalls)));
       // Calls whose client has disconnected may still be in evaluation or in flight; they get the rest of the grace
       // period.
       await engine.close(over - performance.now());

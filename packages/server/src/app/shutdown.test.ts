@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
+import { legacyClient, messages, modernClient } from '../../../../test/fixtures/raw-client.ts';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { startTestService } from '../../testing/service.ts';
@@ -20,6 +21,27 @@ it('an incomplete management request does not block shutdown', async () => {
   expect(performance.now() - began).toBeLessThan(10_000);
   stuck.destroy();
 });
+
+it.each(['legacy', 'modern'] as const)(
+  'a call of a %s client that outlasts the grace period gets an error, and its event says that the service is unavailable',
+  async (era) => {
+    const service = await startTestService({ RUST_LOG: 'debug' });
+    const upstream = await startRawUpstream({
+      scripts: { 'tools/list': toolList(toolText('slow')), 'tools/call': () => new Promise(() => {}) },
+    });
+    onTestFinished(() => upstream.close());
+    await service.register('forwards', { name: 'up', address: upstream.url });
+    const client = era === 'legacy' ? await legacyClient(service.url()) : modernClient(service.url());
+    const response = client.call('tools/call', '{"name":"slow","arguments":{}}');
+    await expect.poll(() => upstream.count('tools/call')).toBe(1);
+    await service.stop(10);
+    const [text = ''] = messages(await response).slice(-1);
+    expect(JSON.parse(text).error).toEqual({ code: -32000, message: 'service is shutting down' });
+    const line = service.log.map((each) => JSON.parse(each)).find(({ msg }) => msg === 'tool call failed');
+    expect(line).toMatchObject({ error_category: 'SERVICE_UNAVAILABLE' });
+    if (era === 'legacy') await expect.poll(() => upstream.count('notifications/cancelled')).toBe(1);
+  },
+);
 
 it('a slow client receives its complete response during shutdown', async () => {
   const service = await startTestService();

@@ -181,12 +181,16 @@ export interface Listener {
   readonly address: string;
   /**
    * Stops accepting connections, lets in-flight requests finish for at most `graceMs` milliseconds and then closes all
-   * connections (decisions 1.1). Resolves when no connection is open.
+   * connections (decisions 1.1). `endRequests` is called before that; if it returns true, responses were written, and
+   * clients get a second to read them. Resolves when no connection is open.
    */
-  drain(graceMs: number): Promise<void>;
+  drain(graceMs: number, endRequests?: () => boolean): Promise<void>;
 }
 
 const SWEEP_MS = 50;
+
+/** Time in which clients can read the responses of requests that were ended. */
+const LAST_RESPONSES_MS = 1_000;
 
 /** Binds a server. Rejects with the system error. */
 export function listen(server: Server, { host, port }: ListenAddress): Promise<Listener> {
@@ -199,12 +203,20 @@ export function listen(server: Server, { host, port }: ListenAddress): Promise<L
     server.once('error', reject);
     server.listen({ host, port }, () => {
       server.off('error', reject);
-      resolve({ address: boundAddress(server), drain: (graceMs) => drain(server, sockets, graceMs) });
+      resolve({
+        address: boundAddress(server),
+        drain: (graceMs, endRequests) => drain(server, sockets, graceMs, endRequests),
+      });
     });
   });
 }
 
-async function drain(server: Server, sockets: ReadonlySet<Socket>, graceMs: number): Promise<void> {
+async function drain(
+  server: Server,
+  sockets: ReadonlySet<Socket>,
+  graceMs: number,
+  endRequests: () => boolean = () => false,
+): Promise<void> {
   if (!server.listening) return;
   // A kept-alive connection becomes idle after its response and would keep the server open. `close` and
   // `closeIdleConnections` of node:http treat a connection as idle while a slow client still reads its response: idle
@@ -214,7 +226,10 @@ async function drain(server: Server, sockets: ReadonlySet<Socket>, graceMs: numb
     for (const { writableLength } of sockets) if (writableLength > 0) return;
     server.closeIdleConnections();
   }, SWEEP_MS);
-  const deadline = setTimeout(() => server.closeAllConnections(), graceMs);
+  let deadline = setTimeout(() => {
+    if (!endRequests()) return server.closeAllConnections();
+    deadline = setTimeout(() => server.closeAllConnections(), LAST_RESPONSES_MS);
+  }, graceMs);
   await closed;
   clearInterval(sweep);
   clearTimeout(deadline);

@@ -112,7 +112,7 @@ describe.for(named(ENDING))('%s', ([_name, operation]) => {
     for (const [end, headers] of [
       ['', {}],
       ['/', {}],
-      ['?unknown=1&limit=0', {}],
+      ['?unknown=1&other=0', {}],
       ['/?unknown', {}],
       ['', { authorization: 'Bearer nonsense' }],
     ] as const) {
@@ -124,6 +124,13 @@ describe.for(named(ENDING))('%s', ([_name, operation]) => {
     const [plain, ...others] = answers;
     expect(plain?.status).toBe(operation.responses[201] ? 201 : 200);
     expect(others).toEqual([plain, plain, plain, plain]);
+  });
+
+  test.each(['0', '-1', '1.5', '1e3', 'x', ''])('answers 400 to limit=%s', async (limit) => {
+    const path = `${pathOf(operation)}?limit=${limit}`;
+    const answer = await api.call(method, path, bodyFor(operation, upstream.url));
+    const message = `invalid limit ${JSON.stringify(limit)}: expected a whole number from 1`;
+    expect([answer.status, answer.error]).toEqual([400, { code: 'BAD_REQUEST', message }]);
   });
 
   test('is refused to a foreign origin and a foreign host, and does nothing then', async () => {

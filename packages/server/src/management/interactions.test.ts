@@ -38,9 +38,7 @@ test('those asked for are answered, oldest first; what is no number of them coun
     ['?limit=2', [3, 4]],
     ['?limit=2&conversation_id=a%20b', [1, 3]],
     ['?limit=1&completion_id=x', [3]],
-    ['?limit=0', [1, 2, 3, 4]],
-    ['?limit=-1', [1, 2, 3, 4]],
-    ['?limit=x&bodies=no', [1, 2, 3, 4]],
+    ['?bodies=no', [1, 2, 3, 4]],
   ] as const) {
     const { data } = await api.call('GET', PATH + query);
     expect(data, query).toEqual(wanted.map((epoch_ms) => expect.objectContaining({ epoch_ms })));

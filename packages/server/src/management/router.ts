@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { type Operation, type RequestBody, validate } from '@sluice/contract';
 import { isJsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
+import { quoteText } from '@sluice/protocol/text';
 import findMyWay from 'find-my-way';
 import type { z } from 'zod';
 import { OperationError } from '../registry/operations.ts';
@@ -97,8 +98,8 @@ const MAX_DEPTH = 256;
 
 /**
  * Parses a request body with a schema. `kind` names the described thing in messages. OperationError BAD_REQUEST when the
- * body is missing (unless `optional`: then it is `{}`), is not a JSON object in UTF-8, or does not match the schema; the
- * message has the first issue and `details` all of them (decisions 2.1, 4.1).
+ * body is missing (unless `optional`: then it is `{}`), is not a JSON object in UTF-8, has a duplicate key (decisions 10.5),
+ * or does not match the schema; the message has the first issue and `details` all of them (decisions 2.1, 4.1).
  */
 function parseBody<T extends z.ZodType>(
   body: Buffer,
@@ -125,7 +126,7 @@ function decode(body: Buffer, kind: string): string {
 function parseObject(text: string, kind: string): JsonValue {
   let value: JsonValue;
   try {
-    value = parseLossless(text);
+    value = parseLossless(text, { uniqueKeys: true });
   } catch (error) {
     // Any other error is the parser's stack overflow.
     throw malformed(kind, error instanceof SyntaxError ? error.message : 'nested too deeply');
@@ -144,8 +145,9 @@ function isDeeperThan(value: JsonValue, levels: number): boolean {
   return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
 }
 
-/** Parses `?limit=`; undefined unless it is a number from 1. */
+/** Parses `?limit=`; undefined without one. OperationError BAD_REQUEST unless it is a whole number from 1 (decisions 10.1). */
 export function parseLimit(text: string | undefined): number | undefined {
-  const limit = text !== undefined && /^[0-9]+$/.test(text) ? Number(text) : 0;
-  return limit > 0 ? limit : undefined;
+  if (text === undefined) return undefined;
+  if (/^[0-9]+$/.test(text) && Number(text) > 0) return Number(text);
+  throw new OperationError('BAD_REQUEST', `invalid limit ${quoteText(text, 100)}: expected a whole number from 1`);
 }

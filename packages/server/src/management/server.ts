@@ -23,7 +23,7 @@ import { bindingRoutes, namespaceRoutes, warnOfPublicNamespace } from './namespa
 import { healthRoutes, metricsRoutes, prometheusRoutes, statisticsRoutes } from './observability.ts';
 import { referenceRoutes } from './reference.ts';
 import { type ApiResponse, errorResponse } from './responses.ts';
-import { Router } from './router.ts';
+import { parseLimit, Router } from './router.ts';
 import { serviceRoutes } from './services.ts';
 import { toolCallRoutes } from './tool-calls.ts';
 
@@ -201,7 +201,11 @@ export class Management {
     if (!route) return send(notFound(method, path, this.router.methods(path)));
     const query = new URLSearchParams(url.slice(path.length));
     const request = { http, name: route.name, query: (parameter: string) => query.get(parameter) ?? undefined };
-    Promise.try(route.handle, request, body)
+    Promise.try(() => {
+      // Also where it has no effect: its sender expects one.
+      parseLimit(request.query('limit'));
+      return route.handle(request, body);
+    })
       .then(send)
       .catch((error) => send(this.#errorResponse(error, method, path)));
   }

@@ -49,6 +49,20 @@ describe('a line', () => {
     ]);
   });
 
+  it('contains no characters that a terminal does not show: they are escaped', () => {
+    const hidden = '\u001b[2J\u0007\u007f\u009b2J\u200b\u202e\u2066\ufeff';
+    const { lines, logger } = recorder(filterOf('info'));
+    const circular: Record<string, unknown> = { [hidden]: hidden };
+    circular.self = circular;
+    logger.target('service').warn(hidden, { [hidden]: hidden, error: new Error(hidden) });
+    logger.target('service').warn(hidden, circular);
+    expect(lines).toHaveLength(2);
+    for (const line of lines) {
+      expect(line).toMatch(/^[ -~]+\n$/);
+      expect(JSON.parse(line).msg).toBe(hidden);
+    }
+  });
+
   it('may have no fields', () => {
     const { lines, logger } = recorder(filterOf('info'));
     logger.target('service').info('ready');

@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream';
-import { ellipsize } from '@sluice/protocol/text';
+import { ellipsize, escapeInvisible, INVISIBLE } from '@sluice/protocol/text';
 
 /** Log levels, most severe first. */
 export const LOG_LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
@@ -83,7 +83,7 @@ function targetLogger(at: (level: LogLevel) => LogMethod, enabled: TargetLogger[
   };
 }
 
-/** Formats a line with its line break. Fields whose names are reserved are prefixed with `_`. */
+/** Formats a line with its line break; characters that a terminal would not show are escaped (decisions 10.5). Fields whose names are reserved are prefixed with `_`. */
 export function logLine(
   ms: number,
   level: LogLevel,
@@ -101,7 +101,8 @@ export function logLine(
       const text = JSON.stringify(value instanceof Error ? describeError(value, withStacks) : value);
       if (text !== undefined) line += `,${PLAIN.test(name) ? `"${name}"` : JSON.stringify(fieldName(name))}:${text}`;
     }
-    return `${line}}\n`;
+    // Checked here: the line of a call hardly ever has such characters.
+    return `${INVISIBLE.test(line) ? escapeInvisible(line) : line}}\n`;
   } catch {
     return logLineSafely({ ts, level, target, msg }, fields, withStacks);
   }
@@ -124,7 +125,7 @@ function logLineSafely(own: LogFields, fields: LogFields | undefined, withStacks
       const value = fields[name];
       line[fieldName(name)] = value instanceof Error ? describeError(value, withStacks) : value;
     }
-    return `${JSON.stringify(serializable(line, []))}\n`;
+    return `${escapeInvisible(JSON.stringify(serializable(line, [])))}\n`;
   } catch {
     return `${JSON.stringify({ ...own, fields: '[unserializable]' })}\n`;
   }

@@ -126,7 +126,7 @@ test('close cancels operations longer than the grace period', async () => {
   const { operations, start, left } = runningOperations({ era: 'legacy' });
   const { client, failures, seen } = start();
   await operations.close(1);
-  expect(await client.answer).toBe('"failed: the service was stopped"');
-  expect([failures, seen.ended]).toEqual([['UNKNOWN the service was stopped'], true]);
+  expect(await client.answer).toBe('error: service is shutting down');
+  expect([failures, seen.ended]).toEqual([['SERVICE_UNAVAILABLE service is shutting down'], true]);
   expect(left()).toEqual([0, undefined]);
 });

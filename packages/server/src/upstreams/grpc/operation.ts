@@ -7,7 +7,13 @@ import type { RpcError } from '../../http/outcome.ts';
 import type { ServiceEntry } from '../../registry/entries.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { type Caller, type CallResponse, type ClientResponse, makeResumable } from '../downstream.ts';
-import { CLIENT_CANCELED, CLIENT_LEFT, type InFlightCall, type InFlightCalls } from '../mcp/relay/in-flight-calls.ts';
+import {
+  CLIENT_CANCELED,
+  CLIENT_LEFT,
+  type InFlightCall,
+  type InFlightCalls,
+  SHUTTING_DOWN,
+} from '../mcp/relay/in-flight-calls.ts';
 import { isStatusError, statusDetails, statusName } from './grpc-client.ts';
 
 /** Failed call of a capability service. The message goes to the client. */
@@ -190,9 +196,10 @@ export class OperationRun implements InFlightCall {
     this.#send(this.#abort(`the call did not finish within ${this.#calls.limits.totalMs / 1000} s`));
   }
 
-  /** Cancels the operation because the process stops. */
-  stop(): void {
-    if (!this.#settled) this.#send(this.#abort('the service was stopped'));
+  onShutdown(): void {
+    if (this.#settled) return;
+    this.#abort(SHUTTING_DOWN.message, 'SERVICE_UNAVAILABLE');
+    this.#response.sendError(SHUTTING_DOWN);
   }
 
   async #execute(): Promise<OperationResult | undefined> {
@@ -222,9 +229,9 @@ export class OperationRun implements InFlightCall {
     else if (result) this.#response.sendCallResult(result.json, acceptsJson(this.#caller.headers.accept));
   }
 
-  #abort(reason: string): OperationResult {
+  #abort(reason: string, category: ToolCallErrorCategory = 'UNKNOWN'): OperationResult {
     this.#settle();
-    const result = this.#operation.onFailure(new ServiceError('UNKNOWN', reason));
+    const result = this.#operation.onFailure(new ServiceError(category, reason));
     this.#canceled.abort();
     return result;
   }
@@ -269,7 +276,7 @@ export class RunningOperations {
   /** Waits `graceMs` for operations in progress, then cancels them, also at the services. */
   async close(graceMs = 0): Promise<void> {
     await withTimeout(Math.max(graceMs, 0), Promise.all(this.#running.values()));
-    for (const run of this.#running.keys()) run.stop();
+    for (const run of this.#running.keys()) run.onShutdown();
     await withTimeout(CANCEL_DELIVERY_MS, Promise.all(this.#running.values()));
   }
 }

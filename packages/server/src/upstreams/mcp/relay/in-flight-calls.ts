@@ -1,8 +1,9 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import type { Era } from '@sluice/protocol/mcp/constants';
+import { type Era, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { acceptsEventStream } from '@sluice/protocol/mcp/era';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
-import type { CallOutcome, DeferredOutcome } from '../../downstream.ts';
+import type { RpcError } from '../../../http/outcome.ts';
+import type { CallOutcome } from '../../downstream.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 
 /** A call with deadlines. Times are milliseconds of `performance.now()`. */
@@ -18,6 +19,8 @@ export interface TrackedCall {
   onSlow(): void;
   /** Called once when a limit is exceeded. */
   onDeadline(limit: 'silence' | 'total'): void;
+  /** Called once when the service ends the call because it stops. */
+  onShutdown?(): void;
 }
 
 export interface DeadlineLimits {
@@ -75,6 +78,13 @@ export class InFlightCalls<Call extends TrackedCall> {
     return this.#calls.find(test);
   }
 
+  /** Ends all calls because the service stops; returns their number. */
+  endAll(): number {
+    const calls = [...this.#calls];
+    for (const call of calls) if (call.slot !== -1) call.onShutdown?.();
+    return calls.length;
+  }
+
   close(): void {
     clearInterval(this.#timer);
   }
@@ -99,6 +109,9 @@ export class InFlightCalls<Call extends TrackedCall> {
 /** Reasons of cancellations, in tool-call events and to upstreams. */
 export const CLIENT_LEFT = 'the client has left';
 export const CLIENT_CANCELED = 'the client canceled the call';
+
+/** Error for calls that are not finished when the service stops (decisions 10.5). */
+export const SHUTTING_DOWN: RpcError = { code: SERVER_ERROR, message: 'service is shutting down' };
 
 /** A call that messages of the client or the upstream may refer to. */
 export interface InFlightCall extends TrackedCall {
@@ -157,7 +170,7 @@ export class CancelableRequest implements InFlightCall {
   readonly #request: CancelableInput;
   readonly #calls: InFlightCalls<InFlightCall>;
   readonly #abort = new AbortController();
-  readonly #canceled = Promise.withResolvers<DeferredOutcome>();
+  readonly #canceled = Promise.withResolvers<CallOutcome>();
 
   constructor(request: CancelableInput, calls: InFlightCalls<InFlightCall>) {
     this.#request = request;
@@ -194,6 +207,11 @@ export class CancelableRequest implements InFlightCall {
   /** Cancels the request because the service stops. */
   abort(): void {
     this.#cancel('the service was stopped');
+  }
+
+  onShutdown(): void {
+    this.#canceled.resolve({ kind: 'error', error: SHUTTING_DOWN });
+    this.#abort.abort('the service was stopped');
   }
 
   /** No stream can be begun yet: whether the response will be one is not known. */

@@ -25,7 +25,7 @@ import { type CallResponse, makeResumable } from '../../downstream.ts';
 import { isInconclusive, isSessionNotFound, postMessage } from '../rpc-request.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { CallContext, CallPlan, CallRequest, ResponseRewriter } from './call-plan.ts';
-import { CLIENT_CANCELED, CLIENT_LEFT, dispatchProgress, type InFlightCall } from './in-flight-calls.ts';
+import { CLIENT_CANCELED, CLIENT_LEFT, dispatchProgress, type InFlightCall, SHUTTING_DOWN } from './in-flight-calls.ts';
 import { progressTokenOf, replaceRetiredCode } from './request-rewrite.ts';
 import { ResumeSchedule } from './resume-schedule.ts';
 import {
@@ -426,6 +426,15 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       limit === 'silence' ? `sent nothing for ${silenceMs / 1000} s` : `did not finish within ${totalMs / 1000} s`;
     this.#postCancellation('it took too long');
     this.#fail(this.#error('timeout', what));
+  }
+
+  onShutdown(): void {
+    if (this.#mode === 'done') return;
+    this.#plan.observer.failed('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, 'aborted');
+    this.#postCancellation(SHUTTING_DOWN.message);
+    this.#settle();
+    this.#request?.abort();
+    if (!this.#clientGone) this.#response.sendError(SHUTTING_DOWN);
   }
 
   /** True while a slow client blocks the upstream or owes it a response, or the upstream announced a pause. */
