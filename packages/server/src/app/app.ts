@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { serviceAddress } from '@sluice/contract';
 import type { Implementation } from '@sluice/protocol/mcp/message';
+import { BodyBudget } from '../http/body-budget.ts';
 import { Clusters } from '../http/clusters.ts';
 import { createHostRule } from '../http/host-rule.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
@@ -200,6 +201,7 @@ export async function startService(
 
   const guard = createHostOriginGuard(config);
   const hostRule = createHostRule(config);
+  const bodies = new BodyBudget(config.maxBodiesBytes);
   const metrics = new ServiceMetrics();
   metrics.loaded = () => ({
     evaluators_loaded: evaluators.current.list.length,
@@ -265,6 +267,8 @@ export async function startService(
       events,
       logger,
       requests,
+      registry,
+      bodies,
       allow: listener.name === INFERENCE_LISTENER ? pipeline.inferenceAllow : undefined,
     }),
   }));
@@ -310,6 +314,7 @@ export async function startService(
     corsOrigin: config.corsOrigin,
     guard,
     hostRule,
+    bodies,
     observe: managementObserver(requests),
   });
 

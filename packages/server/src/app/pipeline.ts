@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
 import type { Implementation, MessageLimits } from '@sluice/protocol/mcp/message';
+import type { BodyBudget } from '../http/body-budget.ts';
 import { compile, conditional } from '../http/chain.ts';
 import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
@@ -14,7 +15,7 @@ import { requestHandler } from '../mcp/listener.ts';
 import { serviceCompletion } from '../mcp/methods/completion.ts';
 import { serviceMcpInit } from '../mcp/methods/initialize.ts';
 import { servicePromptList, serviceResourceList, serviceToolList } from '../mcp/methods/lists.ts';
-import { mcp, serviceEvaluator, serviceNamespace } from '../mcp/methods/parse.ts';
+import { mcp, namespaceAt, namespaceCheck, serviceEvaluator, serviceNamespace } from '../mcp/methods/parse.ts';
 import { serviceRelay } from '../mcp/methods/passthrough.ts';
 import { servicePromptGet } from '../mcp/methods/prompts-get.ts';
 import { serviceResourceRead } from '../mcp/methods/resources-read.ts';
@@ -127,6 +128,9 @@ export interface PipelineListenerOptions {
   readonly events: EventStore;
   readonly logger: Logger;
   readonly requests: RequestTelemetryParts;
+  readonly registry: Registry;
+  /** Memory for the request bodies of all listeners. */
+  readonly bodies: BodyBudget;
   /** Requests that the listener passes on; undefined: all. */
   readonly allow: InferenceAllow;
 }
@@ -137,11 +141,22 @@ const READ_TIMEOUT_MS = 300_000;
 /** The server of one of the pipeline's listeners. The caller listens and closes. */
 export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): Server {
   const { name, keyPair, readTimeoutMs, maxConnections, filters } = listener;
-  const { chain, guard, events, logger, requests, allow } = options;
+  const { chain, guard, events, logger, requests, registry, bodies, allow } = options;
   // The filter that gets the request is known only after the body has been read.
   const readers = filters.map(({ settings }) => settings).filter((settings) => settings.filter === 'mcp');
   const bodyLimits = readers.map(({ max_body_bytes }) => max_body_bytes);
-  const mcp = readers.length > 0 ? { events, maxRequestBytes: Math.max(...bodyLimits) } : undefined;
+  const checksNamespaces = filters.some(({ settings }) => isUnconditional(settings, 'service_namespace'));
+  const rewritesPaths = filters.some(({ settings }) => settings.filter === 'path_rewrite');
+  const mcp =
+    readers.length === 0
+      ? undefined
+      : {
+          events,
+          maxRequestBytes: Math.max(...bodyLimits),
+          bodies,
+          namespaceAt: (path: string) => namespaceAt(registry, path),
+          readsBody: checksNamespaces && !rewritesPaths ? namespaceCheck(registry) : () => true,
+        };
   const serving = {
     chain,
     secure: keyPair !== undefined,
@@ -159,4 +174,8 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
     },
     requestHandler(serving),
   );
+}
+
+function isUnconditional({ filter, conditions }: LoadedSettings, name: LoadedSettings['filter']): boolean {
+  return filter === name && (conditions === undefined || conditions.length === 0);
 }

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { type BodyBudget, type BodyHolder, type BodyReservation, SMALL_BODY_BYTES } from './body-budget.ts';
 import type { ResponseLike } from './context.ts';
 
 /**
@@ -11,6 +12,11 @@ export class ChunkBuffer {
   length = 0;
   #buffer: Buffer | undefined = undefined;
   #owned = false;
+
+  /** Bytes of memory in use. */
+  get capacity(): number {
+    return this.#buffer?.length ?? 0;
+  }
 
   push(chunk: Buffer): void {
     const length = this.length + chunk.length;
@@ -41,20 +47,51 @@ export interface BodyHandler {
   onBody(body: Buffer): void;
   /** The body exceeds the limit; called as soon as that is known. The handler drains the rest. */
   onTooLarge(): void;
+  /** There is no memory for the body, or others need it more. The handler drains the rest. */
+  onNoMemory(): void;
   /** The client disconnected, or sent invalid HTTP. */
   onError(error: Error): void;
 }
 
+/** Memory for the bodies of requests. */
+export interface BodyMemory {
+  readonly budget: BodyBudget;
+  /** Whose memory it is; called for larger bodies only. */
+  holder(): BodyHolder;
+  /** Its end is the end of the request, which retains the body. */
+  readonly response: Pick<ResponseLike, 'once'>;
+}
+
 /** Reads a request body of at most `limit` bytes. */
-export function collectBody(request: IncomingMessage, limit: number, handler: BodyHandler): void {
+export function collectBody(request: IncomingMessage, limit: number, memory: BodyMemory, handler: BodyHandler): void {
   if (Number(request.headers['content-length']) > limit) return handler.onTooLarge();
-  const body = new ChunkBuffer();
-  request.on('data', (chunk: Buffer) => {
-    if (body.length + chunk.length <= limit) return body.push(chunk);
+  let body = new ChunkBuffer();
+  let reservation: BodyReservation | undefined;
+  const stop = (): void => {
     request.removeAllListeners('data').removeAllListeners('end');
-    handler.onTooLarge();
+    body = new ChunkBuffer();
+  };
+  const onNoMemory = (): void => {
+    stop();
+    handler.onNoMemory();
+  };
+  request.on('data', (chunk: Buffer) => {
+    if (body.length + chunk.length > limit) {
+      stop();
+      return handler.onTooLarge();
+    }
+    body.push(chunk);
+    if (body.length <= SMALL_BODY_BYTES) return;
+    if (!reservation) {
+      reservation = memory.budget.open(memory.holder(), onNoMemory);
+      memory.response.once('close', reservation.release);
+    }
+    if (!reservation.grow(body.capacity)) onNoMemory();
   });
-  request.on('end', () => handler.onBody(body.concat()));
+  request.on('end', () => {
+    reservation?.complete();
+    handler.onBody(body.concat());
+  });
   request.on('error', (error) => handler.onError(error));
 }
 

@@ -3,6 +3,7 @@ import { request } from 'undici';
 import type { TestContext } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { serviceState } from '../app/metric-sources.ts';
+import { BodyBudget } from '../http/body-budget.ts';
 import { createHostRule } from '../http/host-rule.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { listen } from '../http/server.ts';
@@ -180,6 +181,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     log,
     guard,
     hostRule: createHostRule({ allowedHosts }),
+    bodies: new BodyBudget(),
     observe: managementObserver({ metrics: requestMetrics, logger, tracing: undefined }),
     legacyBackend,
     corsOrigin,

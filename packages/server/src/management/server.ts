@@ -1,5 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
+import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { UpstreamError } from '../http/client/errors.ts';
 import { type HostRule, type Refusal, refuseForwardedHost } from '../http/host-rule.ts';
 import { collectBody, drainRequestBody, hasBody, limitBodyTime } from '../http/request-body.ts';
@@ -81,6 +82,8 @@ export interface ManagementOptions extends ManagementContext {
   readonly guard: HostOriginGuard;
   /** Checks `X-Forwarded-Host` of requests for the legacy backend, which gets it. */
   readonly hostRule: HostRule;
+  /** Memory for request bodies. */
+  readonly bodies: BodyBudget;
   readonly observe: ObserveRequest;
   /** Serves the paths of the legacy backend. */
   readonly legacyBackend: Pick<LegacyBackendProxy, 'serve' | 'server'>;
@@ -163,11 +166,21 @@ export class Management {
       request.resume();
       return method === 'OPTIONS' ? send(PREFLIGHT) : this.#handle(request, path, EMPTY, send);
     }
-    collectBody(request, this.#bodyLimit, {
+    const memory = {
+      budget: this.#options.bodies,
+      response,
+      holder: () => ({ namespace: '', user: observation.caller.user ?? socket.remoteAddress ?? '' }),
+    };
+    collectBody(request, this.#bodyLimit, memory, {
       onBody: (body) => this.#handle(request, path, body, send),
       onTooLarge: () => {
         drainRequestBody(request, response);
         send(errorResponse('PAYLOAD_TOO_LARGE', `request body too large: the limit is ${this.#bodyLimit} bytes`));
+      },
+      onNoMemory: () => {
+        drainRequestBody(request, response);
+        const { headers: type, ...refused } = errorResponse('UNAVAILABLE', NO_MEMORY);
+        send({ ...refused, headers: { ...type, 'retry-after': RETRY_AFTER_SECONDS } });
       },
       // The client disconnected before its request was complete, or `rejectMalformed` responds.
       onError: () => undefined,

@@ -9,6 +9,7 @@ import { rpc } from '../../testing/listener.ts';
 import { lastCall, relayTests } from '../../testing/relay.ts';
 import { openCall } from '../../testing/streamer.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
+import { BodyBudget } from '../http/body-budget.ts';
 import { compile } from '../http/chain.ts';
 import { createHttpServer } from '../http/server.ts';
 import { createLogger } from '../telemetry/log.ts';
@@ -412,7 +413,13 @@ describe('every message of a batch', () => {
         new ServiceMetrics(),
       ),
       secure: false,
-      mcp: { events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'), maxRequestBytes: 1024 },
+      mcp: {
+        events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'),
+        maxRequestBytes: 1024,
+        bodies: new BodyBudget(),
+        namespaceAt: () => 'default',
+        readsBody: () => true,
+      },
       log: log.target('service::mcp'),
     };
     const observe = requestObserver('mcp', 'service::mcp::access', {

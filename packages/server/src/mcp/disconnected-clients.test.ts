@@ -5,6 +5,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { ResponseReader } from '../../testing/session-client.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
+import { BodyBudget } from '../http/body-budget.ts';
 import { createHttpServer } from '../http/server.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
@@ -39,7 +40,13 @@ async function begun(body: string, era: McpRequest['era']): Promise<boolean> {
   const options = {
     chain,
     secure: false,
-    mcp: { events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'), maxRequestBytes: 1024 },
+    mcp: {
+      events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'),
+      maxRequestBytes: 1024,
+      bodies: new BodyBudget(),
+      namespaceAt: () => 'default',
+      readsBody: () => true,
+    },
     log: log.target('service::mcp'),
   };
   const closed = Promise.withResolvers<void>();

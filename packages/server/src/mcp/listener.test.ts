@@ -49,15 +49,15 @@ describe('the path', () => {
     ['a'.repeat(64), 'a'.repeat(64)],
     ['..%2f', '../'],
     ['__proto__', '__proto__'],
-  ])('a namespace that is unknown or invalid, %s, is 404 with the id echoed', async (segment, shown) => {
+  ])('a namespace that is unknown or invalid, %s, is 404 before its message is read', async (segment, shown) => {
     const response = await post(`${service().mcp}/${segment}/mcp`, rpc('tools/list', {}, 7));
     expect(response.status).toBe(404);
-    expect(errorOf(response)).toEqual({ code: -32600, message: `namespace not found: ${shown}`, id: 7 });
+    expect(errorOf(response)).toEqual({ code: -32600, message: `namespace not found: ${shown}`, id: null });
   });
 
-  it('is checked after the message and before the method', async () => {
-    expect(errorOf(await post(service().url('nowhere'), rpc('initialize')))).toMatchObject({ code: -32600, id: 1 });
-    expect(errorOf(await post(service().url('nowhere'), '{'))).toMatchObject({ code: -32700, id: null });
+  it('is checked before the message', async () => {
+    expect(errorOf(await post(service().url('nowhere'), rpc('initialize')))).toMatchObject({ code: -32600, id: null });
+    expect(errorOf(await post(service().url('nowhere'), '{'))).toMatchObject({ code: -32600, id: null });
     expect(
       (await post(service().url('nowhere'), '{"jsonrpc":"2.0","method":"notifications/initialized"}')).status,
     ).toBe(404);
@@ -74,7 +74,7 @@ describe('the path', () => {
     const response = await modernClient(service().url('nowhere')).call('tools/list');
     expect([response.status, errorOf(response)]).toEqual([
       404,
-      { code: -32600, message: 'namespace not found: nowhere', id: 1 },
+      { code: -32600, message: 'namespace not found: nowhere', id: null },
     ]);
   });
 });

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
+import { INVALID_REQUEST, METHOD_NOT_FOUND, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
+import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { isRejection } from '../http/chain.ts';
 import type { ResponseLike } from '../http/context.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
@@ -65,6 +66,12 @@ export interface McpServing {
   readonly events: EventStore;
   /** Largest request body, in bytes. */
   readonly maxRequestBytes: number;
+  /** Memory for request bodies. */
+  readonly bodies: BodyBudget;
+  /** Name of the namespace whose endpoint this path is; undefined for other paths. */
+  namespaceAt(path: string): string | undefined;
+  /** Whether a filter may read the body of a request to this path; otherwise it is rejected without (decisions 10.3). */
+  readsBody(path: string): boolean;
 }
 
 const EMPTY = Buffer.alloc(0);
@@ -83,11 +90,31 @@ export function requestHandler(options: ServingOptions): ServeRequest {
     const { headers } = request;
     if (!mcp) return handle(options, observation, request, response, undefined);
     if (hasBody(headers)) {
-      return collectBody(request, mcp.maxRequestBytes, {
+      const { target } = observation.request;
+      const query = target.indexOf('?');
+      const path = query === -1 ? target : target.slice(0, query);
+      if (!mcp.readsBody(path)) return handle(options, observation, request, response, undefined, true);
+      const { caller } = observation;
+      const memory = {
+        budget: mcp.bodies,
+        response,
+        holder: () => ({
+          namespace: mcp.namespaceAt(path) ?? '',
+          user: caller.user ?? request.socket.remoteAddress ?? '',
+        }),
+      };
+      return collectBody(request, mcp.maxRequestBytes, memory, {
         onBody: (body) => handle(options, observation, request, response, body),
         onTooLarge: () => {
           drainRequestBody(request, response);
           refuse(options, observation, response, 413, 'request body too large');
+        },
+        onNoMemory: () => {
+          drainRequestBody(request, response);
+          observation.rejected = true;
+          const client = new ResponseWriter(response, ['Retry-After', RETRY_AFTER_SECONDS], 'null');
+          observation.answer = client;
+          client.sendError({ code: SERVER_ERROR, message: NO_MEMORY }, 503);
         },
         // The client disconnected before its request was complete.
         onError: () => response.destroy(),
@@ -127,9 +154,11 @@ function handle(
   request: IncomingMessage,
   response: ServerResponse,
   body: Buffer | undefined,
+  isUnread = false,
 ): void {
   const { method, target, headers } = observation.request;
   const context = new McpRequest(method, target, headers, body ?? EMPTY, observation);
+  context.isUnread = isUnread;
   if (options.secure) context.scheme = 'https';
   context.localAddress = request.socket.localAddress;
   serve(options, context, response, { request, body });
@@ -184,7 +213,7 @@ function answer(
     return outcome.start(received.request, response, received.body);
   }
   // Drains the unused body, so that the next request can be read.
-  if (!options.mcp && received) drainRequestBody(received.request, response);
+  if ((!options.mcp || context.isUnread) && received) drainRequestBody(received.request, response);
   const idText = outcome.kind === 'error' && outcome.idText !== undefined ? outcome.idText : context.idText;
   const client = new ResponseWriter(response, context.responseHeaders, idText, openStream(options, context, outcome));
   if (context.observation) context.observation.answer = client;

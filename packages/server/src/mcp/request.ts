@@ -26,6 +26,8 @@ export class McpRequest extends RequestContext {
   /** That user; undefined without such a proxy. */
   readonly user: string | undefined;
 
+  /** True if the body was not read, because the request will be rejected. Set by the listener. */
+  isUnread = false;
   /** Parsed body of a POST request. Set by `mcp`. */
   message: Message | undefined = undefined;
   /** Set instead of `message` if the body is a batch, until the session is known to allow batches. Set by `mcp`. */

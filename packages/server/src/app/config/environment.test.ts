@@ -332,6 +332,16 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
+    variable: 'SERVICE_MAX_BODIES_BYTES',
+    read: (env) => env.maxBodiesBytes,
+    unset: 256 * 1024 * 1024,
+    accepted: [['1048576', 1_048_576]],
+    rejected: [
+      ['1048575', 'is below 1048576'],
+      ['1 GiB', 'is not a whole number'],
+    ],
+  },
+  {
     variable: 'SERVICE_LOCAL',
     read: ({ local, mgmtListen }) => [local, mgmtListen.host],
     unset: [false, '0.0.0.0'],

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { MESSAGE_LIMITS, type MessageLimits } from '@sluice/protocol/mcp/message';
 import { z } from 'zod';
 import { baseUrl, bindAddress, corsOrigin, hostList, httpUpstream, listenAddress } from '../../http/address.ts';
+import { MAX_BODIES_BYTES } from '../../http/body-budget.ts';
 import {
   ConfigError,
   InvalidSettingError,
@@ -59,6 +60,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MAX_JSON_DEPTH: integer(8, 2_000).default(MESSAGE_LIMITS.depth),
     SERVICE_MAX_JSON_MEMBERS: integer(16, 1_000_000).default(MESSAGE_LIMITS.members),
     SERVICE_MAX_CAPABILITIES_BYTES: integer(64, 4 * 1024 * 1024).default(MESSAGE_LIMITS.capabilitiesBytes),
+    SERVICE_MAX_BODIES_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_BODIES_BYTES),
     SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
     SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
     SERVICE_SESSION_KEY: key.optional(),
@@ -125,6 +127,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     upstreamIdleTimeoutMs: variables.SERVICE_UPSTREAM_IDLE_TIMEOUT_MS,
     upstreamMaxTimeoutMs: variables.SERVICE_UPSTREAM_MAX_TIMEOUT_MS,
     messageLimits,
+    /** Memory for the request bodies of all listeners. */
+    maxBodiesBytes: variables.SERVICE_MAX_BODIES_BYTES,
     /** Limits of calls that wait for input of their clients. */
     parkedCallsLimit: variables.SERVICE_PARKED_CALLS_LIMIT,
     parkedCallTimeoutMs: variables.SERVICE_PARKED_CALL_TIMEOUT_MS,

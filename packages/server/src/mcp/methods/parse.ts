@@ -41,7 +41,7 @@ export function mcp(
   passes?: (path: string) => boolean,
 ): McpFilter {
   return (context) => {
-    if (context.method !== 'POST') return markEra(context);
+    if (context.method !== 'POST' || context.isUnread) return markEra(context);
     // The listener enforces the largest limit of its chain's filters.
     if (context.body.length > max_body_bytes) return rpcError(INVALID_REQUEST, 'request body too large', 413);
     if (passes?.(context.path)) return undefined;
@@ -85,6 +85,23 @@ function markEra(context: McpRequest): undefined {
 }
 
 const MCP_PATH = /^\/([^/]+)\/mcp\/?$/;
+
+/** Returns the name of the namespace whose MCP endpoint this path is; undefined for other paths. */
+export function namespaceAt(registry: Pick<Registry, 'current'>, path: string): string | undefined {
+  const segment = MCP_PATH.exec(path)?.[1];
+  return segment === undefined ? undefined : registry.current.namespace(segment)?.name;
+}
+
+/**
+ * Creates the function that tells whether {@link serviceNamespace} needs the body of a request to a path: not if the path
+ * names an unknown namespace (decisions 10.3).
+ */
+export function namespaceCheck(registry: Pick<Registry, 'current'>): (path: string) => boolean {
+  return (path) => {
+    const segment = MCP_PATH.exec(path)?.[1];
+    return segment === undefined || registry.current.namespace(segment) !== undefined;
+  };
+}
 
 /** Dependencies of {@link serviceNamespace}. */
 export interface NamespaceParts {
