@@ -2,6 +2,7 @@ import { startService } from '../src/app/app.ts';
 import { loadConfig } from '../src/app/config/config.ts';
 import { type Action, type ComponentCompiler, componentChecksum } from '../src/policy/sandbox/action.ts';
 import { ActionCompiler } from '../src/policy/sandbox/compiler.ts';
+import type { Files } from '../src/registry/store/files.ts';
 import { createLogger } from '../src/telemetry/log.ts';
 
 /** A management response; `data` is that of the envelope. */
@@ -53,11 +54,12 @@ const sharedCompiler = new SharedCompiler();
 
 /**
  * Starts the service on the loopback interface, on free ports and, unless set in `env`, without persistence and
- * periodic checks. `argv` is its command line.
+ * periodic checks. `argv` is its command line, `files` the file system of its registry folder.
  */
 export async function startTestService(
   env: Readonly<Record<string, string>> = {},
   argv: readonly string[] = [],
+  files?: Files,
 ): Promise<TestService> {
   const variables = {
     SERVICE_PERSIST_BACKEND: 'none',
@@ -74,7 +76,7 @@ export async function startTestService(
   const service = await startService(
     config,
     createLogger(config.logFilter, (line) => log.push(line)),
-    { compiler: sharedCompiler },
+    { compiler: sharedCompiler, ...(files && { files }) },
   );
   const management = `http://${service.addresses.management}`;
   const mcp = `http://${service.addresses.mcp}`;

@@ -79,6 +79,20 @@ export async function takeLock(parts: LockParts): Promise<Lock> {
   return new HeldLock(parts, path, own, { file, bytes });
 }
 
+/**
+ * Throws {@link StoreError} while a live process holds the lock of a folder. Writes nothing, unlike {@link takeLock}: for
+ * a full disk.
+ */
+export async function checkUnheld({ folder, files, processes, clock }: LockParts): Promise<void> {
+  const found = await readHolder(files, join(folder, LOCK_NAME));
+  const liveness = found && (await describeLiveness(processes, found.holder, clock.now() - found.renewed));
+  if (liveness !== undefined) throw heldError(folder, liveness);
+}
+
+function heldError(folder: string, liveness: string): StoreError {
+  return new StoreError(`SERVICE_PERSIST_PATH ${folder}: ${LOCK_NAME} is held by ${liveness}; one process per folder`);
+}
+
 interface Attempt extends LockParts {
   path: string;
   draft: string;
@@ -96,9 +110,7 @@ async function attempt({ folder, files, processes, log, path, draft, own, now }:
     if (!found) return false;
     const liveness = await describeLiveness(processes, found.holder, now - found.renewed);
     if (liveness !== undefined) {
-      throw new StoreError(
-        `SERVICE_PERSIST_PATH ${folder}: ${LOCK_NAME} is held by ${liveness}; one process per folder`,
-      );
+      throw heldError(folder, liveness);
     }
     stale.push({ path: target, holder: found.holder });
     target = join(folder, `${LOCK_NAME}.after-${found.holder.id}`);
