@@ -48,7 +48,11 @@ beforeAll(async () => {
     scripts: { 'tools/list': toolList(toolText('a')), 'tools/call': textResultText('through TLS') },
   });
   service = await startTestService(
-    { SERVICE_INFERENCE_LISTEN: '', SERVICE_AUTH_ISSUER: 'https://issuer.example/realm' },
+    {
+      SERVICE_INFERENCE_LISTEN: '',
+      SERVICE_AUTH_ISSUER: 'https://issuer.example/realm',
+      SERVICE_ALLOWED_HOSTS: 'api.example',
+    },
     ['--pipeline-config', join(folder, 'pipeline.yaml')],
   );
   await service.register('forwards', { name: 'up', address: upstream.url });

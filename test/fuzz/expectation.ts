@@ -43,6 +43,10 @@ export function expectation(
     const status = methods.size === 0 ? 404 : 405;
     return only(`no operation: ${status} is expected`, status, ...(body.kind === 'too-large' ? [413] : []));
   }
+  const limit = new URLSearchParams(target.slice(path.length)).get('limit');
+  if (limit !== null && !/^0*[1-9]\d*$/.test(limit) && body.kind !== 'too-large') {
+    return only('the limit is not a whole number from 1', 400);
+  }
   const documented = (reason: string, ...except: readonly number[]) => {
     const statuses = [...operation.responses.keys()].filter(
       (status) => status < 500 || status === 502 || status === 503,

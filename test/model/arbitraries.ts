@@ -15,7 +15,7 @@ const mostlyExisting = (literal: fc.Arbitrary<string>): fc.Arbitrary<string> =>
 
 const signals = fc.constantFrom('SIGTERM' as const, 'SIGKILL' as const);
 /** Unknown query parameter, which is ignored. */
-const unknownParameters: Query = { label: 'x', limit: '0' };
+const unknownParameters: Query = { label: 'x', unknown: '0' };
 
 /** Includes upstream names of tools; an empty name would be another path. */
 const addressable = alphabet.upstreamNames.filter((name) => name !== '');

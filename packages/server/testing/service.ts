@@ -7,6 +7,7 @@ import { type Action, type ComponentCompiler, componentChecksum } from '../src/p
 import { ActionCompiler } from '../src/policy/sandbox/compiler.ts';
 import { cachedBuild } from '../src/policy/sandbox/fixtures/cached-build.ts';
 import { readSandboxScripts } from '../src/policy/sandbox/sandbox-process.ts';
+import type { Files } from '../src/registry/store/files.ts';
 import { createLogger } from '../src/telemetry/log.ts';
 
 /** A management response; `data` is that of the envelope. */
@@ -72,11 +73,12 @@ const sharedCompiler = new SharedCompiler();
 
 /**
  * Starts the service on the loopback interface, on free ports and, unless set in `env`, without persistence and
- * periodic checks. `argv` is its command line.
+ * periodic checks. `argv` is its command line, `files` the file system of its registry folder.
  */
 export async function startTestService(
   env: Readonly<Record<string, string>> = {},
   argv: readonly string[] = [],
+  files?: Files,
 ): Promise<TestService> {
   const variables = {
     SERVICE_PERSIST_BACKEND: 'none',
@@ -93,7 +95,7 @@ export async function startTestService(
   const service = await startService(
     config,
     createLogger(config.logFilter, (line) => log.push(line)),
-    { compiler: sharedCompiler },
+    { compiler: sharedCompiler, ...(files && { files }) },
   );
   const management = `http://${service.addresses.management}`;
   const mcp = `http://${service.addresses.mcp}`;

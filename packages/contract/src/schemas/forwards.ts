@@ -6,6 +6,18 @@ const INVALID_URL_CHARACTERS = `\\s\\\\${CONTROL_CHARACTERS}`;
 /** Pattern of a URL's host: a name, or an IP address, version 6 in brackets. */
 const HOST = `(?:\\[[0-9A-Fa-f:.]+\\]|[^/?#@:\\[\\]${INVALID_URL_CHARACTERS}]+)`;
 
+const NOT_A_URL = 'must be an http or https URL';
+const COMMAND =
+  `${NOT_A_URL}; a server that is started with a command (stdio) needs a bridge to Streamable HTTP in front of it ` +
+  '(docs/other-transports.md)';
+
+/** Whether a text that is not a URL is the command of a server with the stdio transport. */
+function isCommand(text: string): boolean {
+  if (/^stdio:/i.test(text)) return true;
+  if (/^[a-z][a-z\d+.-]*:\/\//i.test(text)) return false;
+  return /^(?:npx|uvx|uv|node|bunx|deno|python3?|docker)(?:\s|$)|^(?:\.{1,2}|~)?\/|^\S+\s+-/.test(text);
+}
+
 /**
  * URL of an upstream MCP server, trimmed and valid without normalization. Credentials are rejected rather than silently
  * dropped; use SERVICE_FORWARD_HEADERS to send credentials upstream.
@@ -17,7 +29,7 @@ const upstreamAddress = z
   .refine(
     (text) =>
       /^https?:\/\/[^/?#]/i.test(text) && !new RegExp(`[${INVALID_URL_CHARACTERS}]`).test(text) && URL.canParse(text),
-    'must be an http or https URL',
+    { error: ({ input }) => (isCommand(String(input)) ? COMMAND : NOT_A_URL) },
   )
   .refine((text) => {
     const url = URL.parse(text);

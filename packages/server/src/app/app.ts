@@ -24,6 +24,7 @@ import { ResultSchemas } from '../policy/llm/result-schema.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
 import { ActionCompiler } from '../policy/sandbox/compiler.ts';
 import { HostPool } from '../policy/sandbox/pool.ts';
+import { diskFiles, type Files } from '../registry/store/files.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
@@ -66,6 +67,7 @@ export interface Service {
 interface ServiceParts {
   readonly droppedLines?: () => number;
   readonly compiler?: ComponentCompiler;
+  readonly files?: Files;
 }
 
 /** Grace period of management requests after the shutdown grace is used up. */
@@ -80,12 +82,13 @@ const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: 
 /**
  * Creates the parts of the service in dependency order and starts it (decisions 1.1: registry, bootstrap, listeners,
  * ready, discovery). Throws the error that prevented the start; nothing is left running then. `droppedLines` returns the
- * number of lost log lines; `compiler` compiles actions, and tests share one between services.
+ * number of lost log lines; `compiler` compiles actions, and tests share one between services; `files` is the file system of the
+ * registry folder.
  */
 export async function startService(
   config: Config,
   logger: Logger,
-  { droppedLines = () => 0, compiler = new ActionCompiler() }: ServiceParts = {},
+  { droppedLines = () => 0, compiler = new ActionCompiler(), files = diskFiles() }: ServiceParts = {},
 ): Promise<Service> {
   const log = logger.target('service');
   const { pipeline } = config;
@@ -94,7 +97,7 @@ export async function startService(
   await using open = new AsyncDisposableStack();
   let exportMs = 0;
 
-  const registry = await openRegistry(config, logger);
+  const registry = await openRegistry(config, logger, files);
   open.defer(() => registry.close());
   const limits = { idleMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
   const calls = new InFlightCalls<InFlightCall>(limits);
@@ -106,7 +109,7 @@ export async function startService(
     healthCheckIntervalMs: config.healthCheckIntervalMs,
   });
   open.defer(() => forwards.close(0));
-  await bootstrap(config, registry, logger.target('service::registry'));
+  await bootstrap(config, registry, logger);
 
   const listChanges = new ListChangeNotifier(registry);
   open.defer(() => listChanges.close());
@@ -116,7 +119,7 @@ export async function startService(
   open.defer(() => compiler.close());
   const actions = new HostPool();
   open.defer(() => actions.close());
-  const evaluators = await openEvaluators(config, logger, {
+  const evaluators = await openEvaluators(config, logger, files, {
     compiler,
     schemas,
     namespaceExists: (name) => registry.current.namespace(name) !== undefined,
@@ -132,8 +135,8 @@ export async function startService(
   open.defer(() => bindings.close());
 
   const profiles = new ClientProfiles(registry, SERVER_INFO);
-  const sealer = await openSealer(config);
-  const sessionStore = await openSessionStore(config, logger);
+  const sealer = await openSealer(config, logger, files);
+  const sessionStore = await openSessionStore(config, logger, files);
   open.defer(() => sessionStore.close());
   const replica = randomBytes(6).toString('base64url');
   const events = new EventStore(sealer, replica);

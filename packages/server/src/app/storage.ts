@@ -12,14 +12,14 @@ import { bootstrapForward } from '../registry/change-forward.ts';
 import { OperationError } from '../registry/operations.ts';
 import { Registry, snapshotEntries } from '../registry/registry.ts';
 import { FileStore } from '../registry/store/file-store.ts';
-import { diskFiles, errorReason } from '../registry/store/files.ts';
+import { errorReason, type Files, isDiskFull } from '../registry/store/files.ts';
 import { memoryStore } from '../registry/store/store.ts';
-import type { Logger, TargetLogger } from '../telemetry/log.ts';
+import type { Logger } from '../telemetry/log.ts';
 import type { Config } from './config/config.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
 
 /** The stored registry; its lock decides whether this process may use the folder at all. */
-export async function openRegistry(config: Config, logger: Logger): Promise<Registry> {
+export async function openRegistry(config: Config, logger: Logger, files: Files): Promise<Registry> {
   const log = logger.target('service::registry');
   const { persist } = config;
   const registry: Registry = new Registry(
@@ -30,26 +30,47 @@ export async function openRegistry(config: Config, logger: Logger): Promise<Regi
           recover: persist.recover,
           snapshot: () => snapshotEntries(registry.current),
           log,
+          files,
         }),
   );
   for (const problem of await registry.load()) log.warn(problem);
   return registry;
 }
 
-/** Applies the entries of the bootstrap file to the stored state (decisions 1.3). */
-export async function bootstrap(config: Config, registry: Registry, log: TargetLogger): Promise<void> {
-  await registry.commit((draft) => {
-    for (const { name, labels } of config.bootstrap.namespaces) {
-      if (labels || !draft.namespaces.has(name)) draft.putNamespace(name, labels);
-    }
-  });
+/**
+ * Applies the entries of the bootstrap file to the stored state (decisions 1.3). On a full disk, entries that differ from
+ * the stored ones are left out.
+ */
+export async function bootstrap(config: Config, registry: Registry, logger: Logger): Promise<void> {
+  const log = logger.target('service::registry');
+  await unlessDiskFull(
+    registry.commit((draft) => {
+      for (const { name, labels } of config.bootstrap.namespaces) {
+        if (labels || !draft.namespaces.has(name)) draft.putNamespace(name, labels);
+      }
+    }),
+    (error) => log.error('disk full: namespaces of the bootstrap file are not applied', { error }),
+  );
   for (const { prefix = '', ...entry } of config.bootstrap.forwards) {
     try {
-      await registry.commit((draft) => bootstrapForward(draft, { ...entry, prefix }));
+      await unlessDiskFull(
+        registry.commit((draft) => bootstrapForward(draft, { ...entry, prefix })),
+        (error) => log.error('disk full: forward of the bootstrap file is not applied', { forward: entry.name, error }),
+      );
     } catch (error) {
       if (!(error instanceof OperationError)) throw error;
       log.warn('forward of the bootstrap file not applied', { forward: entry.name, reason: error.message });
     }
+  }
+}
+
+/** Waits for a write. On a full disk it calls `onFull` instead of throwing (decisions 10.5). */
+async function unlessDiskFull(write: Promise<unknown>, onFull: (error: unknown) => void): Promise<void> {
+  try {
+    await write;
+  } catch (error) {
+    if (!isDiskFull(error)) throw error;
+    onFull(error);
   }
 }
 
@@ -59,6 +80,7 @@ export async function bootstrap(config: Config, registry: Registry, log: TargetL
 export async function openEvaluators(
   { bootstrap, actionsPath, evaluatorsStrict, persist }: Config,
   logger: Logger,
+  files: Files,
   parts: Pick<EvaluatorsOptions, 'compiler' | 'schemas' | 'onActivated' | 'namespaceExists'>,
 ): Promise<Evaluators> {
   const log = logger.target('service::evaluator');
@@ -73,7 +95,7 @@ export async function openEvaluators(
         : new FileRevisionStore({
             folder: persist.path,
             recover: persist.recover,
-            files: diskFiles(),
+            files,
             log,
             now: Date.now,
           }),
@@ -83,16 +105,28 @@ export async function openEvaluators(
   return evaluators;
 }
 
-/** Seals sessions and the state of calls, with the stored or configured key. */
-export async function openSealer({ persist, sessionKey }: Config): Promise<TokenSealer> {
+/**
+ * Seals sessions and the state of calls, with the stored or configured key. On a full disk a new key is not stored: its
+ * sessions end with the process.
+ */
+export async function openSealer({ persist, sessionKey }: Config, logger: Logger, files: Files): Promise<TokenSealer> {
   if (sessionKey) return new TokenSealer(sessionKey);
-  return new TokenSealer(persist.backend === 'none' ? newSessionKey() : await sessionKeyIn(persist.path, diskFiles()));
+  if (persist.backend === 'none') return new TokenSealer(newSessionKey());
+  try {
+    return new TokenSealer(await sessionKeyIn(persist.path, files));
+  } catch (error) {
+    if (!isDiskFull(error)) throw error;
+    logger
+      .target('service::mcp')
+      .error('disk full: the session key is not stored; sessions end with the process', { error });
+    return new TokenSealer(newSessionKey());
+  }
 }
 
 /** Session state that is not part of session ids. */
-export async function openSessionStore({ persist }: Config, logger: Logger): Promise<SessionStore> {
+export async function openSessionStore({ persist }: Config, logger: Logger, files: Files): Promise<SessionStore> {
   if (persist.backend === 'none') return memorySessionStore();
-  return FileSessionStore.open({ folder: persist.path, files: diskFiles(), log: logger.target('service::mcp') });
+  return FileSessionStore.open({ folder: persist.path, files, log: logger.target('service::mcp') });
 }
 
 /** A listener for MCP or inference requests, by name. */

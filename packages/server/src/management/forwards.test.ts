@@ -66,6 +66,7 @@ test.for([
   ['address', { address: undefined }],
   ['address', { address: 'ftp://host/mcp' }],
   ['address', { address: 'host:80' }],
+  ['address', { address: 'npx -y some-server' }],
   ['address', { address: 'http://' }],
   ['address', { address: 'http://user:secret@host/mcp' }],
   ['address', { address: 5 }],

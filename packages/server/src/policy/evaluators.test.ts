@@ -35,7 +35,8 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-const log: Pick<TargetLogger, 'info' | 'warn'> = {
+const log: Pick<TargetLogger, 'info' | 'warn' | 'error'> = {
+  error: (msg, fields) => entries.push({ level: 'error', msg, ...fields }) && lines.push(msg),
   info: (msg, fields) => entries.push({ level: 'info', msg, ...fields }) && lines.push(msg),
   warn: (msg, fields) => entries.push({ level: 'warn', msg, ...fields }) && lines.push(msg),
 };

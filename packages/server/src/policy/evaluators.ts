@@ -1,6 +1,7 @@
 import type { ErrorCode, Evaluator, EvaluatorWarning, ValidationIssue } from '@sluice/contract';
 import { ConfigError } from '../http/settings.ts';
 import { OperationError } from '../registry/operations.ts';
+import { isDiskFull } from '../registry/store/files.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { type ActionFiles, ActionLoader } from './action-loader.ts';
 import {
@@ -38,7 +39,7 @@ export interface EvaluatorsOptions {
   readonly compiler: Pick<ComponentCompiler, 'compile'>;
   readonly schemas: Pick<ResultSchemas, 'compile'>;
   readonly store: RevisionStore;
-  readonly log: Pick<TargetLogger, 'info' | 'warn'>;
+  readonly log: Pick<TargetLogger, 'info' | 'warn' | 'error'>;
   /** Called with each set that becomes active. */
   readonly onActivated?: (set: EvaluatorSet) => void;
   /** By default no warnings about missing namespaces are logged. */
@@ -151,7 +152,7 @@ export class Evaluators {
     const skipped = withoutLoaded(isNew ? [...unreadable, ...names] : names, loaded);
     if (isNew) {
       const input = { content, origin: 'startup', actor: undefined, at: this.#time() } as const;
-      await this.#save(addActive(this.#revisions, input, skipped));
+      await this.#saveAtStart(addActive(this.#revisions, input, skipped));
     }
     this.#activate(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded, skipped));
     const { revision } = this.current;
@@ -309,6 +310,17 @@ export class Evaluators {
       else warnings.push({ evaluator: name, path, code: 'WASM_COMPILE_FAILED', message: result.problem });
     }
     return { loaded, warnings };
+  }
+
+  /** On a full disk, the evaluators of the bootstrap file are active without being stored, until the next update. */
+  async #saveAtStart(revisions: Revisions): Promise<void> {
+    try {
+      await this.#save(revisions);
+    } catch (error) {
+      if (!isDiskFull(error)) throw error;
+      this.#options.log.error('disk full: the evaluators of the bootstrap file are active, but not stored', { error });
+      this.#revisions = revisions;
+    }
   }
 
   async #save(revisions: Revisions): Promise<void> {

@@ -34,7 +34,7 @@ function made(ready: Promise<void>): Evaluators {
     compiler: new PrefixCompiler(),
     schemas: { compile: () => ready.then(() => ({ text: '', validate: async () => undefined })) },
     store: memoryRevisionStore(),
-    log: { info: () => {}, warn: () => {} },
+    log: { info: () => {}, warn: () => {}, error: () => {} },
   });
 }
 

@@ -1,6 +1,7 @@
 import { type ChangedLists, Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, type Forward, KINDS, type Kind, SECTION } from './entries.ts';
 import { Snapshot } from './snapshot.ts';
+import { isDiskFull } from './store/files.ts';
 import { type Change, type Loaded, SECTIONS, type Section, type Store } from './store/store.ts';
 import {
   MAX_REGISTRATION_ID,
@@ -172,8 +173,17 @@ export class Registry {
       this.current = restored.snapshot;
       problems = restored.problems;
     });
-    if (!this.current.namespaces.has(DEFAULT_NAMESPACE))
+    if (this.current.namespaces.has(DEFAULT_NAMESPACE)) return problems;
+    try {
       await this.commit((draft) => draft.ensureNamespace(DEFAULT_NAMESPACE));
+    } catch (error) {
+      if (!isDiskFull(error)) throw error;
+      // The next snapshot contains it.
+      const draft = new Draft(this.current);
+      draft.ensureNamespace(DEFAULT_NAMESPACE);
+      this.current = draft.finish().snapshot;
+      problems.push('the namespace default could not be stored: the disk is full');
+    }
     return problems;
   }
 

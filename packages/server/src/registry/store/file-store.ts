@@ -1,6 +1,7 @@
-import { type Clock, diskFiles, errorReason, type Files, systemClock } from './files.ts';
+import { join } from 'node:path';
+import { type Clock, diskFiles, errorReason, type Files, isDiskFull, systemClock } from './files.ts';
 import { type Checkpoint, CorruptFileError, JournaledFile } from './journaled-file.ts';
-import { hostProcesses, type Lock, type Processes, takeLock } from './lock.ts';
+import { checkUnheld, hostProcesses, type Lock, type Processes, takeLock } from './lock.ts';
 import { commitRecord, parseCommitRecord, readSnapshot, SNAPSHOT_NAME, snapshotSlices } from './registry-file.ts';
 import {
   type Change,
@@ -45,6 +46,9 @@ type Phase = 'new' | 'open' | 'closed';
 /**
  * The store of `SERVICE_PERSIST_BACKEND=file`: `registry.json`, rewritten within a second of a change, and a journal in
  * which each commit is durable at once (decisions 1.5).
+ *
+ * On a full disk, which leaves no room for the lock, it is read without one (decisions 10.5). The first write that succeeds
+ * takes the lock, unless another process has written meanwhile.
  */
 export class FileStore implements Store {
   readonly #folder: string;
@@ -56,7 +60,10 @@ export class FileStore implements Store {
   readonly #processes: Processes;
   #file: JournaledFile;
   #phase: Phase = 'new';
+  /** Undefined while the disk is full since the start: the folder can be read, and is locked before the first write. */
   #lock: Lock | undefined;
+  /** The files that were read without a lock. */
+  #readFiles = '';
   /** Members of the snapshot file that this version does not know. */
   #extras: readonly string[] = [];
   #queue: PendingCommit[] = [];
@@ -80,11 +87,12 @@ export class FileStore implements Store {
   }
 
   async load(restore: (loaded: Loaded) => void): Promise<void> {
-    this.#lock = await this.#takeLock();
+    this.#lock = await this.#takeLock().catch((error: unknown) => this.#onDiskFull(error));
     try {
+      if (!this.#lock) this.#readFiles = await this.#describeFiles();
       while (!(await this.#read(restore)));
     } catch (error) {
-      await this.#lock.release();
+      await this.#lock?.release();
       this.#lock = undefined;
       if (error instanceof StoreError) throw error;
       throw new StoreError(`SERVICE_PERSIST_PATH ${this.#folder} cannot be read: ${errorReason(error)}`, {
@@ -104,8 +112,7 @@ export class FileStore implements Store {
   }
 
   async close(): Promise<void> {
-    const lock = this.#lock;
-    if (this.#phase !== 'open' || !lock) return;
+    if (this.#phase !== 'open') return;
     this.#phase = 'closed';
     this.#cancelTimer?.();
     while (this.#writing || this.#compacting) {
@@ -113,14 +120,51 @@ export class FileStore implements Store {
       await this.#compacting;
     }
     try {
-      if (this.#needsCompaction) await this.#compact(await this.#takeCheckpoint());
+      if (this.#needsCompaction && this.#lock) await this.#compact(await this.#takeCheckpoint());
     } catch (error) {
       // The journal still has every commit, and the next start replays it.
       throw new StoreError(`${this.#file.snapshotPath} could not be written: ${errorReason(error)}`, { cause: error });
     } finally {
       await this.#file.close();
-      await lock.release();
+      await this.#lock?.release();
     }
+  }
+
+  /** Continues without a lock if the disk is full and no other process uses the folder; rethrows any other error. */
+  async #onDiskFull(error: unknown): Promise<undefined> {
+    if (!isDiskFull(error)) throw error;
+    // Without the folder there is nothing to serve.
+    await this.#files.list(this.#folder).catch(() => Promise.reject(error));
+    await checkUnheld(this.#lockParts());
+    this.#log.error('disk full: the registry is served, but cannot be changed until there is space', {
+      folder: this.#folder,
+      error,
+    });
+  }
+
+  /** Throws {@link StoreError} unless this process may write to the folder. */
+  async #checkLock(now = false): Promise<void> {
+    if (!this.#lock) {
+      const lock = await this.#takeLock();
+      if ((await this.#describeFiles()) !== this.#readFiles) {
+        await lock.release();
+        throw new StoreError(`another process has changed ${this.#folder} since this one has read it; restart it`);
+      }
+      this.#lock = lock;
+      this.#log.warn('the disk has space again: the registry can be changed', { folder: this.#folder });
+    }
+    await this.#lock.check({ now });
+  }
+
+  /** Names and times of the files of the registry. */
+  async #describeFiles(): Promise<string> {
+    const names = (await this.#files.list(this.#folder)).filter((name) =>
+      /^registry\.(?:json|journal\.\d+)$/.test(name),
+    );
+    const described = names
+      .sort()
+      .map(async (name) => `${name} ${await this.#files.modified(join(this.#folder, name))}`);
+    return (await Promise.all(described)).join('\n');
   }
 
   #makeFile(): JournaledFile {
@@ -136,19 +180,23 @@ export class FileStore implements Store {
   async #takeLock(): Promise<Lock> {
     try {
       await this.#files.makeFolder(this.#folder);
-      return await takeLock({
-        folder: this.#folder,
-        files: this.#files,
-        processes: this.#processes,
-        clock: this.#clock,
-        log: this.#log,
-      });
+      return await takeLock(this.#lockParts());
     } catch (error) {
       if (error instanceof StoreError) throw error;
       throw new StoreError(`SERVICE_PERSIST_PATH ${this.#folder} is not writable: ${errorReason(error)}`, {
         cause: error,
       });
     }
+  }
+
+  #lockParts(): Parameters<typeof takeLock>[0] {
+    return {
+      folder: this.#folder,
+      files: this.#files,
+      processes: this.#processes,
+      clock: this.#clock,
+      log: this.#log,
+    };
   }
 
   /** Restores the folder's content; false when corrupt files were quarantined and the folder has to be read again. */
@@ -199,7 +247,7 @@ export class FileStore implements Store {
   async #writeQueue(): Promise<void> {
     const batch = this.#queue.splice(0);
     try {
-      await this.#lock?.check();
+      await this.#checkLock();
       await this.#file.append(commitRecord(batch.map(({ changes }) => changes)));
     } catch (error) {
       const failure =
@@ -249,6 +297,7 @@ export class FileStore implements Store {
 
   /** Rotates the journal and takes the snapshot of the same moment. Called only while no commit is being written. */
   async #takeCheckpoint(): Promise<RegistryCheckpoint> {
+    await this.#checkLock();
     // A rejected commit at the end of the old generation would come back if the process restarted during a compaction.
     await this.#file.repairTail();
     const source = this.#snapshot();
@@ -259,9 +308,7 @@ export class FileStore implements Store {
 
   async #compact(checkpoint: RegistryCheckpoint): Promise<void> {
     const slices = snapshotSlices(checkpoint.source, this.#extras, checkpoint.generation);
-    await this.#file.compact(checkpoint, slices, async () => {
-      await this.#lock?.check({ now: true });
-    });
+    await this.#file.compact(checkpoint, slices, () => this.#checkLock(true));
     this.#failedCompactions = 0;
   }
 

@@ -132,6 +132,13 @@ export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
 
+/** Whether an error, or one of its causes, says that the disk or the quota of the user is full. */
+export function isDiskFull(error: unknown): boolean {
+  const code = errorCode(error);
+  if (code === 'ENOSPC' || code === 'EDQUOT') return true;
+  return error instanceof Error && error.cause !== undefined && isDiskFull(error.cause);
+}
+
 /** The message of an error in one line. */
 export function errorReason(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).replaceAll(/\s+/g, ' ');

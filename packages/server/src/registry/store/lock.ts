@@ -79,6 +79,22 @@ export async function takeLock(parts: LockParts): Promise<Lock> {
   return new AcquiredLock(parts, path, own, { file, bytes });
 }
 
+/**
+ * Throws {@link StoreError} while a live process holds the lock of a folder. Writes nothing, unlike {@link takeLock}: for
+ * a full disk.
+ */
+export async function checkUnheld({ folder, files, processes, clock }: LockParts): Promise<void> {
+  const found = await readOwner(files, join(folder, LOCK_NAME));
+  const liveness = found && (await describeLiveness(processes, found.owner, clock.now() - found.renewed));
+  if (liveness !== undefined) throw lockedError(folder, liveness);
+}
+
+function lockedError(folder: string, liveness: string): StoreError {
+  return new StoreError(
+    `SERVICE_PERSIST_PATH ${folder}: ${LOCK_NAME} is in use by ${liveness}; one process per folder`,
+  );
+}
+
 interface Attempt extends LockParts {
   path: string;
   draft: string;
@@ -96,9 +112,7 @@ async function attempt({ folder, files, processes, log, path, draft, own, now }:
     if (!found) return false;
     const liveness = await describeLiveness(processes, found.owner, now - found.renewed);
     if (liveness !== undefined) {
-      throw new StoreError(
-        `SERVICE_PERSIST_PATH ${folder}: ${LOCK_NAME} is in use by ${liveness}; one process per folder`,
-      );
+      throw lockedError(folder, liveness);
     }
     stale.push({ path: target, owner: found.owner });
     target = join(folder, `${LOCK_NAME}.after-${found.owner.id}`);

@@ -4,6 +4,7 @@ import { type Era, LEGACY_VERSIONS, MODERN_ERROR_CODES, MODERN_VERSIONS } from '
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
 import { type LegacyClient, type ModernClient, openLegacy, openModern, type RpcClientOptions } from './rpc-client.ts';
 import { isInconclusive } from './rpc-request.ts';
+import { usesSseTransport } from './sse-transport.ts';
 
 /**
  * Eras that an upstream supports: a set, since servers may support both (mcp 4). At least one is proved, by the open client
@@ -73,7 +74,10 @@ export async function probeEras(
     inconclusive.push({ era: 'modern', error: modern.error });
   }
   if (old.client === undefined && modern.client === undefined) {
-    throw inconclusive[0]?.error ?? unusableUpstreamError(address, old.error, modern.error);
+    if (inconclusive[0]) throw inconclusive[0].error;
+    const error = unusableUpstreamError(address, old.error, modern.error);
+    const isOld = !isProved(old.error, modern.error) && (await usesSseTransport(options.transport, options.signal));
+    throw isOld ? sseTransportError(address) : error;
   }
   return { legacy: old.client, modern: modern.client, legacyProbed, inconclusive };
 }
@@ -111,6 +115,18 @@ function isConclusive({ kind, status = 0 }: UpstreamError): boolean {
 
 function provesModern({ code }: UpstreamError): boolean {
   return code !== undefined && MODERN_ERROR_CODES.has(code);
+}
+
+function isProved(...errors: readonly (UpstreamError | undefined)[]): boolean {
+  return errors.some((error) => error !== undefined && provesModern(error));
+}
+
+/** Error for a server with the transport of version 2024-11-05. */
+function sseTransportError(address: string): UpstreamError {
+  const what =
+    'is an MCP server with the HTTP+SSE transport of 2024-11-05, which is not supported; use its Streamable HTTP address ' +
+    '(often /mcp), or put a bridge in front of it (docs/other-transports.md)';
+  return new UpstreamError('invalid', address, what);
 }
 
 /** Error for an upstream that was probed for both eras and cannot be used in either. */

@@ -8,27 +8,10 @@ import type { Registry } from '../../registry/registry.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { type Catalog, type DebounceOptions, DiscoveryDebouncer, discover } from './discovery.ts';
 import { EraCache, type InconclusiveProbe } from './era-detection.ts';
-import { openLegacy, openModern, type RpcClient, type RpcClientOptions } from './rpc-client.ts';
+import { HealthCheck } from './health-check.ts';
+import type { RpcClient, RpcClientOptions } from './rpc-client.ts';
 import { ListChangeWatcher, type ListChangeWatcherOptions } from './streams/list-change-watcher.ts';
 import { Upstream, type UpstreamObserver } from './upstream.ts';
-
-/**
- * Sends one light request: `server/discover` in the modern era, `ping` in the legacy one, in a session of its own
- * (decisions 4.3). An error in response to `ping` is healthy too. Rejects with an `UpstreamError` if there is no response
- * or the upstream no longer supports the era.
- */
-export async function checkHealth(options: RpcClientOptions, era: Era): Promise<void> {
-  if (era === 'modern') {
-    await openModern(options);
-    return;
-  }
-  const session = await openLegacy(options);
-  try {
-    await session.request('ping');
-  } finally {
-    void session.close();
-  }
-}
 
 export interface ForwardControllerOptions {
   readonly registry: Registry;
@@ -62,6 +45,7 @@ export class ForwardController implements UpstreamObserver {
   readonly #closing = new AbortController();
   readonly #backoff = new Backoff(Math.random, () => performance.now());
   readonly #eras: EraCache;
+  readonly #healthCheck: HealthCheck;
   readonly #watcher: ListChangeWatcher;
   readonly #debouncer: DiscoveryDebouncer;
   #run: Promise<void> | undefined = undefined;
@@ -86,6 +70,7 @@ export class ForwardController implements UpstreamObserver {
       hasLegacyClients,
       inconclusiveRetryMs,
     );
+    this.#healthCheck = new HealthCheck({ ...this.#client, capabilities: NO_CAPABILITIES });
     this.#watcher = new ListChangeWatcher({ upstream: this.upstream, clientInfo, log, ...options.watch });
     this.#debouncer = new DiscoveryDebouncer(() => this.#rediscover(), options.debounce);
     if (forward.catalogs.length > 0) this.upstream.setEras(new Set(forward.catalogs.map(({ era }) => era)));
@@ -152,7 +137,7 @@ export class ForwardController implements UpstreamObserver {
     clearTimeout(this.#timer);
     this.#debouncer.close();
     this.#watcher.close();
-    await this.upstream.close();
+    await Promise.all([this.#healthCheck.close(), this.upstream.close()]);
   }
 
   #discoverInBackground(): void {
@@ -241,6 +226,7 @@ export class ForwardController implements UpstreamObserver {
       this.#options.log.warn('forward unavailable', { forward: this.forward.name, reason });
     }
     this.#watcher.pause();
+    void this.#healthCheck.close();
     this.upstream.health = { kind: 'down', message: `${reason}; retrying in ${(delay / 1000).toFixed(1)} s` };
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#discoverInBackground(), delay);
@@ -261,7 +247,7 @@ export class ForwardController implements UpstreamObserver {
 
   async #checkHealth(): Promise<void> {
     try {
-      await checkHealth({ ...this.#client, capabilities: NO_CAPABILITIES }, this.#healthCheckEra);
+      await this.#healthCheck.run(this.#healthCheckEra);
       // A call may have marked it down meanwhile, which has scheduled a retry.
       if (this.upstream.health.kind === 'up') this.#scheduleNextCheck();
     } catch (error) {

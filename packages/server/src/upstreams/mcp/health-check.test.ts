@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
 import { createTransport } from '../../http/client/pool.ts';
-import { checkHealth } from './forward-controller.ts';
+import { HealthCheck } from './health-check.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -18,45 +18,70 @@ async function start(options: RawUpstreamOptions) {
   );
   return {
     upstream,
-    options: { transport, clientInfo: { name: 'sluice', version: '1' }, capabilities: {}, timeoutMs: 5_000 },
+    check: new HealthCheck({
+      transport,
+      clientInfo: { name: 'sluice', version: '1' },
+      capabilities: {},
+      timeoutMs: 5_000,
+    }),
   };
 }
 
-describe('checkHealth', () => {
-  it('pings a legacy upstream in a session that it closes, and lists nothing', async () => {
-    const { upstream, options } = await start({ eras: ['legacy'] });
-    await checkHealth(options, 'legacy');
-    expect(upstream.count('ping')).toBe(1);
-    expect(upstream.count('tools/list')).toBe(0);
-    await expect.poll(upstream.sessions).toBe(0);
+describe('a health check', () => {
+  it('is one ping to a legacy upstream, in a session that is kept for it', async () => {
+    const { upstream, check } = await start({ eras: ['legacy'] });
+    await check.run('legacy');
+    const before = upstream.seen.length;
+    for (let round = 0; round < 5; round++) await check.run('legacy');
+    expect(upstream.seen.slice(before).map(({ method }) => method)).toEqual(Array(5).fill('ping'));
+    expect([upstream.count('initialize'), upstream.count('tools/list'), upstream.sessions()]).toEqual([1, 0, 1]);
+    await check.close();
+    expect(upstream.sessions()).toBe(0);
+    await check.close();
+  });
+
+  it('opens another session if the upstream has discarded it', async () => {
+    const { upstream, check } = await start({ eras: ['legacy'] });
+    await check.run('legacy');
+    upstream.forgetSessions();
+    await check.run('legacy');
+    await check.run('legacy');
+    expect([upstream.count('initialize'), upstream.sessions()]).toEqual([2, 1]);
   });
 
   it('accepts an error in response to ping', async () => {
     const ping = { kind: 'error', text: '{"code":-32601,"message":"Method not found"}' } as const;
-    const { upstream, options } = await start({ eras: ['legacy'], scripts: { ping } });
-    await expect(checkHealth(options, 'legacy')).resolves.toBeUndefined();
-    expect(upstream.count('ping')).toBe(1);
+    const { upstream, check } = await start({ eras: ['legacy'], scripts: { ping } });
+    await expect(check.run('legacy')).resolves.toBeUndefined();
+    await expect(check.run('legacy')).resolves.toBeUndefined();
+    expect(upstream.count('ping')).toBe(2);
   });
 
   it('sends server/discover to a modern upstream', async () => {
-    const { upstream, options } = await start({ eras: ['modern'] });
-    await checkHealth(options, 'modern');
+    const { upstream, check } = await start({ eras: ['modern'] });
+    await check.run('modern');
     expect(upstream.seen.map(({ method }) => method)).toEqual(['server/discover']);
   });
 
+  it('closes the session of an upstream that has become modern', async () => {
+    const { upstream, check } = await start({});
+    await check.run('legacy');
+    await check.run('modern');
+    await expect.poll(upstream.sessions).toBe(0);
+  });
+
   it('fails for an upstream that does not answer, is down, or no longer supports the era', async () => {
-    const { upstream, options } = await start({ eras: ['legacy'] });
-    await expect(checkHealth(options, 'modern')).rejects.toMatchObject({ kind: 'rpc' });
+    const { upstream, check } = await start({ eras: ['legacy'] });
+    await expect(check.run('modern')).rejects.toMatchObject({ kind: 'rpc' });
+    await check.run('legacy');
     upstream.scripts.ping = { kind: 'silence' };
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    const failed = expect(checkHealth(options, 'legacy')).rejects.toMatchObject({ kind: 'timeout' });
-    await expect.poll(() => upstream.count('ping')).toBe(1);
+    const failed = expect(check.run('legacy')).rejects.toMatchObject({ kind: 'timeout' });
+    await expect.poll(() => upstream.count('ping')).toBe(2);
     vi.advanceTimersByTime(5_000);
     await failed;
     vi.useRealTimers();
     await upstream.down();
-    await expect(checkHealth(options, 'legacy')).rejects.toMatchObject({
-      kind: expect.stringMatching(/refused|dropped/),
-    });
+    await expect(check.run('legacy')).rejects.toMatchObject({ kind: expect.stringMatching(/refused|dropped/) });
   });
 });

@@ -1,0 +1,47 @@
+import type { Era } from '@sluice/protocol/mcp/constants';
+import { UpstreamError } from '../../http/client/errors.ts';
+import { type LegacyClient, openLegacy, openModern, type RpcClientOptions } from './rpc-client.ts';
+
+/**
+ * Health checks of one upstream, each of one light request (decisions 4.3): `server/discover` in the modern era, `ping` in the
+ * legacy one, in a session that is kept for it. An error in response to `ping` is healthy too.
+ */
+export class HealthCheck {
+  readonly #options: RpcClientOptions;
+  #session: LegacyClient | undefined = undefined;
+
+  constructor(options: RpcClientOptions) {
+    this.#options = options;
+  }
+
+  /** Rejects with an {@link UpstreamError} if there is no response or the upstream no longer speaks the era. */
+  async run(era: Era): Promise<void> {
+    if (era === 'modern') {
+      void this.close();
+      await openModern(this.#options);
+      return;
+    }
+    if (this.#session && (await isKnown(this.#session))) return;
+    const session = await openLegacy(this.#options);
+    this.#session = session;
+    await session.request('ping');
+  }
+
+  /** Closes the session; the next check opens one. Never rejects. */
+  async close(): Promise<void> {
+    const session = this.#session;
+    this.#session = undefined;
+    await session?.close();
+  }
+}
+
+/** Sends a ping; false if the upstream has discarded the session, as after a restart. */
+async function isKnown(session: LegacyClient): Promise<boolean> {
+  try {
+    await session.request('ping');
+    return true;
+  } catch (error) {
+    if (error instanceof UpstreamError && error.kind === 'session-lost') return false;
+    throw error;
+  }
+}
