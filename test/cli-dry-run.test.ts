@@ -43,7 +43,7 @@ it.each([
   ['services add -n js --address 127.0.0.1:9 --type tool-invoker', 'POST /api/v1/services'],
   ['services remove py', 'DELETE /api/v1/services/py'],
   ['services provision py -n a --secrets secrets.txt', 'POST /api/v1/services/py/provisions'],
-  ['evaluators apply -f evaluators.json', 'PUT /api/v1/evaluators'],
+  ['evaluators apply -f evaluators.json', 'PUT /api/v1/evaluators?strict=true'],
   ['evaluators bind finance c-1', 'PUT /api/v1/evaluators/namespaces/finance'],
   ['evaluators unbind finance', 'DELETE /api/v1/evaluators/namespaces/finance'],
   ['interactions clear', 'DELETE /api/v1/interactions'],

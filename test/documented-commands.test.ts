@@ -35,7 +35,7 @@ const FOUND: readonly Example[] = [
 /** Without repetitions. */
 const EXAMPLES = FOUND.filter(({ line }, at) => FOUND.findIndex((other) => other.line === line) === at);
 
-const TOOL_NAMES = ['echo', 'search', 'http-get', 'run-javascript'];
+const TOOL_NAMES = ['echo', 'delete_database', 'search', 'http-get', 'run-javascript'];
 const TOOLS = TOOL_NAMES.map((name) => ({ name, description: name, inputSchema: { type: 'object' } }));
 const END = { ttlMs: 0, cacheScope: 'private', resultType: 'complete' };
 const NOTES = { uri: 'file:///notes.txt', name: 'notes' };

@@ -76,7 +76,7 @@ async function apply(context: Finishing, service: TestService, state: string): P
   const address = proxy.address();
   const host = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
   const terminal = scriptedTerminal({ input: state });
-  expect(await run(['apply', '-f', '-', '--no-auth', '--host', host], terminal), terminal.err()).toBe(0);
+  expect(await run(['apply', '-f', '-', '--yes', '--no-auth', '--host', host], terminal), terminal.err()).toBe(0);
   return seen;
 }
 
@@ -120,7 +120,7 @@ test('apply does not replace a forward that has disabled entries', async (contex
   const state = `forwards: [{ name: up, address: "${upstream.url}", prefix: p_ }]`;
   const apply = async () => {
     const terminal = scriptedTerminal({ input: state });
-    const code = await run(['apply', '-f', '-', '--no-auth', '--host', service.management], terminal);
+    const code = await run(['apply', '-f', '-', '--yes', '--no-auth', '--host', service.management], terminal);
     return { code, err: terminal.err() };
   };
   const refused = await apply();

@@ -158,10 +158,10 @@ test.for([
   ['nobody', '', ['127.0.0.1'], ['http'], ['localhost']],
   [
     'a proxy',
-    'X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: api.example\r\n',
+    'X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: localhost:9000\r\n',
     ['192.0.2.1, 127.0.0.1'],
     ['https'],
-    ['api.example'],
+    ['localhost:9000'],
   ],
   [
     'two proxies',

@@ -15,6 +15,12 @@ export interface Expectation {
 const LEGACY =
   /^\/api\/(?:v1\/(?:service-catalog|service-template|data-store|capabilities|chat|management\/(?:info|statistics))|v2\/(?:code-execution|tool-calls))/;
 
+/** Operations with the parameter `strict`. */
+const STRICT: ReadonlySet<string> = new Set(['replaceEvaluators', 'activateEvaluatorRevision']);
+
+/** Operations on a selection of entries: by names or URIs, and by namespace or forward. */
+const SELECTIONS: ReadonlySet<string> = new Set(['enableTools', 'enableResources', 'enablePrompts']);
+
 /** A request head of this length may exceed the limit of a server. */
 const LONG_HEAD = 12_000;
 
@@ -43,9 +49,14 @@ export function expectation(
     const status = methods.size === 0 ? 404 : 405;
     return only(`no operation: ${status} is expected`, status, ...(body.kind === 'too-large' ? [413] : []));
   }
-  const limit = new URLSearchParams(target.slice(path.length)).get('limit');
+  const query = new URLSearchParams(target.slice(path.length));
+  const limit = query.get('limit');
   if (limit !== null && !/^0*[1-9]\d*$/.test(limit) && body.kind !== 'too-large') {
     return only('the limit is not a whole number from 1', 400);
+  }
+  const strict = STRICT.has(operation.id) ? query.get('strict') : null;
+  if (strict !== null && strict !== 'true' && strict !== 'false' && body.kind !== 'too-large') {
+    return only('strict is neither true nor false', 400, 404);
   }
   const documented = (reason: string, ...except: readonly number[]) => {
     const statuses = [...operation.responses.keys()].filter(
@@ -63,6 +74,7 @@ export function expectation(
     case 'valid':
       // The path may name a namespace that does not exist.
       if (operation.path.includes('{namespace}')) return documented('the body matches the document');
+      if (SELECTIONS.has(operation.id)) return documented('the document does not describe which selections are valid');
       return documented('path and body match the document', 400);
     case 'none':
       return operation.body?.required

@@ -18,6 +18,7 @@ beforeEach(async () => {
   isFull = false;
 });
 afterEach(async () => {
+  isFull = false;
   for (const service of services.splice(0)) await service.stop(0);
   await upstream.close();
   await rm(folder, { recursive: true, force: true });
@@ -101,7 +102,7 @@ describe('on a full disk the service', () => {
   it('does not start while another process uses the folder', async () => {
     await start();
     isFull = true;
-    await expect(start()).rejects.toThrow(/registry\.lock is held by process \d+ of this host/);
+    await expect(start()).rejects.toThrow(/registry\.lock is in use by process \d+ of this host/);
   });
 
   it('does not store changes if another process has written meanwhile', async () => {

@@ -154,7 +154,7 @@ describe('the first startup', () => {
       text += chunk;
       if (text.split('\n').length > 4) break;
     }
-    const [, management] = /--host (\S+) --no-auth/.exec(text) ?? [];
+    const [, management] = /--host (http:\/\/\S+)/.exec(text) ?? [];
     const [, mcp] = /(http:\S+\/default\/mcp)/.exec(text) ?? [];
     expect((await post(mcp ?? '', '{"jsonrpc":"2.0","id":1,"method":"ping"}')).status).toBe(200);
     const added = await send(
