@@ -80,7 +80,8 @@ describe('when the memory is used up', () => {
     expect(upload('more', 100, 'b', 'bob')).toBeDefined();
     // The other user of b made room, not a.
     expect(ended).toEqual(['b']);
-    expect(upload('too much', 600, 'b', 'bob')).toBeUndefined();
+    expect(upload('large', 500, 'b', 'bob')).toBeDefined();
+    expect(upload('too much', 100, 'b', 'bob')).toBeUndefined();
     expect(ended).toEqual(['b']);
   });
 

@@ -45,8 +45,8 @@ interface Share {
 }
 
 /**
- * Limits the memory of all request bodies in flight (decisions 10.4). When it is used up, a request within the share of its
- * holder takes the place of the slowest upload of the largest holder; a namespace is a holder, and within it a user.
+ * Limits the memory of all request bodies in flight (decisions 10.4). When it is used up, a request of a holder that has less
+ * than its share takes the place of the slowest upload of the largest holder; a namespace is a holder, and within it a user.
  * Any other request takes the place of slower uploads of its own holder, or is rejected.
  */
 export class BodyBudget {
@@ -84,7 +84,7 @@ export class BodyBudget {
     const more = bytes - upload.bytes;
     if (more <= 0) return true;
     while (this.#used + more > this.#limit) {
-      const victim = this.#victim(upload, more);
+      const victim = this.#victim(upload);
       if (!victim) {
         this.#release(upload);
         return false;
@@ -97,17 +97,17 @@ export class BodyBudget {
     return true;
   }
 
-  /** The upload that makes room for `more` bytes of another one; undefined if none has to. */
-  #victim(upload: Upload, more: number): Upload | undefined {
+  /** The upload that makes room for another one; undefined if none has to. */
+  #victim(upload: Upload): Upload | undefined {
     const { namespace, user } = upload.holder;
     const own = this.#shares.get(namespace);
     const largest = largestOf(this.#shares, ({ bytes }) => bytes);
-    const isBelow = (own?.bytes ?? 0) + more <= this.#limit / countWith(this.#shares, namespace);
+    const isBelow = (own?.bytes ?? 0) < this.#limit / countWith(this.#shares, namespace);
     if (isBelow && largest && largest.key !== namespace) return this.#slowestOf(largest.key, largest.value.users);
 
     const users = own?.users ?? NO_USERS;
     const first = largestOf(users, (bytes) => bytes);
-    const isUserBelow = (users.get(user) ?? 0) + more <= (own?.bytes ?? 0) / countWith(users, user);
+    const isUserBelow = (users.get(user) ?? 0) < (own?.bytes ?? 0) / countWith(users, user);
     if (isUserBelow && first && first.key !== user) return this.#slowestOf(namespace, users);
 
     const now = this.#now();
