@@ -129,7 +129,11 @@ describe.runIf(python !== undefined)('a code-execution engine in Python', () => 
       await expect
         .poll(() => latestEvents(1))
         .toMatchObject([
-          { eventType: 'FAILED', errorCategory: 'UNKNOWN', errorMessage: expect.stringMatching(/canceled|disconnected/) },
+          {
+            eventType: 'FAILED',
+            errorCategory: 'UNKNOWN',
+            errorMessage: expect.stringMatching(/canceled|disconnected/),
+          },
         ]);
     });
   });
