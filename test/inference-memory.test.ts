@@ -22,6 +22,9 @@ beforeAll(async () => {
   const env = { SERVICE_PERSIST_BACKEND: 'none', SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${port}` };
   gateway = await startGateway({ env });
   inference = `http://${gateway.logs.find(({ msg }) => msg === 'listening')?.inference}`;
+  handle = echo;
+  // From here on the service has the memory that it needs, with the recorded 4 MiB of each direction.
+  for (let warm = 0; warm < 3; warm++) await exchange(16 * MEGABYTE);
 });
 afterAll(async () => {
   await gateway.close();
@@ -29,6 +32,12 @@ afterAll(async () => {
   upstream.closeAllConnections();
 });
 beforeEach(() => gateway.api('DELETE', '/api/v1/interactions'));
+
+/** Responds with the body of the request. */
+function echo(incoming: IncomingMessage, response: ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'application/json' });
+  incoming.pipe(response);
+}
 
 const HEAD = Buffer.from('{"model":"m","messages":[{"role":"user","content":"');
 const TAIL = Buffer.from('"}]}');
@@ -100,12 +109,7 @@ async function settled(count: () => number): Promise<number> {
 
 describe('bodies of 100 MB', { timeout: 120_000 }, () => {
   test('are proxied in both directions at once with little memory', async () => {
-    handle = (incoming, response) => {
-      response.writeHead(200, { 'content-type': 'application/json' });
-      incoming.pipe(response);
-    };
-    // From here on the service has recorded the 4 MiB of each direction.
-    for (let warm = 0; warm < 3; warm++) await exchange(16 * MEGABYTE);
+    handle = echo;
     let passed: Awaited<ReturnType<typeof exchange>> | undefined;
     const grown = await growth(async () => {
       passed = await exchange(BODY);
@@ -115,7 +119,7 @@ describe('bodies of 100 MB', { timeout: 120_000 }, () => {
     expect(grown).toBeLessThan(64 * MEGABYTE);
     const { body } = await gateway.api('GET', '/api/v1/interactions');
     const { data }: { data: Record<string, unknown>[] } = Object(body);
-    expect(data).toHaveLength(4);
+    expect(data).toHaveLength(1);
     expect(data.at(-1)).toMatchObject({ status_code: 200, request_truncated: true, response_truncated: true });
     expect(String(data.at(-1)?.request_body).length).toBe(4 * MEGABYTE);
   });
