@@ -19,7 +19,7 @@ const ALIASES: Readonly<Record<string, readonly string[]>> = {
   prompt: ['prompts'],
 };
 
-/** Returns the command below another that a word stands for: by its name, its singular, or an alias. */
+/** Returns the subcommand that a word selects: by its name, its singular, or an alias. */
 export function findCommand({ commands }: Command, word: string): Command | undefined {
   const named = (name: string) => commands.find((candidate) => candidate.name() === name);
   if (word === 'get') return named('get') ?? named('show') ?? named('list');

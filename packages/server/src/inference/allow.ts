@@ -94,7 +94,7 @@ function isListed(allow: readonly AllowedRequest[], method: string, path: string
 }
 
 /**
- * Returns whether a text matches a pattern in which `*` stands for any characters. Clients choose the text: each part of
+ * Returns whether a text matches a pattern in which `*` matches any characters. Clients choose the text: each part of
  * the pattern is searched once, without backtracking.
  */
 function matches(pattern: string, text: string): boolean {

@@ -140,7 +140,7 @@ describe('PATCH of a forward', () => {
     ]);
   });
 
-  test('of the address discards a discovery of the old one that is under way', async (context) => {
+  test('of the address discards a discovery of the old one in progress', async (context) => {
     const { api, upstream } = await withForward(context, 'a');
     const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>();
     const { promise: held, resolve: release } = Promise.withResolvers<string>();

@@ -93,7 +93,7 @@ export function namespaceAt(registry: Pick<Registry, 'current'>, path: string): 
 }
 
 /**
- * Creates the function that tells whether {@link serviceNamespace} needs the body of a request to a path: not if the path
+ * Creates the function that returns whether {@link serviceNamespace} needs the body of a request to a path: not if the path
  * names an unknown namespace (decisions 10.3).
  */
 export function namespaceCheck(registry: Pick<Registry, 'current'>): (path: string) => boolean {

@@ -11,7 +11,7 @@ const MAX_PARSED_BYTES = 1024 * 1024;
 /** Content blocks of which something is stored; telemetry and the cache of resource links need no more. */
 const MAX_BLOCKS = 1_000;
 
-/** Members that are stored, by the keys of the objects around them; `[]` stands for the elements of an array. */
+/** Members that are stored, by the keys of the objects around them; `[]` are the elements of an array. */
 const STORED: Readonly<Record<string, ReadonlySet<string>>> = {
   '': new Set(['id', 'result', 'error']),
   '.result': new Set(['isError', 'resultType', 'content', 'messages']),
