@@ -143,6 +143,51 @@ test('changed JSON is complete exactly if JSON.parse accepts it, whatever is ent
   );
 });
 
+test('a long string is complete exactly if JSON.parse accepts it', () => {
+  const piece = fc.oneof(
+    fc.nat({ max: 40 }).map((length) => 'a'.repeat(length)),
+    fc.nat({ max: 20 }).map((length) => '\\'.repeat(length)),
+    fc.constantFrom(
+      '\\\\',
+      '\\"',
+      '\\n',
+      '\\/',
+      '\\u00e4',
+      '\\ud83d',
+      '\u00e4',
+      '"',
+      '\\u00g0',
+      '\\x',
+      '\u0000',
+      '\u001f',
+      '\u007f',
+    ),
+  );
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 12 }), positions, fc.boolean(), (pieces, splits, isNested) => {
+      const text = isNested ? `[{"k":"${pieces.join('')}"}]` : `"${pieces.join('')}"`;
+      let isJson = true;
+      try {
+        JSON.parse(text);
+      } catch {
+        isJson = false;
+      }
+      expect(scan(text, splits, 1).scanner.isComplete, text).toBe(isJson);
+    }),
+    { numRuns: propertyRuns(20_000) },
+  );
+});
+
+test('nesting deeper than a chunk is validated and counted', () => {
+  const depth = 3 * MAX_TOKEN_BYTES;
+  const open = '[{"a":'.repeat(depth / 2);
+  const close = '}]'.repeat(depth / 2);
+  const { scanner } = scan(`${open}1${close}`, [100_000, 200_000, 700_000]);
+  expect([scanner.isComplete, scanner.maxDepth]).toEqual([true, depth]);
+  expect(scan(`${open}1${close.slice(0, -3)}}}]`).scanner.isInvalid).toBe(true);
+  expect(scan(`{"a":${open}1${close}}`, [], 1).scanner.isComplete).toBe(true);
+});
+
 test('keys and scalars that are too long are passed as undefined, in any chunks', () => {
   const key = 'k'.repeat(MAX_TOKEN_BYTES);
   const text = JSON.stringify({

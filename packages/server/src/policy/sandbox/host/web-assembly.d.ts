@@ -5,11 +5,11 @@ declare namespace WebAssembly {
   }
   class Memory {
     constructor(size: { readonly initial: number; readonly maximum: number; readonly shared: boolean });
-    readonly buffer: { readonly byteLength: number };
+    readonly buffer: ArrayBuffer;
   }
-  class Instance {
+  class Instance<Exports extends object = object> {
     constructor(module: Module, imports: object);
-    readonly exports: object;
+    readonly exports: Exports;
   }
   function validate(bytes: Uint8Array): boolean;
 }
