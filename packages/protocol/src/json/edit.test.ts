@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { applyEdits } from './text.ts';
+import { applyEdits, editBytes } from './text.ts';
 
 test('without edits the text is unchanged', () => {
   expect(applyEdits('{"a":1.0}', [])).toBe('{"a":1.0}');
@@ -14,6 +14,7 @@ test('edits replace, insert and remove, in any order', () => {
   ];
   for (const order of [edits, edits.toReversed(), [...edits].sort((a, b) => a.text.length - b.text.length)]) {
     expect(applyEdits('abcdefghij', order)).toBe('>abFghIJ…');
+    expect(Buffer.concat(editBytes(Buffer.from('abcdefghij'), order)).toString()).toBe('>abFghIJ…');
   }
 });
 

@@ -134,14 +134,28 @@ export interface Edit {
 
 /** Applies edits that do not overlap, in any order; the rest is unchanged. */
 export function applyEdits(text: string, edits: readonly Edit[]): string {
-  const ordered = edits.length > 1 ? [...edits].sort((a, b) => a.start - b.start) : edits;
   let result = '';
   let at = 0;
-  for (const edit of ordered) {
+  for (const edit of inOrder(edits)) {
     result += text.slice(at, edit.start) + edit.text;
     at = edit.end;
   }
   return result + text.slice(at);
+}
+
+/** Like {@link applyEdits}, for the bytes of a text in ASCII, which are not copied. */
+export function editBytes(bytes: Buffer, edits: readonly Edit[]): Buffer[] {
+  const result: Buffer[] = [];
+  let at = 0;
+  for (const edit of inOrder(edits)) {
+    result.push(bytes.subarray(at, edit.start), Buffer.from(edit.text));
+    at = edit.end;
+  }
+  return [...result, bytes.subarray(at)];
+}
+
+function inOrder(edits: readonly Edit[]): readonly Edit[] {
+  return edits.length > 1 ? [...edits].sort((a, b) => a.start - b.start) : edits;
 }
 
 /** Returns the edit that inserts members, as JSON text, at the beginning of the object at `start`. */

@@ -64,7 +64,7 @@ class EnvelopeSink implements JsonSink {
 
   onKey(start: number, end: number): void {
     if (end - start > MAX_TOKEN_BYTES) this.hasLongKey = true;
-    const raw = this.#ascii === undefined ? this.scanner.token : this.#ascii.slice(start, end);
+    const raw = this.#ascii?.slice(start, end) ?? this.scanner.token;
     if (this.#add(stringValue(raw ?? '""'))) this.scanner.leave();
   }
 
@@ -92,11 +92,12 @@ class EnvelopeSink implements JsonSink {
 /**
  * Finds the members of a message, of its `params`, and of `_meta` and `arguments` in them, without parsing values:
  * parsing 4 MiB of small values, which a client may send, takes a second. Returns the offset of the first invalid byte
- * if the body is not JSON. `text`: the body as text, in which the returned ranges are positions.
+ * if the body is not JSON. `text`: the body as text, in which the returned ranges are positions; the body itself if it is
+ * ASCII.
  */
-export function scanEnvelope(body: Buffer, text: string, maxMembers: number): Envelope | number {
+export function scanEnvelope(body: Buffer, text: string | Buffer, maxMembers: number): Envelope | number {
   const isAscii = text.length === body.length;
-  const sink = new EnvelopeSink(isAscii ? text : undefined, maxMembers);
+  const sink = new EnvelopeSink(isAscii && typeof text === 'string' ? text : undefined, maxMembers);
   sink.scanner.write(body);
   if (!sink.scanner.isComplete) return sink.scanner.offset;
   const { root, oversized, hasLongKey } = sink;

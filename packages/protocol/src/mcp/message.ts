@@ -1,4 +1,4 @@
-import { isUtf8 } from 'node:buffer';
+import { isAscii, isUtf8 } from 'node:buffer';
 import { isJsonObject, type JsonObject, parseJson } from '../json/parse.ts';
 import { MAX_TOKEN_BYTES } from '../json/scanner.ts';
 import { applyEdits, type Edit, members, memberText, stringValue } from '../json/text.ts';
@@ -40,13 +40,13 @@ export interface Batch {
 const MAX_MESSAGES = 100;
 
 /** Splits a batch into its messages. */
-function parseBatch(text: string, elements: readonly ScannedMember[]): Batch | Malformed {
+function parseBatch(text: SourceText, elements: readonly ScannedMember[]): Batch | Malformed {
   if (elements.length === 0) return malformed(INVALID_REQUEST, 'invalid request: empty batch');
   if (elements.length > MAX_MESSAGES) {
     const message = `invalid request: batch of ${elements.length} messages; at most ${MAX_MESSAGES} are allowed`;
     return malformed(INVALID_REQUEST, message);
   }
-  const messages = elements.map(({ start, end }) => text.slice(start, end));
+  const messages = elements.map((element) => slice(text, element));
   return { kind: 'batch', messages, hasRequests: messages.some(isRequest) };
 }
 
@@ -64,6 +64,8 @@ export interface Range {
 export interface RequestMessage {
   readonly kind: 'request';
   readonly text: string;
+  /** A large message in ASCII: positions in its text are offsets. Its `text` is decoded at each access. */
+  readonly bytes?: Buffer;
   /** Exact text of the id, repeated in the response. */
   readonly idText: string;
   readonly idRange: Range;
@@ -109,10 +111,18 @@ const NO_PARAMS: JsonObject = {};
 /** Length in characters above which a value is retained as text: parsed, it may need twenty times as much memory. */
 const LARGE_CHARACTERS = 64 * 1024;
 
+/** Text of a message; a large one in ASCII is not decoded as a whole. */
+type SourceText = string | Buffer;
+
+function slice(text: SourceText, { start, end }: Range): string {
+  return typeof text === 'string' ? text.slice(start, end) : text.toString('latin1', start, end);
+}
+
 /** Parses a body: a JSON-RPC message, a batch, or the error (mcp 6). */
 export function parseMessage(body: Buffer, limits = MESSAGE_LIMITS): Message | Batch | Malformed {
-  if (!isUtf8(body)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
-  const text = body.toString('utf8');
+  const isLargeAscii = body.length > LARGE_CHARACTERS && isAscii(body);
+  if (!isLargeAscii && !isUtf8(body)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
+  const text = isLargeAscii ? body : body.toString('utf8');
   const envelope = scanEnvelope(body, text, limits.members);
   if (typeof envelope === 'number') return malformed(PARSE_ERROR, `parse error: invalid JSON at byte ${envelope}`);
   const { root } = envelope;
@@ -121,7 +131,12 @@ export function parseMessage(body: Buffer, limits = MESSAGE_LIMITS): Message | B
   return parseRoot(text, root, envelope, limits);
 }
 
-function parseRoot(text: string, root: ScannedMember, envelope: Envelope, limits: MessageLimits): Message | Malformed {
+function parseRoot(
+  text: SourceText,
+  root: ScannedMember,
+  envelope: Envelope,
+  limits: MessageLimits,
+): Message | Malformed {
   let id: ScannedMember | undefined;
   let method: ScannedMember | undefined;
   let params: ScannedMember | undefined;
@@ -156,7 +171,7 @@ function parseRoot(text: string, root: ScannedMember, envelope: Envelope, limits
     }
   }
   const hasValidId = id !== undefined && isId(text, id);
-  const idText = id && hasValidId ? text.slice(id.start, id.end) : 'null';
+  const idText = id && hasValidId ? slice(text, id) : 'null';
   const invalid = (reason: string): Malformed => malformed(INVALID_REQUEST, `invalid request: ${reason}`, idText);
   const exceeded = exceededLimit(envelope, limits);
   if (exceeded !== undefined) return malformed(INVALID_PARAMS, `invalid request: ${exceeded}`, idText);
@@ -165,7 +180,7 @@ function parseRoot(text: string, root: ScannedMember, envelope: Envelope, limits
   if (id && !hasValidId) return invalid('member "id" must be a string or an integer');
   const idRange = id && { start: id.start, end: id.end };
   if (!method) {
-    if (idRange && isResponse) return { kind: 'response', text, idText, idRange };
+    if (idRange && isResponse) return { kind: 'response', text: text.toString(), idText, idRange };
     return invalid('member "method" is missing');
   }
   const name = valueOfString(text, method);
@@ -175,16 +190,24 @@ function parseRoot(text: string, root: ScannedMember, envelope: Envelope, limits
   if (params && params.kind !== 'object') return invalid('member "params" must be an object');
   const paramMembers = params?.members ?? NO_MEMBERS;
   const declared = declaredCapabilities(name, paramMembers);
-  if (declared && Buffer.byteLength(text.slice(declared.start, declared.end)) > limits.capabilitiesBytes) {
+  if (declared && Buffer.byteLength(slice(text, declared)) > limits.capabilitiesBytes) {
     const limit = `${limits.capabilitiesBytes} bytes (SERVICE_MAX_CAPABILITIES_BYTES)`;
     return malformed(INVALID_PARAMS, `invalid request: the client capabilities exceed the limit of ${limit}`, idText);
   }
   const value = params ? paramsOf(text, params) : NO_PARAMS;
-  if (!idRange) return { kind: 'notification', text, method: name, params: value };
+  if (!idRange) return { kind: 'notification', text: text.toString(), method: name, params: value };
   problem = problemOfParams(paramMembers, CORE_METHOD.test(name));
   if (problem !== undefined) return invalid(problem);
   const paramsRange = params && { start: params.start, end: params.end };
-  return { kind: 'request', text, idText, idRange, method: name, params: value, paramsRange, paramMembers };
+  const request = { kind: 'request', idText, idRange, method: name, params: value, paramsRange, paramMembers } as const;
+  if (typeof text === 'string') return { text, ...request };
+  return {
+    ...request,
+    bytes: text,
+    get text() {
+      return text.toString('latin1');
+    },
+  };
 }
 
 const NO_MEMBERS: readonly ScannedMember[] = [];
@@ -208,22 +231,23 @@ function declaredCapabilities(method: string, params: readonly ScannedMember[]):
   return owner.find((member) => member.key === key);
 }
 
-function valueOfString(text: string, { kind, start, end }: ScannedMember): string | undefined {
-  return kind === 'string' ? stringValue(text.slice(start, end)) : undefined;
+function valueOfString(text: SourceText, member: ScannedMember): string | undefined {
+  return member.kind === 'string' ? stringValue(slice(text, member)) : undefined;
 }
 
 /** The params, parsed at once if they are small. */
-function paramsOf(text: string, params: ScannedMember): JsonObject {
+function paramsOf(text: SourceText, params: ScannedMember): JsonObject {
   if (params.end - params.start > LARGE_CHARACTERS) return lazyObject(text, params.members ?? []);
-  const value = parseJson(text.slice(params.start, params.end));
+  const value = parseJson(slice(text, params));
   return isJsonObject(value) ? value : NO_PARAMS;
 }
 
 /** An object whose arrays and objects are parsed on demand: a message is retained while it is served. */
-function lazyObject(text: string, scanned: readonly ScannedMember[]): JsonObject {
+function lazyObject(text: SourceText, scanned: readonly ScannedMember[]): JsonObject {
   const object: JsonObject = {};
-  for (const { key, kind, start, end, members: inner } of scanned) {
-    const parse = () => parseJson(text.slice(start, end));
+  for (const member of scanned) {
+    const { key, kind, members: inner } = member;
+    const parse = () => parseJson(slice(text, member));
     const isTree = kind === 'object' || kind === 'array';
     const value = isTree ? undefined : parse();
     const descriptor =
@@ -245,8 +269,8 @@ function weaklyCached(parse: () => unknown): () => unknown {
   };
 }
 
-function isId(text: string, { kind, start, end }: ScannedMember): boolean {
-  return kind === 'string' || (kind === 'number' && Number.isInteger(Number(text.slice(start, end))));
+function isId(text: SourceText, id: ScannedMember): boolean {
+  return id.kind === 'string' || (id.kind === 'number' && Number.isInteger(Number(slice(text, id))));
 }
 
 /** Number of keys up to which a linear search is faster than a set. */
@@ -360,8 +384,9 @@ export function withParam(text: string, name: string, replacement: string): stri
  * does not retain the text and params of the request.
  */
 export function outlineOf(message: RequestMessage): RequestMessage {
-  const { idText, method } = message;
-  const token = progressTokenText(message.text);
+  const { idText, method, paramMembers } = message;
+  const member = membersOf(paramMembers, '_meta').find(({ key }) => key === 'progressToken');
+  const token = member && slice(message.bytes ?? message.text, member);
   const level = requestedLevel(message);
   const meta = [
     ...(token === undefined ? [] : [`"progressToken":${token}`]),

@@ -2,50 +2,64 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { type BodyBudget, type BodyHolder, type BodyReservation, SMALL_BODY_BYTES } from './body-budget.ts';
 import type { ResponseLike } from './context.ts';
 
+/** Chunks from this size on are retained as they are. */
+const LARGE_CHUNK_BYTES = 8 * 1024;
+
 /**
- * Concatenates the chunks of a body. The sender chooses their size, and a buffer object per byte would cost hundreds of
- * times its size: from the second chunk on they are copied into one buffer that doubles its size. A body of one chunk, the
- * usual case, is not copied.
+ * Collects the chunks of a body. The sender chooses their size, and a buffer object per byte would cost hundreds of times its
+ * size: small chunks are copied into larger ones. A body of one chunk, the usual case, is not copied.
  */
 export class ChunkBuffer {
   /** Bytes so far. */
   length = 0;
-  #buffer: Buffer | undefined = undefined;
-  #owned = false;
-
   /** Bytes of memory in use. */
-  get capacity(): number {
-    return this.#buffer?.length ?? 0;
-  }
+  capacity = 0;
+  #chunks: Buffer[] = [];
+  /** The last chunk, if it has room for small ones. */
+  #last: Buffer | undefined = undefined;
+  #lastLength = 0;
 
   push(chunk: Buffer): void {
-    const length = this.length + chunk.length;
-    if (this.#buffer === undefined) {
-      this.#buffer = chunk;
-    } else {
-      if (!this.#owned || this.#buffer.length < length) {
-        const grown = Buffer.allocUnsafeSlow(Math.max(4096, length * 2));
-        this.#buffer.copy(grown, 0, 0, this.length);
-        this.#buffer = grown;
-        this.#owned = true;
-      }
-      chunk.copy(this.#buffer, this.length);
+    this.length += chunk.length;
+    if (this.#chunks.length === 0 || chunk.length >= LARGE_CHUNK_BYTES) {
+      this.#close();
+      this.#chunks.push(chunk);
+      this.capacity += chunk.length;
+      return;
     }
-    this.length = length;
+    const copied = this.#last ? chunk.copy(this.#last, this.#lastLength) : 0;
+    this.#lastLength += copied;
+    if (copied === chunk.length) return;
+    this.#close();
+    // As much as there is already, so that the number of chunks grows with the logarithm of the size.
+    this.#last = Buffer.allocUnsafeSlow(Math.max(4096, Math.min(this.length, MAX_COPY_BYTES)));
+    this.#lastLength = chunk.copy(this.#last, 0, copied);
+    this.capacity += this.#last.length;
   }
 
-  /** The chunks so far, valid until the next one. */
-  get bytes(): Buffer {
-    return this.#buffer?.subarray(0, this.length) ?? Buffer.alloc(0);
+  /** The chunks so far. */
+  get chunks(): readonly Buffer[] {
+    this.#close();
+    return this.#chunks;
   }
 
   /** Returns all chunks as one buffer. Nothing may be pushed afterwards. */
   concat(): Buffer {
-    const buffer = this.#buffer ?? Buffer.alloc(0);
-    this.#buffer = undefined;
-    return buffer.subarray(0, this.length);
+    const { chunks } = this;
+    this.#chunks = [];
+    const [first = Buffer.alloc(0)] = chunks;
+    return chunks.length > 1 ? Buffer.concat(chunks, this.length) : first;
+  }
+
+  #close(): void {
+    if (this.#last) this.#chunks.push(this.#last.subarray(0, this.#lastLength));
+    this.#last = undefined;
+    this.#lastLength = 0;
   }
 }
+
+/** Largest buffer for small chunks; at least {@link LARGE_CHUNK_BYTES}. */
+const MAX_COPY_BYTES = 256 * 1024;
 
 /** Receives a body; exactly one of its methods is called. */
 export interface BodyHandler {

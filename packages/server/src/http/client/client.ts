@@ -22,7 +22,8 @@ export interface UpstreamRequest {
   /** Path and query that replace those of the upstream address; begins with a slash, sent unchanged. */
   readonly path?: string;
   readonly headers: readonly string[];
-  readonly body?: string | Buffer | StreamedBody;
+  /** An array is a body in parts. */
+  readonly body?: string | Buffer | readonly Buffer[] | StreamedBody;
 }
 
 /**

@@ -21,7 +21,7 @@ import {
   type UpstreamError,
   unfollowedRedirect,
 } from './errors.ts';
-import { BodyWriter, RequestEncoder, ResponseDeadline } from './request-writer.ts';
+import { BodyWriter, type EncodedRequest, isInParts, RequestEncoder, ResponseDeadline } from './request-writer.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
 import { openSocket, readPastFailedWrites, type SocketTarget } from './socket.ts';
 
@@ -78,7 +78,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
    */
   dispatch(request: UpstreamRequest, handler: ResponseHandler): UpstreamCall {
     const { body, method } = request;
-    const streamed = typeof body === 'object' && !Buffer.isBuffer(body) ? body : undefined;
+    const streamed = typeof body === 'object' && !Buffer.isBuffer(body) && !isInParts(body) ? body : undefined;
     let encoded: Http1Call['request'];
     try {
       encoded = this.#state === 'open' ? this.#encoder.encode(request) : transportClosed(this.address);
@@ -166,7 +166,7 @@ export class ConnectionPool implements UpstreamTransport, SocketTarget {
 class Http1Call implements UpstreamCall {
   readonly handler: ResponseHandler;
   /** Encoded request, only its head if the body is streamed; or the error that encoding failed with. */
-  readonly request: string | Buffer | UpstreamError;
+  readonly request: EncodedRequest | UpstreamError;
   /** Body that follows the head. */
   readonly streamed: StreamedBody | undefined;
   /** True for HEAD: the response has no body, regardless of its head. */
@@ -178,7 +178,7 @@ class Http1Call implements UpstreamCall {
 
   constructor(
     handler: ResponseHandler,
-    request: string | Buffer | UpstreamError,
+    request: EncodedRequest | UpstreamError,
     streamed: StreamedBody | undefined,
     headOnly: boolean,
   ) {
@@ -314,6 +314,7 @@ class Connection implements ResponseSink {
     if (streamed !== undefined) return this.#stream(request, streamed);
     if (typeof request === 'string') this.#socket.write(request, 'latin1');
     else if (Buffer.isBuffer(request)) this.#socket.write(request);
+    else if (!(request instanceof Error)) writeParts(this.#socket, request);
     this.#deadline?.start();
   }
 
@@ -433,4 +434,10 @@ class Connection implements ResponseSink {
     this.close();
     call?.fail(error);
   }
+}
+
+function writeParts(socket: Socket, parts: readonly Buffer[]): void {
+  socket.cork();
+  for (const part of parts) socket.write(part);
+  socket.uncork();
 }

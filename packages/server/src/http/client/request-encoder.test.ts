@@ -1,9 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { RequestEncoder } from './request-writer.ts';
+import { type EncodedRequest, RequestEncoder } from './request-writer.ts';
 import { ScriptedBody } from './scripted-body.fixture.ts';
 
 const encoder = () => new RequestEncoder(new URL('http://user:secret@Example.com:8080/mcp?key=1'));
-const text = (encoded: string | Buffer) => (typeof encoded === 'string' ? encoded : encoded.toString('latin1'));
+const text = (encoded: EncodedRequest) =>
+  [encoded]
+    .flat()
+    .map((part) => part.toString('latin1'))
+    .join('');
 
 describe('RequestEncoder', () => {
   it('encodes head and body together', () => {
@@ -20,6 +24,7 @@ describe('RequestEncoder', () => {
     ['beyond', '😀', '\xf0\x9f\x98\x80'],
     ['half of a pair', 'a\ud83d', 'a\xef\xbf\xbd'],
     ['bytes', Buffer.of(0, 255), '\0\xff'],
+    ['parts', [Buffer.of(0), Buffer.of(255), Buffer.alloc(0)], '\0\xff'],
     ['nothing', '', ''],
   ])('encodes a body with its length in bytes: %s', (_what, body, bytes) => {
     const encoded = text(encoder().encode({ method: 'POST', headers: ['x', 'caf\xe9'], body }));

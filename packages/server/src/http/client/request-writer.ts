@@ -23,6 +23,14 @@ const RESERVED: ReadonlySet<string> = new Set([
 /** Limit of the cache of valid header names: callers may create new names. */
 const MAX_KNOWN_NAMES = 256;
 
+/** A request as it is sent. */
+export type EncodedRequest = string | Buffer | readonly Buffer[];
+
+/** Returns whether a body is in parts. */
+export function isInParts(body: UpstreamRequest['body']): body is readonly Buffer[] {
+  return Array.isArray(body);
+}
+
 /** Encodes requests to one address. */
 export class RequestEncoder {
   readonly #path: string;
@@ -35,10 +43,10 @@ export class RequestEncoder {
   }
 
   /**
-   * Returns the whole request: a string if all characters are latin1, which is the fastest to write, else a buffer. For a
-   * streamed body, returns only the head. Throws TypeError, without the value, for an invalid method, path or header.
+   * Returns the whole request: a string if all characters are latin1, which is the fastest to write, else a buffer, or for a
+   * body in parts its head and these. For a streamed body, returns only the head. Throws TypeError, without the value, for an invalid method, path or header.
    */
-  encode({ method, path = this.#path, headers, body }: UpstreamRequest): string | Buffer {
+  encode({ method, path = this.#path, headers, body }: UpstreamRequest): EncodedRequest {
     if (method !== 'POST') checkMethod(method);
     if (!path.startsWith('/') || NO_TARGET.test(path)) throw new TypeError('invalid path');
     let head = `${method} ${path}${this.#fixed}`;
@@ -50,6 +58,10 @@ export class RequestEncoder {
       head += `${name}: ${value}\r\n`;
     }
     if (body === undefined) return WITH_BODY.has(method) ? `${head}content-length: 0\r\n\r\n` : `${head}\r\n`;
+    if (isInParts(body)) {
+      const size = body.reduce((sum, part) => sum + part.length, 0);
+      return [Buffer.from(`${head}content-length: ${size}\r\n\r\n`, 'latin1'), ...body];
+    }
     if (typeof body !== 'string' && !Buffer.isBuffer(body)) return head + streamedFraming(body.length);
     const length = Buffer.byteLength(body);
     head += `content-length: ${length}\r\n\r\n`;

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { applyEdits, type Edit, elements } from '@sluice/protocol/json/text';
+import { applyEdits, type Edit, editBytes, elements } from '@sluice/protocol/json/text';
 import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import {
   HEADER_LAST_EVENT_ID,
@@ -130,8 +130,9 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     const id = String(this.#id);
     const all: Edit[] = [{ start: message.idRange.start, end: message.idRange.end, text: id }, ...edits];
     if (progressToken) all.push({ ...progressToken, text: id });
+    const body = message.bytes ? editBytes(message.bytes, all) : applyEdits(message.text, all);
     this.#request = upstream.transport.dispatch(
-      { method: 'POST', headers: [...session.headers, ...headers], body: applyEdits(message.text, all) },
+      { method: 'POST', headers: [...session.headers, ...headers], body },
       this,
     );
   }
@@ -178,7 +179,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     if (this.#scan) return this.#scan.write(chunk);
     if (this.#body.length < LARGE_RESPONSE_BYTES || this.#plan.needsTranslation || !this.#response.sendBytes) return;
     this.#scan = new LargeResponseScan();
-    this.#scan.write(this.#body.bytes);
+    for (const earlier of this.#body.chunks) this.#scan.write(earlier);
   }
 
   onEnd(): void {

@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/js
 import { type Edit, insertEdit, members, removeEdits } from '@sluice/protocol/json/text';
 import { HEADER_METHOD, HEADER_NAME, HEADER_PARAM_PREFIX, NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import { withoutRetiredCode } from '@sluice/protocol/mcp/era';
-import { membersOf, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { membersOf, type Range, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { encodeHeaderValue, type MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { commaList, InvalidSettingError, quote, textSchema } from '../../../http/settings.ts';
 import {
@@ -22,13 +22,14 @@ export interface RequestEdits {
 }
 
 /** Returns the edits that insert the upstream's own name of the target, if it has one, and the progress token's position. */
-export function requestEdits({ text, paramMembers, method }: RequestMessage, name?: string): RequestEdits {
+export function requestEdits(message: RequestMessage, name?: string): RequestEdits {
+  const { paramMembers, method } = message;
   const token = membersOf(paramMembers, '_meta').find(({ key }) => key === 'progressToken');
   const progressToken = token && { start: token.start, end: token.end, text: '' };
   const member = method === 'completion/complete' ? 'ref' : NAME_PARAM.get(method);
   const target = name === undefined ? undefined : paramMembers.find(({ key }) => key === member);
   if (!target || name === undefined) return { edits: [], progressToken };
-  return { edits: renameEdits(method, text, target.start, target.end, name), progressToken };
+  return { edits: renameEdits(message, target, name), progressToken };
 }
 
 /** Returns the position of a request's progress token; undefined if its client wants no progress. */
@@ -44,10 +45,10 @@ export function calledName({ method, params }: RequestMessage): string {
   return member === undefined ? '' : String(params[member]);
 }
 
-function renameEdits(method: string, text: string, start: number, end: number, name: string): Edit[] {
-  if (method !== 'completion/complete') return [{ start, end, text: JSON.stringify(name) }];
+function renameEdits(message: RequestMessage, { start, end }: Range, name: string): Edit[] {
+  if (message.method !== 'completion/complete') return [{ start, end, text: JSON.stringify(name) }];
   // All members of that name: an upstream may read either of two.
-  const names = [...members(text, start)].filter(({ key }) => key === 'name');
+  const names = [...members(message.text, start)].filter(({ key }) => key === 'name');
   return names.map((found) => ({ start: found.start, end: found.end, text: JSON.stringify(name) }));
 }
 
