@@ -87,6 +87,8 @@ function byteTable<T>(entryOf: (character: string) => T): T[] {
 export class JsonScanner {
   /** Depth of the deepest array or object so far. */
   maxDepth = 0;
+  /** Number of arrays, objects and commas so far: about the number of values and members, which parsing takes time for. */
+  size = 0;
   /** Number of bytes up to the first invalid one, or all so far. */
   offset = 0;
   readonly #sink: JsonSink;
@@ -170,8 +172,10 @@ export class JsonScanner {
       const isObject = this.#open[this.#depth - 1] === 1;
       switch (this.#state) {
         case COMMA_OR_END:
-          if (this.#depth > 0 && byte === COMMA) this.#state = isObject ? KEY : VALUE;
-          else if (this.#depth > 0 && byte === (isObject ? CLOSE_BRACE : CLOSE_BRACKET)) this.#close(at);
+          if (this.#depth > 0 && byte === COMMA) {
+            this.#state = isObject ? KEY : VALUE;
+            this.size++;
+          } else if (this.#depth > 0 && byte === (isObject ? CLOSE_BRACE : CLOSE_BRACKET)) this.#close(at);
           else return this.#reject(at);
           break;
         case COLON:
@@ -206,6 +210,7 @@ export class JsonScanner {
             return at + 1;
           }
           if (this.#depth === this.#open.length) this.#grow();
+          this.size++;
           this.#open[this.#depth++] = byte === OPEN_BRACE ? 1 : 0;
           if (this.#depth > this.maxDepth) this.maxDepth = this.#depth;
           if (isWanted) this.#entered = this.#depth;
@@ -225,12 +230,14 @@ export class JsonScanner {
     const floor = this.#entered + 1;
     let depth = this.#depth;
     let state = this.#state;
+    let size = this.size;
     let at = from;
     for (; at < length; at++) {
       const byte = chunk[at] ?? 0;
       if (byte === COMMA) {
         if (state !== COMMA_OR_END) break;
         state = this.#open[depth - 1] === 1 ? KEY : VALUE;
+        size++;
       } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
         const isObject = byte === CLOSE_BRACE;
         if (state !== COMMA_OR_END && state !== (isObject ? KEY_OR_END : ELEMENT_OR_END)) break;
@@ -240,6 +247,7 @@ export class JsonScanner {
       } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
         if (state !== VALUE && state !== ELEMENT_OR_END) break;
         if (depth === this.#open.length) this.#grow();
+        size++;
         this.#open[depth++] = byte === OPEN_BRACE ? 1 : 0;
         if (depth > this.maxDepth) this.maxDepth = depth;
         state = byte === OPEN_BRACE ? KEY_OR_END : ELEMENT_OR_END;
@@ -265,6 +273,7 @@ export class JsonScanner {
     }
     this.#depth = depth;
     this.#state = state;
+    this.size = size;
     return at;
   }
 
