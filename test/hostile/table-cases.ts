@@ -23,12 +23,7 @@ function summaryOf({ status, text }: RawResponse): string {
 }
 
 /** Calls the tool `a` of a modern client with these arguments; `capabilities` are those that it declares. */
-async function callTool(
-  target: HostileTarget,
-  namespace: string,
-  args = '{}',
-  capabilities = '{}',
-): Promise<string> {
+async function callTool(target: HostileTarget, namespace: string, args = '{}', capabilities = '{}'): Promise<string> {
   const client = modernClient(`${target.mcp}/${namespace}/mcp`, capabilities);
   const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":${capabilities},"io.modelcontextprotocol/clientInfo":{"name":"h","version":"1"}},"name":"a","arguments":${args}}}`;
   const headers = { ...client.headers, 'mcp-method': 'tools/call', 'mcp-name': 'a' };
