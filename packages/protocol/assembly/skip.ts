@@ -11,7 +11,7 @@ export const INPUT: usize = memory.data(65_536 + 16);
 export const OPEN: usize = memory.data(2 * 65_536);
 
 /** Address of the registers, 32 bits each, which are set before a call and updated by it. */
-export const REGISTERS: usize = memory.data(6 * 4);
+export const REGISTERS: usize = memory.data(7 * 4);
 const STATE: usize = REGISTERS;
 /** Number of open containers in {@link OPEN}. */
 const DEPTH: usize = REGISTERS + 4;
@@ -21,6 +21,8 @@ const IN_KEY: usize = REGISTERS + 12;
 /** Hexadecimal digits of the current escape, or bytes of the current literal, so far. */
 const PROGRESS: usize = REGISTERS + 16;
 const RESULT: usize = REGISTERS + 20;
+/** Number of arrays, objects and commas in the call. */
+const SIZE: usize = REGISTERS + 24;
 
 /** Results. More: the input has ended. Done: the value or key has ended at the returned position. */
 const MORE: i32 = 0;
@@ -95,6 +97,7 @@ export function skip(from: i32, to: i32): i32 {
   let isObject = depth > 0 ? <i32>load<u8>(OPEN + depth - 1) : 0;
   let inKey = load<i32>(IN_KEY) !== 0;
   let result = MORE;
+  let size = 0;
   let at = INPUT + from;
   const end = INPUT + to;
 
@@ -108,6 +111,7 @@ export function skip(from: i32, to: i32): i32 {
         case COMMA_CLASS:
           if (state !== COMMA_OR_END) break;
           state = isObject ? KEY : VALUE;
+          size++;
           continue;
         case QUOTE:
           if (state >= COLON) break;
@@ -140,6 +144,7 @@ export function skip(from: i32, to: i32): i32 {
           isObject = state - ELEMENT_OR_END;
           store<u8>(OPEN + depth, isObject);
           depth++;
+          size++;
           if (depth > maxDepth) maxDepth = depth;
           continue;
         case CLOSING: {
@@ -251,6 +256,7 @@ export function skip(from: i32, to: i32): i32 {
   store<i32>(MAX_DEPTH, maxDepth);
   store<i32>(IN_KEY, inKey ? 1 : 0);
   store<i32>(RESULT, result);
+  store<i32>(SIZE, size);
   return <i32>(at - INPUT);
 }
 

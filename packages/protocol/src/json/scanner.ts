@@ -1,4 +1,4 @@
-import { DEPTH, DONE, IN_KEY, INVALID, KERNEL, MAX_DEPTH, MAX_INPUT, PROGRESS, RESULT, STATE } from './skip.ts';
+import { DEPTH, DONE, IN_KEY, INVALID, KERNEL, MAX_DEPTH, MAX_INPUT, PROGRESS, RESULT, SIZE, STATE } from './skip.ts';
 
 /** Kind of a JSON value. */
 export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
@@ -62,6 +62,8 @@ const KINDS: readonly (JsonKind | undefined)[] = Array.from({ length: 256 }, (_,
 export class JsonScanner {
   /** Depth of the deepest array or object so far. */
   maxDepth = 0;
+  /** Number of arrays, objects and commas so far: about the number of values and members, which parsing takes time for. */
+  size = 0;
   /** Number of bytes up to the first invalid one, or all so far. */
   offset = 0;
   readonly #sink: JsonSink;
@@ -147,8 +149,10 @@ export class JsonScanner {
       const isObject = this.#open[this.#depth - 1] === 1;
       switch (this.#state) {
         case COMMA_OR_END:
-          if (this.#depth > 0 && byte === COMMA) this.#state = isObject ? KEY : VALUE;
-          else if (this.#depth > 0 && byte === (isObject ? CLOSE_BRACE : CLOSE_BRACKET)) this.#close(at);
+          if (this.#depth > 0 && byte === COMMA) {
+            this.#state = isObject ? KEY : VALUE;
+            this.size++;
+          } else if (this.#depth > 0 && byte === (isObject ? CLOSE_BRACE : CLOSE_BRACKET)) this.#close(at);
           else return this.#reject(at);
           break;
         case COLON:
@@ -179,6 +183,7 @@ export class JsonScanner {
             this.#isSkipping = true;
             return at;
           }
+          this.size++;
           this.#setOpen(this.#depth, byte === OPEN_BRACE ? OBJECT : ARRAY);
           this.#entered = ++this.#depth;
           if (this.#depth > this.maxDepth) this.maxDepth = this.#depth;
@@ -209,11 +214,13 @@ export class JsonScanner {
       [MAX_DEPTH]: maxDepth = 0,
       [IN_KEY]: inKey = 0,
       [PROGRESS]: progress = 0,
+      [SIZE]: size = 0,
     } = registers;
     this.#state = state;
     this.#inKey = inKey;
     this.#progress = progress;
     this.#depth = base + depth;
+    this.size += size;
     if (depth > 0) this.#setOpen(base, open.subarray(0, depth));
     if (base + maxDepth > this.maxDepth) this.maxDepth = base + maxDepth;
     if (registers[RESULT] === DONE && this.#depth === this.#entered) this.#end(at);

@@ -3,6 +3,7 @@ import {
   EventStreamDecoder,
   EventTooLargeError,
   encodeEvent,
+  LARGE_EVENT_BYTES,
   type ServerSentEvent,
   sendableId,
 } from './event-stream.ts';
@@ -128,6 +129,59 @@ describe('EventStreamDecoder', () => {
     decoder.write(Buffer.from('data: 1\n\ndata: 2\n\n'));
     decoder.write(Buffer.from('data: 3\n\n'));
     expect(events).toEqual([{ data: '1' }]);
+  });
+
+  it('passes the data of large events on as they arrive, for all chunk boundaries and line ends', () => {
+    const line = (bytes: number, character = 'x') => character.repeat(bytes);
+    const events = [
+      [line(10), line(200_000, 'é'), '', line(10)],
+      [line(70_000)],
+      [line(40_000), line(40_000)],
+      [line(10)],
+      ['', line(66_000)],
+      [line(LARGE_EVENT_BYTES - 100)],
+    ];
+    for (const lineEnd of ['\n', '\r\n', '\r']) {
+      const text = events.map(
+        (lines, at) => `id: ${at}${lineEnd}${lines.map((data) => `data: ${data}${lineEnd}`).join('')}${lineEnd}`,
+      );
+      const bytes = Buffer.from(`\ufeff${text.join('')}`);
+      for (const size of [bytes.length, 65_536, 65_535, 1_000, 7]) {
+        const seen: string[] = [];
+        let large: Buffer[] = [];
+        const decoder = new EventStreamDecoder({
+          onEvent: ({ id, data }) => seen.push(`${id} small ${data}`),
+          onEventError: (error) => seen.push(error.message),
+          onLargeData: (data) => large.push(data),
+          onLargeEvent: ({ id }) => {
+            seen.push(`${id} large ${Buffer.concat(large)}`);
+            large = [];
+          },
+        });
+        for (let at = 0; at < bytes.length; at += size) decoder.write(Buffer.from(bytes.subarray(at, at + size)));
+        const kind = (data: string) => (Buffer.byteLength(data) > LARGE_EVENT_BYTES ? 'large' : 'small');
+        expect(seen).toEqual(events.map((lines, at) => `${at} ${kind(lines.join('\n'))} ${lines.join('\n')}`));
+      }
+    }
+  });
+
+  it('applies the limit to large events too', () => {
+    const errors: Error[] = [];
+    let passed = 0;
+    const decoder = new EventStreamDecoder(
+      {
+        onEvent: () => undefined,
+        onEventError: (error) => errors.push(error),
+        onLargeData: ({ length }) => {
+          passed += length;
+        },
+      },
+      1_000_000,
+    );
+    for (let chunk = 0; chunk < 200; chunk++)
+      decoder.write(Buffer.from(`${chunk === 0 ? 'data: ' : ''}${'x'.repeat(10_000)}`));
+    expect(errors).toHaveLength(1);
+    expect(passed).toBeLessThanOrEqual(1_000_000);
   });
 
   it('decodes a large event in tiny chunks in linear time', () => {

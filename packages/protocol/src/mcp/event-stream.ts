@@ -27,9 +27,19 @@ export class EventTooLargeError extends Error {
   }
 }
 
+/** Data of an event from this size on are passed on as they arrive, to a sink that takes them. */
+export const LARGE_EVENT_BYTES = 64 * 1024;
+
 /** Callbacks of a decoder. An object with methods, so that a call's own class can be its sink without closures. */
 export interface EventSink {
   onEvent(event: ServerSentEvent): void;
+  /**
+   * The next bytes of the data of an event over {@link LARGE_EVENT_BYTES}; lines are joined by LF. A sink that decodes and
+   * parses them at once would block the event loop.
+   */
+  onLargeData?(bytes: Buffer): void;
+  /** The end of an event whose data were passed to `onLargeData`. */
+  onLargeEvent?(event: Omit<ServerSentEvent, 'data'>): void;
   /** Decoding has failed; no callback follows. */
   onEventError(error: EventTooLargeError): void;
 }
@@ -51,6 +61,8 @@ const SPACE = 32;
 /** Cost of a data line besides its text: without it, empty lines could accumulate below the limit. */
 const LINE_COST = 8;
 const DEFAULT_MAX_EVENT_BYTES = 64 * 1024 * 1024;
+/** Joins data lines. */
+const LINE_FEED = Buffer.of(LF);
 
 /**
  * Decoder of one event stream. It works on bytes and decodes only the returned values, so a chunk may end anywhere:
@@ -74,6 +86,9 @@ export class EventStreamDecoder {
   /** Data lines after the first; joined once at the event's end. */
   #moreData: string[] | undefined = undefined;
   #dataBytes = 0;
+  /** The data of this event are passed on as they arrive; and the current line is part of them. */
+  #isLarge = false;
+  #isInLargeLine = false;
   #event: string | undefined = undefined;
   #id: string | undefined = undefined;
   #retry: number | undefined = undefined;
@@ -91,6 +106,8 @@ export class EventStreamDecoder {
     this.#partialBytes = 0;
     this.#data = undefined;
     this.#moreData = undefined;
+    this.#isLarge = false;
+    this.#isInLargeLine = false;
   }
 
   /** Decodes the next bytes of the stream; callbacks for the events that they complete are made before this returns. */
@@ -114,7 +131,10 @@ export class EventStreamDecoder {
         if (next === length) this.#skipLineFeed = true;
         else if (chunk[next] === LF) next++;
       }
-      if (this.#partial === undefined) {
+      if (this.#isInLargeLine) {
+        this.#isInLargeLine = false;
+        this.#addLarge(chunk, position, end);
+      } else if (this.#partial === undefined) {
         this.#parseLine(chunk, position, end);
       } else {
         this.#appendPartial(chunk, position, end);
@@ -129,10 +149,58 @@ export class EventStreamDecoder {
       if (lineFeed !== -1 && lineFeed < position) lineFeed = chunk.indexOf(LF, position);
       if (carriageReturn !== -1 && carriageReturn < position) carriageReturn = chunk.indexOf(CR, position);
     }
-    if (position < length) {
-      this.#appendPartial(chunk, position, length);
-      if (this.#partialBytes + this.#dataBytes > this.#maxEventBytes) this.#failTooLarge();
-    }
+    if (position === length) return;
+    if (this.#isInLargeLine) return this.#addLarge(chunk, position, length);
+    this.#appendPartial(chunk, position, length);
+    if (this.#partialBytes + this.#dataBytes > this.#maxEventBytes) this.#failTooLarge();
+    else if (this.#partialBytes + this.#dataBytes > LARGE_EVENT_BYTES) this.#beginLargeLine();
+  }
+
+  /** Passes the start of an incomplete line on if it is one of data. */
+  #beginLargeLine(): void {
+    const line = this.#partial;
+    if (!line || !this.#sink.onLargeData) return;
+    const end = this.#partialBytes;
+    const start = this.#skipMark(line, 0, end);
+    if (!isDataLine(line, start, end) || end < start + 6) return;
+    this.#partial = undefined;
+    this.#partialBytes = 0;
+    this.#isInLargeLine = true;
+    this.#dataBytes += LINE_COST;
+    this.#beginLarge();
+    this.#addLarge(line, valueStart(line, start + 4, end), end);
+  }
+
+  /** Passes the data on from now on, beginning with those of previous lines. */
+  #beginLarge(): void {
+    const isFirst = !this.#isLarge && this.#data === undefined;
+    if (!this.#isLarge && this.#data !== undefined) this.#sink.onLargeData?.(Buffer.from(this.#joinedData(this.#data)));
+    if (this.#stopped) return;
+    this.#isLarge = true;
+    this.#data = undefined;
+    if (!isFirst) this.#sink.onLargeData?.(LINE_FEED);
+  }
+
+  #addLarge(bytes: Buffer, start: number, end: number): void {
+    if (this.#stopped) return;
+    this.#dataBytes += end - start;
+    if (this.#dataBytes > this.#maxEventBytes) this.#failTooLarge();
+    else if (end > start) this.#sink.onLargeData?.(bytes.subarray(start, end));
+  }
+
+  /** Takes the data of previous lines, of which this is the first. */
+  #joinedData(first: string): string {
+    const more = this.#moreData;
+    this.#moreData = undefined;
+    return more === undefined ? first : `${first}\n${more.join('\n')}`;
+  }
+
+  /** The position after the byte order mark, if the stream begins with one. */
+  #skipMark(bytes: Buffer, start: number, end: number): number {
+    if (!this.#atStart) return start;
+    this.#atStart = false;
+    const hasMark = bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf && start + 3 <= end;
+    return hasMark ? start + 3 : start;
   }
 
   #appendPartial(chunk: Buffer, start: number, end: number): void {
@@ -147,27 +215,21 @@ export class EventStreamDecoder {
   }
 
   #parseLine(bytes: Buffer, from: number, end: number): void {
-    let start = from;
-    if (this.#atStart) {
-      this.#atStart = false;
-      if (bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf && start + 3 <= end)
-        start += 3;
-    }
+    const start = this.#skipMark(bytes, from, end);
     if (start === end) {
       this.#dispatch();
       return;
     }
     const first = bytes[start];
     if (first === COLON) return;
-    // Nearly every line is `data`, which is compared in bytes, without creating a string for the name.
-    if (
-      first === 0x64 &&
-      bytes[start + 1] === 0x61 &&
-      bytes[start + 2] === 0x74 &&
-      bytes[start + 3] === 0x61 &&
-      (end === start + 4 || (end > start + 4 && bytes[start + 4] === COLON))
-    ) {
+    if (isDataLine(bytes, start, end)) {
       const value = valueStart(bytes, start + 4, end);
+      if (this.#isLarge || (this.#dataBytes + end - value > LARGE_EVENT_BYTES && this.#sink.onLargeData)) {
+        this.#dataBytes += LINE_COST;
+        this.#beginLarge();
+        this.#addLarge(bytes, value, end);
+        return;
+      }
       this.#dataBytes += end - value + LINE_COST;
       if (this.#dataBytes > this.#maxEventBytes) {
         this.#failTooLarge();
@@ -202,16 +264,20 @@ export class EventStreamDecoder {
     this.#event = undefined;
     this.#id = undefined;
     this.#retry = undefined;
+    if (this.#isLarge) {
+      this.#isLarge = false;
+      this.#dataBytes = 0;
+      this.#sink.onLargeEvent?.({ event, id, retry });
+      return;
+    }
     if (first === undefined) {
       // Not an event, but its id and reconnection time still apply.
       if (id !== undefined || retry !== undefined) this.#sink.onEvent({ data: '', event: undefined, id, retry });
       return;
     }
-    const more = this.#moreData;
-    this.#data = undefined;
-    this.#moreData = undefined;
     this.#dataBytes = 0;
-    const data = more === undefined ? first : `${first}\n${more.join('\n')}`;
+    this.#data = undefined;
+    const data = this.#moreData === undefined ? first : this.#joinedData(first);
     this.#sink.onEvent({ data, event, id, retry });
   }
 
@@ -219,6 +285,17 @@ export class EventStreamDecoder {
     this.stop();
     this.#sink.onEventError(new EventTooLargeError(this.#maxEventBytes));
   }
+}
+
+/** Nearly every line is `data`, which is compared in bytes, without creating a string for the name. */
+function isDataLine(bytes: Buffer, start: number, end: number): boolean {
+  return (
+    bytes[start] === 0x64 &&
+    bytes[start + 1] === 0x61 &&
+    bytes[start + 2] === 0x74 &&
+    bytes[start + 3] === 0x61 &&
+    (end === start + 4 || (end > start + 4 && bytes[start + 4] === COLON))
+  );
 }
 
 /** Returns the start of a field's value: after the colon and one space. */

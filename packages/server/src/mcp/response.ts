@@ -3,8 +3,12 @@ import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../http/context.ts';
 import type { RpcError } from '../http/outcome.ts';
-import type { ClientResponse } from '../upstreams/downstream.ts';
+import type { ClientResponse, ResponseBytes } from '../upstreams/downstream.ts';
 import type { ClientStream } from './sessions/resumable-streams.ts';
+
+const LF = 10;
+const CR = 13;
+const SPACE = 32;
 
 /** Opens the stream of the response to a request; undefined if it cannot be resumed. */
 export type OpenStream = (idText: string) => ClientStream | undefined;
@@ -106,18 +110,23 @@ export class ResponseWriter implements ClientResponse {
     }
   }
 
-  sendBytes(parts: readonly Buffer[], failed: boolean, errorCode: unknown, status: number, json: boolean): void {
-    if (this.#streaming || !(json || failed)) {
-      return this.sendResponse(Buffer.concat(parts).toString('utf8'), failed, status, json);
-    }
+  sendBytes(
+    { before, after }: ResponseBytes,
+    failed: boolean,
+    errorCode: unknown,
+    status: number,
+    json: boolean,
+  ): void {
     if (failed) this.errorCode = Number.isInteger(errorCode) ? Number(errorCode) : undefined;
-    this.#writeHead(
-      status,
-      parts.reduce((bytes, part) => bytes + part.length, 0),
-    );
-    this.#response.cork();
-    for (const part of parts) this.#response.write(part);
-    this.#response.end();
+    const parts = [...before, Buffer.from(this.idText), ...after];
+    if (!this.#streaming && (json || failed)) {
+      this.#writeHead(status, lengthOf(parts));
+      return writeParts(this.#response, parts);
+    }
+    if (!this.#streaming) this.beginStream();
+    const lines = parts.map(toSingleLine);
+    if (this.#stream) return this.#endStream(this.#stream, Buffer.concat(lines));
+    writeParts(this.#response, [Buffer.from('event: message\ndata: '), ...lines, Buffer.from('\n\n')]);
   }
 
   /** Begins a JSON response whose body follows in chunks; `bytes` is its length, if known. */
@@ -192,7 +201,7 @@ export class ResponseWriter implements ClientResponse {
   }
 
   /** The stream may be stored for a while after this; it must not retain the call and its connections. */
-  #endStream(stream: ClientStream, data?: string): void {
+  #endStream(stream: ClientStream, data?: string | Buffer): void {
     stream.onDropped = undefined;
     stream.end(data);
   }
@@ -213,6 +222,26 @@ export class ResponseWriter implements ClientResponse {
     const length = bytes === undefined ? [] : ['Content-Length', String(bytes)];
     this.#response.writeHead(status, ['Content-Type', 'application/json', ...length, ...headers, ...this.#headers]);
   }
+}
+
+function lengthOf(parts: readonly Buffer[]): number {
+  return parts.reduce((bytes, part) => bytes + part.length, 0);
+}
+
+/** Writes the last parts of a response. */
+function writeParts(response: ResponseLike, parts: readonly Buffer[]): void {
+  response.cork();
+  for (const part of parts) response.write(part);
+  response.end();
+}
+
+/** Returns JSON without line breaks, which would end a line of an event: they can only be white space between values. */
+function toSingleLine(json: Buffer): Buffer {
+  if (!json.includes(LF) && !json.includes(CR)) return json;
+  const line = Buffer.from(json);
+  // A search for each line break would take seconds if there is nothing else.
+  for (let at = 0; at < line.length; at++) if (line[at] === LF || line[at] === CR) line[at] = SPACE;
+  return line;
 }
 
 /** Returns the code of an error response. */

@@ -1,7 +1,7 @@
 import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
-import { array, constantFrom, dictionary, json, property, assert as prove, string } from 'fast-check';
+import { asyncProperty, dictionary, json, assert as prove, string } from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { checkNestedMembers, compactJson, evaluatedRequest, UnevaluableRequestError } from './context.ts';
+import { checkNestedMembers, evaluatedRequest, UnevaluableRequestError } from './context.ts';
 
 function requestOf(method: string, params?: string): RequestMessage {
   const text = `{"jsonrpc":"2.0","id":1,"method":"${method}"${params === undefined ? '' : `, "params" : ${params}`}}`;
@@ -10,14 +10,14 @@ function requestOf(method: string, params?: string): RequestMessage {
   return message;
 }
 
-function argumentsOf(method: string, params?: string) {
-  return evaluatedRequest(requestOf(method, params), 'finance', undefined).arguments;
+async function argumentsOf(method: string, params?: string) {
+  return (await evaluatedRequest(requestOf(method, params), 'finance', undefined)).arguments;
 }
 
 describe('the context of', () => {
-  test('tools/call', () => {
+  test('tools/call', async () => {
     const message = requestOf('tools/call', '{"name":"transfer","arguments":{"to":"Bob"},"_meta":{"x":1}}');
-    expect(evaluatedRequest(message, 'finance', 'talk')).toEqual({
+    expect(await evaluatedRequest(message, 'finance', 'talk')).toEqual({
       method: 'tools/call',
       namespace: 'finance',
       toolName: 'transfer',
@@ -26,9 +26,9 @@ describe('the context of', () => {
     });
   });
 
-  test('another method has no tool, and all params except _meta', () => {
+  test('another method has no tool, and all params except _meta', async () => {
     const message = requestOf('prompts/get', '{"name":"p","arguments":{"a": 1},"_meta":{"x":1}}');
-    const request = evaluatedRequest(message, 'finance', undefined);
+    const request = await evaluatedRequest(message, 'finance', undefined);
     expect(request).toEqual({
       method: 'prompts/get',
       namespace: 'finance',
@@ -40,18 +40,18 @@ describe('the context of', () => {
     expect(Object.keys(request)).toEqual(['method', 'namespace', 'arguments']);
   });
 
-  test('names with lone surrogates', () => {
+  test('names with lone surrogates', async () => {
     const halves = requestOf('x\\ud800', '{"name":"t"}');
-    expect(evaluatedRequest(halves, 'finance', '\udc00y')).toMatchObject({
+    expect(await evaluatedRequest(halves, 'finance', '\udc00y')).toMatchObject({
       method: 'x\ufffd',
       conversationId: '\ufffdy',
     });
     const call = requestOf('tools/call', '{"name":"\\ud800t"}');
-    expect(evaluatedRequest(call, 'finance', undefined).toolName).toBe('\ufffdt');
+    expect((await evaluatedRequest(call, 'finance', undefined)).toolName).toBe('\ufffdt');
   });
 
-  test('a tool name that is not a string', () => {
-    expect(evaluatedRequest(requestOf('tools/call', '{"name":7}'), 'finance', undefined)).not.toHaveProperty(
+  test('a tool name that is not a string', async () => {
+    expect(await evaluatedRequest(requestOf('tools/call', '{"name":7}'), 'finance', undefined)).not.toHaveProperty(
       'toolName',
     );
   });
@@ -103,31 +103,31 @@ describe('arguments', () => {
     ['an array', '["a", 1.50]', [['arguments', '["a",1.50]']]],
     ['a string', '"{\\"a\\":1}"', [['arguments', '{"a":1}']]],
     ['null', 'null', []],
-  ])('%s', (_what, text, pairs) => {
-    expect(argumentsOf('tools/call', `{"name":"t","arguments": ${text} }`)).toEqual(pairs);
+  ])('%s', async (_what, text, pairs) => {
+    expect(await argumentsOf('tools/call', `{"name":"t","arguments": ${text} }`)).toEqual(pairs);
   });
 
-  test('missing', () => {
-    expect(argumentsOf('tools/call', '{"name":"t"}')).toEqual([]);
-    expect(argumentsOf('tools/call')).toEqual([]);
-    expect(argumentsOf('tools/list')).toEqual([]);
-    expect(argumentsOf('tools/list', '{}')).toEqual([]);
+  test('missing', async () => {
+    expect(await argumentsOf('tools/call', '{"name":"t"}')).toEqual([]);
+    expect(await argumentsOf('tools/call')).toEqual([]);
+    expect(await argumentsOf('tools/list')).toEqual([]);
+    expect(await argumentsOf('tools/list', '{}')).toEqual([]);
   });
 
-  test('are found by member, not by text', () => {
+  test('are found by member, not by text', async () => {
     const params = '{"name":"\\"arguments\\":{}","x":{"arguments":{"no":1}},"\\u0061rguments":{"yes":1}}';
-    expect(argumentsOf('tools/call', params)).toEqual([['yes', '1']]);
+    expect(await argumentsOf('tools/call', params)).toEqual([['yes', '1']]);
   });
 
-  test('of any kind equal what was sent', () => {
-    prove(
-      property(
+  test('of any kind equal what was sent', async () => {
+    await prove(
+      asyncProperty(
         dictionary(
           string({ unit: 'grapheme' }).filter((name) => !name.includes('\0')),
           json().map((text): unknown => JSON.parse(text)),
         ),
-        (sent) => {
-          const pairs = argumentsOf('tools/call', `{"name":"t","arguments":${JSON.stringify(sent)}}`);
+        async (sent) => {
+          const pairs = await argumentsOf('tools/call', `{"name":"t","arguments":${JSON.stringify(sent)}}`);
           const expected = Object.entries(sent).map(([name, value]) => {
             return [name.toWellFormed(), typeof value === 'string' ? value.toWellFormed() : JSON.stringify(value)];
           });
@@ -144,9 +144,9 @@ describe('arguments', () => {
     ['{"a":1,"a\\u0000b":2}', 'a'],
     ['{"a\\u0000b":1,"a\\u0000c":2}', 'a'],
     ['{"\\ud800":1,"\\ud801":2}', '\ufffd'],
-  ])('with duplicate names are rejected: %s', (text, name) => {
+  ])('with duplicate names are rejected: %s', async (text, name) => {
     const error = new UnevaluableRequestError(`duplicate argument ${JSON.stringify(name)}`);
-    expect(() => argumentsOf('tools/call', `{"name":"t","arguments":${text}}`)).toThrow(error);
+    await expect(argumentsOf('tools/call', `{"name":"t","arguments":${text}}`)).rejects.toEqual(error);
   });
 
   test.each([
@@ -171,44 +171,13 @@ describe('arguments', () => {
     await checkNestedMembers(requestOf(method, params));
   });
 
-  test('at most a thousand', () => {
+  test('at most a thousand', async () => {
     const pairs = (count: number) => Array.from({ length: count }, (_, at) => `"n${at}":${at}`).join(',');
     const argumentsOfCount = (count: number) => argumentsOf('tools/call', `{"name":"t","arguments":{${pairs(count)}}}`);
-    expect([argumentsOfCount(1000).length, argumentsOfCount(1000).at(-1)]).toEqual([1000, ['n999', '999']]);
-    expect(() => argumentsOfCount(1001)).toThrow(UnevaluableRequestError);
+    const most = await argumentsOfCount(1000);
+    expect([most.length, most.at(-1)]).toEqual([1000, ['n999', '999']]);
+    await expect(argumentsOfCount(1001)).rejects.toThrow(UnevaluableRequestError);
     // Nested values are not counted.
-    expect(argumentsOf('tools/call', `{"name":"t","arguments":{"a":{${pairs(5000)}}}}`)).toHaveLength(1);
+    expect(await argumentsOf('tools/call', `{"name":"t","arguments":{"a":{${pairs(5000)}}}}`)).toHaveLength(1);
   });
-});
-
-test.each([
-  ['1.50', '1.50'],
-  [' { "a" : [ 1.0 , 9223372036854775807,\n-0e+1 ] ,\t"b" : null } ', '{"a":[1.0,9223372036854775807,-0e+1],"b":null}'],
-  ['{"a b":" c "}', '{"a b":" c "}'],
-  ['{"\\u0072m":"\\u002drf \\/"}', '{"rm":"-rf /"}'],
-  ['["\\/"]', '["/"]'],
-  ['["\\u0041"]', '["A"]'],
-  ['[1,\t2]', '[1,2]'],
-  ['[1,\n2]', '[1,2]'],
-  ['[1,\r2]', '[1,2]'],
-  ['["\\"\\\\", "\\n"]', '["\\"\\\\","\\n"]'],
-  ['["\\ud800"]', '["\\ud800"]'],
-  ['{"a":1,"a":2, "__proto__":3}', '{"a":1,"a":2,"__proto__":3}'],
-])('compacts %s', (text, compact) => {
-  expect(compactJson(text)).toBe(compact);
-});
-
-test('compact JSON equals that of JSON.stringify, regardless of the whitespace', () => {
-  const whitespace = array(constantFrom(' ', '\n', '\t', '\r'), { maxLength: 3 }).map((each) => each.join(''));
-  prove(
-    property(json(), whitespace, (text, blank) => {
-      const spread = JSON.stringify(JSON.parse(text), undefined, 1).replaceAll(/\n */g, `\n${blank}`);
-      expect(compactJson(spread)).toBe(JSON.stringify(JSON.parse(text)));
-    }),
-  );
-});
-
-test('compacts JSON of any depth', () => {
-  const deep = '[ '.repeat(200_000) + '] '.repeat(200_000);
-  expect(compactJson(deep)).toBe('['.repeat(200_000) + ']'.repeat(200_000));
 });

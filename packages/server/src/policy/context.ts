@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { compactJson } from '@sluice/protocol/json/compact';
 import { findMemberProblem } from '@sluice/protocol/json/duplicates';
 import { type Member, stringValue } from '@sluice/protocol/json/text';
 import { MESSAGE_LIMITS, type Message, type RequestMessage } from '@sluice/protocol/mcp/message';
@@ -44,13 +45,13 @@ export class UnevaluableRequestError extends Error {}
  *
  * Throws {@link UnevaluableRequestError} for more than 1000 arguments and for duplicate names, since upstreams differ in
  * which of the two they use; {@link checkNestedMembers} finds those within values. Names are compared up to U+0000, where
- * readers written in C end them.
+ * readers written in C end them. Yields to the event loop while it converts large values.
  */
-export function evaluatedRequest(
+export async function evaluatedRequest(
   { text, method, params, paramsRange, paramMembers }: RequestMessage,
   namespace: string,
   conversationId: string | undefined,
-): EvaluatedRequest {
+): Promise<EvaluatedRequest> {
   const isCall = method === 'tools/call';
   const request = {
     method: method.toWellFormed(),
@@ -59,12 +60,12 @@ export function evaluatedRequest(
     ...(conversationId !== undefined && { conversationId: conversationId.toWellFormed() }),
   };
   if (paramsRange === undefined) return { ...request, arguments: [] };
-  if (!isCall) return { ...request, arguments: toPairs(text, paramMembers, '_meta') };
+  if (!isCall) return { ...request, arguments: await toPairs(text, paramMembers, '_meta') };
   const args = paramMembers.find(({ key }) => key === 'arguments');
   if (!args || args.kind === 'null') return { ...request, arguments: [] };
-  if (args.members) return { ...request, arguments: toPairs(text, args.members) };
+  if (args.members) return { ...request, arguments: await toPairs(text, args.members) };
   // Not valid for a tool, but an upstream may still read it.
-  return { ...request, arguments: [[args.key, valueText(text.slice(args.start, args.end))]] };
+  return { ...request, arguments: [[args.key, await valueText(text.slice(args.start, args.end))]] };
 }
 
 /** Names in messages, which the client chooses. */
@@ -83,24 +84,23 @@ export async function checkNestedMembers(
   const values = method === 'tools/call' ? (args?.members ?? (args ? [args] : [])) : paramMembers;
   for (const { key, kind, start, end } of values) {
     if ((kind !== 'object' && kind !== 'array') || (key === '_meta' && method !== 'tools/call')) continue;
-    const search = findMemberProblem(text, start, end, maxMembers);
-    let result = search.next();
-    while (!result.done) {
-      await nextTurn();
-      result = search.next();
-    }
-    if (result.value === undefined) continue;
+    const problem = await finish(findMemberProblem(text, start, end, maxMembers));
+    if (problem === undefined) continue;
     const argument = `argument ${JSON.stringify(truncateCharacters(key, MAX_NAME_CHARACTERS))}`;
-    if (result.value.kind === 'crowded') {
+    if (problem.kind === 'crowded') {
       const limit = `${maxMembers} members (SERVICE_MAX_JSON_MEMBERS)`;
       throw new UnevaluableRequestError(`an object in ${argument} exceeds the limit of ${limit}`);
     }
-    const member = JSON.stringify(truncateCharacters(result.value.key, MAX_NAME_CHARACTERS));
+    const member = JSON.stringify(truncateCharacters(problem.key, MAX_NAME_CHARACTERS));
     throw new UnevaluableRequestError(`duplicate member ${member} in ${argument}`);
   }
 }
 
-function toPairs(text: string, members: Iterable<Member>, excluded?: string): [name: string, value: string][] {
+async function toPairs(
+  text: string,
+  members: Iterable<Member>,
+  excluded?: string,
+): Promise<[name: string, value: string][]> {
   const pairs: [string, string][] = [];
   const names = new Set<string>();
   for (const { key, start, end } of members) {
@@ -114,63 +114,25 @@ function toPairs(text: string, members: Iterable<Member>, excluded?: string): [n
       throw new UnevaluableRequestError(`duplicate argument ${JSON.stringify(comparedName)}`);
     }
     names.add(comparedName);
-    pairs.push([name, valueText(text.slice(start, end))]);
+    pairs.push([name, await valueText(text.slice(start, end))]);
   }
   return pairs;
 }
 
-function valueText(json: string): string {
-  if (!json.startsWith('"')) return compactJson(json);
+/** Length in characters from which on a value is converted in a turn of its own. */
+const LARGE_CHARACTERS = 64 * 1024;
+
+async function valueText(json: string): Promise<string> {
+  if (!json.startsWith('"')) return finish(compactJson(json));
+  if (json.length > LARGE_CHARACTERS) await nextTurn();
   return stringValue(json).toWellFormed();
 }
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const SLASH = 0x2f;
-const LETTER_U = 0x75;
-const SPACE = 0x20;
-const WHITESPACE_OR_ESCAPE = /[ \t\n\r\\]/;
-
-/**
- * Removes whitespace from JSON and writes its strings as `JSON.stringify` does, so that escapes hide nothing. Numbers and
- * the order of members are unchanged, and duplicates remain. Expects valid JSON.
- *
- * One pass over the bytes, since the sender chooses the number of values: with a string for each, 4 MiB take a
- * second.
- */
-export function compactJson(json: string): string {
-  if (!WHITESPACE_OR_ESCAPE.test(json)) return json;
-  const bytes = Buffer.from(json);
-  // No string becomes longer, so it is rewritten in place.
-  let length = 0;
-  for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at] ?? SPACE;
-    // Smaller bytes outside of strings are whitespace.
-    if (byte <= SPACE) continue;
-    if (byte !== QUOTE) {
-      bytes[length++] = byte;
-      continue;
-    }
-    const end = endOfString(bytes, at);
-    length += end < 0 ? rewriteString(bytes, at, -end, length) : bytes.copy(bytes, length, at, end);
-    at = Math.abs(end) - 1;
+/** Runs a generator to its end, one step per turn of the event loop. */
+async function finish<Result>(steps: Generator<void, Result>): Promise<Result> {
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+    await nextTurn();
   }
-  return bytes.toString('utf8', 0, length);
-}
-
-/** Returns the position after the string that starts at `start`, negated if it may have unnecessary escapes. */
-function endOfString(bytes: Buffer, start: number): number {
-  let mayBeShorter = false;
-  let at = start + 1;
-  for (; bytes[at] !== QUOTE && at < bytes.length; at++) {
-    if (bytes[at] !== BACKSLASH) continue;
-    const escaped = bytes[++at];
-    mayBeShorter ||= escaped === LETTER_U || escaped === SLASH;
-  }
-  return mayBeShorter ? -at - 1 : at + 1;
-}
-
-/** Writes the string between `start` and `end` to `target`; returns its new length in bytes. */
-function rewriteString(bytes: Buffer, start: number, end: number, target: number): number {
-  return bytes.write(JSON.stringify(JSON.parse(bytes.toString('utf8', start, end))), target);
 }

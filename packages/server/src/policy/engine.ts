@@ -131,7 +131,7 @@ async function requestOrRejection(
   maxMembers: number,
 ) {
   try {
-    const request = evaluatedRequest(message, namespace, conversationId);
+    const request = await evaluatedRequest(message, namespace, conversationId);
     await checkNestedMembers(message, maxMembers);
     return request;
   } catch (error) {

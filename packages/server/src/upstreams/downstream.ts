@@ -78,6 +78,12 @@ export interface StreamListener {
   onListeningChanged(isListening: boolean): void;
 }
 
+/** A complete response as bytes, cut where the id of its request belongs. */
+export interface ResponseBytes {
+  readonly before: readonly Buffer[];
+  readonly after: readonly Buffer[];
+}
+
 /**
  * Target of the response to a call that is executed upstream: the response to the client, or an adapter between client
  * and upstream of different eras.
@@ -102,11 +108,8 @@ export interface CallResponse {
    * accepts JSON.
    */
   sendResponse(text: string, failed: boolean, status: number, json: boolean): void;
-  /**
-   * Sends a complete response as bytes, like `sendResponse`; `errorCode`: its JSON-RPC error code. Undefined for adapters
-   * between eras, which need the text.
-   */
-  sendBytes?(parts: readonly Buffer[], failed: boolean, errorCode: unknown, status: number, json: boolean): void;
+  /** Sends a complete response as bytes, like `sendResponse`; `errorCode`: its JSON-RPC error code. */
+  sendBytes(bytes: ResponseBytes, failed: boolean, errorCode: unknown, status: number, json: boolean): void;
   /** Sends a JSON-RPC error of our own. */
   sendError(error: RpcError, status?: number): void;
   /** Ends a request that was canceled, without a response. */

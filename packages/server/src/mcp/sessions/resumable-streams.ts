@@ -45,7 +45,7 @@ export class ClientStream {
   readonly #store: StreamStore;
   #target: ResponseLike | undefined = undefined;
   /** The latest events; the last of them has the number `#sent`. */
-  #events: string[] = [];
+  #events: (string | Buffer)[] = [];
   #characters = 0;
   #sent = 0;
   #drainListeners: (() => void)[] = [];
@@ -106,15 +106,15 @@ export class ClientStream {
     if (this.#target) this.#write(this.#target, this.#sent, '', retryMs);
   }
 
-  /** Sends a message. False if the client reads too slowly: wait for `onDrain`. */
-  send(data: string): boolean {
+  /** Sends a message, as bytes without line breaks if it is large. False if the client reads too slowly: wait for `onDrain`. */
+  send(data: string | Buffer): boolean {
     this.#storeEvent(data);
     if (this.#target === undefined) this.hasUnread = true;
     return this.#target === undefined || this.#write(this.#target, this.#sent, data);
   }
 
   /** Ends the stream, with its last message if there is one. */
-  end(data?: string): void {
+  end(data?: string | Buffer): void {
     if (this.hasEnded) return;
     if (data !== undefined) this.send(data);
     this.hasEnded = true;
@@ -167,15 +167,24 @@ export class ClientStream {
     this.onDropped?.();
   }
 
-  #write(target: ResponseLike, number: number, data: string, retry?: number): boolean {
+  #write(target: ResponseLike, number: number, data: string | Buffer, retry?: number): boolean {
     const id = `${this.token}.${number}`;
+    if (typeof data !== 'string') return this.#writeBytes(target, id, data);
     const prime = retry === undefined ? { id, data } : { id, retry, data };
     const keepsUp = target.write(encodeEvent(data === '' ? prime : { event: 'message', id, data }));
     if (!keepsUp) this.#full = true;
     return keepsUp;
   }
 
-  #storeEvent(data: string): void {
+  #writeBytes(target: ResponseLike, id: string, data: Buffer): boolean {
+    target.write(`id: ${id}\nevent: message\ndata: `);
+    target.write(data);
+    const keepsUp = target.write('\n\n');
+    if (!keepsUp) this.#full = true;
+    return keepsUp;
+  }
+
+  #storeEvent(data: string | Buffer): void {
     this.#sent++;
     if (this.#dropped) return;
     this.#events.push(data);

@@ -17,6 +17,7 @@ function stuckClient() {
     },
     disconnect: () => undefined,
     sendResponse: () => undefined,
+    sendBytes: () => undefined,
     sendError: () => undefined,
     endWithoutResponse: () => undefined,
   };

@@ -13,6 +13,7 @@ import {
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { TRACE_MEMBERS, type TraceContext, traceMembers } from '../../../telemetry/tracing/trace-context.ts';
 import type { ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
+import { type ByteEdit, type ResultPositions, removalEdits } from '../relay/large-message.ts';
 import { metaEdits, replaceMembers, replaceRetiredCode } from '../relay/request-rewrite.ts';
 
 /** Members of `_meta` that every modern request has. */
@@ -108,21 +109,51 @@ export class LegacyResponseRewriter implements ResponseRewriter {
     if (!isJsonObject(result)) return undefined;
     const { resultType: type = 'complete', structuredContent: structured } = result;
     if (type !== 'complete' && !(type === 'input_required' && this.#isMultiRound)) return this.#unknownType(text, type);
-    // Legacy clients reject a result whose structured content is not an object.
-    const isRejected = structured !== undefined && !isJsonObject(structured);
-    return isRejected ? { text: withoutStructuredContent(text), value } : undefined;
+    return isRejectedContent(structured) ? { text: withoutStructuredContent(text), value } : undefined;
+  }
+
+  rewriteLarge(
+    { members }: ResultPositions,
+    { result }: JsonObject,
+    id: string,
+  ): readonly ByteEdit[] | RewrittenResponse {
+    const { resultType: type = 'complete', structuredContent: structured }: JsonObject = isJsonObject(result)
+      ? result
+      : {};
+    if (!members) return this.#error(id, DUPLICATES);
+    if (type !== 'complete') return this.#error(id, unknownType(type));
+    return isRejectedContent(structured) ? removalEdits(members, STRUCTURED_CONTENT) : [];
   }
 
   #unknownType(text: string, type: unknown): RewrittenResponse {
-    const message = `${this.#failure}: the upstream answered with a result of type ${JSON.stringify(type)}`;
-    const error = { code: INTERNAL_ERROR, message };
-    const id = memberText(text, 'id') ?? 'null';
-    return { text: `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify(error)}}`, value: { error } };
+    return this.#error(memberText(text, 'id') ?? 'null', unknownType(type));
+  }
+
+  #error(id: string, what: string): RewrittenResponse {
+    return errorResponse(id, { code: INTERNAL_ERROR, message: `${this.#failure}: the upstream answered with ${what}` });
   }
 }
 
+const STRUCTURED_CONTENT = 'structuredContent';
+const DUPLICATES = 'a large result that has a member many times';
+/** Longest text of an upstream in a message. */
+const MAX_TYPE_CHARACTERS = 200;
+
+function unknownType(type: unknown): string {
+  return `a result of type ${JSON.stringify(type).slice(0, MAX_TYPE_CHARACTERS)}`;
+}
+
+/** Legacy clients reject a result whose structured content is not an object. */
+function isRejectedContent(structured: JsonValue | undefined): boolean {
+  return structured !== undefined && !isJsonObject(structured);
+}
+
+function errorResponse(id: string, error: JsonObject): RewrittenResponse {
+  return { text: `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify(error)}}`, value: { error } };
+}
+
 function withoutStructuredContent(text: string): string {
-  const isDropped = (name: string): boolean => name === 'structuredContent';
+  const isDropped = (name: string): boolean => name === STRUCTURED_CONTENT;
   for (const { key, start } of members(text)) {
     if (key === 'result') return applyEdits(text, removeEdits(text, start, isDropped));
   }
@@ -168,8 +199,8 @@ export class ModernResponseRewriter implements ResponseRewriter {
     const { result, error } = value;
     // An upstream that fails after a server request was rejected needed the response (2026-07-28, "`_meta`").
     if (error !== undefined || (isJsonObject(result) && result.isError === true)) {
-      const missing = this.#required.values().find((required) => !declares(this.#capabilities, required));
-      if (missing) return missingCapability(text, missing);
+      const missing = this.#missingCapability();
+      if (missing) return missingCapability(memberText(text, 'id') ?? 'null', missing);
     }
     if (error !== undefined) {
       return replaceRetiredCode(text, value, this.#method, this.#capabilities, this.#newRestartState);
@@ -182,6 +213,40 @@ export class ModernResponseRewriter implements ResponseRewriter {
    * upstream has another meaning and is replaced.
    */
   #withModernMembers(text: string, result: JsonObject): string {
+    const added = this.#addedMembers(result);
+    for (const { key, start } of members(text)) {
+      if (key !== 'result') continue;
+      const types = [...members(text, start)].filter((member) => member.key === 'resultType');
+      const edits: Edit[] = types.map((type) => ({ start: type.start, end: type.end, text: COMPLETE }));
+      return applyEdits(text, added === '' ? edits : [insertEdit(text, start, added), ...edits]);
+    }
+    return text;
+  }
+
+  rewriteLarge(
+    { start, isEmpty, members: positions }: ResultPositions,
+    { result: given }: JsonObject,
+    id: string,
+  ): readonly ByteEdit[] | RewrittenResponse {
+    const result = isJsonObject(given) ? given : {};
+    const missing = result.isError === true ? this.#missingCapability() : undefined;
+    if (missing) return missingCapability(id, missing);
+    if (!positions)
+      return errorResponse(id, { code: INTERNAL_ERROR, message: `the upstream answered with ${DUPLICATES}` });
+    const types = positions.filter(({ key }) => key === 'resultType');
+    const added = this.#addedMembers(result);
+    return [
+      ...(added === '' ? [] : [{ start, end: start, text: isEmpty ? added : `${added},` }]),
+      ...types.map((type) => ({ start: type.start, end: type.end, text: COMPLETE })),
+    ];
+  }
+
+  #missingCapability(): JsonObject | undefined {
+    return this.#required.values().find((required) => !declares(this.#capabilities, required));
+  }
+
+  /** Returns the members that the result lacks, as JSON text. */
+  #addedMembers(result: JsonObject): string {
     const added: string[] = [];
     const add = (key: string, json: string): void => {
       if (!Object.hasOwn(result, key)) added.push(`"${key}":${json}`);
@@ -192,19 +257,11 @@ export class ModernResponseRewriter implements ResponseRewriter {
       add('ttlMs', '0');
       add('cacheScope', '"private"');
     }
-    for (const { key, start } of members(text)) {
-      if (key !== 'result') continue;
-      const types = [...members(text, start)].filter((member) => member.key === 'resultType');
-      const edits: Edit[] = types.map((type) => ({ start: type.start, end: type.end, text: COMPLETE }));
-      return applyEdits(text, added.length > 0 ? [insertEdit(text, start, added.join(',')), ...edits] : edits);
-    }
-    return text;
+    return added.join(',');
   }
 }
 
-function missingCapability(text: string, requiredCapabilities: JsonObject): RewrittenResponse {
+function missingCapability(id: string, requiredCapabilities: JsonObject): RewrittenResponse {
   const message = 'the call requires a client that supports server requests';
-  const error = { code: MISSING_CAPABILITY, message, data: { requiredCapabilities } };
-  const id = memberText(text, 'id') ?? 'null';
-  return { text: `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify(error)}}`, value: { error } };
+  return errorResponse(id, { code: MISSING_CAPABILITY, message, data: { requiredCapabilities } });
 }

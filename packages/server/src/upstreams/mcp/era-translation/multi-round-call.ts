@@ -8,6 +8,7 @@ import type { RpcError } from '../../../http/outcome.ts';
 import type { CallResponse } from '../../downstream.ts';
 import type { CallContext, CallPlan, PlanObserver, ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall } from '../relay/in-flight-calls.ts';
+import type { ByteEdit, ResultPositions } from '../relay/large-message.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { MAX_PENDING_REQUESTS, RelayedServerRequests } from '../relay/server-requests.ts';
 import { addModernMetadata, type ModernMetadata } from './messages.ts';
@@ -99,6 +100,15 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
   rewrite(text: string, value: JsonObject): RewrittenResponse | undefined {
     this.#result = isJsonObject(value.result) ? value.result : undefined;
     return this.#plan.rewriter?.rewrite(text, value);
+  }
+
+  rewriteLarge(result: ResultPositions, value: JsonObject, idText: string): readonly ByteEdit[] | RewrittenResponse {
+    return this.#plan.rewriter?.rewriteLarge(result, value, idText) ?? [];
+  }
+
+  sendBytes(...response: Parameters<CallResponse['sendBytes']>): void {
+    this.#disconnectListener = undefined;
+    this.#client.sendBytes(...response);
   }
 
   sendResponse(text: string, ...rest: [failed: boolean, status: number, json: boolean]): void {

@@ -21,6 +21,8 @@ import { type CallBinding, digestOf } from './request-state.ts';
 
 /** Arguments of {@link CallResponse.sendResponse}. */
 type CompleteResponse = Parameters<CallResponse['sendResponse']>;
+/** Arguments of {@link CallResponse.sendBytes}. */
+type LargeResponse = Parameters<CallResponse['sendBytes']>;
 
 const TOO_LARGE: RpcError = {
   code: INTERNAL_ERROR,
@@ -34,6 +36,7 @@ export class BufferedMessages {
   #characters = 0;
   #notifications: string[] = [];
   #response: CompleteResponse | undefined = undefined;
+  #large: LargeResponse | undefined = undefined;
   #error: readonly [RpcError, number?] | undefined = undefined;
 
   constructor(reserve: (characters: number) => boolean) {
@@ -42,7 +45,7 @@ export class BufferedMessages {
 
   /** True once the call has a response. */
   get isComplete(): boolean {
-    return this.#response !== undefined || this.#error !== undefined;
+    return this.#response !== undefined || this.#large !== undefined || this.#error !== undefined;
   }
 
   /** Length of the stored messages. */
@@ -68,6 +71,18 @@ export class BufferedMessages {
     this.#characters += length;
   }
 
+  /** Stores a large response, or an error if it is too large. */
+  setBytes(...response: LargeResponse): void {
+    const [{ before, after }] = response;
+    const length = [...before, ...after].reduce((sum, part) => sum + part.length, 0);
+    if (!this.#reserve(length)) {
+      this.#error = [TOO_LARGE];
+      return;
+    }
+    this.#large = response;
+    this.#characters += length;
+  }
+
   setError(...error: readonly [RpcError, number?]): void {
     this.#error = error;
   }
@@ -83,6 +98,7 @@ export class BufferedMessages {
       keepsUp = client.sendEvent(notification);
     }
     if (this.#error) client.sendError(...this.#error);
+    else if (this.#large) client.sendBytes(...this.#large);
     else if (this.#response) {
       const [text, ...rest] = this.#response;
       client.sendResponse(withId(text, client.idText), ...rest);
@@ -248,6 +264,11 @@ export class SuspendableCall implements CallResponse, ServerRequests {
   sendResponse(...response: CompleteResponse): void {
     if (this.#client) this.#client.sendResponse(...response);
     else this.#buffer.setResponse(...response);
+  }
+
+  sendBytes(...response: LargeResponse): void {
+    if (this.#client) this.#client.sendBytes(...response);
+    else this.#buffer.setBytes(...response);
   }
 
   sendError(...error: readonly [RpcError, number?]): void {

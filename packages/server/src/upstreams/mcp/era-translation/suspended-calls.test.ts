@@ -30,6 +30,7 @@ function clientOf() {
     sendResult: (json) => response.resolve(`{"result":${json}}`),
     sendCallResult: (json) => response.resolve(`{"result":${json}}`),
     sendResponse: (text) => response.resolve(text),
+    sendBytes: ({ before, after }) => response.resolve(Buffer.concat([...before, ...after]).toString()),
     sendError: ({ message }) => response.reject(new Error(message)),
     endWithoutResponse: () => response.reject(new Error('cancelled')),
   };

@@ -43,25 +43,26 @@ it('messages to suspended calls have a limit, which flushed messages do not coun
 
 it('input requests count towards the limit until they are answered', { tags: ['slow'] }, async () => {
   const on = await fresh();
-  const params = `{"messages":[],"maxTokens":1,"systemPrompt":"${'x'.repeat(33 * MI)}"}`;
+  // Of these, 64 Mi characters have room for 16.
+  const params = `{"messages":[],"maxTokens":1,"systemPrompt":"${'x'.repeat(3.9 * MI)}"}`;
   const { client, upstream, call, first } = await startCall(live, { on });
-  const requestSampling = (id: string) => call.request(id, 'sampling/createMessage', params);
+  const requestSampling = (id: number) => call.request(String(id), 'sampling/createMessage', params);
   const received = () => upstream.answers().map((text) => [JSON.parse(text).id, JSON.parse(text).error?.code]);
-  requestSampling('1');
+  requestSampling(1);
   const pending = await inputRequired(first);
-  requestSampling('2');
-  await expect.poll(received, LARGE).toEqual([[2, -32601]]);
+  for (let id = 2; id <= 17; id++) requestSampling(id);
+  await expect.poll(received, LARGE).toEqual([[17, -32601]]);
   const second = client.retry(pending.state, inputResponses(pending, '{}'));
-  await expect.poll(received).toHaveLength(2);
-  // The first one has a response, and its space is free.
-  requestSampling('3');
+  await expect.poll(received, LARGE).toHaveLength(2);
   const again = await inputRequired(second);
-  const last = client.retry(again.state, inputResponses(again, '{}'));
-  await expect.poll(received).toEqual([
-    [2, -32601],
-    [1, undefined],
-    [3, undefined],
-  ]);
+  const third = client.retry(again.state, inputResponses(again, '{}'));
+  await expect.poll(received, LARGE).toHaveLength(17);
+  // All have responses, and their space is free.
+  requestSampling(18);
+  const more = await inputRequired(third);
+  const last = client.retry(more.state, inputResponses(more, '{}'));
+  await expect.poll(received, LARGE).toHaveLength(18);
+  expect(received().filter(([, code]) => code !== undefined)).toEqual([[17, -32601]]);
   call.end('done');
   expect(await resultText(last)).toBe('done');
 });

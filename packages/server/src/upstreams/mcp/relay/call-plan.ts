@@ -9,6 +9,7 @@ import type { TraceContext } from '../../../telemetry/tracing/trace-context.ts';
 import type { DownstreamSession } from '../../downstream.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { InFlightCall, InFlightCalls } from './in-flight-calls.ts';
+import type { ByteEdit, ResultPositions } from './large-message.ts';
 import type { ResourceLinkCache } from './resource-link-cache.ts';
 import type { ServerRequestSource, ServerRequests } from './server-requests.ts';
 
@@ -46,6 +47,11 @@ export interface ResponseRewriter {
   onRejected(method: string, params: JsonValue | undefined): void;
   /** Returns the rewritten response; undefined if it is unchanged. */
   rewrite(text: string, value: JsonObject): RewrittenResponse | undefined;
+  /**
+   * Returns how the result in a large response is rewritten: edits of its bytes, or a response that replaces it, with this
+   * id. `value` has the members that a large message stores.
+   */
+  rewriteLarge(result: ResultPositions, value: JsonObject, idText: string): readonly ByteEdit[] | RewrittenResponse;
 }
 
 /** Observes a call whose request is about to be sent. */

@@ -5,8 +5,6 @@ import {
   HEADER_LAST_EVENT_ID,
   INTERNAL_ERROR,
   LIST_CHANGED_METHODS,
-  METHOD_NOT_FOUND,
-  MODERN_ERROR_CODES,
   POLLING_VERSION,
 } from '@sluice/protocol/mcp/constants';
 import {
@@ -15,7 +13,7 @@ import {
   type ServerSentEvent,
   sendableId,
 } from '@sluice/protocol/mcp/event-stream';
-import { type NotificationMessage, requestedLevel, withId, withParam } from '@sluice/protocol/mcp/message';
+import { type NotificationMessage, requestedLevel, withParam } from '@sluice/protocol/mcp/message';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { mediaType } from '../../../http/client/response-parser.ts';
@@ -32,8 +30,9 @@ import {
   type InFlightCall,
   SHUTTING_DOWN,
 } from './in-flight-calls.ts';
-import { LARGE_RESPONSE_BYTES, LargeResponseScan } from './large-response.ts';
-import { progressTokenOf, replaceRetiredCode } from './request-rewrite.ts';
+import { LARGE_MESSAGE_BYTES, LargeMessage } from './large-message.ts';
+import { progressTokenOf } from './request-rewrite.ts';
+import { isResponseTo, requiresInput, sendLargeResponse, sendResponse } from './response-rewrite.ts';
 import { ResumeSchedule } from './resume-schedule.ts';
 import {
   CallServerRequests,
@@ -71,8 +70,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #id = 0;
   #status = 0;
   #body = new ChunkBuffer();
-  /** Set for a large JSON body. */
-  #scan: LargeResponseScan | undefined = undefined;
+  /** Set for a large JSON body, or while a large event arrives. */
+  #large: LargeMessage | undefined = undefined;
   #decoder: EventStreamDecoder | undefined = undefined;
   /** The client reads too slowly: the upstream is not read. */
   #blocked = false;
@@ -162,11 +161,13 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       }
       if (this.#mode !== 'json') return true;
       this.activeAt = performance.now();
-      if (this.#body.length + chunk.length > this.#context.maxResponseBytes) {
+      if ((this.#large ?? this.#body).length + chunk.length > this.#context.maxResponseBytes) {
         this.#fail(this.#error('too-large', `answered with more than ${this.#context.maxResponseBytes} bytes`));
+      } else if (this.#large) {
+        this.#large.write(chunk);
       } else {
         this.#body.push(chunk);
-        this.#scanLarge(chunk);
+        if (this.#body.length >= LARGE_MESSAGE_BYTES) this.#beginLarge(this.#body.concat());
       }
     } catch (error) {
       this.#onInternalError(error);
@@ -174,12 +175,10 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     return true;
   }
 
-  /** Scans a large body as it arrives. An adapter between eras needs it whole. */
-  #scanLarge(chunk: Buffer): void {
-    if (this.#scan) return this.#scan.write(chunk);
-    if (this.#body.length < LARGE_RESPONSE_BYTES || this.#plan.needsTranslation || !this.#response.sendBytes) return;
-    this.#scan = new LargeResponseScan();
-    for (const earlier of this.#body.chunks) this.#scan.write(earlier);
+  /** Scans a large message as it arrives. */
+  #beginLarge(bytes: Buffer): void {
+    this.#large ??= new LargeMessage();
+    this.#large.write(bytes);
   }
 
   onEnd(): void {
@@ -217,23 +216,43 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#request?.abort();
     this.#mode = 'waiting';
     this.#body = new ChunkBuffer();
-    this.#scan = undefined;
+    this.#large = undefined;
     this.#plan.upstream.sessions.discard(session);
     this.#connect();
   }
 
   #finishJson(): void {
-    const body = this.#body.concat();
-    const scan = this.#scan?.accept(body);
-    const text = scan ? '' : body.toString('utf8');
-    const value = scan ? scan.value : tryParseJson(text);
+    if (this.#large) return this.#finishLarge(this.#large);
+    const text = this.#body.concat().toString('utf8');
+    this.#onJson(text, tryParseJson(text));
+  }
+
+  /** Handles a large message: as text if it may have to be changed and can be parsed quickly, else as bytes. */
+  #finishLarge(large: LargeMessage): void {
+    const { value } = large;
+    const isResponse = isJsonObject(value) && value.method === undefined;
+    const isInputRequired = isResponse && this.#plan.needsTranslation && requiresInput(value);
+    const isText = value !== undefined && (!isResponse || isInputRequired || value.error !== undefined);
+    const parsed = isText ? large.parse() : undefined;
+    if (isText && !parsed && (!isResponse || isInputRequired)) {
+      return this.#fail(this.#error('too-large', `sent a message that is too large to be parsed: ${large.size}`));
+    }
+    if (this.#mode === 'json')
+      this.#onJson(parsed?.text ?? '', parsed ? parsed.value : value, parsed ? undefined : large);
+    else if (parsed) this.#onMessages(parsed.text, parsed.value);
+    else if (isResponse) this.#onStreamResponse('', value, large);
+    else this.#onMessage('', value);
+  }
+
+  /** Handles a JSON body; `large` instead of its text if it is relayed as bytes. */
+  #onJson(text: string, value: unknown, large?: LargeMessage): void {
     if (!isJsonObject(value)) return this.#failUnusable('text that is not a JSON object');
     if (this.#session?.sessionId !== undefined && isJsonObject(value.error)) {
       const { code } = value.error;
       if (isSessionNotFound(this.#status, typeof code === 'number' ? code : undefined)) return this.#resend();
     }
-    if (!this.#isResponse(value)) return this.#failUnusable('JSON that is not the response to the call');
-    if (scan) this.#succeedLarge(body, scan, value);
+    if (!isResponseTo(this.#id, value)) return this.#failUnusable('JSON that is not the response to the call');
+    if (large) this.#succeedLarge(large, value);
     else this.#succeed(text, value);
   }
 
@@ -244,29 +263,14 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#fail(this.#error(kind, `answered with ${what}`));
   }
 
-  /** Returns the response in the form that the client gets. */
   #succeed(text: string, value: JsonObject): void {
-    const { rewriter, json, era, message, capabilities } = this.#plan;
     this.#onResponded(value);
-    if (this.#isClientDisconnected) return;
-    const own = withId(text, this.#response.idText);
-    let rewritten = rewriter?.rewrite(own, value);
-    if (!rewriter && era === 'modern' && 'error' in value) {
-      rewritten = replaceRetiredCode(own, value, message.method, capabilities);
-    }
-    const sent = rewritten?.value ?? value;
-    const failed = !('result' in sent);
-    this.#response.sendResponse(rewritten?.text ?? own, failed, 'error' in sent ? this.#errorStatus(sent) : 200, json);
+    if (!this.#isClientDisconnected) sendResponse(this.#response, this.#plan, text, value, this.#status);
   }
 
-  /** Returns a large response as the bytes that arrived, with the id of the client. */
-  #succeedLarge(body: Buffer, scan: LargeResponseScan, value: JsonObject): void {
+  #succeedLarge(large: LargeMessage, value: JsonObject): void {
     this.#onResponded(value);
-    if (this.#isClientDisconnected) return;
-    const failed = !('result' in value);
-    const code = isJsonObject(value.error) ? value.error.code : undefined;
-    const status = 'error' in value ? this.#errorStatus(value) : 200;
-    this.#response.sendBytes?.(scan.withId(body, this.#response.idText), failed, code, status, this.#plan.json);
+    if (!this.#isClientDisconnected) sendLargeResponse(this.#response, this.#plan, large, value, this.#status);
   }
 
   #onResponded(value: JsonObject): void {
@@ -279,21 +283,6 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     observer.responded(value);
   }
 
-  /** True for the response to our request. An error without an id means that the upstream could not read the request. */
-  #isResponse(value: JsonObject): boolean {
-    if ('result' in value) return value.id === this.#id;
-    return isJsonObject(value.error) && (value.id === this.#id || value.id === null || value.id === undefined);
-  }
-
-  /** JSON-RPC errors have HTTP status 200 in the legacy era; in the modern era some have a status of their own (mcp 1). */
-  #errorStatus({ error }: JsonObject): number {
-    if (!isJsonObject(error) || this.#plan.era !== 'modern') return 200;
-    const { code } = error;
-    if (code === METHOD_NOT_FOUND) return 404;
-    if (typeof code === 'number' && MODERN_ERROR_CODES.has(code)) return 400;
-    return this.#status;
-  }
-
   onEvent({ data, id, retry }: ServerSentEvent): void {
     if (id !== undefined) this.#eventId = id;
     if (retry !== undefined) this.#retry = retry;
@@ -301,7 +290,24 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     if (data === '') return;
     this.activeAt = performance.now();
     this.#resumeSchedule?.onMessage();
-    const value = tryParseJson(data);
+    this.#onMessages(data, tryParseJson(data));
+  }
+
+  onLargeData(bytes: Buffer): void {
+    this.activeAt = performance.now();
+    this.#beginLarge(bytes);
+  }
+
+  onLargeEvent({ id, retry }: Omit<ServerSentEvent, 'data'>): void {
+    if (id !== undefined) this.#eventId = id;
+    if (retry !== undefined) this.#retry = retry;
+    this.#resumeSchedule?.onMessage();
+    const large = this.#large;
+    this.#large = undefined;
+    if (large) this.#finishLarge(large);
+  }
+
+  #onMessages(data: string, value: unknown): void {
     if (!Array.isArray(value)) return this.#onMessage(data, value);
     // Version 2025-03-26 allows arrays of messages.
     let index = 0;
@@ -344,13 +350,14 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     }
   }
 
-  #onStreamResponse(data: string, value: JsonObject): void {
+  #onStreamResponse(data: string, value: JsonObject, large?: LargeMessage): void {
     // Responses to other requests are ignored.
-    if (!this.#isResponse(value)) return;
+    if (!isResponseTo(this.#id, value)) return;
     this.#decoder?.stop();
     const request = this.#request;
     this.#lingerTimer = setTimeout(() => request?.abort(), LINGER_MS).unref();
-    this.#succeed(data, value);
+    if (large) this.#succeedLarge(large, value);
+    else this.#succeed(data, value);
   }
 
   /** Sends the client a notification. */
@@ -545,6 +552,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   #onResumed(headers: ResponseHeaders): void {
     this.#resuming = false;
+    this.#large = undefined;
     if (this.#status === 200 && mediaType(headers) === 'text/event-stream') {
       this.#decoder = new EventStreamDecoder(this, this.#context.maxResponseBytes);
       return;

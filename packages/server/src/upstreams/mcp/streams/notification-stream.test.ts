@@ -265,6 +265,16 @@ it('an event over the limit closes the connection and is not requested again', a
   await hears('open', NOTICE, 'open with a gap');
 });
 
+it('a large message is delivered if it can be parsed quickly; else it closes the connection', async () => {
+  await open();
+  await hears('open');
+  const large = `{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"${'x'.repeat(200_000)}"}}`;
+  upstream.push(large);
+  await hears('open', large);
+  upstream.push(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":[${'[],'.repeat(60_000)}[]]}}`);
+  await hears('open', large, 'open with a gap');
+});
+
 it('close aborts the request without callbacks', async () => {
   const { stream } = await open();
   await hears('open');

@@ -12,6 +12,7 @@ import type {
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { mediaType } from '../../../http/client/response-parser.ts';
 import { ChunkBuffer } from '../../../http/request-body.ts';
+import { LargeMessage } from '../relay/large-message.ts';
 import { isInconclusive } from '../rpc-request.ts';
 
 /** End of a connection. */
@@ -48,6 +49,8 @@ export class StreamConnection implements ResponseHandler, EventSink {
   readonly #maxEventBytes: number | undefined;
   readonly #call: UpstreamCall;
   readonly #body = new ChunkBuffer();
+  /** Set while a large event arrives. */
+  #large: LargeMessage | undefined = undefined;
   #status = 0;
   #decoder: EventStreamDecoder | undefined = undefined;
   #bodyTimer: NodeJS.Timeout | undefined = undefined;
@@ -74,6 +77,7 @@ export class StreamConnection implements ResponseHandler, EventSink {
   /** Aborts the request; no callbacks afterwards. */
   close(): void {
     this.#closed = true;
+    this.#large = undefined;
     clearTimeout(this.#bodyTimer);
     this.#decoder?.stop();
     this.#call.abort();
@@ -112,7 +116,21 @@ export class StreamConnection implements ResponseHandler, EventSink {
   }
 
   onEvent({ data, event, id, retry }: ServerSentEvent): void {
-    if (data !== '' && (event === undefined || event === 'message')) this.#deliverMessages(data);
+    if (data !== '' && (event === undefined || event === 'message')) this.#deliverMessages(data, tryParseJson(data));
+    if (!this.#closed && (id !== undefined || retry !== undefined)) this.#handler.onCursor(id, retry);
+  }
+
+  onLargeData(bytes: Buffer): void {
+    this.#large ??= new LargeMessage();
+    this.#large.write(bytes);
+  }
+
+  onLargeEvent({ event, id, retry }: Omit<ServerSentEvent, 'data'>): void {
+    const large = this.#large;
+    this.#large = undefined;
+    const parsed = large?.parse();
+    if (large && !parsed) return this.onEventError(new Error(`a message is too large to be parsed: ${large.size}`));
+    if (parsed && (event === undefined || event === 'message')) this.#deliverMessages(parsed.text, parsed.value);
     if (!this.#closed && (id !== undefined || retry !== undefined)) this.#handler.onCursor(id, retry);
   }
 
@@ -123,8 +141,7 @@ export class StreamConnection implements ResponseHandler, EventSink {
     });
   }
 
-  #deliverMessages(data: string): void {
-    const value = tryParseJson(data);
+  #deliverMessages(data: string, value: unknown): void {
     if (!Array.isArray(value)) return this.#deliverMessage(data, value);
     // Version 2025-03-26 may send arrays of messages.
     let index = 0;

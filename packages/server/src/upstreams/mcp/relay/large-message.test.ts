@@ -2,16 +2,22 @@ import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { propertyRuns } from '../../../../../../test/fixtures/seed.ts';
-import { LargeResponseScan } from './large-response.ts';
+import { LargeMessage, removalEdits } from './large-message.ts';
 
-function scanned(body: Buffer, splits: readonly number[] = []): LargeResponseScan {
-  const scan = new LargeResponseScan();
+function scanned(body: Buffer, splits: readonly number[] = []): LargeMessage {
+  const scan = new LargeMessage();
   let from = 0;
   for (const at of [...splits.map((split) => split % (body.length + 1)), body.length].sort((a, b) => a - b)) {
     scan.write(body.subarray(from, at));
     from = at;
   }
   return scan;
+}
+
+/** The message with another id and these edits. */
+function withId(message: LargeMessage, idText: string, edits?: Parameters<LargeMessage['cut']>[0]): string {
+  const { before, after } = message.cut(edits);
+  return Buffer.concat([...before, Buffer.from(idText), ...after]).toString();
 }
 
 /** Arrays and objects without their content. */
@@ -47,7 +53,14 @@ const linkBlock = picking({ type: emptied, uri: emptied });
 const message = picking({ content: listOf(linkBlock) });
 const response = picking({
   id: emptied,
-  result: picking({ isError: emptied, resultType: emptied, content: listOf(block), messages: elementsOf(message) }),
+  method: emptied,
+  result: picking({
+    isError: emptied,
+    resultType: emptied,
+    structuredContent: emptied,
+    content: listOf(block),
+    messages: elementsOf(message),
+  }),
   error: picking({ code: emptied, message: emptied }),
 });
 
@@ -94,11 +107,40 @@ describe('the scan of a large response', () => {
     fc.assert(
       fc.property(responses, fc.array(fc.nat(), { maxLength: 8 }), (value, splits) => {
         const body = Buffer.from(JSON.stringify({ ...value, error: {} }));
-        const sent: JsonObject = JSON.parse(Buffer.concat(scanned(body, splits).withId(body, '"other"')).toString());
+        const sent: JsonObject = JSON.parse(withId(scanned(body, splits), '"other"'));
         expect(sent).toEqual({ ...value, error: {}, id: 'other' });
       }),
       { numRuns: propertyRuns(1_000) },
     );
+  });
+
+  it('removes members of the result, wherever they are', () => {
+    const name = fc.constantFrom('structuredContent', 'resultType', 'content', 'x');
+    const members = fc.array(fc.tuple(name, anything), { maxLength: 6 });
+    const space = fc.constantFrom('', ' ', '\n\t');
+    fc.assert(
+      fc.property(members, space, fc.array(fc.nat(), { maxLength: 8 }), (entries, blank, splits) => {
+        const result = entries.map(
+          ([key, value]) => `${blank}"${key}"${blank}:${blank}${JSON.stringify(value)}${blank}`,
+        );
+        const body = Buffer.from(`{"id":1,"result":{${result.join(',')}${entries.length > 0 ? '' : blank}}}`);
+        const message = scanned(body, splits);
+        const edits = removalEdits(message.result?.members ?? [], 'structuredContent');
+        const { structuredContent: _removed, ...rest } = JSON.parse(body.toString()).result;
+        expect(JSON.parse(withId(message, '2', edits))).toEqual({ id: 2, result: rest });
+        expect(message.result?.isEmpty).toBe(entries.length === 0);
+      }),
+      { numRuns: propertyRuns(3_000) },
+    );
+  });
+
+  it('parses only what takes no longer than a few milliseconds', () => {
+    const texts = [
+      `["${'a'.repeat(1_000_000)}"]`,
+      `[${'0,'.repeat(60_000)}0]`,
+      '['.repeat(60_000) + ']'.repeat(60_000),
+    ];
+    expect(texts.map((text) => scanned(Buffer.from(text)).parse() !== undefined)).toEqual([true, false, false]);
   });
 
   it('stores the beginning of long texts, without a truncated character', () => {
@@ -127,7 +169,7 @@ describe('the scan of a large response', () => {
   it('has no value for text that is not JSON', () => {
     for (const text of ['{"id":1,"result":{}', '{"id":1,"result":{}}}', '{"id":1,"result":tru}']) {
       const body = Buffer.from(text);
-      expect(scanned(body).accept(body)?.value).toBeUndefined();
+      expect(scanned(body).value).toBeUndefined();
     }
   });
 });

@@ -1,0 +1,259 @@
+import { type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
+import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
+import { stringStart, stringValue } from '@sluice/protocol/json/text';
+import { ChunkBuffer } from '../../../http/request-body.ts';
+import type { ResponseBytes } from '../../downstream.ts';
+
+/** Messages from this size on are scanned as they arrive, not parsed. */
+export const LARGE_MESSAGE_BYTES = 64 * 1024;
+
+/** Messages up to this size, with at most so many values, can be parsed at once: that takes a few milliseconds. */
+const MAX_PARSED_BYTES = 4 * 1024 * 1024;
+const MAX_PARSED_VALUES = 50_000;
+
+/** Content blocks of which something is stored; telemetry and the cache of resource links need no more. */
+const MAX_BLOCKS = 1_000;
+/** Members of a result whose positions are stored: of each at most one, except for duplicates. */
+const MAX_POSITIONS = 100;
+
+/** Members that are stored, by the keys of the objects around them; `[]` are the elements of an array. */
+const STORED: Readonly<Record<string, ReadonlySet<string>>> = {
+  '': new Set(['id', 'method', 'result', 'error']),
+  '.result': new Set(['isError', 'resultType', 'content', 'messages', 'structuredContent', 'ttlMs', 'cacheScope']),
+  '.result.content': new Set(['type', 'text', 'uri']),
+  '.result.content[]': new Set(['type', 'text', 'uri']),
+  '.result.messages[]': new Set(['content']),
+  '.result.messages[].content': new Set(['type', 'uri']),
+  '.result.messages[].content[]': new Set(['type', 'uri']),
+  '.error': new Set(['code', 'message']),
+};
+/** Members of a result that translation between eras changes. */
+const POSITIONED: ReadonlySet<string> = new Set(['resultType', 'structuredContent']);
+
+interface Container {
+  readonly path: string;
+  /** Undefined for one that is not entered. */
+  readonly value: JsonObject | JsonValue[] | undefined;
+}
+
+/** Replaces the bytes from `start` to `end` (exclusive) by `text`. */
+export interface ByteEdit {
+  readonly start: number;
+  readonly end: number;
+  readonly text: string;
+}
+
+/** Position of a member of a result in the bytes of a message. */
+export interface ResultMember {
+  readonly key: string;
+  /** The end of the previous member, or of the opening brace. */
+  readonly before: number;
+  readonly keyStart: number;
+  readonly start: number;
+  end: number;
+  /** The beginning of the next member; undefined if there is none. */
+  next: number | undefined;
+}
+
+/** Positions in a result that is an object; see {@link LargeMessage.result}. */
+export interface ResultPositions {
+  /** The position after the opening brace. */
+  readonly start: number;
+  isEmpty: boolean;
+  /** The members that translation changes, in their order; undefined if there are too many duplicates. */
+  members: ResultMember[] | undefined;
+}
+
+class MessageScan implements JsonSink {
+  value: JsonValue | undefined = undefined;
+  /** Position of the id; of duplicates the last one. */
+  idRange: { readonly start: number; readonly end: number } | undefined = undefined;
+  result: ResultPositions | undefined = undefined;
+  readonly scanner = new JsonScanner(this);
+  readonly #open: Container[] = [];
+  #key: string | undefined = undefined;
+  /** Start of the key, and end of the previous member, in the result. */
+  #keyStart = 0;
+  #before = 0;
+  /** True while a value is read that was not entered. */
+  #isSkipping = false;
+  #idStart = -1;
+  #member: ResultMember | undefined = undefined;
+
+  onValue(kind: JsonKind, start: number): boolean {
+    const parent = this.#open.at(-1);
+    const key = this.#key;
+    this.#key = undefined;
+    const isElement = Array.isArray(parent?.value);
+    const isStored = !parent || isElement || (key !== undefined && STORED[parent.path]?.has(key) === true);
+    if (parent?.path === '.result' && !isElement && key !== undefined) this.#beginMember(key, start);
+    if (!isStored) return this.#skip();
+    if (parent?.path === '' && key === 'id') this.#idStart = start;
+    const path = parent ? (isElement ? `${parent.path}[]` : `${parent.path}.${key}`) : '';
+    if (kind !== 'object' && kind !== 'array') {
+      this.#open.push({ path, value: undefined });
+      this.#key = key;
+      return true;
+    }
+    const value: JsonObject | JsonValue[] = kind === 'array' ? [] : {};
+    this.#store(key, value);
+    // Of other arrays and objects it only matters that they exist.
+    if (kind === 'object' ? STORED[path] === undefined : STORED[`${path}[]`] === undefined) return this.#skip();
+    this.#open.push({ path, value });
+    if (path === '.result') {
+      this.result = { start: start + 1, isEmpty: true, members: [] };
+      this.#before = start + 1;
+    }
+    return true;
+  }
+
+  onKey(start: number): void {
+    const { token } = this.scanner;
+    this.#key = token === undefined ? undefined : stringValue(token);
+    if (this.#open.at(-1)?.path !== '.result') return;
+    this.#keyStart = start;
+    if (this.result) this.result.isEmpty = false;
+    if (this.#member) this.#member.next = start;
+    this.#member = undefined;
+  }
+
+  onScalar(): void {
+    this.#open.pop();
+    const { token } = this.scanner;
+    const value: JsonValue = token === undefined ? stringStart(this.scanner.tokenStart) : JSON.parse(token);
+    this.#store(this.#key, value);
+    this.#key = undefined;
+    this.#isSkipping = true;
+  }
+
+  onEnd(end: number): void {
+    if (this.#isSkipping) this.#isSkipping = false;
+    else this.#open.pop();
+    if (this.#idStart >= 0) {
+      this.idRange = { start: this.#idStart, end };
+      this.#idStart = -1;
+    }
+    const parent = this.#open.at(-1);
+    if (parent?.path === '.result') {
+      this.#before = end;
+      if (this.#member) this.#member.end = end;
+    }
+    if (Array.isArray(parent?.value) && parent.value.length >= MAX_BLOCKS) this.scanner.leave();
+  }
+
+  #beginMember(key: string, start: number): void {
+    const { result } = this;
+    if (!result || !POSITIONED.has(key)) return;
+    this.#member = { key, before: this.#before, keyStart: this.#keyStart, start, end: start, next: undefined };
+    if (result.members && result.members.length < MAX_POSITIONS) result.members.push(this.#member);
+    else result.members = undefined;
+  }
+
+  #skip(): boolean {
+    this.#isSkipping = true;
+    return false;
+  }
+
+  #store(key: string | undefined, value: JsonValue): void {
+    const parent = this.#open.at(-1)?.value;
+    if (parent === undefined) this.value = value;
+    else if (Array.isArray(parent)) parent.push(value);
+    else if (key !== undefined) parent[key] = value;
+  }
+}
+
+/**
+ * A large message of an upstream, scanned while it arrives. Parsing 60 MiB of hostile text would block the event loop for
+ * seconds and take a gigabyte. So a response is relayed as the bytes that arrived, with edits.
+ */
+export class LargeMessage {
+  readonly #bytes = new ChunkBuffer();
+  readonly #scan = new MessageScan();
+
+  /** Scans the next chunk. */
+  write(chunk: Buffer): void {
+    this.#bytes.push(chunk);
+    this.#scan.scanner.write(chunk);
+  }
+
+  /** Number of bytes so far. */
+  get length(): number {
+    return this.#bytes.length;
+  }
+
+  /**
+   * The message with only those members that the relay, telemetry and the cache of resource links read; texts in it may be
+   * truncated. Undefined if it is not JSON.
+   */
+  get value(): JsonValue | undefined {
+    return this.#scan.scanner.isComplete ? this.#scan.value : undefined;
+  }
+
+  /** Positions in the result; undefined if it is not an object. */
+  get result(): ResultPositions | undefined {
+    return this.#scan.result;
+  }
+
+  /** Parses the message; undefined if that would take too long. */
+  parse(): { readonly text: string; readonly value: unknown } | undefined {
+    if (this.length > MAX_PARSED_BYTES || this.#scan.scanner.size > MAX_PARSED_VALUES) return undefined;
+    const text = Buffer.concat(this.#bytes.chunks).toString();
+    return { text, value: tryParseJson(text) };
+  }
+
+  /** Description of the size and its limits for messages. */
+  get size(): string {
+    const { size } = this.#scan.scanner;
+    const limits = `at most ${MAX_PARSED_BYTES} bytes and ${MAX_PARSED_VALUES} values are allowed`;
+    return `it has ${this.length} bytes and about ${size} values; ${limits} outside of responses`;
+  }
+
+  /** Returns the bytes with these edits, cut where the id is. Nothing may be written afterwards. */
+  cut(edits: readonly ByteEdit[] = []): ResponseBytes {
+    const body = this.#bytes.concat();
+    const { idRange } = this.#scan;
+    if (!idRange) {
+      // An error without an id.
+      const members = body.indexOf('{') + 1;
+      return {
+        before: [body.subarray(0, members), Buffer.from('"id":')],
+        after: [Buffer.from(','), body.subarray(members)],
+      };
+    }
+    const { start, end } = idRange;
+    return {
+      before: edited(body, 0, start, edits),
+      after: edited(body, end, body.length, edits),
+    };
+  }
+}
+
+/** Returns the bytes between two positions with the edits among them. */
+function edited(body: Buffer, from: number, to: number, edits: readonly ByteEdit[]): Buffer[] {
+  const parts: Buffer[] = [];
+  let at = from;
+  for (const { start, end, text } of edits.toSorted((a, b) => a.start - b.start)) {
+    if (start < at || end > to) continue;
+    parts.push(body.subarray(at, start), Buffer.from(text));
+    at = end;
+  }
+  parts.push(body.subarray(at, to));
+  return parts;
+}
+
+/** Returns the edits that remove members with this key, with their commas. */
+export function removalEdits(members: readonly ResultMember[], key: string): ByteEdit[] {
+  const edits: ByteEdit[] = [];
+  let first: ResultMember | undefined;
+  for (const [at, member] of members.entries()) {
+    if (member.key !== key) continue;
+    first ??= member;
+    const next = members[at + 1];
+    // Neighbors are removed together: the comma after them, or else the one before them.
+    if (next?.key === key && next.before === member.end) continue;
+    const [start, end] = member.next === undefined ? [first.before, member.end] : [first.keyStart, member.next];
+    edits.push({ start, end, text: '' });
+    first = undefined;
+  }
+  return edits;
+}

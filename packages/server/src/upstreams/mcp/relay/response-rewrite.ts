@@ -1,0 +1,68 @@
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '@sluice/protocol/mcp/constants';
+import { withId } from '@sluice/protocol/mcp/message';
+import type { CallResponse } from '../../downstream.ts';
+import type { CallPlan } from './call-plan.ts';
+import type { LargeMessage } from './large-message.ts';
+import { replaceRetiredCode } from './request-rewrite.ts';
+
+/**
+ * Sends the client the response of the upstream, as text and parsed, with the client's id and in the form that it gets;
+ * `status` is the HTTP status of the upstream.
+ */
+export function sendResponse(
+  response: CallResponse,
+  plan: CallPlan,
+  text: string,
+  value: JsonObject,
+  status: number,
+): void {
+  const { rewriter, json, era, message, capabilities } = plan;
+  const own = withId(text, response.idText);
+  let rewritten = rewriter?.rewrite(own, value);
+  if (!rewriter && era === 'modern' && 'error' in value) {
+    rewritten = replaceRetiredCode(own, value, message.method, capabilities);
+  }
+  const sent = rewritten?.value ?? value;
+  const failed = !('result' in sent);
+  response.sendResponse(rewritten?.text ?? own, failed, 'error' in sent ? errorStatus(plan, sent, status) : 200, json);
+}
+
+/** Like {@link sendResponse}, for a large response: sends the bytes that arrived, with the edits of translation. */
+export function sendLargeResponse(
+  response: CallResponse,
+  plan: CallPlan,
+  large: LargeMessage,
+  value: JsonObject,
+  status: number,
+): void {
+  const { rewriter, json } = plan;
+  const rewritten = large.result && rewriter?.rewriteLarge(large.result, value, response.idText);
+  if (rewritten && 'text' in rewritten) {
+    return response.sendResponse(rewritten.text, true, errorStatus(plan, rewritten.value, status), json);
+  }
+  const failed = !('result' in value);
+  const code = isJsonObject(value.error) ? value.error.code : undefined;
+  const sentStatus = 'error' in value ? errorStatus(plan, value, status) : 200;
+  response.sendBytes(large.cut(rewritten), failed, code, sentStatus, json);
+}
+
+/** True for the response to the request with this id. An error without an id means that the upstream could not read it. */
+export function isResponseTo(id: JsonObject['id'], value: JsonObject): boolean {
+  if ('result' in value) return value.id === id;
+  return isJsonObject(value.error) && (value.id === id || value.id === null || value.id === undefined);
+}
+
+/** True for a result that requires input of the user. */
+export function requiresInput({ result }: JsonObject): boolean {
+  return isJsonObject(result) && result.resultType === 'input_required';
+}
+
+/** JSON-RPC errors have HTTP status 200 in the legacy era; in the modern era some have a status of their own (mcp 1). */
+function errorStatus({ era }: CallPlan, { error }: JsonObject, status: number): number {
+  if (!isJsonObject(error) || era !== 'modern') return 200;
+  const { code } = error;
+  if (code === METHOD_NOT_FOUND) return 404;
+  if (typeof code === 'number' && MODERN_ERROR_CODES.has(code)) return 400;
+  return status;
+}
