@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { type BodyBudget, type BodyHolder, type BodyReservation, SMALL_BODY_BYTES } from './body-budget.ts';
+import { type BodyBudget, type BodyReservation, SMALL_BODY_BYTES } from './body-budget.ts';
 import type { ResponseLike } from './context.ts';
+import type { Holder } from './shares.ts';
 
 /**
  * Concatenates the chunks of a body. The sender chooses their size, and a buffer object per byte would cost hundreds of
@@ -62,7 +63,7 @@ export interface BodyHandler {
 export interface BodyMemory {
   readonly budget: BodyBudget;
   /** Whose memory it is; called for larger bodies only. */
-  holder(): BodyHolder;
+  holder(): Holder;
   /** Its end is the end of the request, which retains the body. */
   readonly response: Pick<ResponseLike, 'once'>;
 }

@@ -7,6 +7,7 @@ import { editResponseHead } from '../http/filters/rewrite.ts';
 import { httpProblem } from '../http/outcome.ts';
 import { collectBody, drainRequestBody, hasBody } from '../http/request-body.ts';
 import type { ServeRequest } from '../http/server.ts';
+import { holderOf } from '../http/shares.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import { serveBatch } from './batch.ts';
@@ -98,10 +99,7 @@ export function requestHandler(options: ServingOptions): ServeRequest {
       const memory = {
         budget: mcp.bodies,
         response,
-        holder: () => ({
-          namespace: mcp.namespaceAt(path) ?? '',
-          user: caller.user ?? request.socket.remoteAddress ?? '',
-        }),
+        holder: () => holderOf(mcp.namespaceAt(path) ?? '', caller.user, request.socket.remoteAddress),
       };
       return collectBody(request, mcp.maxRequestBytes, memory, {
         onBody: (body) => handle(options, observation, request, response, body),
