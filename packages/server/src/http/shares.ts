@@ -69,21 +69,26 @@ export class Shares<Item> {
 
   /**
    * Makes room for `more` of this holder: displaced items are removed and passed to `displace`. False if the holder gets no
-   * more.
+   * more. `canDisplace`: whether an item can be displaced at this time; default all.
    */
-  makeRoom(holder: Holder, more: number, displace: (item: Item) => void): boolean {
+  makeRoom(
+    holder: Holder,
+    more: number,
+    displace: (item: Item) => void,
+    canDisplace: (item: Item) => boolean = () => true,
+  ): boolean {
     if (more > this.limit) return false;
     while (this.used + more > this.limit) {
-      const first = this.displaceable(holder).next();
-      if (first.done) return false;
-      this.delete(first.value);
-      displace(first.value);
+      const victim = this.displaceable(holder).find(canDisplace);
+      if (victim === undefined) return false;
+      this.delete(victim);
+      displace(victim);
     }
     return true;
   }
 
   /** Items that make room for this holder, the oldest first; none if the holder has its share. */
-  displaceable({ namespace, user }: Holder): IterableIterator<Item> {
+  displaceable({ namespace, user }: Holder): IteratorObject<Item> {
     let total = this.limit;
     let level: Share<Item> | undefined = this.#root;
     for (const key of [namespace, user]) {
@@ -99,7 +104,7 @@ export class Shares<Item> {
   }
 
   /** Items of one holder, the oldest first. */
-  items({ namespace, user }: Holder): IterableIterator<Item> {
+  items({ namespace, user }: Holder): IteratorObject<Item> {
     return this.#root.child(namespace)?.child(user)?.items() ?? NOTHING.values();
   }
 }
@@ -145,7 +150,7 @@ class Share<Item> {
     return added;
   }
 
-  items(): IterableIterator<Item> {
+  items(): IteratorObject<Item> {
     return this.#items.keys();
   }
 
