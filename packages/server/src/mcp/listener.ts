@@ -13,7 +13,7 @@ import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import { serveBatch } from './batch.ts';
 import { type McpFilter, type McpOutcome, McpRequest } from './request.ts';
 import { INTERNAL, type OpenStream, ResponseWriter } from './response.ts';
-import type { EventStore } from './sessions/resumable-streams.ts';
+import type { EventStore } from './sessions/event-store.ts';
 
 /** Response of a disconnected client whose request continues: accepts and discards all output. */
 export class NullResponse implements ResponseLike {
@@ -250,5 +250,5 @@ function openStream({ mcp }: ServingOptions, context: McpRequest, outcome: McpOu
   const { session, message, inBatch } = context;
   // The stream of a batch carries the responses to several requests, so it cannot be resumed.
   if (!mcp || outcome.kind !== 'deferred' || !session || message?.kind !== 'request' || inBatch) return undefined;
-  return (request) => mcp.events.open(session.id, request);
+  return (request) => mcp.events.open(session, request);
 }
