@@ -67,7 +67,7 @@ export async function startStreamer(): Promise<Streamer> {
     else
       response
         .writeHead(200, { 'content-type': 'application/json' })
-        .end(`{"jsonrpc":"2.0","id":${id},"result":${result}}`);
+        .end(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -15,7 +15,7 @@ import { ClientProfiles } from '../mcp/client-profile.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
 import { ActiveSessions } from '../mcp/sessions/active-sessions.ts';
-import { EventStore } from '../mcp/sessions/resumable-streams.ts';
+import { EventStore } from '../mcp/sessions/event-store.ts';
 import { ClientSessions } from '../mcp/sessions/sessions.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
 import { EvaluatorEngine } from '../policy/engine.ts';
@@ -139,7 +139,7 @@ export async function startService(
   const sessionStore = await openSessionStore(config, logger, files);
   open.defer(() => sessionStore.close());
   const replica = randomBytes(6).toString('base64url');
-  const events = new EventStore(sealer, replica);
+  const events = new EventStore(sealer, replica, config.maxResumableBytes);
   open.defer(() => events.close());
   const sessions = new ClientSessions(sealer, profiles, sessionStore, new ActiveSessions(events, replica));
   const openStreams = new OpenStreams();

@@ -24,7 +24,7 @@ import { serviceToolCall } from '../mcp/methods/tools-call.ts';
 import { isOAuthPath, serviceWellKnown, type WellKnownParts } from '../mcp/oauth-metadata.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { McpFilter, McpMethodFilter } from '../mcp/request.ts';
-import type { EventStore } from '../mcp/sessions/resumable-streams.ts';
+import type { EventStore } from '../mcp/sessions/event-store.ts';
 import type { ClientSessions } from '../mcp/sessions/sessions.ts';
 import type { EvaluatorEngine } from '../policy/engine.ts';
 import type { Registry } from '../registry/registry.ts';

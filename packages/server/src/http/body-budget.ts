@@ -1,3 +1,5 @@
+import { type Holder, Shares } from './shares.ts';
+
 /** Bodies up to this size are always admitted: they do not count. */
 export const SMALL_BODY_BYTES = 64 * 1024;
 
@@ -13,13 +15,6 @@ export const RETRY_AFTER_SECONDS = '1';
 /** Time after which the speed of an upload is known, in milliseconds. */
 const MEASURED_MS = 1_000;
 
-/** Whose request a body belongs to: memory is shared between namespaces, and within one between users. */
-export interface BodyHolder {
-  readonly namespace: string;
-  /** User that an authenticating proxy names, else the address of the client. */
-  readonly user: string;
-}
-
 /** The memory of one body. */
 export interface BodyReservation {
   /** Takes more memory, up to `bytes` in total. False if there is none: the request is rejected. */
@@ -31,46 +26,35 @@ export interface BodyReservation {
 }
 
 interface Upload {
-  readonly holder: BodyHolder;
+  readonly holder: Holder;
   readonly startedAt: number;
   /** Ends the request; undefined once the body is complete. */
   end: (() => void) | undefined;
   bytes: number;
 }
 
-/** Memory that the bodies of one namespace or user hold. */
-interface Share {
-  bytes: number;
-  readonly users: Map<string, number>;
-}
-
 /**
- * Limits the memory of all request bodies in flight (decisions 10.4). When it is used up, a request of a holder that has less
- * than its share takes the place of the slowest upload of the largest holder; a namespace is a holder, and within it a user.
- * Any other request takes the place of slower uploads of its own holder, or is rejected.
+ * Limits the memory of all request bodies in flight, which namespaces and users share (see {@link Shares}). Of the largest
+ * holder, the slowest upload is ended to make room. A holder that has its share ends slower uploads of its own, or is rejected.
  */
 export class BodyBudget {
-  readonly #limit: number;
+  readonly #shares: Shares<Upload>;
   readonly #now: () => number;
-  readonly #uploads = new Set<Upload>();
-  readonly #shares = new Map<string, Share>();
-  #used = 0;
 
   /** `now` returns milliseconds of a monotonic clock. */
   constructor(limit: number = MAX_BODIES_BYTES, now: () => number = () => performance.now()) {
-    this.#limit = limit;
+    this.#shares = new Shares(limit);
     this.#now = now;
   }
 
   /** Bytes in use. */
   get used(): number {
-    return this.#used;
+    return this.#shares.used;
   }
 
   /** Registers a body that is larger than {@link SMALL_BODY_BYTES}. `end` is called when it has to make room for others. */
-  open(holder: BodyHolder, end: () => void): BodyReservation {
+  open(holder: Holder, end: () => void): BodyReservation {
     const upload: Upload = { holder, startedAt: this.#now(), end, bytes: 0 };
-    this.#uploads.add(upload);
     return {
       grow: (bytes) => this.#grow(upload, bytes),
       complete: () => {
@@ -83,7 +67,7 @@ export class BodyBudget {
   #grow(upload: Upload, bytes: number): boolean {
     const more = bytes - upload.bytes;
     if (more <= 0) return true;
-    while (this.#used + more > this.#limit) {
+    while (this.#shares.used + more > this.#shares.limit) {
       const victim = this.#victim(upload);
       if (!victim) {
         this.#release(upload);
@@ -93,103 +77,37 @@ export class BodyBudget {
       this.#release(victim);
       end?.();
     }
-    this.#add(upload, more);
+    upload.bytes = bytes;
+    this.#shares.set(upload, upload.holder, bytes);
     return true;
   }
 
   /** The upload that makes room for another one; undefined if none has to. */
   #victim(upload: Upload): Upload | undefined {
-    const { namespace, user } = upload.holder;
-    const own = this.#shares.get(namespace);
-    const largest = largestOf(this.#shares, ({ bytes }) => bytes);
-    const isBelow = (own?.bytes ?? 0) < this.#limit / countWith(this.#shares, namespace);
-    if (isBelow && largest && largest.key !== namespace) return this.#slowestOf(largest.key, largest.value.users);
-
-    const users = own?.users ?? NO_USERS;
-    const first = largestOf(users, (bytes) => bytes);
-    const isUserBelow = (users.get(user) ?? 0) < (own?.bytes ?? 0) / countWith(users, user);
-    if (isUserBelow && first && first.key !== user) return this.#slowestOf(namespace, users);
-
+    const displaceable = [...this.#shares.displaceable(upload.holder)];
+    if (displaceable.length > 0) return this.#slowest(displaceable);
     const now = this.#now();
     const speed = now - upload.startedAt < MEASURED_MS ? Number.POSITIVE_INFINITY : speedOf(upload, now);
-    return this.#slowest(
-      (other) =>
-        other.holder.namespace === namespace &&
-        other.holder.user === user &&
-        now - other.startedAt >= MEASURED_MS &&
-        speedOf(other, now) < speed,
-    );
-  }
-
-  /** The upload of the largest user of a namespace that makes room. */
-  #slowestOf(namespace: string, users: ReadonlyMap<string, number>): Upload | undefined {
-    const user = largestOf(users, (bytes) => bytes)?.key;
-    return this.#slowest(({ holder }) => holder.namespace === namespace && holder.user === user);
+    const own = [...this.#shares.items(upload.holder)];
+    return this.#slowest(own.filter((other) => now - other.startedAt >= MEASURED_MS && speedOf(other, now) < speed));
   }
 
   /** The slowest of the incomplete uploads whose speed is known, else the oldest one. */
-  #slowest(isCandidate: (upload: Upload) => boolean): Upload | undefined {
+  #slowest(uploads: readonly Upload[]): Upload | undefined {
     const now = this.#now();
-    let slowest: Upload | undefined;
-    let oldest: Upload | undefined;
-    for (const upload of this.#uploads) {
-      if (upload.end === undefined || upload.bytes === 0 || !isCandidate(upload)) continue;
-      // In the order of their start.
-      oldest ??= upload;
-      if (now - upload.startedAt < MEASURED_MS) continue;
-      if (slowest === undefined || speedOf(upload, now) < speedOf(slowest, now)) slowest = upload;
-    }
-    return slowest ?? oldest;
-  }
-
-  #add(upload: Upload, more: number): void {
-    const { namespace, user } = upload.holder;
-    upload.bytes += more;
-    this.#used += more;
-    let share = this.#shares.get(namespace);
-    if (!share) {
-      share = { bytes: 0, users: new Map() };
-      this.#shares.set(namespace, share);
-    }
-    share.bytes += more;
-    share.users.set(user, (share.users.get(user) ?? 0) + more);
+    const incomplete = uploads.filter(({ end }) => end !== undefined);
+    const measured = incomplete.filter(({ startedAt }) => now - startedAt >= MEASURED_MS);
+    if (measured.length === 0) return incomplete[0];
+    return measured.reduce((slowest, each) => (speedOf(each, now) < speedOf(slowest, now) ? each : slowest));
   }
 
   #release(upload: Upload): void {
-    if (!this.#uploads.delete(upload)) return;
-    const { bytes, holder } = upload;
-    const share = this.#shares.get(holder.namespace);
+    this.#shares.delete(upload);
     upload.bytes = 0;
-    this.#used -= bytes;
-    if (!share) return;
-    share.bytes -= bytes;
-    const left = (share.users.get(holder.user) ?? 0) - bytes;
-    if (left > 0) share.users.set(holder.user, left);
-    else share.users.delete(holder.user);
-    if (share.users.size === 0) this.#shares.delete(holder.namespace);
   }
 }
-
-const NO_USERS: ReadonlyMap<string, number> = new Map();
 
 /** Bytes per millisecond. */
 function speedOf({ bytes, startedAt }: Upload, now: number): number {
   return bytes / Math.max(now - startedAt, 1);
-}
-
-/** The entry with the most bytes. */
-function largestOf<T>(
-  entries: ReadonlyMap<string, T>,
-  bytesOf: (value: T) => number,
-): { readonly key: string; readonly value: T } | undefined {
-  let largest: { readonly key: string; readonly value: T } | undefined;
-  for (const [key, value] of entries) {
-    if (largest === undefined || bytesOf(value) > bytesOf(largest.value)) largest = { key, value };
-  }
-  return largest;
-}
-
-/** Number of holders, including this one. */
-function countWith(holders: ReadonlyMap<string, unknown>, holder: string): number {
-  return holders.size + (holders.has(holder) ? 0 : 1);
 }

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { type BodyBudget, type BodyHolder, type BodyReservation, SMALL_BODY_BYTES } from './body-budget.ts';
+import { type BodyBudget, type BodyReservation, SMALL_BODY_BYTES } from './body-budget.ts';
 import type { ResponseLike } from './context.ts';
+import type { Holder } from './shares.ts';
 
 /** Chunks from this size on are retained as they are. */
 const LARGE_CHUNK_BYTES = 8 * 1024;
@@ -76,7 +77,7 @@ export interface BodyHandler {
 export interface BodyMemory {
   readonly budget: BodyBudget;
   /** Whose memory it is; called for larger bodies only. */
-  holder(): BodyHolder;
+  holder(): Holder;
   /** Its end is the end of the request, which retains the body. */
   readonly response: Pick<ResponseLike, 'once'>;
 }

@@ -6,6 +6,7 @@ import { type HostRule, type Rejection, refuseForwardedHost } from '../http/host
 import { collectBody, drainRequestBody, hasBody, setBodyTimeout } from '../http/request-body.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
 import { createHttpServer, rejectMalformed } from '../http/server.ts';
+import { holderOf } from '../http/shares.ts';
 import { OperationError } from '../registry/operations.ts';
 import {
   type ObserveRequest,
@@ -169,7 +170,7 @@ export class Management {
     const memory = {
       budget: this.#options.bodies,
       response,
-      holder: () => ({ namespace: '', user: observation.caller.user ?? socket.remoteAddress ?? '' }),
+      holder: () => holderOf('', observation.caller.user, socket.remoteAddress),
     };
     collectBody(request, this.#bodyLimit, memory, {
       onBody: (body) => this.#handle(request, path, body, send),

@@ -19,7 +19,7 @@ import { requestObserver } from '../telemetry/request-telemetry.ts';
 import { requestHandler } from './listener.ts';
 import { mcp } from './methods/parse.ts';
 import type { McpFilter } from './request.ts';
-import { EventStore } from './sessions/resumable-streams.ts';
+import { EventStore } from './sessions/event-store.ts';
 
 const tests = relayTests();
 const url = () => tests.service.url();

@@ -12,7 +12,7 @@ import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { requestObserver } from '../telemetry/request-telemetry.ts';
 import { requestHandler } from './listener.ts';
 import type { McpOutcome, McpRequest } from './request.ts';
-import { EventStore } from './sessions/resumable-streams.ts';
+import { EventStore } from './sessions/event-store.ts';
 
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/call"}';
 const NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/x"}';

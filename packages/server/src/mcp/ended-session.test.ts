@@ -3,8 +3,8 @@ import { TokenSealer } from '@sluice/protocol/seal';
 import { expect, it } from 'vitest';
 import { liveTests } from '../../testing/live-tests.ts';
 import { sessionClient } from '../../testing/session-client.ts';
+import { EventStore } from './sessions/event-store.ts';
 import { streamTarget } from './sessions/fixtures/stream-target.ts';
-import { EventStore } from './sessions/resumable-streams.ts';
 
 const { live } = liveTests();
 
@@ -44,7 +44,7 @@ it('unread streams are removed with their session; active streams and those of o
   try {
     const gone: string[] = [];
     const opened = (session: string, id: string) => {
-      const stream = store.open(session, id);
+      const stream = store.open({ id: session, holder: { namespace: 'n', user: 'u' } }, id);
       const target = streamTarget();
       stream?.attach(target);
       stream?.prime();

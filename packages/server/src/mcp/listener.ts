@@ -7,12 +7,13 @@ import { editResponseHead } from '../http/filters/rewrite.ts';
 import { httpProblem } from '../http/outcome.ts';
 import { collectBody, drainRequestBody, hasBody } from '../http/request-body.ts';
 import type { ServeRequest } from '../http/server.ts';
+import { holderOf } from '../http/shares.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import { serveBatch } from './batch.ts';
 import { type McpFilter, type McpOutcome, McpRequest } from './request.ts';
 import { INTERNAL, type OpenStream, ResponseWriter } from './response.ts';
-import type { EventStore } from './sessions/resumable-streams.ts';
+import type { EventStore } from './sessions/event-store.ts';
 
 /** Response of a disconnected client whose request continues: accepts and discards all output. */
 export class NullResponse implements ResponseLike {
@@ -98,10 +99,7 @@ export function requestHandler(options: ServingOptions): ServeRequest {
       const memory = {
         budget: mcp.bodies,
         response,
-        holder: () => ({
-          namespace: mcp.namespaceAt(path) ?? '',
-          user: caller.user ?? request.socket.remoteAddress ?? '',
-        }),
+        holder: () => holderOf(mcp.namespaceAt(path) ?? '', caller.user, request.socket.remoteAddress),
       };
       return collectBody(request, mcp.maxRequestBytes, memory, {
         onBody: (body) => handle(options, observation, request, response, body),
@@ -252,5 +250,5 @@ function openStream({ mcp }: ServingOptions, context: McpRequest, outcome: McpOu
   const { session, message, inBatch } = context;
   // The stream of a batch carries the responses to several requests, so it cannot be resumed.
   if (!mcp || outcome.kind !== 'deferred' || !session || message?.kind !== 'request' || inBatch) return undefined;
-  return (request) => mcp.events.open(session.id, request);
+  return (request) => mcp.events.open(session, request);
 }

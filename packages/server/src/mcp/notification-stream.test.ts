@@ -275,6 +275,27 @@ describe('an upstream’s notification stream', () => {
     expect(listening.messages).toEqual([]);
   });
 
+  it('delivers no progress of a call of another session', async () => {
+    const { upstream, url } = await live();
+    const [victim, attacker] = [await sessionClient(url), await sessionClient(url)];
+    await link(victim, upstream);
+    await link(attacker, upstream);
+    attacker.listen();
+    const stream = await upstream.streams.next();
+    const reading = victim.call('"c"', '"progressToken":"mine"');
+    const call = await upstream.calls.next();
+    stream.send(notification('progress', `{"progressToken":${call.progressToken},"progress":1}`));
+    // The client of the stream gets what follows: the progress before it was dropped.
+    const other = attacker.call('"d"', '"progressToken":"other"');
+    const second = await upstream.calls.next();
+    stream.send(notification('progress', `{"progressToken":${second.progressToken},"progress":2}`));
+    expect(await other.message(0)).toBe(notification('progress', '{"progressToken":"other","progress":2}'));
+    call.json('done');
+    second.json('done');
+    await Promise.all([reading.ended, other.ended]);
+    expect([reading.messages.length, other.messages.length]).toEqual([1, 2]);
+  });
+
   it('sends a list change after the new list is visible', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);

@@ -342,6 +342,13 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
+    variable: 'SERVICE_MAX_RESUMABLE_BYTES',
+    read: (env) => env.maxResumableBytes,
+    unset: 64 * 1024 * 1024,
+    accepted: [['1048576', 1_048_576]],
+    rejected: [['1048575', 'is below 1048576']],
+  },
+  {
     variable: 'SERVICE_LOCAL',
     read: ({ local, mgmtListen }) => [local, mgmtListen.host],
     unset: [false, '0.0.0.0'],

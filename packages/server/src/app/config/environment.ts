@@ -16,6 +16,7 @@ import {
 } from '../../http/settings.ts';
 import { inferenceAllow } from '../../inference/allow.ts';
 import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
+import { MAX_RESUMABLE_BYTES } from '../../mcp/sessions/event-store.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { forwardHeaders } from '../../upstreams/mcp/relay/request-rewrite.ts';
@@ -61,6 +62,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MAX_JSON_MEMBERS: integer(16, 1_000_000).default(MESSAGE_LIMITS.members),
     SERVICE_MAX_CAPABILITIES_BYTES: integer(64, 4 * 1024 * 1024).default(MESSAGE_LIMITS.capabilitiesBytes),
     SERVICE_MAX_BODIES_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_BODIES_BYTES),
+    SERVICE_MAX_RESUMABLE_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_RESUMABLE_BYTES),
     SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
     SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
     SERVICE_SESSION_KEY: key.optional(),
@@ -130,6 +132,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     messageLimits,
     /** Memory for the request bodies of all listeners. */
     maxBodiesBytes: variables.SERVICE_MAX_BODIES_BYTES,
+    maxResumableBytes: variables.SERVICE_MAX_RESUMABLE_BYTES,
     /** Limits of calls that wait for input of their clients. */
     parkedCallsLimit: variables.SERVICE_PARKED_CALLS_LIMIT,
     parkedCallTimeoutMs: variables.SERVICE_PARKED_CALL_TIMEOUT_MS,

@@ -29,7 +29,7 @@ import type { OpenStreams } from '../open-streams.ts';
 import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { ResponseWriter } from '../response.ts';
 import { discoverResult, initializeResult, negotiate } from '../server-info.ts';
-import type { EventStore, Resumption } from '../sessions/resumable-streams.ts';
+import type { EventStore, Resumption } from '../sessions/event-store.ts';
 import { SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 
@@ -250,7 +250,9 @@ async function initialize(
   if (!isJsonObject(capabilities)) return rpcError(INVALID_PARAMS, 'parameter "capabilities" must be an object');
   if (!isJsonObject(clientInfo)) return rpcError(INVALID_PARAMS, 'parameter "clientInfo" must be an object');
   const version = negotiate(protocolVersion);
-  const opening = { namespace: namespace.name, protocolVersion: version, clientInfo, capabilities, user: context.user };
+  const { user, observation } = context;
+  const address = observation?.request.client;
+  const opening = { namespace: namespace.name, protocolVersion: version, clientInfo, capabilities, user, address };
   const token = sessions.create(opening);
   if (token === undefined) {
     return rpcError(INVALID_PARAMS, 'parameters "clientInfo" and "capabilities" are too large for a session');

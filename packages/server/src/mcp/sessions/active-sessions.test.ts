@@ -3,7 +3,7 @@ import { TokenSealer } from '@sluice/protocol/seal';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { PendingServerRequest } from '../../upstreams/downstream.ts';
 import { ActiveSessions } from './active-sessions.ts';
-import { EventStore } from './resumable-streams.ts';
+import { EventStore } from './event-store.ts';
 
 let events: EventStore;
 let sessions: ActiveSessions;
@@ -12,6 +12,8 @@ beforeEach(() => {
   sessions = new ActiveSessions(events, 'replica-a');
 });
 afterEach(() => events.close());
+
+const owner = (id: string) => ({ id, holder: { namespace: 'n', user: 'u' } });
 
 const serverRequest = (idText: string): PendingServerRequest => ({
   idText,
@@ -22,8 +24,8 @@ const serverRequest = (idText: string): PendingServerRequest => ({
 
 it('the id of a server request contains the replica that waits for the response, and is unique', () => {
   const [one, other] = [
-    sessions.ensure('a').addServerRequest(serverRequest),
-    sessions.ensure('b').addServerRequest(serverRequest),
+    sessions.ensure(owner('a')).addServerRequest(serverRequest),
+    sessions.ensure(owner('b')).addServerRequest(serverRequest),
   ];
   for (const { idText } of [one, other]) expect(JSON.parse(idText)).toMatch(/^replica-a\.\d+$/);
   expect(one.idText).not.toBe(other.idText);
@@ -31,11 +33,11 @@ it('the id of a server request contains the replica that waits for the response,
 });
 
 it('a session is active while it has an open resource', () => {
-  const request = sessions.ensure('a').addServerRequest(serverRequest);
+  const request = sessions.ensure(owner('a')).addServerRequest(serverRequest);
   expect(sessions.size).toBe(1);
-  sessions.ensure('a').removeServerRequest(request);
+  sessions.ensure(owner('a')).removeServerRequest(request);
   expect(sessions.size).toBe(0);
-  const stream = sessions.ensure('a').openStream(() => undefined);
+  const stream = sessions.ensure(owner('a')).openStream(() => undefined);
   expect(sessions.find('a')?.isListening).toBe(true);
   sessions.find('a')?.closeStream(stream);
   expect(sessions.size).toBe(0);

@@ -1,6 +1,8 @@
 import type { ResponseMessage } from '@sluice/protocol/mcp/message';
+import type { Holder } from '../../http/shares.ts';
 import type { DownstreamChannel, PendingServerRequest, StreamListener } from '../../upstreams/downstream.ts';
-import type { ClientStream, EventStore } from './resumable-streams.ts';
+import type { EventStore } from './event-store.ts';
+import type { ClientStream, StreamOwner } from './resumable-streams.ts';
 
 /** Maximum number of open notification streams of one client; one more closes the oldest. */
 const MAX_STREAMS = 8;
@@ -11,6 +13,7 @@ const MAX_STREAMS = 8;
  */
 export class ActiveSession implements DownstreamChannel {
   readonly id: string;
+  readonly holder: Holder;
   readonly #events: EventStore;
   readonly #onUnused: (session: ActiveSession) => void;
   readonly #nextId: () => string;
@@ -19,8 +22,14 @@ export class ActiveSession implements DownstreamChannel {
   readonly #listeners = new Set<StreamListener>();
   readonly #serverRequests = new Map<string, PendingServerRequest>();
 
-  constructor(id: string, events: EventStore, nextId: () => string, onUnused: (session: ActiveSession) => void) {
+  constructor(
+    { id, holder }: StreamOwner,
+    events: EventStore,
+    nextId: () => string,
+    onUnused: (session: ActiveSession) => void,
+  ) {
     this.id = id;
+    this.holder = holder;
     this.#events = events;
     this.#nextId = nextId;
     this.#onUnused = onUnused;
@@ -42,7 +51,7 @@ export class ActiveSession implements DownstreamChannel {
   openStream(onDropped: () => void): ClientStream {
     // Senders that wait for the reader of an older stream continue with this one.
     for (const older of this.#streams) older.releaseSenders();
-    const stream = this.#events.open(this.id);
+    const stream = this.#events.open(this);
     stream.onDropped = () => {
       onDropped();
       this.#dropStream(stream);
@@ -149,12 +158,13 @@ export class ActiveSessions {
     return this.#sessions.size;
   }
 
-  /** Returns the active session with this id; creates it if there is none. */
-  ensure(id: string): ActiveSession {
+  /** Returns the active session of this one; creates it if there is none. */
+  ensure(owner: StreamOwner): ActiveSession {
+    const { id } = owner;
     let session = this.#sessions.get(id);
     if (!session) {
       const nextId = () => JSON.stringify(`${this.#replica}.${++this.#lastRequest}`);
-      session = new ActiveSession(id, this.#events, nextId, (unused) => this.#remove(unused));
+      session = new ActiveSession(owner, this.#events, nextId, (unused) => this.#remove(unused));
       this.#sessions.set(id, session);
     }
     return session;

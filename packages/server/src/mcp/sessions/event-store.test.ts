@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { EventStore } from './event-store.ts';
 import { streamTarget } from './fixtures/stream-target.ts';
-import { type ClientStream, EventStore } from './resumable-streams.ts';
+import type { ClientStream, StreamOwner } from './resumable-streams.ts';
 
 const key = randomBytes(32);
 let store: EventStore;
@@ -11,9 +12,13 @@ beforeEach(() => {
 });
 afterEach(() => store.close());
 
+function ownerOf(id: string, namespace = 'n', user = 'u'): StreamOwner {
+  return { id, holder: { namespace, user } };
+}
+
 /** Opens the stream of a response. */
-function opened(session: string, idText: string): ClientStream {
-  const stream = store.open(session, idText);
+function opened(session: string, idText: string, namespace?: string): ClientStream {
+  const stream = store.open(ownerOf(session, namespace), idText);
   if (!stream) throw new Error('the id does not fit');
   return stream;
 }
@@ -171,7 +176,7 @@ describe('an event id', () => {
   it('of another process still identifies the request without a response', () => {
     const id = idOf('s', '"r-1"');
     const notifications = streamTarget();
-    const stream = store.open('s');
+    const stream = store.open(ownerOf('s'));
     stream.attach(notifications);
     stream.prime();
     store.close();
@@ -204,7 +209,7 @@ describe('an event id', () => {
   });
 
   it('is not created for a request whose id is too long', () => {
-    expect(store.open('s', `"${'x'.repeat(200)}"`)).toBeUndefined();
+    expect(store.open(ownerOf('s'), `"${'x'.repeat(200)}"`)).toBeUndefined();
   });
 });
 
@@ -233,6 +238,52 @@ describe('the store', () => {
     store.sweep(now + 5 * 60_000 + 1_000);
     expect(store.size).toBe(1);
     expect(gone).toEqual(['left']);
+  });
+
+  it('drops the oldest streams of the largest holder for one with less than its share', () => {
+    const text = 'x'.repeat(250_000);
+    const leave = (session: string, idText: string, namespace: string) => {
+      const stream = opened(session, idText, namespace);
+      const target = streamTarget();
+      stream.attach(target);
+      stream.prime();
+      target.leave();
+      stream.end(text);
+      return target.events()[0]?.id ?? '';
+    };
+    const own = leave('b', '1', 'b');
+    const many = Array.from({ length: 300 }, (_, number) => leave('a', String(number), 'a'));
+    expect(store.find('b', own).kind).toBe('stream');
+    const latest = many.findIndex((id) => store.find('a', id).kind === 'stream');
+    expect(latest).toBeGreaterThan(30);
+    const another = leave('b', '2', 'b');
+    expect([store.find('b', own).kind, store.find('b', another).kind]).toEqual(['stream', 'stream']);
+    expect(store.find('a', many[latest] ?? '')).toEqual({ kind: 'lost', idText: String(latest), restarted: false });
+    expect(store.find('a', many.at(-1) ?? '').kind).toBe('stream');
+  });
+
+  it('drops a connected stream without its client noticing, until the connection closes', () => {
+    store.close();
+    store = new EventStore(new TokenSealer(key), 'replica-a', 10_000);
+    const stream = opened('a', '1', 'a');
+    const target = streamTarget();
+    stream.attach(target);
+    stream.send('x'.repeat(8_000));
+    const left: string[] = [];
+    stream.onDropped = () => left.push('a');
+    const other = opened('b', '1', 'b');
+    other.attach(streamTarget());
+    other.send('x'.repeat(2_000));
+    expect([store.size, left]).toEqual([1, []]);
+    stream.send('later');
+    stream.disconnect(100);
+    expect(target.events().map(({ data }) => data.length)).toEqual([8_000, 5]);
+    expect(target.ended).toBe(false);
+    expect(store.find('a', target.events()[0]?.id ?? '').kind).toBe('lost');
+    target.leave();
+    expect(left).toEqual(['a']);
+    stream.end('answer');
+    expect([store.size, left]).toEqual([1, ['a']]);
   });
 
   it('limits the size of all streams and drops the longest disconnected ones first', () => {

@@ -1,12 +1,18 @@
-import { parseJson } from '@sluice/protocol/json/parse';
 import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
-import type { TokenSealer } from '@sluice/protocol/seal';
 import type { ResponseLike } from '../../http/context.ts';
+import type { Holder } from '../../http/shares.ts';
+
+/** Session of a stream. */
+export interface StreamOwner {
+  readonly id: string;
+  /** Whom the stored events count for. */
+  readonly holder: Holder;
+}
 
 /** Store of the streams that can be resumed. */
 export interface StreamStore {
-  /** The stored events grew or shrank by so many characters. */
-  onSizeChanged(characters: number): void;
+  /** The stored events grew or shrank by so many bytes. */
+  onSizeChanged(stream: ClientStream, bytes: number): void;
   /** The stream is disconnected; it may be resumed for some time. */
   onDetached(stream: ClientStream): void;
   /** The stream is connected again. */
@@ -18,7 +24,7 @@ export interface StreamStore {
  * upstream (mcp 1, "its answer is kept for resumption within the event store's limits").
  */
 const MAX_EVENTS = 256;
-const MAX_STREAM_CHARACTERS = 256 * 1024;
+const MAX_STREAM_BYTES = 256 * 1024;
 
 /** Maximum time to flush a connection that was ended, in milliseconds. */
 const LINGER_MS = 2_000;
@@ -30,8 +36,7 @@ const LINGER_MS = 2_000;
 export class ClientStream {
   /** Identifies the stream in its event ids. */
   readonly token: string;
-  /** Id of the session. */
-  readonly session: string;
+  readonly owner: StreamOwner;
   /** True once the last event was sent. */
   hasEnded = false;
   /** True once the last event was sent on a connection. */
@@ -46,16 +51,18 @@ export class ClientStream {
   #target: ResponseLike | undefined = undefined;
   /** The latest events; the last of them has the number `#sent`. */
   #events: (string | Buffer)[] = [];
-  #characters = 0;
+  #bytes = 0;
   #sent = 0;
   #drainListeners: (() => void)[] = [];
   #dropped = false;
+  /** `onDropped` was called. */
+  #reportedDrop = false;
   /** True while the connection's buffer is full. */
   #full = false;
 
-  constructor(token: string, session: string, store: StreamStore) {
+  constructor(token: string, owner: StreamOwner, store: StreamStore) {
     this.token = token;
-    this.session = session;
+    this.owner = owner;
     this.#store = store;
   }
 
@@ -128,8 +135,14 @@ export class ClientStream {
     if (target) destroyLater(target);
   }
 
-  /** Ends the connection but not the stream: the client is to reconnect in `retryMs`. */
+  /** Size of the stored events in bytes. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Ends the connection but not the stream: the client is to reconnect in `retryMs`, if it can resume the stream. */
   disconnect(retryMs: number): void {
+    if (this.#dropped) return;
     this.prime(retryMs);
     const target = this.#target;
     if (!target) return;
@@ -152,19 +165,12 @@ export class ClientStream {
     this.#notifyDrained();
   }
 
-  /** Removes the stored events. */
-  clear(): void {
-    const characters = this.#characters;
-    this.#events = [];
-    this.#characters = 0;
-    this.#store.onSizeChanged(-characters);
-  }
-
-  /** Makes the stream not resumable: no events are stored from now on. */
+  /** Makes the stream not resumable: its events are removed, and none are stored from now on. A connection continues. */
   drop(): void {
     this.#dropped = true;
-    this.clear();
-    this.onDropped?.();
+    this.#events = [];
+    this.#bytes = 0;
+    this.#reportDrop();
   }
 
   #write(target: ResponseLike, number: number, data: string | Buffer, retry?: number): boolean {
@@ -188,15 +194,12 @@ export class ClientStream {
     this.#sent++;
     if (this.#dropped) return;
     this.#events.push(data);
-    let grown = data.length;
-    while (
-      this.#events.length > MAX_EVENTS ||
-      (this.#characters + grown > MAX_STREAM_CHARACTERS && this.#events.length > 1)
-    ) {
-      grown -= this.#events.shift()?.length ?? 0;
+    let grown = Buffer.byteLength(data);
+    while (this.#events.length > MAX_EVENTS || (this.#bytes + grown > MAX_STREAM_BYTES && this.#events.length > 1)) {
+      grown -= Buffer.byteLength(this.#events.shift() ?? '');
     }
-    this.#characters += grown;
-    this.#store.onSizeChanged(grown);
+    this.#bytes += grown;
+    this.#store.onSizeChanged(this, grown);
   }
 
   #finish(): void {
@@ -218,6 +221,14 @@ export class ClientStream {
   #detach(): void {
     this.detachedAt ??= performance.now();
     this.#store.onDetached(this);
+    this.#reportDrop();
+  }
+
+  /** A dropped stream is lost for its client only when its connection closes. */
+  #reportDrop(): void {
+    if (!this.#dropped || this.#reportedDrop || this.#target) return;
+    this.#reportedDrop = true;
+    this.onDropped?.();
   }
 
   #notifyDrained(): void {
@@ -230,141 +241,4 @@ export class ClientStream {
 /** Destroys an ended connection whose client does not read the rest in time. */
 function destroyLater(target: ResponseLike): void {
   setTimeout(() => target.destroy(), LINGER_MS).unref();
-}
-
-/** Target of a `Last-Event-ID`. */
-export type Resumption =
-  /** A stream that is stored; the client has seen it up to event number `after`. */
-  | { readonly kind: 'stream'; readonly stream: ClientStream; readonly after: number }
-  /**
-   * A stream that is not stored: it belonged to a previous process or has expired. `idText`: id of the request that it
-   * was the response to; undefined for a notification stream.
-   */
-  | { readonly kind: 'lost'; readonly idText: string | undefined; readonly restarted: boolean }
-  /** Not an event id of this session. */
-  | { readonly kind: 'foreign' };
-
-/** Time for which a fully read stream, and an unresumed one, can be resumed. */
-const READ_TIMEOUT_MS = 10_000;
-const BUFFER_TIMEOUT_MS = 5 * 60_000;
-const SWEEP_MS = 5_000;
-/**
- * Maximum size of all stored streams, in characters: the longest disconnected ones are dropped first. Each stream
- * counts extra.
- */
-const MAX_STORED_CHARACTERS = 64 * 1024 * 1024;
-const STREAM_CHARACTERS = 1_000;
-/** Maximum lengths: a request id is part of every event id of its stream. */
-const MAX_ID = 128;
-const MAX_EVENT_ID = 1024;
-
-/**
- * Streams of legacy sessions that can be resumed, including for some time those that have ended (mcp 1 and 3). Event
- * ids are sealed: they contain process, session, stream and request, so that a client gets only its own messages and
- * learns that a stream belonged to a previous process.
- */
-export class EventStore implements StreamStore {
-  readonly #sealer: TokenSealer;
-  readonly #replica: string;
-  readonly #streams = new Map<string, ClientStream>();
-  /** Disconnected streams, longest disconnected first. */
-  readonly #detached = new Set<ClientStream>();
-  readonly #timer: NodeJS.Timeout;
-  #characters = 0;
-  #opened = 0;
-
-  /** `replica` identifies this process. */
-  constructor(sealer: TokenSealer, replica: string) {
-    this.#sealer = sealer;
-    this.#replica = replica;
-    this.#timer = setInterval(() => this.sweep(performance.now()), SWEEP_MS).unref();
-  }
-
-  /** Number of stored streams. */
-  get size(): number {
-    return this.#streams.size;
-  }
-
-  /**
-   * Opens a stream of a session, for the response to a request or, without `idText`, for notifications. Undefined for a
-   * request whose id does not fit into event ids: its stream cannot be resumed.
-   */
-  open(session: string): ClientStream;
-  open(session: string, idText: string): ClientStream | undefined;
-  open(session: string, idText?: string): ClientStream | undefined {
-    if (idText !== undefined && idText.length > MAX_ID) return undefined;
-    const sealed = [this.#replica, session, ++this.#opened, idText ?? null];
-    const token = this.#sealer.seal('eventId', JSON.stringify(sealed));
-    const stream = new ClientStream(token, session, this);
-    this.#streams.set(token, stream);
-    this.onSizeChanged(STREAM_CHARACTERS);
-    return stream;
-  }
-
-  /** Looks up an event id of this session. */
-  find(session: string, eventId: string): Resumption {
-    const dot = eventId.lastIndexOf('.');
-    const after = Number(eventId.slice(dot + 1));
-    if (dot === -1 || eventId.length > MAX_EVENT_ID || !Number.isSafeInteger(after)) return { kind: 'foreign' };
-    const text = this.#sealer.open('eventId', eventId.slice(0, dot));
-    const sealed: unknown = text === undefined ? undefined : parseJson(text);
-    if (!Array.isArray(sealed) || sealed[1] !== session) return { kind: 'foreign' };
-    const stream = this.#streams.get(eventId.slice(0, dot));
-    if (stream) return { kind: 'stream', stream, after };
-    const [replica, , , request] = sealed;
-    const idText = typeof request === 'string' ? request : undefined;
-    return { kind: 'lost', idText, restarted: replica !== this.#replica };
-  }
-
-  /** Removes a stream: it cannot be resumed any more. */
-  drop(stream: ClientStream): void {
-    if (!this.#streams.delete(stream.token)) return;
-    this.#detached.delete(stream);
-    this.onSizeChanged(-STREAM_CHARACTERS);
-    stream.drop();
-  }
-
-  /** Removes the streams of an ended session, except those that are still being read. */
-  dropSession(session: string): void {
-    for (const stream of this.#detached) {
-      if (stream.session === session) this.drop(stream);
-    }
-  }
-
-  onSizeChanged(characters: number): void {
-    this.#characters += characters;
-    if (characters <= 0 || this.#characters <= MAX_STORED_CHARACTERS) return;
-    for (const stream of this.#detached) {
-      if (this.#characters <= MAX_STORED_CHARACTERS) return;
-      this.drop(stream);
-    }
-    // Streams with a connection lose their sent events. Down to half of the limit, since this iterates over all streams.
-    for (const stream of this.#streams.values()) {
-      if (this.#characters <= MAX_STORED_CHARACTERS / 2) return;
-      stream.clear();
-    }
-  }
-
-  onDetached(stream: ClientStream): void {
-    // A dropped stream may still be sent to its end.
-    if (!this.#streams.has(stream.token)) return;
-    if (stream.isResumable) this.#detached.add(stream);
-    else this.drop(stream);
-  }
-
-  onAttached(stream: ClientStream): void {
-    this.#detached.delete(stream);
-  }
-
-  /** Removes expired streams. */
-  sweep(now: number): void {
-    for (const stream of this.#detached) {
-      if (stream.detachedAt === undefined) continue;
-      if (now - stream.detachedAt > (stream.isFullyRead ? READ_TIMEOUT_MS : BUFFER_TIMEOUT_MS)) this.drop(stream);
-    }
-  }
-
-  close(): void {
-    clearInterval(this.#timer);
-  }
 }

@@ -6,7 +6,7 @@ import { Registry } from '../../registry/registry.ts';
 import { memoryStore } from '../../registry/store/store.ts';
 import { ClientProfiles } from '../client-profile.ts';
 import { ActiveSessions } from './active-sessions.ts';
-import { EventStore } from './resumable-streams.ts';
+import { EventStore } from './event-store.ts';
 import { memorySessionStore } from './session-store.ts';
 import { ClientSessions, type SessionOpening } from './sessions.ts';
 
@@ -39,6 +39,7 @@ function opening(more: Partial<SessionOpening> = {}): SessionOpening {
     clientInfo: { name: 'client', version: '1', title: 'T' },
     capabilities: { sampling: {} },
     user: undefined,
+    address: '192.0.2.1',
     ...more,
   };
 }

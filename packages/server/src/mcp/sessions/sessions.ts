@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isJsonObject, type JsonObject, parseJson } from '@sluice/protocol/json/parse';
 import type { TokenSealer } from '@sluice/protocol/seal';
+import { type Holder, holderOf } from '../../http/shares.ts';
 import type { Namespace } from '../../registry/entries.ts';
 import { errorCode, type Files, replaceFile } from '../../registry/store/files.ts';
 import { StoreError } from '../../registry/store/store.ts';
@@ -23,6 +24,8 @@ export class ClientSession implements DownstreamSession {
   readonly profile: ClientProfile;
   /** The user the session belongs to, where an authenticating proxy names one. */
   readonly user: string | undefined;
+  /** Whom the session counts for: its user, else the address of the client that initialized it. */
+  readonly holder: Holder;
   /** When the session expires, in milliseconds since the epoch. */
   readonly expires: number;
   readonly #store: SessionStore;
@@ -35,6 +38,7 @@ export class ClientSession implements DownstreamSession {
     this.clientInfo = content.clientInfo;
     this.profile = content.profile;
     this.user = content.user;
+    this.holder = content.holder;
     this.expires = content.expires;
     this.#store = store;
     this.#active = active;
@@ -66,7 +70,7 @@ export class ClientSession implements DownstreamSession {
   }
 
   channel(): ActiveSession {
-    return this.#active.ensure(this.id);
+    return this.#active.ensure(this);
   }
 
   /** Changes the state of the session; resolves once that is durable. Rejects if it exceeds the limits. */
@@ -83,7 +87,7 @@ export class ClientSession implements DownstreamSession {
 /** The part of a session that its id contains. */
 type SessionContent = Pick<
   ClientSession,
-  'id' | 'namespace' | 'protocolVersion' | 'clientInfo' | 'profile' | 'user' | 'expires'
+  'id' | 'namespace' | 'protocolVersion' | 'clientInfo' | 'profile' | 'user' | 'holder' | 'expires'
 >;
 
 /** Input of a new session. */
@@ -93,6 +97,8 @@ export interface SessionOpening {
   readonly clientInfo: JsonObject;
   readonly capabilities: JsonObject;
   readonly user: string | undefined;
+  /** Address of the client. */
+  readonly address: string | undefined;
 }
 
 /** A session id must fit a header: longer ones are rejected at `initialize` (mcp 3). */
@@ -136,6 +142,7 @@ export class ClientSessions {
       info: opening.clientInfo,
       caps: opening.capabilities,
       user: opening.user,
+      addr: opening.user === undefined ? opening.address : undefined,
       iat: this.#now(),
     });
     const token = this.#sealer.seal('session', text);
@@ -160,7 +167,7 @@ export class ClientSessions {
     if (text === undefined) return undefined;
     const sealed = parseJson(text);
     if (!isJsonObject(sealed)) return undefined;
-    const { id, ns, v, info, caps, user, iat } = sealed;
+    const { id, ns, v, info, caps, user, addr, iat } = sealed;
     if (typeof id !== 'string' || typeof v !== 'string' || typeof iat !== 'number') return undefined;
     if (ns !== namespace || !isJsonObject(info) || !isJsonObject(caps)) return undefined;
     const content = {
@@ -169,7 +176,8 @@ export class ClientSessions {
       protocolVersion: v,
       clientInfo: info,
       profile: this.#profiles.of('legacy', caps),
-      user: typeof user === 'string' ? user : undefined,
+      user: stringOf(user),
+      holder: holderOf(namespace, stringOf(user), stringOf(addr)),
       expires: iat + LIFETIME_MS,
     };
     return new ClientSession(content, this.#store, this.#active);
@@ -182,6 +190,10 @@ export class ClientSessions {
     }
     this.#cache.set(token, session);
   }
+}
+
+function stringOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
 }
 
 const KEY_BYTES = 32;

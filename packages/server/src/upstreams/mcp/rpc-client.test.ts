@@ -12,11 +12,11 @@ afterEach(async () => {
 interface ReceivedMessage {
   http: string | undefined;
   headers: IncomingHttpHeaders;
-  message: { id?: number; method?: string; params?: Record<string, unknown> };
+  message: { id?: string; method?: string; params?: Record<string, unknown> };
 }
 
 /** A server with scripted responses per method, which records its requests. */
-async function serve(responses: Record<string, (response: ServerResponse, id: number | undefined) => void>) {
+async function serve(responses: Record<string, (response: ServerResponse, id: string | undefined) => void>) {
   const seen: ReceivedMessage[] = [];
   const server = createServer(async (request, response) => {
     let body = '';
@@ -48,10 +48,10 @@ async function serve(responses: Record<string, (response: ServerResponse, id: nu
 }
 
 function result(json: string, headers: Record<string, string> = {}) {
-  return (response: ServerResponse, id: number | undefined) =>
+  return (response: ServerResponse, id: string | undefined) =>
     response
       .writeHead(200, { 'content-type': 'application/json', ...headers })
-      .end(`{"jsonrpc":"2.0","id":${id},"result":${json}}`);
+      .end(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${json}}`);
 }
 
 const INITIALIZED =

@@ -22,7 +22,7 @@ import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { collectResponse } from '../../http/client/collect-response.ts';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
-import { isSessionNotFound, type RpcResponse, sendMessage } from './rpc-request.ts';
+import { isSessionNotFound, newRequestId, type RpcResponse, sendMessage } from './rpc-request.ts';
 
 /** Connection and identity of an {@link RpcClient}. */
 export interface RpcClientOptions {
@@ -38,8 +38,6 @@ export interface RpcClientOptions {
   /** Milliseconds for each request (default 30000, decisions 4.3). */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
-  /** Returns an id unique in the session (default: a counter, for sessions in which only this client sends). */
-  readonly nextId?: () => number;
 }
 
 /** Response to a request: the exact text of the result and its parsed form, or the upstream's error. */
@@ -109,7 +107,7 @@ async function send(
   envelope: Envelope<Era>,
   method: string,
   params?: Params,
-  id?: number,
+  id?: string,
 ): Promise<RpcResponse> {
   const { sessionId } = envelope;
   const message = JSON.stringify({ jsonrpc: '2.0', id, method, params: envelope.params(params) });
@@ -165,20 +163,15 @@ export class RpcClient<E extends Era = Era> {
   readonly sessionHeaders: readonly string[];
   readonly #options: RpcClientOptions;
   readonly #envelope: Envelope<E>;
-  readonly #nextId: () => number;
 
-  /** `lastId` is the id of the last request of the handshake. */
   constructor(
     options: RpcClientOptions,
     envelope: Envelope<E>,
     identity: string,
     serverCapabilities: Readonly<Record<string, unknown>>,
-    lastId: number,
   ) {
-    let id = lastId;
     this.#options = options;
     this.#envelope = envelope;
-    this.#nextId = options.nextId ?? (() => ++id);
     this.era = envelope.era;
     this.protocolVersion = envelope.protocolVersion;
     this.identity = identity;
@@ -189,7 +182,7 @@ export class RpcClient<E extends Era = Era> {
 
   /** Sends one request; `params` without `_meta`. Rejects with an {@link UpstreamError} if there is no reply. */
   async request(method: string, params?: Params): Promise<RpcReply> {
-    const response = await send(this.#options, this.#envelope, method, params, this.#nextId());
+    const response = await send(this.#options, this.#envelope, method, params, newRequestId());
     return toReply(response, method, this.#options.transport.address);
   }
 
@@ -215,7 +208,7 @@ export async function openLegacy(options: RpcClientOptions): Promise<LegacyClien
   const { transport, capabilities, clientInfo, protocolVersion: requested = LATEST_LEGACY } = options;
   const { address } = transport;
   const params = { protocolVersion: requested, capabilities, clientInfo };
-  const response = await send(options, legacyEnvelope(options), 'initialize', params, 0);
+  const response = await send(options, legacyEnvelope(options), 'initialize', params, newRequestId());
   const { text, result } = requireResult(toReply(response, 'initialize', address), 'initialize', address);
   const { protocolVersion } = result;
   if (typeof protocolVersion !== 'string' || !isJsonObject(result.capabilities)) {
@@ -226,7 +219,7 @@ export async function openLegacy(options: RpcClientOptions): Promise<LegacyClien
     throw new UpstreamError('invalid', address, what);
   }
   const envelope = legacyEnvelope(options, protocolVersion, response.sessionId);
-  const client = new RpcClient(options, envelope, text, result.capabilities, 0);
+  const client = new RpcClient(options, envelope, text, result.capabilities);
   try {
     await send(options, envelope, 'notifications/initialized');
   } catch (error) {
@@ -245,7 +238,7 @@ export async function openModern(options: RpcClientOptions): Promise<ModernClien
   const method = 'server/discover';
   const { address } = options.transport;
   const discover = async (envelope: Envelope<'modern'>) =>
-    toReply(await send(options, envelope, method, undefined, 1), method, address);
+    toReply(await send(options, envelope, method, undefined, newRequestId()), method, address);
   let envelope = modernEnvelope(options, LATEST_MODERN);
   let reply = await discover(envelope);
   if (reply.kind === 'error' && reply.code === UNSUPPORTED_VERSION) {
@@ -262,7 +255,7 @@ export async function openModern(options: RpcClientOptions): Promise<ModernClien
   if (stringArray(result.supportedVersions) === undefined || !isJsonObject(capabilities)) {
     throw new UpstreamError('invalid', address, `answered ${method} without supportedVersions or capabilities`);
   }
-  return new RpcClient(options, envelope, text, capabilities, 1);
+  return new RpcClient(options, envelope, text, capabilities);
 }
 
 function stringArray(value: unknown): string[] | undefined {

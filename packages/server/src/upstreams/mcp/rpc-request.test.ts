@@ -31,8 +31,8 @@ async function sendRequest(handle: Handle, request: Partial<RpcRequest> = {}, ma
       server.close();
     },
   );
-  const message = '{"jsonrpc":"2.0","id":7,"method":"tools/list"}';
-  return sendMessage(transport, { message, id: 7, headers: [], timeoutMs: 5_000, ...request }, maxBytes);
+  const message = '{"jsonrpc":"2.0","id":"7","method":"tools/list"}';
+  return sendMessage(transport, { message, id: '7', headers: [], timeoutMs: 5_000, ...request }, maxBytes);
 }
 
 function json(body: string, status = 200): Handle {
@@ -49,12 +49,12 @@ function stream(...parts: string[]): Handle {
 
 describe('sendMessage', () => {
   it('resolves with the exact text of a JSON response, its session and its parsed form', async () => {
-    const text = '{ "id":7, "result":{"n":1.0,"big":9223372036854775807,"t":"\\u00e9"},"jsonrpc":"2.0"}';
+    const text = '{ "id":"7", "result":{"n":1.0,"big":9223372036854775807,"t":"\\u00e9"},"jsonrpc":"2.0"}';
     let seen: IncomingMessage | undefined;
     const result = await sendRequest(
       (response, request, body) => {
         seen = request;
-        expect(body).toBe('{"jsonrpc":"2.0","id":7,"method":"tools/list"}');
+        expect(body).toBe('{"jsonrpc":"2.0","id":"7","method":"tools/list"}');
         response.writeHead(200, { 'content-type': 'application/json', 'Mcp-Session-Id': 's-1' }).end(text);
       },
       { headers: ['x-extra', '1'] },
@@ -73,20 +73,22 @@ describe('sendMessage', () => {
       stream(
         'id: prime\ndata:\n\n',
         ': ping\n\nevent: message\ndata: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1.0}}\n\n',
-        'data: {"jsonrpc":"2.0","id":7,"method":"roots/list"}\n\n',
-        'data: {"jsonrpc":"2.0","id":"7","result":{}}\n\ndata: {"jsonrpc":"2.0","id":8,"result":{}}\n\n',
-        'data: {"jsonrpc":"2.0","id":7,"resu',
+        'data: {"jsonrpc":"2.0","id":"7","method":"roots/list"}\n\n',
+        'data: {"jsonrpc":"2.0","id":7,"result":{}}\n\ndata: {"jsonrpc":"2.0","id":8,"result":{}}\n\n',
+        'data: {"jsonrpc":"2.0","id":"7","resu',
         'lt":{"ok":1.0}}\n\ndata: late and not JSON\n\n',
       ),
     );
-    expect(response.text).toBe('{"jsonrpc":"2.0","id":7,"result":{"ok":1.0}}');
+    expect(response.text).toBe('{"jsonrpc":"2.0","id":"7","result":{"ok":1.0}}');
   });
 
   it('finds the response in an array, as sent by version 2025-03-26', async () => {
     const response = await sendRequest(
-      stream('data: [{"jsonrpc":"2.0","method":"notifications/x"}, {"jsonrpc":"2.0","id":7,"result":{"a":1.0}} ]\n\n'),
+      stream(
+        'data: [{"jsonrpc":"2.0","method":"notifications/x"}, {"jsonrpc":"2.0","id":"7","result":{"a":1.0}} ]\n\n',
+      ),
     );
-    expect(response.text).toBe('{"jsonrpc":"2.0","id":7,"result":{"a":1.0}}');
+    expect(response.text).toBe('{"jsonrpc":"2.0","id":"7","result":{"a":1.0}}');
   });
 
   it('does not wait for the end of the stream after the response, and closes it', async () => {
@@ -95,7 +97,7 @@ describe('sendMessage', () => {
     const result = await sendRequest((response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.on('close', () => left.resolve());
-      response.write('data: {"jsonrpc":"2.0","id":7,"result":{}}\n\n');
+      response.write('data: {"jsonrpc":"2.0","id":"7","result":{}}\n\n');
     });
     expect(result.outcome?.kind).toBe('result');
     vi.advanceTimersByTime(1_000);
@@ -112,15 +114,15 @@ describe('sendMessage', () => {
   });
 
   it.each([
-    ['with the id', 404, '{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no","data":{"a":1}}}', -32601],
+    ['with the id', 404, '{"jsonrpc":"2.0","id":"7","error":{"code":-32601,"message":"no","data":{"a":1}}}', -32601],
     ['without an id', 400, '{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"no"}}', -32020],
-    ['in a success', 200, '{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no"}}', -32602],
+    ['in a success', 200, '{"jsonrpc":"2.0","id":"7","error":{"code":-32602,"message":"no"}}', -32602],
   ])('resolves with the JSON-RPC error of a response %s', async (_what, status, body, code) => {
     const response = await sendRequest(json(body, status));
     expect(response).toMatchObject({ status, text: body, outcome: { kind: 'error', code } });
   });
 
-  const rpcError = '{"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"busy\\nnow"}}';
+  const rpcError = '{"jsonrpc":"2.0","id":"7","error":{"code":-32022,"message":"busy\\nnow"}}';
   it.each<[string, Handle, string, string]>([
     ['401 with a JSON-RPC error', json(rpcError, 401), 'http', 'answered with HTTP 401: busy now'],
     ['403', json('', 403), 'http', 'answered with HTTP 403'],
@@ -139,7 +141,7 @@ describe('sendMessage', () => {
     ],
     ['an event that is not JSON', stream('data: {"jsonrpc"\n\n'), 'invalid', 'an event that is not JSON'],
     ['a stream without the response', stream(': hi\n\n'), 'dropped', 'ended the event stream before the response'],
-    ['half an event', stream('data: {"jsonrpc":"2.0","id":7,"result":{}}\n'), 'dropped', 'ended the event stream'],
+    ['half an event', stream('data: {"jsonrpc":"2.0","id":"7","result":{}}\n'), 'dropped', 'ended the event stream'],
     [
       'a stream cut off',
       (response) => {
@@ -156,7 +158,7 @@ describe('sendMessage', () => {
   });
 
   it.each([
-    ['a body', json(`{"jsonrpc":"2.0","id":7,"result":{"x":"${'x'.repeat(2000)}"}}`)],
+    ['a body', json(`{"jsonrpc":"2.0","id":"7","result":{"x":"${'x'.repeat(2000)}"}}`)],
     ['an event', stream(`data: ${'x'.repeat(2000)}`)],
     ['a stream of small events', stream(...Array.from({ length: 100 }, () => 'data: {"method":"n"}\n\n'))],
   ])('rejects %s over the limit', async (_what, handle) => {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { isJsonObject, parseJson, tryParseJson } from '@sluice/protocol/json/parse';
 import { elements } from '@sluice/protocol/json/text';
 import { HEADER_SESSION_ID } from '@sluice/protocol/mcp/constants';
@@ -20,6 +21,15 @@ export const MESSAGE_HEADERS: readonly string[] = [
   'Accept',
   'application/json, text/event-stream',
 ];
+
+/**
+ * Returns the id of a new request to an upstream, which is also its progress token (decisions 10.2). Random, so that an
+ * upstream cannot refer to requests that it did not receive: to those of other users, or to other upstreams.
+ */
+export function newRequestId(): string {
+  // Node.js takes the random bytes of many UUIDs at once: one costs as much as formatting a counter.
+  return randomUUID();
+}
 
 /**
  * True for statuses that reveal nothing about the protocol of a server: 401, 403, 429 and 5xx (mcp 4). Proxies in front
@@ -45,7 +55,7 @@ export interface RpcRequest {
   /** JSON text. */
   readonly message: string;
   /** Its id; absent for a notification, which any success status accepts. */
-  readonly id?: string | number | undefined;
+  readonly id?: string | undefined;
   /** Names and values, alternating; those of {@link MESSAGE_HEADERS} are added. */
   readonly headers: readonly string[];
   /** Milliseconds for the whole exchange. */
@@ -134,10 +144,10 @@ function describeUnexpectedBody(status: number, type: string, text: string, valu
 class ResponseEvents implements EventSink {
   response: { readonly text: string; readonly outcome: RpcOutcome } | undefined = undefined;
   readonly #address: string;
-  readonly #id: string | number;
+  readonly #id: string;
   readonly #decoder: EventStreamDecoder;
 
-  constructor(address: string, id: string | number, maxBytes: number) {
+  constructor(address: string, id: string, maxBytes: number) {
     this.#address = address;
     this.#id = id;
     this.#decoder = new EventStreamDecoder(this, maxBytes);
@@ -184,7 +194,7 @@ class ResponseEvents implements EventSink {
 }
 
 /** The outcome if `value` is the response with this id. */
-function readResponse(value: unknown, id: string | number | undefined): RpcOutcome | undefined {
+function readResponse(value: unknown, id: string | undefined): RpcOutcome | undefined {
   if (!isJsonObject(value) || id === undefined || value.id !== id || 'method' in value) return undefined;
   if ('result' in value) return { kind: 'result', result: value.result };
   return readError(value.error);

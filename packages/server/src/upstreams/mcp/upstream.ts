@@ -72,16 +72,10 @@ export class UpstreamSessionPool {
   readonly #closing = new Set<Promise<void>>();
   /** Pseudo-session for modern requests, which need none. */
   readonly modern: UpstreamSession;
-  #lastId = 0;
 
   constructor(transport: UpstreamTransport) {
     this.#transport = transport;
     this.modern = createSession('modern', [HEADER_PROTOCOL_VERSION, LATEST_MODERN], '', undefined);
-  }
-
-  /** Returns an id not used before in a request to this upstream. */
-  nextId(): number {
-    return ++this.#lastId;
   }
 
   /** Session of the owner with this key, or a promise while it opens. */
@@ -177,8 +171,6 @@ export class UpstreamSessionPool {
       capabilities,
       clientInfo,
       headers,
-      // Calls use the same session, in which ids must be unique.
-      nextId: () => this.nextId(),
     });
     const session = createSession('legacy', client.sessionHeaders, owner.key, client);
     await owner.onOpened?.(session, client);

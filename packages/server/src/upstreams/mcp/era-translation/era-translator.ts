@@ -2,6 +2,7 @@ import { supportsServerRequests, translatedCapabilities } from '@sluice/protocol
 import { type Era, INVALID_PARAMS, NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { rpcError } from '../../../http/outcome.ts';
+import { type Holder, holderOf } from '../../../http/shares.ts';
 import type { Caller, CallOutcome, ClientResponse } from '../../downstream.ts';
 import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
@@ -59,7 +60,7 @@ export class EraTranslator {
     return deferredOutcome((client) => new RelayedCall(this.#options, { ...translated, edits }, client));
   }
 
-  #toLegacy({ namespace, user }: Caller, plan: CallPlan): CallOutcome {
+  #toLegacy({ namespace, user, observation }: Caller, plan: CallPlan): CallOutcome {
     const { message, capabilities } = plan;
     const edits = [...plan.edits, ...removeModernMetadata(message, plan.trace)];
     const rewriter = new ModernResponseRewriter(message.method, capabilities);
@@ -68,7 +69,8 @@ export class EraTranslator {
       return deferredOutcome((client) => new RelayedCall(this.#options, translated, client));
     }
     const owner = { namespace: namespace?.name ?? '', user };
-    return deferredOutcome((client) => createSuspendableCall(this.#options, translated, owner, client));
+    const holder = holderOf(owner.namespace, user, observation?.request.client);
+    return deferredOutcome((client) => createSuspendableCall(this.#options, translated, owner, holder, client));
   }
 }
 
@@ -77,6 +79,7 @@ function createSuspendableCall(
   options: EraTranslatorOptions,
   plan: CallPlan,
   owner: Pick<CallBinding, 'namespace' | 'user'>,
+  holder: Holder,
   client: ClientResponse,
 ): RelayedCall {
   const { message, capabilities, headers, streams, json } = plan;
@@ -89,6 +92,7 @@ function createSuspendableCall(
       store: suspendedCalls,
       request: { message, capabilities, headers, streams, json },
       owner,
+      holder,
       continueWith: (request) => call.continueWith(request, rewriter.forRetry(request.capabilities)),
     },
     client,

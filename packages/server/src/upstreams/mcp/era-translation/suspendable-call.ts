@@ -12,6 +12,7 @@ import {
 } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { RpcError } from '../../../http/outcome.ts';
+import type { Holder } from '../../../http/shares.ts';
 import type { CallResponse, ClientResponse } from '../../downstream.ts';
 import type { CallRequest } from '../relay/call-plan.ts';
 import type { ServerRequestSource, ServerRequests } from '../relay/server-requests.ts';
@@ -142,6 +143,8 @@ export interface SuspendableCallOptions {
   /** First request of the client. */
   readonly request: CallRequest;
   readonly owner: Pick<CallBinding, 'namespace' | 'user'>;
+  /** Whom the call counts for while it is suspended. */
+  readonly holder: Holder;
   /** Replaces the request of the client: by a retry, or by its outline while the call is suspended. */
   readonly continueWith: (request: CallRequest) => void;
 }
@@ -154,6 +157,7 @@ export interface SuspendableCallOptions {
 export class SuspendableCall implements CallResponse, ServerRequests {
   readonly id: string;
   readonly owner: Pick<CallBinding, 'namespace' | 'user'>;
+  readonly holder: Holder;
   readonly #store: SuspensionStore;
   readonly #continueWith: (request: CallRequest) => void;
   /** The first request or the latest retry; its outline while the call is suspended. */
@@ -170,8 +174,9 @@ export class SuspendableCall implements CallResponse, ServerRequests {
   #drainListener: (() => void) | undefined = undefined;
 
   constructor(options: SuspendableCallOptions, client: ClientResponse) {
-    const { store, request, owner, continueWith } = options;
+    const { store, request, owner, holder, continueWith } = options;
     this.owner = owner;
+    this.holder = holder;
     this.#store = store;
     this.#continueWith = continueWith;
     this.#request = request;
@@ -298,7 +303,7 @@ export class SuspendableCall implements CallResponse, ServerRequests {
     else client.onDrain(() => this.#onDrained());
   }
 
-  /** The client did not retry in time. */
+  /** The client did not retry in time, or others need the place: the call is canceled upstream. */
   expire(): void {
     this.#store.release(this);
     if (!this.#buffer.isComplete) this.#disconnectListener?.();

@@ -120,7 +120,7 @@ describe('a suspended call without a retry', () => {
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
     expect(upstream.of('notifications/cancelled')[0]).toMatchObject({
       session: call.session,
-      params: { requestId: Number(call.id), reason: 'the client has disconnected' },
+      params: { requestId: JSON.parse(call.id), reason: 'the client has disconnected' },
     });
     await expect.poll(() => upstream.sessions.has(call.session)).toBe(false);
     await expect.poll(() => call.isDisconnected).toBe(true);
@@ -141,7 +141,7 @@ describe('a suspended call without a retry', () => {
     otherCall.request('8', 'roots/list');
     await inputRequired(other);
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
-    expect(upstream.of('notifications/cancelled')[0]?.params.requestId).toBe(Number(otherCall.id));
+    expect(upstream.of('notifications/cancelled')[0]?.params.requestId).toBe(JSON.parse(otherCall.id));
     expect(await failure(client.retry(pending.state, '{}'))).toMatchObject(NOT_HELD);
   });
 
@@ -175,7 +175,7 @@ describe('a call whose client disconnects', () => {
     await expect.poll(upstream.answers).toHaveLength(1);
     second.disconnect();
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
-    expect(upstream.of('notifications/cancelled')[0]?.params.requestId).toBe(Number(call.id));
+    expect(upstream.of('notifications/cancelled')[0]?.params.requestId).toBe(JSON.parse(call.id));
     const next = client.send();
     const nextCall = await upstream.calls.next();
     expect(nextCall.session).not.toBe(call.session);
@@ -218,7 +218,7 @@ describe('when the service stops', () => {
       for (const { id, session } of calls) {
         const cancel = seen.findIndex((one) => one.session === session && one.method === 'notifications/cancelled');
         const end = seen.findIndex((one) => one.session === session && one.http === 'DELETE');
-        expect(seen[cancel]?.params.requestId).toBe(Number(id));
+        expect(seen[cancel]?.params.requestId).toBe(JSON.parse(id ?? 'null'));
         expect(end).toBeGreaterThan(cancel);
       }
       expect([sessions(), streams()]).toEqual([0, 0]);

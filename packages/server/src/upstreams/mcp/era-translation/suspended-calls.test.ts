@@ -38,7 +38,7 @@ function clientOf() {
 }
 
 /** A call with a request of this many characters. */
-function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: string) {
+function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: string, namespace = 'n') {
   const { client, answer } = clientOf();
   const text = ' '.repeat(characters);
   const message: RequestMessage = {
@@ -51,9 +51,10 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
     paramsRange: undefined,
     paramMembers: [],
   };
-  const owner = { namespace: 'n', user };
+  const owner = { namespace, user };
+  const holder = { namespace, user: user ?? 'address' };
   const request = { message, capabilities: { roots: {} }, headers: [], streams: true, json: true };
-  const call = new SuspendableCall({ store: suspended, request, owner, continueWith: () => {} }, client);
+  const call = new SuspendableCall({ store: suspended, request, owner, holder, continueWith: () => {} }, client);
   const left = Promise.withResolvers<void>();
   call.onDisconnect(() => left.resolve());
   const refused: string[] = [];
@@ -153,12 +154,33 @@ it('messages to suspended calls count towards the limit: a response beyond it be
   expect(await small.retry()).toBe(ordinary.replace('null', '1'));
 });
 
-it('one user can use at most half of the limit', () => {
+it('a call of a user with less than a share takes the place of the oldest suspended one of the largest user', async () => {
   const suspended = suspendedCalls(4);
-  const asks = [undefined, undefined, undefined, 'ann', 'ann', 'ann', 'bob'].map((user) =>
-    suspendableCall(suspended, 1, user).relayRequest(),
-  );
-  expect(asks).toEqual([true, true, false, true, true, false, false]);
+  const calls = [1, 2, 3, 4].map(() => suspendableCall(suspended, 1, 'ann'));
+  for (const { relayRequest } of calls) expect(relayRequest()).toBe(true);
+  // Its own calls make no room for a user, and no call does before it is suspended.
+  expect(suspendableCall(suspended, 1, 'ann').relayRequest()).toBe(false);
+  expect(suspendableCall(suspended, 1, 'bob').relayRequest()).toBe(false);
+  await Promise.all(calls.map(({ answer }) => answer));
+  const order: string[] = [];
+  calls.forEach(({ left }, at) => void left.then(() => order.push(`call ${at}`)));
+  const others = [1, 2, 3].map(() => suspendableCall(suspended, 1, 'bob').relayRequest());
+  expect(others).toEqual([true, true, false]);
+  expect(suspendableCall(suspended, 1, 'ann', 'other').relayRequest()).toBe(true);
+  await Promise.resolve();
+  expect(order).toEqual(['call 0', 'call 1', 'call 2']);
+});
+
+it('large calls of one user make room for those of others', async () => {
+  const suspended = suspendedCalls();
+  const large = suspendableCall(suspended, 60 * 1024 * 1024, 'ann');
+  expect(large.relayRequest()).toBe(true);
+  expect(suspendableCall(suspended, 30 * 1024 * 1024, 'bob').relayRequest()).toBe(false);
+  await large.answer;
+  large.call.cancelAll();
+  large.call.sendResponse(`{"id":null,"result":"${'x'.repeat(50 * 1024 * 1024)}"}`, false, 200, true);
+  expect(suspendableCall(suspended, 30 * 1024 * 1024, 'ann').relayRequest()).toBe(false);
+  expect(suspendableCall(suspended, 30 * 1024 * 1024, 'bob').relayRequest()).toBe(true);
 });
 
 it('only the outline of a request is stored: large ones do not prevent other suspensions', async () => {

@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import { rpcError } from '../../../http/outcome.ts';
+import { Shares } from '../../../http/shares.ts';
 import type { Caller, CallOutcome, ClientResponse } from '../../downstream.ts';
 import type { CallRequest } from '../relay/call-plan.ts';
 import {
@@ -29,6 +30,9 @@ const MAX_CHARACTERS = 64 * 1024 * 1024;
 /** Size that one call may have in any case: an ordinary response is not lost because others used up the limit. */
 const MIN_CHARACTERS = 64 * 1024;
 
+/** Number of displaced calls whose ids are stored. */
+const MAX_DISPLACED = 1_000;
+
 /** The `call` of a state without a suspended call: its client is to visit a URL and then to call again. */
 const RESTART = 'visit';
 
@@ -40,7 +44,6 @@ export type Resumption =
 
 interface Reservation {
   readonly call: SuspendableCall;
-  readonly owner: string;
   characters: number;
   /** Set while the call is suspended. */
   timer: NodeJS.Timeout | undefined;
@@ -55,15 +58,18 @@ export class SuspendedCalls implements SuspensionStore {
   readonly #states: RequestStates;
   /** Of the calls that are suspended or about to be. */
   readonly #reservations = new Map<string, Reservation>();
-  /** Number of reservations by user of a namespace. */
-  readonly #owners = new Map<string, number>();
-  #characters = 0;
+  /** Their number, and their sizes in characters. */
+  readonly #count: Shares<SuspendableCall>;
+  readonly #characters = new Shares<SuspendableCall>(MAX_CHARACTERS);
+  /** Ids of the latest calls that made room for others, so that their clients learn why. */
+  readonly #displaced = new Set<string>();
   #lastId = 0;
   #closed = false;
 
   constructor(options: SuspendedCallsOptions) {
     this.#options = options;
     this.#states = new RequestStates(options.sealer);
+    this.#count = new Shares(options.limit);
   }
 
   nextId(): string {
@@ -72,13 +78,14 @@ export class SuspendedCalls implements SuspensionStore {
 
   reserve(call: SuspendableCall, more: number): boolean {
     const reservation = this.#reservations.get(call.id);
-    if (!reservation && !this.#canAdd(call)) return false;
+    if (!reservation && (this.#closed || !this.#makeRoom(this.#count, call, 1))) return false;
     const characters = call.characters + more;
     const added = characters - (reservation?.characters ?? 0);
-    if (added > 0 && characters > MIN_CHARACTERS && this.#characters + added > MAX_CHARACTERS) return false;
+    if (added > 0 && characters > MIN_CHARACTERS && !this.#makeRoom(this.#characters, call, added)) return false;
     if (reservation) reservation.characters = characters;
-    else this.#add(call, characters);
-    this.#characters += added;
+    else this.#reservations.set(call.id, { call, characters, timer: undefined });
+    this.#count.set(call, call.holder, 1);
+    this.#characters.set(call, call.holder, characters);
     return true;
   }
 
@@ -91,15 +98,13 @@ export class SuspendedCalls implements SuspensionStore {
     return this.#states.seal({ call: id, round, ...binding });
   }
 
-  release({ id }: SuspendableCall): void {
-    const reservation = this.#reservations.get(id);
+  release(call: SuspendableCall): void {
+    const reservation = this.#reservations.get(call.id);
     if (!reservation) return;
     clearTimeout(reservation.timer);
-    this.#reservations.delete(id);
-    this.#characters -= reservation.characters;
-    const remaining = (this.#owners.get(reservation.owner) ?? 0) - 1;
-    if (remaining > 0) this.#owners.set(reservation.owner, remaining);
-    else this.#owners.delete(reservation.owner);
+    this.#reservations.delete(call.id);
+    this.#count.delete(call);
+    this.#characters.delete(call);
   }
 
   /** Returns the `requestState` of a client that is to visit a URL and then to call again. */
@@ -132,17 +137,17 @@ export class SuspendedCalls implements SuspensionStore {
     for (const { call, timer } of [...this.#reservations.values()]) if (timer) call.expire();
   }
 
-  /** One user can use at most half of the limit, so that others can use the rest. */
-  #canAdd(call: SuspendableCall): boolean {
-    const { limit } = this.#options;
-    const own = this.#owners.get(ownerOf(call)) ?? 0;
-    return !this.#closed && this.#reservations.size < limit && own < Math.ceil(limit / 2);
+  /** A call makes room only while it is suspended: one that is being resumed has a client that waits. */
+  #makeRoom(shares: Shares<SuspendableCall>, { holder }: SuspendableCall, more: number): boolean {
+    const isSuspended = ({ id }: SuspendableCall) => this.#reservations.get(id)?.timer !== undefined;
+    return shares.makeRoom(holder, more, (victim) => this.#displace(victim), isSuspended);
   }
 
-  #add(call: SuspendableCall, characters: number): void {
-    const owner = ownerOf(call);
-    this.#owners.set(owner, (this.#owners.get(owner) ?? 0) + 1);
-    this.#reservations.set(call.id, { call, owner, characters, timer: undefined });
+  #displace(call: SuspendableCall): void {
+    const [oldest] = this.#displaced;
+    if (oldest !== undefined && this.#displaced.size >= MAX_DISPLACED) this.#displaced.delete(oldest);
+    this.#displaced.add(call.id);
+    call.expire();
   }
 
   #resume(state: RequestState, retry: CallRequest, client: ClientResponse): void {
@@ -161,15 +166,12 @@ export class SuspendedCalls implements SuspensionStore {
 
   #rejectionReason({ call, round }: RequestState): string {
     if (!call.startsWith(`${this.#options.replica}.`)) return 'the service was restarted';
+    if (this.#displaced.has(call)) return 'calls of others needed its place';
     const reservation = this.#reservations.get(call);
     return reservation && (reservation.call.round > round || !reservation.timer)
       ? 'it was resumed already'
       : 'it was resumed already, or its input came too late';
   }
-}
-
-function ownerOf({ owner: { namespace, user } }: SuspendableCall): string {
-  return JSON.stringify([namespace, user]);
 }
 
 function invalid(message: string): Resumption {

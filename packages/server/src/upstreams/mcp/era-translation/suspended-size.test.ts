@@ -25,13 +25,22 @@ async function fresh() {
 it('messages to suspended calls have a limit, which flushed messages do not count towards', async () => {
   const on = await fresh();
   const large = 'x'.repeat(40 * MI);
-  const calls = [await suspendedCall(live, { on }), await suspendedCall(live, { on })];
-  for (const { upstream, call, client } of calls) {
+  const begun = await suspendedCall(live, { on });
+  const { client, upstream } = begun;
+  const first = client.send();
+  const another = await upstream.calls.next();
+  another.begin();
+  another.request('7', 'roots/list');
+  const calls = [begun, { call: another, pending: await inputRequired(first) }];
+  for (const { call } of calls) {
     call.end(large);
     // Once its end was processed, the next call reuses its session.
     await expect.poll(() => sessionOfNext({ upstream, client }), LARGE).toBe(call.session);
+    // The session of the first call is in use from now on.
+    void client.send();
+    await upstream.calls.next();
   }
-  const [one, two] = calls.map(({ client, pending, answers }) => client.retry(pending.state, answers));
+  const [one, two] = calls.map(({ pending }) => client.retry(pending.state, inputResponses(pending)));
   if (!one || !two) throw new Error('expected two suspended calls');
   expect(await failure(two)).toEqual(TOO_MUCH);
   expect((await resultText(one)).length).toBe(large.length);

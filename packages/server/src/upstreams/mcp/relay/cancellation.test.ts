@@ -191,7 +191,7 @@ describe('a call without a waiting client', () => {
       await expect
         .poll(() => JSON.parse(upstream.of('notifications/cancelled').at(-1)?.body ?? '{}').params)
         .toEqual({
-          requestId: Number(call.id),
+          requestId: JSON.parse(call.id),
           reason: 'the client has disconnected',
         });
     }
@@ -214,7 +214,7 @@ describe('a call without a waiting client', () => {
     await expect
       .poll(() => JSON.parse(upstream.of('notifications/cancelled')[0]?.body ?? '{}').params)
       .toEqual({
-        requestId: Number(call.id),
+        requestId: JSON.parse(call.id),
         reason: expect.any(String),
       });
   });

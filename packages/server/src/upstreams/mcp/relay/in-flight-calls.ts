@@ -4,7 +4,7 @@ import { acceptsEventStream } from '@sluice/protocol/mcp/era';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import type { RpcError } from '../../../http/outcome.ts';
 import type { CallOutcome } from '../../downstream.ts';
-import type { Upstream, UpstreamSession } from '../upstream.ts';
+import type { UpstreamSession } from '../upstream.ts';
 
 /** A call with deadlines. Times are milliseconds of `performance.now()`. */
 export interface TrackedCall {
@@ -119,12 +119,12 @@ export interface InFlightCall extends TrackedCall {
   /** The client canceled the call with this `notifications/cancelled`: it gets no response. */
   cancel(message: NotificationMessage): void;
   /**
-   * True if the call of this session (undefined: of no session) uses this progress token at this upstream. This member and
-   * the following are present while a request is in flight upstream.
+   * True if the call has this progress token upstream. This member and the following are present while a request is in
+   * flight upstream.
    */
-  hasProgressToken?(upstream: Upstream, session: string | undefined, token: unknown): boolean;
-  /** A progress notification of the upstream arrived outside of the call's own stream. */
-  onProgress?(text: string, value: JsonObject): void;
+  hasProgressToken?(token: unknown): boolean;
+  /** A progress notification for this call arrived on the stream of its session. */
+  onProgress?(text: string): void;
   /** True if the call was sent in this session. */
   usesSession?(session: UpstreamSession): boolean;
   /**
@@ -134,16 +134,25 @@ export interface InFlightCall extends TrackedCall {
   onSessionMessage?(text: string, value: JsonObject): boolean;
 }
 
-/** Dispatches a progress notification to the call of this session (undefined: of no session) at this upstream. */
+/** Returns the progress token of a notification. */
+export function tokenOf({ params }: JsonObject): unknown {
+  return isJsonObject(params) ? params.progressToken : undefined;
+}
+
+/**
+ * Dispatches a progress notification on the stream of an upstream session to the call with its token that was sent in that
+ * session. Of other sessions and users, no call gets it, whatever the token.
+ */
 export function dispatchProgress(
   calls: Pick<InFlightCalls<InFlightCall>, 'find'>,
-  upstream: Upstream,
-  session: string | undefined,
+  session: UpstreamSession,
   text: string,
   value: JsonObject,
 ): void {
-  const token = isJsonObject(value.params) ? value.params.progressToken : undefined;
-  calls.find((call) => call.hasProgressToken?.(upstream, session, token) ?? false)?.onProgress?.(text, value);
+  const token = tokenOf(value);
+  calls
+    .find((call) => call.usesSession?.(session) === true && call.hasProgressToken?.(token) === true)
+    ?.onProgress?.(text);
 }
 
 /** The request of a {@link CancelableRequest}. */

@@ -20,16 +20,10 @@ import { mediaType } from '../../../http/client/response-parser.ts';
 import { ChunkBuffer } from '../../../http/request-body.ts';
 import { detached } from '../../../registry/stored.ts';
 import { type CallResponse, makeResumable } from '../../downstream.ts';
-import { isInconclusive, isSessionNotFound, postMessage } from '../rpc-request.ts';
-import type { Upstream, UpstreamSession } from '../upstream.ts';
+import { isInconclusive, isSessionNotFound, newRequestId, postMessage } from '../rpc-request.ts';
+import type { UpstreamSession } from '../upstream.ts';
 import type { CallContext, CallPlan, CallRequest, ResponseRewriter } from './call-plan.ts';
-import {
-  CLIENT_CANCELED,
-  CLIENT_DISCONNECTED,
-  dispatchProgress,
-  type InFlightCall,
-  SHUTTING_DOWN,
-} from './in-flight-calls.ts';
+import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN, tokenOf } from './in-flight-calls.ts';
 import { LARGE_MESSAGE_BYTES, LargeMessage } from './large-message.ts';
 import { progressTokenOf } from './request-rewrite.ts';
 import { isResponseTo, requiresInput, sendLargeResponse, sendResponse } from './response-rewrite.ts';
@@ -67,7 +61,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #session: UpstreamSession | undefined = undefined;
   #request: UpstreamCall | undefined = undefined;
   /** Id of the request upstream, which is also its progress token. */
-  #id = 0;
+  #id = '';
   #status = 0;
   #body = new ChunkBuffer();
   /** Set for a large JSON body, or while a large event arrives. */
@@ -125,8 +119,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     const { upstream, message, edits, progressToken, headers } = this.#plan;
     this.#session = session;
     session.inFlight++;
-    this.#id = upstream.sessions.nextId();
-    const id = String(this.#id);
+    this.#id = newRequestId();
+    const id = `"${this.#id}"`;
     const all: Edit[] = [{ start: message.idRange.start, end: message.idRange.end, text: id }, ...edits];
     if (progressToken) all.push({ ...progressToken, text: id });
     const body = message.bytes ? editBytes(message.bytes, all) : applyEdits(message.text, all);
@@ -373,24 +367,21 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     });
   }
 
-  /** Progress belongs to the call with its token, which may be another one, and to no call without a token. */
+  /** Progress of other calls is dropped: their clients trust only the stream that their request was sent on. */
   #onProgressNotification(data: string, value: JsonObject): void {
-    const { upstream, session, progressToken } = this.#plan;
-    const token = isJsonObject(value.params) ? value.params.progressToken : undefined;
-    if (token !== this.#id) dispatchProgress(this.#context.calls, upstream, session?.id, data, value);
-    else if (progressToken) this.#notify(this.#withClientToken(data, value));
+    if (this.hasProgressToken(tokenOf(value))) this.#notify(this.#withClientToken(data));
   }
 
-  onProgress(data: string, value: JsonObject): void {
+  onProgress(data: string): void {
     this.activeAt = performance.now();
     // That stream cannot be paused for this client: it misses progress until it has read the buffered messages.
-    if (!this.#blocked) this.#notify(this.#withClientToken(data, value));
+    if (!this.#blocked) this.#notify(this.#withClientToken(data));
   }
 
   /** Replaces our progress token by the client's. */
-  #withClientToken(data: string, value: JsonObject): string {
+  #withClientToken(data: string): string {
     const { message, progressToken } = this.#plan;
-    if (!progressToken || !isJsonObject(value.params) || value.params.progressToken !== this.#id) return data;
+    if (!progressToken) return data;
     return withParam(data, 'progressToken', message.text.slice(progressToken.start, progressToken.end));
   }
 
@@ -431,9 +422,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     return this.#plan.session?.id === session && this.#response.idText === idText;
   }
 
-  hasProgressToken(upstream: Upstream, session: string | undefined, token: unknown): boolean {
-    const { upstream: own, session: client, progressToken } = this.#plan;
-    return own === upstream && client?.id === session && progressToken !== undefined && this.#id === token;
+  hasProgressToken(token: unknown): boolean {
+    return this.#plan.progressToken !== undefined && this.#id === token;
   }
 
   usesSession(session: UpstreamSession): boolean {
@@ -449,7 +439,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     if (this.#mode === 'done') return;
     this.#plan.observer.canceled(CLIENT_CANCELED);
     if (this.#session?.era === 'legacy') {
-      this.#post(withParam(text, 'requestId', String(this.#id))).catch(() => undefined);
+      this.#post(withParam(text, 'requestId', `"${this.#id}"`)).catch(() => undefined);
     }
     this.#settle();
     this.#request?.abort();
@@ -504,7 +494,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #postCancellation(reason: string): void {
     const session = this.#session;
     if (session?.era !== 'legacy') return;
-    const params = `{"requestId":${this.#id},"reason":"${reason}"}`;
+    const params = `{"requestId":"${this.#id}","reason":"${reason}"}`;
     // The session stays open until the upstream has the cancellation.
     session.inFlight++;
     this.#post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`)

@@ -47,7 +47,7 @@ class CallNotificationBridge implements SessionNotificationBridge, NotificationS
       return true;
     }
     if (method === 'notifications/progress') {
-      dispatchProgress(this.#calls, this.#upstream, undefined, text, value);
+      dispatchProgress(this.#calls, this.#session, text, value);
       return true;
     }
     const call = this.#calls.find((candidate) => candidate.usesSession?.(this.#session) ?? false);

@@ -10,11 +10,13 @@ import { RelayedServerRequests } from '../relay/server-requests.ts';
 import type { LegacyClient } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
 import { NotificationStream, type NotificationStreamHandler } from '../streams/notification-stream.ts';
-import type { SessionNotificationBridge, Upstream } from '../upstream.ts';
+import type { SessionNotificationBridge, Upstream, UpstreamSession } from '../upstream.ts';
 
 export interface NotificationBridgeOptions {
   readonly upstream: Upstream;
   /** Session at the upstream. */
+  readonly bound: UpstreamSession;
+  /** Client of that session. */
   readonly client: LegacyClient;
   /** Headers besides those of the upstream session: names and values, alternating. */
   readonly headers: readonly string[];
@@ -72,7 +74,7 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
   }
 
   onMessage(text: string, value: JsonObject): boolean {
-    const { upstream, calls, session } = this.#options;
+    const { upstream, calls, session, bound } = this.#options;
     const { method } = value;
     // No responses are expected on this stream.
     if (typeof method !== 'string') return true;
@@ -87,7 +89,7 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
         this.#serverRequests.onCancelled(text);
         return !this.#updates.isBlocked;
       case 'notifications/progress':
-        dispatchProgress(calls, upstream, session.id, text, value);
+        dispatchProgress(calls, bound, text, value);
         return true;
       case 'notifications/message':
         return !reachesLevel(value.params, session.logLevel ?? MINIMUM_LEVEL) || this.#updates.send(text);

@@ -140,6 +140,7 @@ export class SessionBindings {
     await withTimeout(LOG_LEVEL_MS, setLevel(session, client));
     const bridge = new NotificationBridge({
       upstream,
+      bound,
       client,
       headers,
       session,

@@ -10,7 +10,7 @@ import {
 } from '@sluice/protocol/mcp/constants';
 import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import { quoted, UpstreamError } from '../../../http/client/errors.ts';
-import { MESSAGE_HEADERS } from '../rpc-request.ts';
+import { MESSAGE_HEADERS, newRequestId } from '../rpc-request.ts';
 import { type ConnectionHandler, type ConnectionOutcome, StreamConnection } from './reconnecting-stream.ts';
 import type { DriverHandler, DriverOptions, DriverRequest, SubscriptionDriver } from './subscription-driver.ts';
 
@@ -27,7 +27,7 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
   readonly #wasGranted: boolean;
   readonly #handler: DriverHandler;
   /** Id of the request. */
-  readonly #id: number;
+  readonly #id: string;
   readonly #connection: StreamConnection;
   /** Until the acknowledgment is overdue. */
   readonly #timer: NodeJS.Timeout;
@@ -35,11 +35,11 @@ export class ListenDriver implements SubscriptionDriver, ConnectionHandler {
 
   constructor(options: DriverOptions, { filter, wasGranted }: DriverRequest, handler: DriverHandler) {
     const { upstream, client, protocolVersion = LATEST_MODERN, acknowledgeMs = ACKNOWLEDGE_MS } = options;
-    const { transport, sessions } = upstream;
+    const { transport } = upstream;
     this.#address = transport.address;
     this.#wasGranted = wasGranted;
     this.#handler = handler;
-    this.#id = sessions.nextId();
+    this.#id = newRequestId();
     const hasHops = client.headers.some((name, index) => index % 2 === 0 && name.toLowerCase() === HEADER_HOPS);
     const headers = [
       ...MESSAGE_HEADERS,

@@ -1,0 +1,150 @@
+import { parseJson } from '@sluice/protocol/json/parse';
+import type { TokenSealer } from '@sluice/protocol/seal';
+import { Shares } from '../../http/shares.ts';
+import { ClientStream, type StreamOwner, type StreamStore } from './resumable-streams.ts';
+
+/** Target of a `Last-Event-ID`. */
+export type Resumption =
+  /** A stream that is stored; the client has seen it up to event number `after`. */
+  | { readonly kind: 'stream'; readonly stream: ClientStream; readonly after: number }
+  /**
+   * A stream that is not stored: it belonged to a previous process or has expired. `idText`: id of the request that it
+   * was the response to; undefined for a notification stream.
+   */
+  | { readonly kind: 'lost'; readonly idText: string | undefined; readonly restarted: boolean }
+  /** Not an event id of this session. */
+  | { readonly kind: 'foreign' };
+
+/** Time for which a fully read stream, and an unresumed one, can be resumed. */
+const READ_TIMEOUT_MS = 10_000;
+const BUFFER_TIMEOUT_MS = 5 * 60_000;
+const SWEEP_MS = 5_000;
+/** Default of SERVICE_MAX_RESUMABLE_BYTES. */
+export const MAX_RESUMABLE_BYTES = 64 * 1024 * 1024;
+/** Size of a stream without events. */
+const STREAM_BYTES = 1_000;
+/** Maximum lengths: a request id is part of every event id of its stream. */
+const MAX_ID = 128;
+const MAX_EVENT_ID = 1024;
+
+/**
+ * Streams of legacy sessions that can be resumed, including for some time those that have ended (mcp 1 and 3). Event
+ * ids are sealed: they contain process, session, stream and request, so that a client gets only its own messages and
+ * learns that a stream belonged to a previous process.
+ */
+export class EventStore implements StreamStore {
+  readonly #sealer: TokenSealer;
+  readonly #replica: string;
+  readonly #streams = new Map<string, ClientStream>();
+  /** Disconnected streams, longest disconnected first. */
+  readonly #detached = new Set<ClientStream>();
+  /** Their sizes, in the order in which they were last connected. */
+  readonly #shares: Shares<ClientStream>;
+  readonly #timer: NodeJS.Timeout;
+  #opened = 0;
+
+  /** `replica` identifies this process. `maxBytes`: maximum size of all stored streams. */
+  constructor(sealer: TokenSealer, replica: string, maxBytes: number = MAX_RESUMABLE_BYTES) {
+    this.#sealer = sealer;
+    this.#replica = replica;
+    this.#shares = new Shares(maxBytes);
+    this.#timer = setInterval(() => this.sweep(performance.now()), SWEEP_MS).unref();
+  }
+
+  /** Number of stored streams. */
+  get size(): number {
+    return this.#streams.size;
+  }
+
+  /**
+   * Opens a stream of a session, for the response to a request or, without `idText`, for notifications. Undefined for a
+   * request whose id does not fit into event ids: its stream cannot be resumed.
+   */
+  open(owner: StreamOwner): ClientStream;
+  open(owner: StreamOwner, idText: string): ClientStream | undefined;
+  open({ id, holder }: StreamOwner, idText?: string): ClientStream | undefined {
+    if (idText !== undefined && idText.length > MAX_ID) return undefined;
+    const sealed = [this.#replica, id, ++this.#opened, idText ?? null];
+    const token = this.#sealer.seal('eventId', JSON.stringify(sealed));
+    const stream = new ClientStream(token, { id, holder }, this);
+    this.#streams.set(token, stream);
+    this.#makeRoom(stream, STREAM_BYTES);
+    if (this.#streams.has(token)) this.#shares.set(stream, holder, STREAM_BYTES);
+    return stream;
+  }
+
+  /** Looks up an event id of this session. */
+  find(session: string, eventId: string): Resumption {
+    const dot = eventId.lastIndexOf('.');
+    const after = Number(eventId.slice(dot + 1));
+    if (dot === -1 || eventId.length > MAX_EVENT_ID || !Number.isSafeInteger(after)) return { kind: 'foreign' };
+    const text = this.#sealer.open('eventId', eventId.slice(0, dot));
+    const sealed: unknown = text === undefined ? undefined : parseJson(text);
+    if (!Array.isArray(sealed) || sealed[1] !== session) return { kind: 'foreign' };
+    const stream = this.#streams.get(eventId.slice(0, dot));
+    if (stream) return { kind: 'stream', stream, after };
+    const [replica, , , request] = sealed;
+    const idText = typeof request === 'string' ? request : undefined;
+    return { kind: 'lost', idText, restarted: replica !== this.#replica };
+  }
+
+  /** Removes a stream: it cannot be resumed any more. */
+  drop(stream: ClientStream): void {
+    if (!this.#streams.delete(stream.token)) return;
+    this.#detached.delete(stream);
+    this.#shares.delete(stream);
+    stream.drop();
+  }
+
+  /** Removes the streams of an ended session, except those that are still being read. */
+  dropSession(session: string): void {
+    for (const stream of this.#detached) {
+      if (stream.owner.id === session) this.drop(stream);
+    }
+  }
+
+  onSizeChanged(stream: ClientStream, bytes: number): void {
+    if (bytes > 0) this.#makeRoom(stream, bytes);
+    // It may have made room itself.
+    if (this.#shares.has(stream)) this.#shares.set(stream, stream.owner.holder, STREAM_BYTES + stream.bytes);
+  }
+
+  onDetached(stream: ClientStream): void {
+    // A dropped stream may still be sent to its end.
+    if (!this.#streams.has(stream.token)) return;
+    if (stream.isResumable) this.#detached.add(stream);
+    else this.drop(stream);
+  }
+
+  onAttached(stream: ClientStream): void {
+    this.#detached.delete(stream);
+    if (!this.#shares.delete(stream)) return;
+    this.#shares.set(stream, stream.owner.holder, STREAM_BYTES + stream.bytes);
+  }
+
+  /** Removes expired streams. */
+  sweep(now: number): void {
+    for (const stream of this.#detached) {
+      if (stream.detachedAt === undefined) continue;
+      if (now - stream.detachedAt > (stream.isFullyRead ? READ_TIMEOUT_MS : BUFFER_TIMEOUT_MS)) this.drop(stream);
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /**
+   * Drops streams of the largest holder, or the oldest ones of a holder that has its share: the latest response is the one
+   * that its client waits for. A dropped stream cannot be resumed, but continues on its connection.
+   */
+  #makeRoom(stream: ClientStream, more: number): void {
+    const { holder } = stream.owner;
+    if (this.#shares.makeRoom(holder, more, (victim) => this.drop(victim))) return;
+    while (this.#shares.used + more > this.#shares.limit) {
+      const oldest = this.#shares.items(holder).find((other) => other !== stream) ?? stream;
+      this.drop(oldest);
+      if (oldest === stream) return;
+    }
+  }
+}
