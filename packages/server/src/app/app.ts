@@ -5,6 +5,7 @@ import { BodyBudget } from '../http/body-budget.ts';
 import { Clusters } from '../http/clusters.ts';
 import { createHostRule } from '../http/host-rule.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
+import { Secrets } from '../http/secrets/secrets.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InteractionRecorder } from '../inference/recorder.ts';
 import { InferenceSettings } from '../inference/settings.ts';
@@ -102,14 +103,16 @@ export async function startService(
   const limits = { idleMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
   const calls = new InFlightCalls<InFlightCall>(limits);
   open.defer(() => calls.close());
+  const secrets = new Secrets(config.secrets);
   const forwards = new Forwards({
     registry,
+    secrets,
     log: logger.target('service::forward'),
     clientInfo: { ...SERVER_INFO },
     healthCheckIntervalMs: config.healthCheckIntervalMs,
   });
   open.defer(() => forwards.close(0));
-  await bootstrap(config, registry, logger);
+  await bootstrap(config, registry, secrets, logger);
 
   const listChanges = new ListChangeNotifier(registry);
   open.defer(() => listChanges.close());

@@ -3,6 +3,7 @@ import {
   type Evaluator,
   evaluatorInput,
   findUnknownMembers,
+  forwardHeadersPatch,
   forwardInput,
   labels,
   namespaceName,
@@ -106,6 +107,7 @@ const forwardEntry = z.object(
     ...forwardInput.shape,
     namespace: namespace.default(DEFAULT_NAMESPACE),
     labels: labels.default({}),
+    headers: forwardHeadersPatch.nullish(),
   },
   { error: 'must be a map with name and address' },
 );

@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import type { SecretSettings } from '../../http/secrets/secrets.ts';
 import { ConfigError, quote } from '../../http/settings.ts';
 import { VERSION } from '../../telemetry/version.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
@@ -11,7 +12,8 @@ import { loadPipeline } from './pipeline/load.ts';
 import type { LoadedPipeline } from './pipeline/pipeline.ts';
 
 /** Configuration of the service from flags, environment and files. Paths are absolute. Immutable after startup. */
-export interface Config extends Omit<Environment, 'bridgeGrpc'> {
+export interface Config extends Omit<Environment, 'bridgeGrpc' | 'secretsPath' | 'secretOrigins'> {
+  readonly secrets: SecretSettings;
   /** Pipeline of `--pipeline-config`, or the embedded one, with the environment applied. */
   readonly pipeline: LoadedPipeline;
   /** Undefined for the embedded pipeline. */
@@ -37,12 +39,16 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
   if (flags.kind === 'help') return { kind: 'print', text: USAGE };
   if (flags.kind === 'version') return { kind: 'print', text: `${VERSION}\n` };
 
-  const environment = parseEnvironment(flags.local ? { ...env, SERVICE_LOCAL: '1' } : env);
+  const { secretsPath, secretOrigins, ...environment } = parseEnvironment(
+    flags.local ? { ...env, SERVICE_LOCAL: '1' } : env,
+  );
   const openTelemetry = parseOpenTelemetry(env);
   const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(cwd, path));
   const { persist } = environment;
   const actionsPath = absolute(environment.actionsPath);
   if (actionsPath !== undefined) await requireFolder('SERVICE_ACTIONS_PATH', actionsPath);
+  const secrets: SecretSettings = { env: { ...env }, folder: absolute(secretsPath), origins: secretOrigins };
+  if (secrets.folder !== undefined) await requireFolder('SERVICE_SECRETS_PATH', secrets.folder);
 
   const pipelinePath = absolute(flags.pipelineConfig);
   const pipeline = await loadPipeline(pipelinePath, environment);
@@ -56,6 +62,7 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
       persist: persist.backend === 'none' ? persist : { ...persist, path: resolve(cwd, persist.path) },
       uiPath: resolve(cwd, environment.uiPath),
       actionsPath,
+      secrets,
       pipeline,
       pipelinePath,
       openTelemetry,
