@@ -35,6 +35,11 @@ const ENV_PREFIX = 'SERVICE_SECRET_';
 /** A setting, despite its prefix. */
 const ENV_SETTINGS: ReadonlySet<string> = new Set(['SERVICE_SECRET_ORIGINS']);
 
+/** Returns whether headers may refer to an environment variable. */
+export function isSecretVariable(name: string): boolean {
+  return /^SERVICE_SECRET_\w+$/.test(name) && !ENV_SETTINGS.has(name);
+}
+
 const EXAMPLE = `\${env:${ENV_PREFIX}NAME} or \${file:name}`;
 const MAX_LENGTH = 8_192;
 const MAX_HEADERS = 64;
@@ -83,7 +88,7 @@ function referenceProblem({ kind, name, text }: SecretReference): string | undef
     const isName = /^[A-Za-z0-9_.-]{1,255}$/.test(name) && name !== '.' && name !== '..';
     return isName ? undefined : `refers to ${text}: expected the name of a file, without its path`;
   }
-  if (/^SERVICE_SECRET_\w+$/.test(name) && !ENV_SETTINGS.has(name)) return undefined;
+  if (isSecretVariable(name)) return undefined;
   return `refers to ${text}: only variables whose names begin with ${ENV_PREFIX} are allowed`;
 }
 

@@ -51,7 +51,7 @@ import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipelin
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
 import { type ChainParts, makeChain, pipelineListener } from './pipeline.ts';
-import { startFields, warnReachable } from './start-log.ts';
+import { startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
 import { bind, bootstrap, openEvaluators, openRegistry, openSealer, openSessionStore } from './storage.ts';
 
 /** Running service. */
@@ -217,7 +217,7 @@ export async function startService(
   });
   const secure = new Set(pipeline.listeners.filter(({ tls }) => tls !== undefined).map(({ name }) => name));
   const requestMetrics = new RequestMetrics(secure);
-  const llm = new LlmClient();
+  const llm = new LlmClient({ secrets });
   open.defer(() => llm.close());
   const engine = new EvaluatorEngine({
     evaluators,
@@ -337,6 +337,7 @@ export async function startService(
   log.info('started', startFields(config));
   log.info('listening', addresses);
   warnReachable(log, addresses, pipeline);
+  await warnUnboundSecrets(log, secrets);
   ready = true;
   forwards.start();
   serviceHealth.start();

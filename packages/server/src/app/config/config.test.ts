@@ -329,6 +329,21 @@ forwards:
     );
   });
 
+  it.each([
+    [`$\{env:NONE}`, 'which is not set'],
+    [`$\{env:LINES}`, 'which has several lines'],
+    [`$\{file:key}`, 'but SERVICE_SECRETS_PATH is not set'],
+    [`$\{env:BOUND}`, 'which SERVICE_SECRET_ORIGINS binds to https://a and not to http://h'],
+  ])('rejects an LLM connection whose key is %s, %s', async (key, problem) => {
+    await writeFile(
+      join(folder, 's.yaml'),
+      `llm_connections: [{name: x, model: m, url: "http://h", api_key: "${key}"}]`,
+    );
+    const env = { LINES: 'a\nS3CRET', BOUND: 'S3CRET', SERVICE_SECRET_ORIGINS: 'BOUND=https://a' };
+    const message = await errorOf(configOf(['--service-config', 's.yaml'], env));
+    expect(message).toBe(`${join(folder, 's.yaml')}: llm_connections: api_key of "x" refers to ${key}, ${problem}`);
+  });
+
   it.each(['*S3CRET', '!S3CRET', '|S3CRET', '"S3CRET', '"\\qS3CRET"', '@S3CRET'])(
     'does not include an unquoted key %s of an unparsable file in the error',
     async (key) => {

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import type { SecretSettings } from '../../http/secrets/secrets.ts';
+import { referencesIn, type SecretSettings, Secrets } from '../../http/secrets/secrets.ts';
 import { ConfigError, quote } from '../../http/settings.ts';
 import { VERSION } from '../../telemetry/version.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
@@ -53,6 +53,7 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
   const pipelinePath = absolute(flags.pipelineConfig);
   const pipeline = await loadPipeline(pipelinePath, environment);
   const { warnings, bridgeGrpc, ...bootstrap } = await loadBootstrapFile(flags.serviceConfig, cwd);
+  await requireApiKeys(bootstrap, secrets);
   const given = Object.keys(env).filter((name) => env[name] !== '');
   if (flags.pluginsPath !== undefined) given.push('--plugins-path');
   return {
@@ -78,6 +79,23 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
       ],
     }),
   };
+}
+
+/** Checks the references of LLM connections, except for the content of files, which may be written later. */
+async function requireApiKeys(
+  { path, llmConnections }: Pick<BootstrapFile, 'path' | 'llmConnections'>,
+  settings: SecretSettings,
+): Promise<void> {
+  const secrets = new Secrets(settings);
+  for (const { name, url, apiKey = '' } of llmConnections) {
+    const { origin } = new URL(url);
+    const isFile = referencesIn(apiKey).some(({ kind }) => kind === 'file');
+    const resolved = isFile ? { problem: secrets.problem(apiKey, origin) } : await secrets.resolve(apiKey, origin);
+    const problem = 'problem' in resolved ? resolved.problem : undefined;
+    if (problem !== undefined) {
+      throw new ConfigError(`${path}: llm_connections: api_key of ${quote(name)} ${problem}`);
+    }
+  }
 }
 
 async function requireFolder(variable: string, path: string): Promise<void> {

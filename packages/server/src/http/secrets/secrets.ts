@@ -1,4 +1,5 @@
-import { parseReferences, type SecretReference } from '@sluice/contract';
+import { readdir } from 'node:fs/promises';
+import { isSecretVariable, parseReferences, type SecretReference } from '@sluice/contract';
 import { commaList, InvalidSettingError, quote, textSchema } from '../settings.ts';
 import { SecretFile } from './secret-file.ts';
 
@@ -72,16 +73,30 @@ export class Secrets {
     return undefined;
   }
 
-  /** Returns whether SERVICE_SECRET_ORIGINS binds a secret. */
-  isBound({ name }: SecretReference): boolean {
-    return this.#settings.origins.has(name);
+  /**
+   * Returns the names of variables and files that headers may refer to and that are bound to no origin: whoever can register
+   * a forward can have them sent anywhere.
+   */
+  async unbound(): Promise<string[]> {
+    const { env, folder, origins } = this.#settings;
+    const variables = Object.keys(env).filter((name) => isSecretVariable(name) && env[name] !== '');
+    // The names of a folder may be unreadable although its files are not.
+    const entries = folder === undefined ? [] : await readdir(folder, { withFileTypes: true }).catch(() => []);
+    // Kubernetes has links beside the files, such as ..data.
+    const files = entries.filter((entry) => !entry.isDirectory() && !entry.name.startsWith('..'));
+    return [...variables, ...files.map(({ name }) => name)].filter((name) => !origins.has(name)).sort();
   }
 
-  /** Resolves a text that refers to variables only, else returns a promise. `origin` is where the text is to be sent. */
+  /**
+   * Resolves a text; a promise if it refers to files, which never rejects. A text without references is returned as it is.
+   * `origin` is where the text is to be sent.
+   */
   resolve(text: string, origin: string): Resolved | Promise<Resolved> {
     const problem = this.problem(text, origin);
     if (problem !== undefined) return { problem };
-    const isFile = referencesIn(text).some(({ kind }) => kind === 'file');
+    const references = referencesIn(text);
+    if (references.length === 0) return { text, secrets: [], readAt: Number.POSITIVE_INFINITY };
+    const isFile = references.some(({ kind }) => kind === 'file');
     return isFile ? this.#resolveFiles(text) : this.#combine(text, new Map());
   }
 
