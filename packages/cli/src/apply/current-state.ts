@@ -1,4 +1,11 @@
-import { type Evaluator, evaluator, type Labels, type Namespace, type Service } from '@sluice/contract';
+import {
+  type Evaluator,
+  evaluator,
+  type ForwardHeaders,
+  type Labels,
+  type Namespace,
+  type Service,
+} from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
@@ -41,6 +48,8 @@ export interface CurrentForward {
   readonly labels: Labels;
   /** Empty for none. */
   readonly prefix: string;
+  /** With references to secrets, as written. */
+  readonly headers?: ForwardHeaders | undefined;
 }
 
 export type CurrentService = Omit<Service, 'health'>;
@@ -85,12 +94,13 @@ export async function readCurrentState(client: Client, parts: StateParts): Promi
     parts.others ? readOtherEntries(client) : [],
     parts.evaluators ? readEvaluators(client) : NO_EVALUATORS,
   ]);
-  const known = forwards.map(({ name, address, namespace, labels, prefix = '' }) => ({
+  const known = forwards.map(({ name, address, namespace, labels, prefix = '', headers }) => ({
     name,
     address,
     namespace,
     labels,
     prefix,
+    headers,
   }));
   return { namespaces, forwards: known, services, ...tools, others, evaluators };
 }

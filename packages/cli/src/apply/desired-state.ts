@@ -1,4 +1,4 @@
-import type { Evaluator, Labels, ServiceInput } from '@sluice/contract';
+import type { Evaluator, ForwardHeadersPatch, Labels, ServiceInput } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 
 /** The sections of a state file, in the order in which they are written. */
@@ -38,6 +38,8 @@ export interface DesiredForward extends Located {
   readonly labels: Labels;
   /** Empty for none. */
   readonly prefix: string;
+  /** Headers to set, and with null to remove; null removes all, undefined none. */
+  readonly headers?: ForwardHeadersPatch | null | undefined;
 }
 
 export interface DesiredEvaluator extends Located {

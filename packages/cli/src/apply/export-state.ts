@@ -21,12 +21,13 @@ export function toStateFile({
   const forwardsByName = new Map(forwards.map((forward) => [forward.name, forward]));
   return {
     namespaces: namespaces.map(({ name, labels }) => ({ name, ...labelsMember(labels) })),
-    forwards: forwards.map(({ name, address, namespace, labels, prefix }) => ({
+    forwards: forwards.map(({ name, address, namespace, labels, prefix, headers }) => ({
       name,
       address,
       ...namespaceMember(namespace, DEFAULT_NAMESPACE),
       ...labelsMember(labels),
       ...(prefix !== '' && { prefix }),
+      ...(headers && { headers }),
     })),
     services: services.map(({ name, address, serviceType, serviceSubType, languageName, labels, id }) => ({
       name,

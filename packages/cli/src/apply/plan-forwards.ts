@@ -1,4 +1,6 @@
+import { changedHeaders } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
+import { Failure } from '../failure.ts';
 import type { CurrentForward, CurrentState } from './current-state.ts';
 import type { DesiredForward, DesiredState } from './desired-state.ts';
 import { applyOverrides, NO_OVERRIDES, toolChanges } from './discovered-tools.ts';
@@ -26,9 +28,11 @@ export function planForwards(desired: DesiredState, actual: CurrentState, prune:
   const stay = new Map<string, CurrentForward>(known);
   const readdressed = new Set<string>();
   const registered = new Map<string, CurrentForward>();
-  for (const forward of desired.forwards) {
-    const { name } = forward;
+  for (const described of desired.forwards) {
+    const { name } = described;
     const before = known.get(name);
+    if (before) requireHeaders(before, described);
+    const forward = { ...described, headers: changedHeaders(before?.headers, described.headers) };
     if (!before) {
       upserts.push({
         kind: 'forward',
@@ -42,7 +46,7 @@ export function planForwards(desired: DesiredState, actual: CurrentState, prune:
       const changes = diffMembers(forwardMembers(before), forwardMembers(forward));
       if (changes.length === 0) continue;
       if (forward.namespace === before.namespace && forward.prefix === before.prefix) {
-        upserts.push({ kind: 'forward', action: 'update', name, forward, changes, notes: [] });
+        upserts.push({ kind: 'forward', action: 'update', name, forward: described, changes, notes: [] });
         stay.set(name, forward);
         if (forward.address !== before.address) readdressed.add(name);
         continue;
@@ -103,6 +107,16 @@ function replacementNotes(
   ];
 }
 
-function forwardMembers({ name, address, namespace, labels, prefix }: DesiredForward | CurrentForward): JsonObject {
-  return { name, address, namespace, labels, ...(prefix !== '' && { prefix }) };
+function forwardMembers({ name, address, namespace, labels, prefix, headers }: CurrentForward): JsonObject {
+  return { name, address, namespace, labels, ...(prefix !== '' && { prefix }), ...(headers && { headers }) };
+}
+
+/** Credentials do not move to another host by themselves. Throws {@link Failure}. */
+function requireHeaders({ name, address, headers }: CurrentForward, described: DesiredForward): void {
+  if (!headers || described.headers !== undefined) return;
+  if (new URL(address).origin === new URL(described.address).origin) return;
+  const names = Object.keys(headers).join(', ');
+  throw new Failure(
+    `${described.position()}: the new address of forward ${name} has another origin: add headers, to confirm or change ${names}`,
+  );
 }

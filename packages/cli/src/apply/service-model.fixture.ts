@@ -102,7 +102,7 @@ export class ServiceModel {
   }
 
   #forward(step: Step & { kind: 'forward' }): void {
-    if (step.action === 'update') return this.#changeForward(step.forward);
+    if (step.action === 'update') return this.#changeForward({ ...step.forward, headers: undefined });
     if (step.action !== 'create') this.#removeForward(step.name);
     if (step.action === 'delete') return;
     if (this.#forwards.has(step.name)) throw new Error(`forward ${step.name} exists`);

@@ -3,6 +3,7 @@ import {
   entryName,
   evaluatorInput,
   findUnknownMembers,
+  forwardHeadersPatch,
   forwardInput,
   jsonObject,
   jsonValue,
@@ -63,6 +64,9 @@ const toolOverridesSchema = withAliases(
     })
     .catchall(jsonValue),
 );
+
+/** A forward: headers that it does not name stay unchanged. */
+const forwardEntry = forwardInput.extend({ headers: forwardHeadersPatch.nullish() });
 
 /** Name and text of a state file. */
 export interface StateSource {
@@ -186,10 +190,10 @@ class StateReader {
   }
 
   #readForward(entry: Entry): void {
-    const parsed = this.#parse(entry, forwardInput);
+    const parsed = this.#parse(entry, forwardEntry);
     if (!parsed || !this.#isUnique(entry, ['forward', parsed.name])) return;
-    const { name, address, namespace: target = DEFAULT_NAMESPACE, labels = {}, prefix = '' } = parsed;
-    this.#forwards.push({ name, address, namespace: target, labels, prefix, position: entry.position });
+    const { name, address, namespace: target = DEFAULT_NAMESPACE, labels = {}, prefix = '', headers } = parsed;
+    this.#forwards.push({ name, address, namespace: target, labels, prefix, headers, position: entry.position });
   }
 
   #readService(entry: Entry): void {

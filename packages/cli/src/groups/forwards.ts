@@ -49,6 +49,18 @@ export function forwardsCommand(context: Context): Command {
     .addCommand(removeCommand(context));
 }
 
+const HEADER_HELP = 'Header of all requests to the upstream, with references to secrets; may be repeated';
+const HEADER_NOTE = `\
+References to secrets are \${env:SERVICE_SECRET_NAME}, a variable of the service, and \${file:NAME}, a file in its
+SERVICE_SECRETS_PATH. Quote them, so that the shell does not replace them.`;
+
+/** Option parser that collects headers. Throws {@link Failure}, without the value, for text without a colon. */
+function collectHeader(text: string, so: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const at = text.indexOf(':');
+  if (at < 1) throw new Failure('invalid value of --header: expected "name: value"');
+  return { ...so, [text.slice(0, at).trim()]: text.slice(at + 1).trim() };
+}
+
 interface Counts {
   readonly tools_discovered: number;
   readonly resources_discovered: number;
@@ -100,6 +112,7 @@ interface AddOptions extends NameOption {
   readonly namespace?: string;
   readonly prefix?: string;
   readonly label?: Record<string, string>;
+  readonly header?: Record<string, string>;
 }
 
 function addCommand(context: Context): Command {
@@ -112,16 +125,20 @@ function addCommand(context: Context): Command {
     .option('-N, --namespace <namespace>', 'Namespace of the forward, created if it does not exist')
     .option('--prefix <prefix>', 'Prefix for the names of its tools and prompts')
     .option('-l, --label <key=value>', 'Label; may be repeated', collectKeyValue)
+    .option('--header <name: value>', HEADER_HELP, collectHeader)
     .addHelpText(
       'after',
       `
-Example:
-  sluice forwards add crm http://127.0.0.1:3001/mcp --prefix crm_`,
+${HEADER_NOTE}
+
+Examples:
+  sluice forwards add crm http://127.0.0.1:3001/mcp --prefix crm_
+  sluice forwards add crm http://127.0.0.1:3001/mcp --header 'Authorization: Bearer \${env:SERVICE_SECRET_CRM}'`,
     )
     .action(async (argument: string | undefined, url: string | undefined, options: AddOptions) => {
-      const { namespace, prefix, label: labels } = options;
+      const { namespace, prefix, label: labels, header: headers } = options;
       const { name, address } = requireNameAndAddress(argument, url, options);
-      const body = validated(forwardInput, { name, address, namespace, prefix, labels }, 'forward');
+      const body = validated(forwardInput, { name, address, namespace, prefix, labels, headers }, 'forward');
       const client = await context.connect();
       const isNew = await isNewNamespace(client, namespace);
       const added = await withProgress(
@@ -160,6 +177,8 @@ interface EditOptions extends NameOption {
   readonly prefix?: string;
   readonly label?: Record<string, string>;
   readonly removeLabel?: readonly string[];
+  readonly header?: Record<string, string>;
+  readonly removeHeader?: readonly string[];
 }
 
 function editCommand(context: Context): Command {
@@ -169,20 +188,25 @@ function editCommand(context: Context): Command {
     .option('--prefix <prefix>', 'Prefix for the names of its tools and prompts; "" removes it')
     .option('-l, --label <key=value>', 'Label to set; may be repeated', collectKeyValue)
     .option('--remove-label <key>', 'Label to remove; may be repeated', collectValue)
+    .option('--header <name: value>', HEADER_HELP, collectHeader)
+    .option('--remove-header <name>', 'Header to remove; may be repeated', collectValue)
     .addHelpText(
       'after',
       `
 Overrides, renames, moves and disabled entries are retained. The discovered entries remain until a new address is discovered.
+A forward with headers needs --header or --remove-header when its address moves to another origin.
+
+${HEADER_NOTE}
 
 Example:
   sluice forwards edit crm --service http://127.0.0.1:3005/mcp`,
     )
     .action(async (argument: string | undefined, options: EditOptions) => {
       const name = requireName(argument, options, 'forward');
-      const { service: address, namespace, prefix, label, removeLabel = [] } = options;
-      const removed = removeLabel.map((key) => [key, null] as const);
-      const labels = label || removed.length > 0 ? { ...label, ...Object.fromEntries(removed) } : undefined;
-      const changes = { address, namespace, prefix: prefix === '' ? null : prefix, labels };
+      const { service: address, namespace, prefix } = options;
+      const labels = withRemoved(options.label, options.removeLabel);
+      const headers = withRemoved(options.header, options.removeHeader);
+      const changes = { address, namespace, prefix: prefix === '' ? null : prefix, labels, headers };
       const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
       if (Object.keys(given).length === 0) throw new Failure('nothing to change: see "sluice forwards edit --help"');
       const body = validated(forwardPatch, given, 'forward change');
@@ -197,6 +221,15 @@ Example:
         .output()
         .done(changed, `changed forward ${name} in ${changed.namespace}${isNew ? NEW_NAMESPACE_NOTE : ''}: ${found}`);
     });
+}
+
+/** The changes of a map; undefined if there are none. */
+function withRemoved(
+  set: Readonly<Record<string, string>> | undefined,
+  removed: readonly string[] = [],
+): Record<string, string | null> | undefined {
+  if (!set && removed.length === 0) return undefined;
+  return { ...set, ...Object.fromEntries(removed.map((key) => [key, null])) };
 }
 
 function refreshCommand(context: Context): Command {

@@ -88,7 +88,7 @@ export interface paths {
         head?: never;
         /**
          * Change a forward
-         * @description A JSON merge patch: missing members stay unchanged. Overrides, renames, moves and marks of its entries are retained. Rejected with the names that are in use in the new namespace or with the new prefix, and if `If-Match` is not the current `ETag`. Waits up to 30 s for the discovery of a new address.
+         * @description A JSON merge patch: missing members stay unchanged. Overrides, renames, moves and marks of its entries are retained. Rejected with the names that are in use in the new namespace or with the new prefix, and if `If-Match` is not the current `ETag`. Waits up to 30 s for the discovery of a new address or with new headers.
          */
         patch: operations["updateForward"];
         trace?: never;
@@ -961,6 +961,10 @@ export interface components {
                 [key: string]: string;
             };
             prefix?: string;
+            /** @description Headers of all requests to the upstream, as written: references are not resolved. */
+            headers?: {
+                [key: string]: string;
+            };
             /** @description True if the last health check, discovery or connection succeeded. Calls are attempted regardless. */
             available: boolean;
             /** @description Last error, and discovered entries that are not served. */
@@ -994,6 +998,10 @@ export interface components {
             };
             /** @description Prefix for the names of discovered tools and prompts. */
             prefix?: string;
+            /** @description Headers of all requests to the upstream. Values contain references to secrets: ${env:SERVICE_SECRET_NAME} for a variable of the service's environment, ${file:name} for a file in SERVICE_SECRETS_PATH. Only accept-language and user-agent may be literal. */
+            headers?: {
+                [key: string]: string;
+            };
         };
         ForwardPatch: {
             /**
@@ -1009,6 +1017,10 @@ export interface components {
             } | null;
             /** @description Prefix for the names of discovered tools and prompts, except renamed ones. null removes it. */
             prefix?: string | null;
+            /** @description Headers to set, and with null to remove. null removes all. Required, if only as `{}`, when `address` moves a forward with headers to another origin. */
+            headers?: {
+                [key: string]: string | null;
+            } | null;
         };
         InferenceConfig: {
             /** @description Upstream of new requests */

@@ -47,7 +47,7 @@ export const forwardOperations = {
     tag,
     summary: 'Change a forward',
     description:
-      'A JSON merge patch: missing members stay unchanged. Overrides, renames, moves and marks of its entries are retained. Rejected with the names that are in use in the new namespace or with the new prefix, and if `If-Match` is not the current `ETag`. Waits up to 30 s for the discovery of a new address.',
+      'A JSON merge patch: missing members stay unchanged. Overrides, renames, moves and marks of its entries are retained. Rejected with the names that are in use in the new namespace or with the new prefix, and if `If-Match` is not the current `ETag`. Waits up to 30 s for the discovery of a new address or with new headers.',
     body: { kind: 'forward change', schema: forwardPatch },
     responses: { 200: { description: 'Changed forward', data: forward, etag: ETAG } },
     errors: ['NOT_FOUND', 'CONFLICT'],

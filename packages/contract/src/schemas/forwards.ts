@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { CONTROL_CHARACTERS, entryName, labels, labelsPatch, namespaceName } from './fields.ts';
+import { forwardHeaders, forwardHeadersPatch } from './forward-headers.ts';
 
 /** Characters that a URL must not contain, for use in the character class of a pattern. */
 const INVALID_URL_CHARACTERS = `\\s\\\\${CONTROL_CHARACTERS}`;
@@ -20,7 +21,7 @@ function isCommand(text: string): boolean {
 
 /**
  * URL of an upstream MCP server, trimmed and valid without normalization. Credentials are rejected rather than silently
- * dropped; use SERVICE_FORWARD_HEADERS to send credentials upstream.
+ * dropped: they belong in `headers`.
  */
 const upstreamAddress = z
   .string()
@@ -59,6 +60,10 @@ export const forward = z
     namespace: namespaceName,
     labels,
     prefix: z.string().optional(),
+    headers: z
+      .record(z.string(), z.string())
+      .optional()
+      .describe('Headers of all requests to the upstream, as written: references are not resolved.'),
     available: z
       .boolean()
       .describe('True if the last health check, discovery or connection succeeded. Calls are attempted regardless.'),
@@ -82,6 +87,11 @@ export const forwardInput = z
       .describe('Namespace of the discovered entries (default `default`). Created if it does not exist.'),
     labels: labels.optional().describe('Labels.'),
     prefix: prefix.optional().describe('Prefix for the names of discovered tools and prompts.'),
+    headers: forwardHeaders
+      .optional()
+      .describe(
+        `Headers of all requests to the upstream. Values contain references to secrets: \${env:SERVICE_SECRET_NAME} for a variable of the service's environment, \${file:name} for a file in SERVICE_SECRETS_PATH. Only accept-language and user-agent may be literal.`,
+      ),
   })
   .meta({ id: 'ForwardInput' });
 
@@ -103,6 +113,12 @@ export const forwardPatch = z
       .nullable()
       .optional()
       .describe('Prefix for the names of discovered tools and prompts, except renamed ones. null removes it.'),
+    headers: forwardHeadersPatch
+      .nullable()
+      .optional()
+      .describe(
+        'Headers to set, and with null to remove. null removes all. Required, if only as `{}`, when `address` moves a forward with headers to another origin.',
+      ),
   })
   .meta({ id: 'ForwardPatch' });
 

@@ -5,6 +5,7 @@ import { BodyBudget } from '../http/body-budget.ts';
 import { Clusters } from '../http/clusters.ts';
 import { createHostRule } from '../http/host-rule.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
+import { Secrets } from '../http/secrets/secrets.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InteractionRecorder } from '../inference/recorder.ts';
 import { InferenceSettings } from '../inference/settings.ts';
@@ -50,7 +51,7 @@ import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipelin
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
 import { type ChainParts, makeChain, pipelineListener } from './pipeline.ts';
-import { startFields, warnReachable } from './start-log.ts';
+import { startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
 import { bind, bootstrap, openEvaluators, openRegistry, openSealer, openSessionStore } from './storage.ts';
 
 /** Running service. */
@@ -102,14 +103,16 @@ export async function startService(
   const limits = { idleMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
   const calls = new InFlightCalls<InFlightCall>(limits);
   open.defer(() => calls.close());
+  const secrets = new Secrets(config.secrets);
   const forwards = new Forwards({
     registry,
+    secrets,
     log: logger.target('service::forward'),
     clientInfo: { ...SERVER_INFO },
     healthCheckIntervalMs: config.healthCheckIntervalMs,
   });
   open.defer(() => forwards.close(0));
-  await bootstrap(config, registry, logger);
+  await bootstrap(config, registry, secrets, logger);
 
   const listChanges = new ListChangeNotifier(registry);
   open.defer(() => listChanges.close());
@@ -214,7 +217,7 @@ export async function startService(
   });
   const secure = new Set(pipeline.listeners.filter(({ tls }) => tls !== undefined).map(({ name }) => name));
   const requestMetrics = new RequestMetrics(secure);
-  const llm = new LlmClient();
+  const llm = new LlmClient({ secrets });
   open.defer(() => llm.close());
   const engine = new EvaluatorEngine({
     evaluators,
@@ -334,6 +337,7 @@ export async function startService(
   log.info('started', startFields(config));
   log.info('listening', addresses);
   warnReachable(log, addresses, pipeline);
+  await warnUnboundSecrets(log, secrets);
   ready = true;
   forwards.start();
   serviceHealth.start();

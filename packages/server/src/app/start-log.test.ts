@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -68,6 +68,18 @@ describe('the warning about listeners that others can reach', () => {
       await expect(fetch(`${service?.management.replace('127.0.0.1', address)}/healthz`)).rejects.toThrow();
     }
   });
+});
+
+it('a warning names secrets that are bound to no origin, without their values', async () => {
+  const secrets = join(folder, 'secrets');
+  await mkdir(join(secrets, '..folder'), { recursive: true });
+  for (const name of ['free', 'bound']) await writeFile(join(secrets, name), 'value-of-a-file');
+  const env = { SERVICE_SECRET_A: 'value-of-a', SERVICE_SECRET_B: 'value-of-b', SERVICE_SECRETS_PATH: secrets };
+  const lines = await start({ ...env, SERVICE_SECRET_ORIGINS: 'SERVICE_SECRET_B=https://b.example,bound=http://a' });
+  const warnings = lines.filter(({ level }) => level === 'warn');
+  expect(warnings).toMatchObject([{ secrets: ['SERVICE_SECRET_A', 'free'], count: 2 }]);
+  expect(warnings[0].msg).toContain('SERVICE_SECRET_ORIGINS');
+  expect(JSON.stringify(lines)).not.toContain('value-of');
 });
 
 describe('the line about the start', () => {

@@ -1,4 +1,5 @@
 import { LOOPBACK_ADDRESS } from '../http/address.ts';
+import type { Secrets } from '../http/secrets/secrets.ts';
 import type { LogFields, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
 import type { Config } from './config/config.ts';
@@ -34,6 +35,19 @@ export function warnReachable(
   const fields: LogFields = { listeners: Object.fromEntries(reachable) };
   if (open.length === 0) return log.warn(REACHABLE, fields);
   log.warn(REACHABLE_AND_OPEN, { ...fields, unrestricted: open.map(({ name }) => name) });
+}
+
+/** Names that a warning lists. */
+const MAX_NAMES = 50;
+
+/** Warns of secrets that whoever can register a forward can have sent anywhere (decisions 10.1). */
+export async function warnUnboundSecrets(log: TargetLogger, secrets: Secrets): Promise<void> {
+  const names = await secrets.unbound();
+  if (names.length === 0) return;
+  log.warn('secrets without SERVICE_SECRET_ORIGINS can be sent to any address by everyone who can register a forward', {
+    secrets: names.slice(0, MAX_NAMES),
+    count: names.length,
+  });
 }
 
 const REACHABLE =

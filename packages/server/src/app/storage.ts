@@ -1,6 +1,7 @@
 import type { Server } from 'node:http';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { formatAddress, type ListenAddress } from '../http/address.ts';
+import type { Secrets } from '../http/secrets/secrets.ts';
 import { type Listener, listen } from '../http/server.ts';
 import { ConfigError } from '../http/settings.ts';
 import { FileSessionStore, memorySessionStore, type SessionStore } from '../mcp/sessions/session-store.ts';
@@ -15,6 +16,7 @@ import { FileStore } from '../registry/store/file-store.ts';
 import { errorReason, type Files, isDiskFull } from '../registry/store/files.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import type { Logger } from '../telemetry/log.ts';
+import { requireUsableHeaders } from '../upstreams/mcp/forwards.ts';
 import type { Config } from './config/config.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
 
@@ -41,7 +43,7 @@ export async function openRegistry(config: Config, logger: Logger, files: Files)
  * Applies the entries of the bootstrap file to the stored state (decisions 1.3). On a full disk, entries that differ from
  * the stored ones are left out.
  */
-export async function bootstrap(config: Config, registry: Registry, logger: Logger): Promise<void> {
+export async function bootstrap(config: Config, registry: Registry, secrets: Secrets, logger: Logger): Promise<void> {
   const log = logger.target('service::registry');
   await unlessDiskFull(
     registry.commit((draft) => {
@@ -54,7 +56,9 @@ export async function bootstrap(config: Config, registry: Registry, logger: Logg
   for (const { prefix = '', ...entry } of config.bootstrap.forwards) {
     try {
       await unlessDiskFull(
-        registry.commit((draft) => bootstrapForward(draft, { ...entry, prefix })),
+        registry.commit((draft) => {
+          requireUsableHeaders(secrets, bootstrapForward(draft, { ...entry, prefix }));
+        }),
         (error) => log.error('disk full: forward of the bootstrap file is not applied', { forward: entry.name, error }),
       );
     } catch (error) {

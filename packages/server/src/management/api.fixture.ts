@@ -6,6 +6,7 @@ import { serviceState } from '../app/metric-sources.ts';
 import { BodyBudget } from '../http/body-budget.ts';
 import { createHostRule } from '../http/host-rule.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
+import { Secrets } from '../http/secrets/secrets.ts';
 import { listen } from '../http/server.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InferenceSettings } from '../inference/settings.ts';
@@ -113,6 +114,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const registry = new Registry(store);
   await registry.load();
   const forwards = new Forwards({
+    secrets: new Secrets(),
     registry,
     log: logger.target('service::forward'),
     clientInfo: { name: 'test', version: '1' },

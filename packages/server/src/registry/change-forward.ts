@@ -1,19 +1,23 @@
+import { changedHeaders, type ForwardHeadersPatch } from '@sluice/contract';
 import type { Draft } from './draft.ts';
 import type { Entry, Forward } from './entries.ts';
 import { OperationError } from './operations.ts';
 import { addForward, type ForwardInput } from './operations-topology.ts';
 import { render } from './serialize.ts';
 
-/** New values of a forward's members; missing ones stay. */
-export type ForwardChanges = Partial<Omit<ForwardInput, 'name'>>;
+/** New values of a forward's members; missing ones stay. Headers are merged: null removes one or all. */
+export type ForwardChanges = Partial<Omit<ForwardInput, 'name' | 'headers'>> & {
+  readonly headers?: ForwardHeadersPatch | null | undefined;
+};
 
 /**
  * Changes a forward in place (decisions 10.1). Its entries follow its namespace and prefix, unless an operator moved or
- * renamed them; overrides and marks stay. OperationError CONFLICT with the names that are held there. Returns the same
- * object when nothing changes.
+ * renamed them; overrides and marks stay. OperationError CONFLICT with the names that are held there, BAD_REQUEST if headers
+ * would move to another origin. Returns the same object when nothing changes.
  */
-export function changeForward(draft: Draft, forward: Forward, changes: ForwardChanges): Forward {
-  const changed: Forward = { ...forward, ...changes };
+export function changeForward(draft: Draft, forward: Forward, { headers, ...changes }: ForwardChanges): Forward {
+  const changed: Forward = { ...forward, ...changes, headers: changedHeaders(forward.headers, headers) };
+  if (headers === undefined) requireSameOrigin(forward, changed);
   if (configurationOf(changed) === configurationOf(forward)) return forward;
   const followers = draft.entriesOf(forward.name).flatMap((entry) => {
     const moved = placedIn(changed, entry);
@@ -37,15 +41,28 @@ export function changeForward(draft: Draft, forward: Forward, changes: ForwardCh
  * Applies a forward of the bootstrap file: a known one is changed in place, so that neither a restart nor a changed line
  * returns what an operator has hidden (decisions 1.3, 10.1). OperationError as {@link changeForward}.
  */
-export function bootstrapForward(draft: Draft, { name, ...input }: ForwardInput): void {
+export function bootstrapForward(draft: Draft, { name, ...input }: BootstrapForward): Forward {
   const known = draft.forwards.get(name);
-  if (known) changeForward(draft, known, input);
-  else addForward(draft, { name, ...input });
+  if (known) return changeForward(draft, known, input);
+  return addForward(draft, { name, ...input, headers: changedHeaders(undefined, input.headers) });
+}
+
+/** A forward of the bootstrap file. */
+export type BootstrapForward = Omit<ForwardInput, 'headers'> & Pick<ForwardChanges, 'headers'>;
+
+/** Credentials do not move to another host by themselves. */
+function requireSameOrigin({ name, address, headers = {} }: Forward, changed: Forward): void {
+  const names = Object.keys(headers);
+  if (names.length === 0 || new URL(address).origin === new URL(changed.address).origin) return;
+  throw new OperationError(
+    'BAD_REQUEST',
+    `the new address of forward ${name} has another origin: send headers with it, to confirm or change ${names.join(', ')}`,
+  );
 }
 
 /** Text of the members that operators set, for comparison. */
-function configurationOf({ address, namespace, labels, prefix }: Forward): string {
-  return JSON.stringify([address, namespace, Object.entries(labels).sort(), prefix]);
+export function configurationOf({ address, namespace, labels, prefix, headers = {} }: Forward): string {
+  return JSON.stringify([address, namespace, Object.entries(labels).sort(), prefix, Object.entries(headers).sort()]);
 }
 
 /** The entry where its forward has it; the same object if it stays. */

@@ -1,4 +1,4 @@
-import type { ServiceType } from '@sluice/contract';
+import type { ForwardHeaders, ServiceType } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Section } from './store/store.ts';
 
@@ -125,6 +125,8 @@ export interface Forward {
   readonly labels: Labels;
   /** Prefix of discovered tool and prompt names; empty for none. */
   readonly prefix: string;
+  /** Headers of all requests to it, as written, with references to secrets (decisions 10.1); undefined for none. */
+  readonly headers?: ForwardHeaders | undefined;
   /** Forwards, manual entries and services share one sequence of ids. */
   readonly registrationId: number;
   /** Result of the last successful discovery, one per (era, capability set); empty before the first. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { bootstrapForward } from './change-forward.ts';
+import { type BootstrapForward, bootstrapForward } from './change-forward.ts';
 import { DEFAULT_NAMESPACE } from './entries.ts';
 import { addForward, removeForward } from './operations-topology.ts';
 import { Registry } from './registry.ts';
@@ -29,7 +29,7 @@ test('a name is registered once', async () => {
 
 test('the bootstrap file leaves an equal forward unchanged and changes a different one in place', async () => {
   const registry = new Registry(memoryStore());
-  const boot = (input: typeof INPUT) => registry.commit((draft) => bootstrapForward(draft, input));
+  const boot = (input: BootstrapForward) => registry.commit((draft) => bootstrapForward(draft, input));
   await boot(INPUT);
   const stored = registry.current.forwards.get('up');
   await boot({ ...INPUT, labels: { b: '2', a: '1' } });
@@ -37,4 +37,22 @@ test('the bootstrap file leaves an equal forward unchanged and changes a differe
   await boot({ ...INPUT, prefix: 'p.' });
   expect(registry.current.forwards.get('up')).toMatchObject({ prefix: 'p.' });
   expect(registry.current.forwards.get('up')?.registrationId).toBe(stored?.registrationId);
+});
+
+test('the bootstrap file changes only the headers that it names, and moves none to another origin', async () => {
+  const registry = new Registry(memoryStore());
+  const boot = async (change: Partial<BootstrapForward>) => {
+    await registry.commit((draft) => bootstrapForward(draft, { ...INPUT, ...change }));
+    return registry.current.forwards.get('up')?.headers;
+  };
+  const [key, other] = [`$\{env:SERVICE_SECRET_A}`, `$\{file:b}`];
+  expect(await boot({ headers: { 'X-Key': key, 'x-none': null } })).toEqual({ 'X-Key': key });
+  expect(await boot({})).toEqual({ 'X-Key': key });
+  expect(await boot({ headers: { 'x-key': other, 'x-more': key } })).toEqual({ 'x-key': other, 'x-more': key });
+  expect(await boot({ headers: { 'X-More': null } })).toEqual({ 'x-key': other });
+  const address = 'http://elsewhere.test/mcp';
+  await expect(boot({ address })).rejects.toMatchObject({ code: 'BAD_REQUEST' });
+  expect(registry.current.forwards.get('up')?.address).toBe(INPUT.address);
+  expect(await boot({ address, headers: { 'x-key': key } })).toEqual({ 'x-key': key });
+  expect(await boot({ headers: null })).toBeUndefined();
 });

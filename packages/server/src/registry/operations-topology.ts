@@ -19,7 +19,7 @@ import { coverCopies } from './operations-enabled.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /** Configuration of a forward. */
-export type ForwardInput = Pick<Forward, 'name' | 'address' | 'namespace' | 'labels' | 'prefix'>;
+export type ForwardInput = Pick<Forward, 'name' | 'address' | 'namespace' | 'labels' | 'prefix' | 'headers'>;
 
 /** Registers a forward. OperationError CONFLICT when the name exists. */
 export function addForward(draft: Draft, input: ForwardInput): Forward {

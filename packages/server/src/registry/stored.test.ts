@@ -83,6 +83,7 @@ describe.each([
   test.each<[string, Forward]>([
     ['with its catalogs', FORWARD],
     ['without', { ...FORWARD, catalogs: [], labels: {}, prefix: '' }],
+    ['with headers', { ...FORWARD, headers: { Authorization: `Bearer $\{file:crm}`, 'user-agent': 'a' } }],
     ['with overrides of unlisted entries', { ...FORWARD, orphanedOverrides: [gone, { ...gone, kind: 'prompt' }] }],
     [
       'with unknown members',
@@ -137,6 +138,7 @@ test.each([
   ['{"name":"f","address":"ftp://f.test/"}', 'invalid address "ftp://f.test/": only http and https are supported'],
   ['{"name":"f","address":"file:///etc"}', 'invalid address "file:///etc": only http and https are supported'],
   ['{"name":"f","address":"http://f.test/","namespace":"No"}', 'invalid namespace "No"'],
+  ['{"name":"f","address":"http://f.test/","headers":{"host":"a"}}', 'invalid headers: is set by the service itself'],
 ])('%s is no forward: %s', (json, why) => {
   expect(readForward(json, () => 1)).toBe(why);
 });

@@ -1,4 +1,4 @@
-import { serviceInput, validate } from '@sluice/contract';
+import { forwardHeaders, serviceInput, validate } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson, parseLossless } from '@sluice/protocol/json/parse';
 import { elements, members } from '@sluice/protocol/json/text';
 import {
@@ -293,7 +293,7 @@ interface StoredNamespace {
 const HTTP: ReadonlySet<string> = new Set(['http:', 'https:']);
 
 const NAMESPACE_MEMBERS = ['name', 'labels'];
-const FORWARD_MEMBERS = ['name', 'address', 'namespace', 'labels', 'prefix', 'source', 'upstream', 'absent'];
+const FORWARD_MEMBERS = ['name', 'address', 'namespace', 'labels', 'prefix', 'headers', 'source', 'upstream', 'absent'];
 /** Members of a service that the API accepts, with their aliases. */
 const SERVICE_INPUT_MEMBERS = [
   ...['name', 'serviceName', 'host', 'port', 'address', 'serviceType', 'service_type'],
@@ -318,6 +318,7 @@ export function storedForward(forward: Forward, lines = false): string {
     stored.set(member, JSON.stringify(forward[member]));
   }
   if (forward.prefix !== '') stored.set('prefix', JSON.stringify(forward.prefix));
+  if (forward.headers) stored.set('headers', JSON.stringify(forward.headers));
   stored.set('source', String(forward.registrationId));
   // The identity is inserted as text, exactly as the upstream sent it.
   const catalogs = forward.catalogs.map(
@@ -360,6 +361,9 @@ export function readForward(json: string, next: () => number): Forward | string 
   if (!HTTP.has(url.protocol)) return `invalid address ${JSON.stringify(address)}: only http and https are supported`;
   const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
   if (!namespace) return `invalid namespace ${found.get('namespace')}`;
+  // A forward without the headers that it had might offer something else.
+  const headers = forwardHeaders.optional().safeParse(JSON.parse(found.get('headers') ?? 'null') ?? undefined);
+  if (!headers.success) return `invalid headers: ${headers.error.issues[0]?.message}`;
   const home = {
     namespace,
     prefix: textIn(found, 'prefix') ?? '',
@@ -370,6 +374,7 @@ export function readForward(json: string, next: () => number): Forward | string 
     address,
     labels: readLabels(found.get('labels')),
     ...home,
+    headers: headers.data,
     catalogs: readKnownCatalogs(found.get('upstream')),
     orphanedOverrides: readOrphans(found.get('absent'), home),
     unknown: unknownIn(found, FORWARD_MEMBERS),

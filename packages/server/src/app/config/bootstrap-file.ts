@@ -3,6 +3,7 @@ import {
   type Evaluator,
   evaluatorInput,
   findUnknownMembers,
+  forwardHeadersPatch,
   forwardInput,
   labels,
   namespaceName,
@@ -11,6 +12,7 @@ import {
 } from '@sluice/contract';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
+import { referencesIn } from '../../http/secrets/secrets.ts';
 import { ConfigError, quote } from '../../http/settings.ts';
 import { type LlmConnection, llmConnectionEntry } from '../../policy/llm/client.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from '../../registry/entries.ts';
@@ -106,6 +108,7 @@ const forwardEntry = z.object(
     ...forwardInput.shape,
     namespace: namespace.default(DEFAULT_NAMESPACE),
     labels: labels.default({}),
+    headers: forwardHeadersPatch.nullish(),
   },
   { error: 'must be a map with name and address' },
 );
@@ -201,9 +204,10 @@ function parseLlmConnections(file: YamlFile, warn: Warn): LlmConnection[] {
     if (/\/chat\/completions\/*$/.test(url)) {
       warnAt('url', 'ends with /chat/completions, which is appended automatically; remove it');
     }
-    // The warning does not contain the key: a real key may start with $ too.
-    if (apiKey?.startsWith('$')) {
-      warnAt('api_key', 'starts with $ and is sent literally: environment variables are not expanded');
+    // The warnings do not contain the key: a real key may start with $ too.
+    if (apiKey && referencesIn(apiKey).length === 0) {
+      const what = apiKey.startsWith('$') ? 'starts with $ and is sent literally' : 'is written in the file';
+      warnAt('api_key', `${what}: refer to a variable with $\{env:NAME} or to a file with $\{file:name} instead`);
     }
     if (byName.has(name)) throw invalid(['name'], `duplicate name ${quote(name)}`);
     byName.set(name, { name, model, url, ...(apiKey && { apiKey }) });

@@ -62,6 +62,18 @@ llm_connections:
       { name: 'local', model: 'a:b', url: 'http://127.0.0.1:11434' },
       { name: 'bare', model: 'm', url: 'http://h' },
     ]);
+    expect(warnings).toEqual([
+      expect.stringMatching(/b\.yaml:6:5: llm_connections\[0\]: api_key is written in the file: /),
+    ]);
+    expect(warnings.join()).not.toContain(SECRET);
+  });
+
+  it('may refer to secrets in their keys, without a warning', async () => {
+    const key = `$\{env:OPENAI_API_KEY}`;
+    const { llmConnections, warnings } = await read(
+      `llm_connections: [{name: a, model: m, url: "http://h", api_key: "${key}"}]`,
+    );
+    expect(llmConnections).toMatchObject([{ apiKey: key }]);
     expect(warnings).toEqual([]);
   });
 
@@ -102,6 +114,7 @@ llm_connections:
         /b\.yaml:3:25: llm_connections\[0\]: url ends with \/chat\/completions, which is appended automatically; remove it/,
       ),
       expect.stringMatching(/b\.yaml:3:63: llm_connections\[0\]: api_key starts with \$ and is sent literally: /),
+      expect.stringMatching(/b\.yaml:4:64: llm_connections\[1\]: api_key is written in the file: /),
     ]);
     expect(warnings.join()).not.toContain('S3CRET');
   });

@@ -67,10 +67,12 @@ describe('loadConfig', () => {
       SERVICE_PERSIST_PATH: 'data',
       SERVICE_UI_PATH: 'ui',
       SERVICE_ACTIONS_PATH: 'actions',
+      SERVICE_SECRETS_PATH: 'actions',
     });
     expect(config.persist).toEqual({ backend: 'file', path: join(folder, 'data'), recover: false });
     expect(config.uiPath).toBe(join(folder, 'ui'));
     expect(config.actionsPath).toBe(join(folder, 'actions'));
+    expect(config.secrets.folder).toBe(join(folder, 'actions'));
     expect(config.pluginsPath).toBe(join(folder, 'plugins'));
   });
 
@@ -83,15 +85,19 @@ describe('loadConfig', () => {
     });
   });
 
-  it('rejects an actions folder that does not exist or is a file', async () => {
-    await writeFile(join(folder, 'file'), '');
-    expect(await errorOf(configOf([], { SERVICE_ACTIONS_PATH: 'gone' }))).toMatch(
-      /^SERVICE_ACTIONS_PATH: ".*gone" does not exist; expected an existing folder$/,
-    );
-    expect(await errorOf(configOf([], { SERVICE_ACTIONS_PATH: 'file' }))).toMatch(
-      /^SERVICE_ACTIONS_PATH: ".*file" is not a folder; expected an existing folder$/,
-    );
-  });
+  it.each(['SERVICE_ACTIONS_PATH', 'SERVICE_SECRETS_PATH'])(
+    'rejects a folder of %s that does not exist or is a file',
+    async (variable) => {
+      await writeFile(join(folder, 'file'), '');
+      const rejected = async (path: string) => errorOf(configOf([], { [variable]: path }));
+      expect(await rejected('gone')).toBe(
+        `${variable}: ${JSON.stringify(join(folder, 'gone'))} does not exist; expected an existing folder`,
+      );
+      expect(await rejected('file')).toBe(
+        `${variable}: ${JSON.stringify(join(folder, 'file'))} is not a folder; expected an existing folder`,
+      );
+    },
+  );
 
   it('warns once of each setting without effect', async () => {
     const { warnings } = await configOf(['--plugins-path', 'p'], {
@@ -321,6 +327,21 @@ forwards:
     expect(await errorOf(configOf([]))).toBe(
       `${join(folder, 'service.yaml')}:1:1: unknown key "x"; known keys: forwards, namespaces, evaluators, llm_connections, plugins, bridge`,
     );
+  });
+
+  it.each([
+    [`$\{env:NONE}`, 'which is not set'],
+    [`$\{env:LINES}`, 'which has several lines'],
+    [`$\{file:key}`, 'but SERVICE_SECRETS_PATH is not set'],
+    [`$\{env:BOUND}`, 'which SERVICE_SECRET_ORIGINS binds to https://a and not to http://h'],
+  ])('rejects an LLM connection whose key is %s, %s', async (key, problem) => {
+    await writeFile(
+      join(folder, 's.yaml'),
+      `llm_connections: [{name: x, model: m, url: "http://h", api_key: "${key}"}]`,
+    );
+    const env = { LINES: 'a\nS3CRET', BOUND: 'S3CRET', SERVICE_SECRET_ORIGINS: 'BOUND=https://a' };
+    const message = await errorOf(configOf(['--service-config', 's.yaml'], env));
+    expect(message).toBe(`${join(folder, 's.yaml')}: llm_connections: api_key of "x" refers to ${key}, ${problem}`);
   });
 
   it.each(['*S3CRET', '!S3CRET', '|S3CRET', '"S3CRET', '"\\qS3CRET"', '@S3CRET'])(

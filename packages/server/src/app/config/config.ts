@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { referencesIn, type SecretSettings, Secrets } from '../../http/secrets/secrets.ts';
 import { ConfigError, quote } from '../../http/settings.ts';
 import { VERSION } from '../../telemetry/version.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
@@ -11,7 +12,8 @@ import { loadPipeline } from './pipeline/load.ts';
 import type { LoadedPipeline } from './pipeline/pipeline.ts';
 
 /** Configuration of the service from flags, environment and files. Paths are absolute. Immutable after startup. */
-export interface Config extends Omit<Environment, 'bridgeGrpc'> {
+export interface Config extends Omit<Environment, 'bridgeGrpc' | 'secretsPath' | 'secretOrigins'> {
+  readonly secrets: SecretSettings;
   /** Pipeline of `--pipeline-config`, or the embedded one, with the environment applied. */
   readonly pipeline: LoadedPipeline;
   /** Undefined for the embedded pipeline. */
@@ -37,16 +39,21 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
   if (flags.kind === 'help') return { kind: 'print', text: USAGE };
   if (flags.kind === 'version') return { kind: 'print', text: `${VERSION}\n` };
 
-  const environment = parseEnvironment(flags.local ? { ...env, SERVICE_LOCAL: '1' } : env);
+  const { secretsPath, secretOrigins, ...environment } = parseEnvironment(
+    flags.local ? { ...env, SERVICE_LOCAL: '1' } : env,
+  );
   const openTelemetry = parseOpenTelemetry(env);
   const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(cwd, path));
   const { persist } = environment;
   const actionsPath = absolute(environment.actionsPath);
   if (actionsPath !== undefined) await requireFolder('SERVICE_ACTIONS_PATH', actionsPath);
+  const secrets: SecretSettings = { env: { ...env }, folder: absolute(secretsPath), origins: secretOrigins };
+  if (secrets.folder !== undefined) await requireFolder('SERVICE_SECRETS_PATH', secrets.folder);
 
   const pipelinePath = absolute(flags.pipelineConfig);
   const pipeline = await loadPipeline(pipelinePath, environment);
   const { warnings, bridgeGrpc, ...bootstrap } = await loadBootstrapFile(flags.serviceConfig, cwd);
+  await requireApiKeys(bootstrap, secrets);
   const given = Object.keys(env).filter((name) => env[name] !== '');
   if (flags.pluginsPath !== undefined) given.push('--plugins-path');
   return {
@@ -56,6 +63,7 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
       persist: persist.backend === 'none' ? persist : { ...persist, path: resolve(cwd, persist.path) },
       uiPath: resolve(cwd, environment.uiPath),
       actionsPath,
+      secrets,
       pipeline,
       pipelinePath,
       openTelemetry,
@@ -71,6 +79,23 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
       ],
     }),
   };
+}
+
+/** Checks the references of LLM connections, except for the content of files, which may be written later. */
+async function requireApiKeys(
+  { path, llmConnections }: Pick<BootstrapFile, 'path' | 'llmConnections'>,
+  settings: SecretSettings,
+): Promise<void> {
+  const secrets = new Secrets(settings);
+  for (const { name, url, apiKey = '' } of llmConnections) {
+    const { origin } = new URL(url);
+    const isFile = referencesIn(apiKey).some(({ kind }) => kind === 'file');
+    const resolved = isFile ? { problem: secrets.problem(apiKey, origin) } : await secrets.resolve(apiKey, origin);
+    const problem = 'problem' in resolved ? resolved.problem : undefined;
+    if (problem !== undefined) {
+      throw new ConfigError(`${path}: llm_connections: api_key of ${quote(name)} ${problem}`);
+    }
+  }
 }
 
 async function requireFolder(variable: string, path: string): Promise<void> {

@@ -392,6 +392,34 @@ const ROWS: readonly Row[] = [
     rejected: [],
   },
   {
+    variable: 'SERVICE_SECRETS_PATH',
+    read: (env) => env.secretsPath,
+    unset: undefined,
+    accepted: [['/run/secrets', '/run/secrets']],
+    rejected: [],
+  },
+  {
+    variable: 'SERVICE_SECRET_ORIGINS',
+    read: (env) => env.secretOrigins,
+    unset: new Map(),
+    accepted: [
+      [
+        'SERVICE_SECRET_A=https://a.example, token=http://b:8000/,SERVICE_SECRET_A=https://A.example:8443',
+        new Map([
+          ['SERVICE_SECRET_A', new Set(['https://a.example', 'https://a.example:8443'])],
+          ['token', new Set(['http://b:8000'])],
+        ]),
+      ],
+    ],
+    rejected: [
+      ['=https://a', 'has no name in "=https://a"'],
+      ['https://a', 'has no name in "https://a"'],
+      ['A=a.example', 'has no http or https origin in "A=a.example"'],
+      ['A=https://a/path', 'has no http or https origin'],
+      ['A=ftp://a', 'has no http or https origin'],
+    ],
+  },
+  {
     variable: 'SERVICE_BRIDGE_GRPC_TIMEOUT_MS',
     read: (env) => env.bridgeGrpc.timeoutMs,
     unset: undefined,

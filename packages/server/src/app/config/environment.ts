@@ -3,6 +3,7 @@ import { MESSAGE_LIMITS, type MessageLimits } from '@sluice/protocol/mcp/message
 import { z } from 'zod';
 import { baseUrl, bindAddress, corsOrigin, hostList, httpUpstream, listenAddress } from '../../http/address.ts';
 import { MAX_BODIES_BYTES } from '../../http/body-budget.ts';
+import { secretOrigins } from '../../http/secrets/secrets.ts';
 import {
   ConfigError,
   InvalidSettingError,
@@ -68,6 +69,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_SESSION_KEY: key.optional(),
     SERVICE_ALLOWED_HOSTS: hostList.optional(),
     SERVICE_ACTIONS_PATH: path.optional(),
+    SERVICE_SECRETS_PATH: path.optional(),
+    SERVICE_SECRET_ORIGINS: secretOrigins.default(new Map()),
     SERVICE_EVALUATORS_STRICT: oneOf('0', '1').default('0'),
     SERVICE_BRIDGE_GRPC_TIMEOUT_MS: integer(...BRIDGE_GRPC_LIMITS.timeoutMs).optional(),
     SERVICE_BRIDGE_GRPC_MAX_RETRIES: integer(...BRIDGE_GRPC_LIMITS.maxRetries).optional(),
@@ -141,6 +144,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     /** Accepted Host values in lower case; a value without a port matches any port. */
     allowedHosts: variables.SERVICE_ALLOWED_HOSTS,
     actionsPath: variables.SERVICE_ACTIONS_PATH,
+    secretsPath: variables.SERVICE_SECRETS_PATH,
+    secretOrigins: variables.SERVICE_SECRET_ORIGINS,
     /** Evaluators that cannot be loaded are rejected instead of skipped. */
     evaluatorsStrict: variables.SERVICE_EVALUATORS_STRICT === '1',
     /** Overrides the settings of the bootstrap file. */

@@ -3,7 +3,8 @@ import { singleLine } from '@sluice/protocol/text';
 /**
  * Kinds of failed upstream requests.
  *
- * - `refused`: no connection (refused, unknown host name, TLS error, connect timeout); nothing was sent
+ * - `refused`: no connection (refused, unknown host name, TLS error, connect timeout), or headers without their secrets;
+ *   nothing was sent
  * - `timeout`: no response within the caller's deadline
  * - `dropped`: the connection or event stream ended before the end of the response
  * - `redirect`: a redirect, which is not followed (mcp 4)
@@ -57,6 +58,13 @@ export class UpstreamError extends Error {
     this.status = details.status;
     this.code = details.code;
     this.data = details.data;
+  }
+
+  /** The same failure with another message and without its cause. */
+  withMessage(message: string): UpstreamError {
+    const { kind, address, status, code, data } = this;
+    const details = { ...(status !== undefined && { status }), ...(code !== undefined && { code }), data };
+    return new UpstreamError(kind, address, message.replace(`upstream ${address} `, ''), details);
   }
 
   /** True if the upstream could not be reached or did not respond in time, or a proxy in front of it reports that. */

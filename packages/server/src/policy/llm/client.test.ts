@@ -10,6 +10,7 @@ import {
 } from '../../../testing/chat-completions.ts';
 import { localhostCertificate } from '../../http/client/certificate.fixture.ts';
 import { listen } from '../../http/client/listening.fixture.ts';
+import { Secrets } from '../../http/secrets/secrets.ts';
 import { BusyError, Turn } from '../fair-queue.ts';
 import { LlmClient, type LlmConnection, LlmError, type LlmLimits, type LlmMessage } from './client.ts';
 
@@ -73,6 +74,16 @@ describe('a call', () => {
   ])('with %s sends no authorization', async (_which, key) => {
     await clientWith().complete(connectionTo(llm.url, key), MESSAGES);
     expect(llm.requests.at(-1)?.headers).not.toHaveProperty('authorization');
+  });
+
+  test('resolves references in its key', async () => {
+    const [key, missing] = [`$\{env:OPENAI_API_KEY}`, `$\{env:NONE}`];
+    const env = { OPENAI_API_KEY: KEY };
+    const client = clientWith({ secrets: new Secrets({ env, folder: undefined, origins: new Map() }) });
+    await client.complete(connectionTo(llm.url, key), MESSAGES);
+    expect(llm.requests.at(-1)?.headers).toMatchObject({ authorization: `Bearer ${KEY}` });
+    const failure = await failureOf(client.complete(connectionTo(llm.url, missing), MESSAGES));
+    expect(failure.message).toBe(`llm connection "model": api_key refers to ${missing}, which is not set`);
   });
 
   test.each(['', '/', '//'])('uses the url without trailing slashes: %j', async (slashes) => {

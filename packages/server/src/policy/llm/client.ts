@@ -6,6 +6,7 @@ import type { ResponseHeaders, UpstreamTransport } from '../../http/client/clien
 import { collectResponse } from '../../http/client/collect-response.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
+import { Secrets } from '../../http/secrets/secrets.ts';
 import { BusyError, FairQueue, Turn } from '../fair-queue.ts';
 
 /**
@@ -17,7 +18,7 @@ export interface LlmConnection {
   readonly model: string;
   /** Base URL without a trailing slash. */
   readonly url: string;
-  /** Bearer token, if there is one. */
+  /** Bearer token, if there is one; may contain references to secrets. */
   readonly apiKey?: string;
 }
 
@@ -82,8 +83,10 @@ export interface LlmMessage {
   readonly content: string;
 }
 
-/** Limits of one call. */
+/** Limits of one call, and the secrets of keys. */
 export interface LlmLimits {
+  /** Resolves references in the keys of connections (default: there are no secrets). */
+  readonly secrets?: Secrets;
   /** Milliseconds for the whole call, including connecting (default 10 s, decisions 8). */
   readonly timeoutMs?: number;
   /** Bytes of a response body (default 1 MiB). */
@@ -155,11 +158,18 @@ export class LlmClient {
   readonly timeoutMs: number;
   readonly #maxBytes: number;
   readonly #maxConcurrent: number;
+  readonly #secrets: Secrets;
   /** By URL. */
   readonly #endpoints = new Map<string, Endpoint>();
   #isClosed = false;
 
-  constructor({ timeoutMs = TIMEOUT_MS, maxBytes = MAX_BYTES, maxConcurrent = MAX_CONCURRENT }: LlmLimits = {}) {
+  constructor({
+    timeoutMs = TIMEOUT_MS,
+    maxBytes = MAX_BYTES,
+    maxConcurrent = MAX_CONCURRENT,
+    secrets = new Secrets(),
+  }: LlmLimits = {}) {
+    this.#secrets = secrets;
     this.timeoutMs = timeoutMs;
     this.#maxBytes = maxBytes;
     this.#maxConcurrent = maxConcurrent;
@@ -180,9 +190,13 @@ export class LlmClient {
     const { name, model, url, apiKey } = connection;
     if (this.#isClosed) throw new LlmError('aborted', name, 'service is shutting down');
     const headers = ['content-type', 'application/json', 'accept', 'application/json', 'accept-encoding', 'identity'];
-    if (apiKey) headers.push('authorization', `Bearer ${apiKey}`);
     const endpoint = this.#endpoint(`${url.replace(/\/+$/, '')}/chat/completions`);
     if (endpoint === undefined) throw unusableConnection(name);
+    if (apiKey) {
+      const key = await this.#secrets.resolve(apiKey, new URL(url).origin);
+      if ('problem' in key) throw new LlmError('request', name, `api_key ${key.problem}`);
+      headers.push('authorization', `Bearer ${key.text}`);
+    }
     const body = JSON.stringify({ model, messages, temperature: 0 });
     const waiting = endpoint.enter(turn, signal, () => new LlmError('aborted', name, 'request canceled'));
     if (waiting) await waiting;

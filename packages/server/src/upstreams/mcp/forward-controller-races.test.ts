@@ -4,6 +4,7 @@ import { toolList, toolText } from '../../../../../test/fixtures/raw-upstream/te
 import { startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
+import { Secrets } from '../../http/secrets/secrets.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
 import { PausableStore } from '../../registry/fixtures/pausable-store.ts';
 import { addForward } from '../../registry/operations-topology.ts';
@@ -25,6 +26,7 @@ async function startController(healthCheckIntervalMs: number) {
   const input = { name: 'up', address: upstream.url, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
   const forward = await registry.commit((draft) => addForward(draft, input));
   const controller = new ForwardController(forward, {
+    secrets: new Secrets(),
     registry,
     log: createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward'),
     clientInfo: { name: 'sluice', version: '1' },

@@ -10,6 +10,7 @@ import {
 } from '../../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
+import { Secrets } from '../../http/secrets/secrets.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
 import { addForward } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
@@ -42,6 +43,7 @@ async function startControllerAt(address: string, more: Partial<ForwardControlle
   const input = { name: 'up', address, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
   const forward = await registry.commit((draft) => addForward(draft, input));
   const controller = new ForwardController(forward, {
+    secrets: new Secrets(),
     registry,
     log: createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward'),
     clientInfo: { name: 'sluice', version: '1' },

@@ -2,6 +2,8 @@ import { type ClientCapabilities, NO_CAPABILITIES } from '@sluice/protocol/mcp/c
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { Backoff } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../http/client/errors.ts';
+import { SecretHeaders } from '../../http/secrets/secret-headers.ts';
+import type { Secrets } from '../../http/secrets/secrets.ts';
 import { applyCatalogs, knownCatalogs } from '../../registry/catalogs.ts';
 import type { Forward } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
@@ -16,6 +18,7 @@ import { Upstream, type UpstreamObserver } from './upstream.ts';
 export interface ForwardControllerOptions {
   readonly registry: Registry;
   readonly log: TargetLogger;
+  readonly secrets: Secrets;
   /** Identity of the gateway towards upstreams. */
   readonly clientInfo: RpcClientOptions['clientInfo'];
   /** Sets of client capabilities to discover with. Read at each run. */
@@ -59,9 +62,11 @@ export class ForwardController implements UpstreamObserver {
 
   constructor(forward: Forward, options: ForwardControllerOptions) {
     this.forward = forward;
-    this.upstream = new Upstream(forward.address, this, forward.name);
     this.#options = options;
-    const { clientInfo, inconclusiveRetryMs, log } = options;
+    const { clientInfo, inconclusiveRetryMs, log, secrets } = options;
+    const { headers, address } = forward;
+    const secretHeaders = headers && new SecretHeaders(headers, new URL(address).origin, secrets, log);
+    this.upstream = new Upstream(address, this, forward.name, secretHeaders);
     this.#client = { transport: this.upstream.transport, clientInfo, signal: this.#closing.signal };
     const isKnownLegacy = forward.catalogs.some(({ era }) => era === 'legacy');
     const hasLegacyClients = () => isKnownLegacy || options.hasLegacyClients();

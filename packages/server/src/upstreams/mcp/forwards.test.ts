@@ -2,6 +2,7 @@ import { afterEach, expect, it } from 'vitest';
 import { toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
+import { Secrets } from '../../http/secrets/secrets.ts';
 import { ClientProfiles } from '../../mcp/client-profile.ts';
 import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
 import { addForward } from '../../registry/operations-topology.ts';
@@ -20,7 +21,7 @@ async function start() {
   await registry.load();
   const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
   const clientInfo = { name: 'sluice', title: 'Sluice', version: '9.9' };
-  const forwards = new Forwards({ registry, log, clientInfo, healthCheckIntervalMs: 0 });
+  const forwards = new Forwards({ registry, secrets: new Secrets(), log, clientInfo, healthCheckIntervalMs: 0 });
   closers.push(
     () => registry.close(),
     () => forwards.close(),

@@ -3,6 +3,7 @@ import { members, memberText } from '@sluice/protocol/json/text';
 import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
+import type { Secrets } from '../../http/secrets/secrets.ts';
 import type { Forward, KnownCatalog } from '../../registry/entries.ts';
 import { OperationError } from '../../registry/operations.ts';
 import { addForward, type ForwardInput, removeForward } from '../../registry/operations-topology.ts';
@@ -25,6 +26,7 @@ export interface ForwardStatus {
 export interface ForwardsOptions {
   readonly registry: Registry;
   readonly log: TargetLogger;
+  readonly secrets: Secrets;
   /** Identity of the gateway towards upstreams. */
   readonly clientInfo: RpcClientOptions['clientInfo'];
   readonly healthCheckIntervalMs: number;
@@ -84,9 +86,10 @@ export class Forwards {
   /**
    * Stores a forward, then waits up to 30 seconds for its discovery. A forward whose upstream fails or is slow stays
    * registered. Returns the forward as discovered, or as stored if it was removed meanwhile. Throws
-   * {@link OperationError} if the name is taken.
+   * {@link OperationError} if the name is taken or headers cannot be used.
    */
   async add(input: ForwardInput): Promise<Forward> {
+    requireUsableHeaders(this.#options.secrets, input);
     const stored = await this.#options.registry.commit((draft) => addForward(draft, input));
     // The next start of the service discovers it.
     if (this.#closing) return stored;
@@ -99,16 +102,21 @@ export class Forwards {
   }
 
   /**
-   * Changes a forward. After a change of its address, waits up to 30 seconds for its discovery there; the last catalog
-   * remains until that has succeeded (decisions 10.1). Returns the forward as discovered. Rejects as `mutation` throws.
+   * Changes a forward. After a change of its address or headers, waits up to 30 seconds for its discovery; the last catalog
+   * remains until that has succeeded (decisions 10.1). Returns the forward as discovered. Rejects as `mutation` throws, and
+   * with {@link OperationError} if new headers cannot be used.
    */
   async change(name: string, mutation: Mutation<Forward>): Promise<Forward> {
-    const { registry } = this.#options;
-    const { before, after } = await registry.commit((draft) => {
-      return { before: draft.forwards.get(name), after: mutation(draft) };
+    const { registry, secrets } = this.#options;
+    const { isReached, after } = await registry.commit((draft) => {
+      const before = draft.forwards.get(name);
+      const after = mutation(draft);
+      const isReached = before !== undefined && connectionOf(before) === connectionOf(after);
+      if (!isReached) requireUsableHeaders(secrets, after);
+      return { isReached, after };
     });
     // The next start of the service discovers it.
-    if (this.#closing || before?.address === after.address) return after;
+    if (this.#closing || isReached) return after;
     const discovery = this.#startController(after).discover();
     await withTimeout(
       ADD_TIMEOUT_MS,
@@ -258,6 +266,22 @@ export class Forwards {
     this.#byAddress.delete(address);
     const next = [...this.#controllers.values()].find(({ forward }) => forward.address === address);
     if (next) this.#byAddress.set(address, next);
+  }
+}
+
+/** Text of what requests to a forward depend on, for comparison. */
+function connectionOf({ address, headers = {} }: Forward): string {
+  return JSON.stringify([address, Object.entries(headers).sort()]);
+}
+
+/** Rejects headers whose secrets must not be sent to the address; OperationError BAD_REQUEST. */
+export function requireUsableHeaders(
+  secrets: Secrets,
+  { address, headers = {} }: Pick<Forward, 'address' | 'headers'>,
+): void {
+  for (const [name, value] of Object.entries(headers)) {
+    const problem = secrets.problem(value, new URL(address).origin);
+    if (problem !== undefined) throw new OperationError('BAD_REQUEST', `invalid forward: headers.${name} ${problem}`);
   }
 }
 

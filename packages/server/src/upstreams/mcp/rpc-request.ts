@@ -13,6 +13,7 @@ import type { ResponseHeaders, UpstreamTransport } from '../../http/client/clien
 import { collectResponse } from '../../http/client/collect-response.ts';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
 import { mediaType } from '../../http/client/response-parser.ts';
+import { credentialsHint, rejectionText } from './http-error.ts';
 
 /** Headers of every POST of a message to an upstream (mcp 1): names and values, alternating. */
 export const MESSAGE_HEADERS: readonly string[] = [
@@ -123,8 +124,10 @@ export async function sendMessage(
   const outcome = readResponse(value, id) ?? readAnonymousError(value);
   if (status >= 300) {
     if (!isInconclusive(status) && outcome?.kind === 'error') return { status, sessionId, text, outcome };
-    const detail = outcome?.kind === 'error' && outcome.message !== '' ? `: ${quoted(outcome.message)}` : '';
-    throw new UpstreamError('http', address, `answered with HTTP ${status}${detail}`, { status });
+    let detail = outcome?.kind === 'error' ? quoted(outcome.message) : '';
+    if (status === 401 || status === 403) detail = rejectionText(response.headers, text, value);
+    const what = `answered with HTTP ${status}${detail && `: ${detail}`}${credentialsHint(status)}`;
+    throw new UpstreamError('http', address, what, { status });
   }
   if (outcome !== undefined) return { status, sessionId, text, outcome };
   const what = describeUnexpectedBody(status, mediaType(response.headers), text, value);

@@ -3,6 +3,8 @@ import { type Era, HEADER_PROTOCOL_VERSION, LATEST_MODERN } from '@sluice/protoc
 import { serverOf, type UpstreamTransport } from '../../http/client/client.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
+import { HeaderTransport } from '../../http/secrets/header-transport.ts';
+import type { SecretHeaders } from '../../http/secrets/secret-headers.ts';
 import { type LegacyClient, openLegacy } from './rpc-client.ts';
 import { MESSAGE_HEADERS } from './rpc-request.ts';
 
@@ -249,10 +251,11 @@ export class Upstream {
   readonly observer: UpstreamObserver;
   readonly #closing = new AbortController();
 
-  /** `address` is an http or https URL. Sends nothing. */
-  constructor(address: string, observer: UpstreamObserver, forward?: string) {
+  /** `address` is an http or https URL; `headers` are those of its forward. Sends nothing. */
+  constructor(address: string, observer: UpstreamObserver, forward?: string, headers?: SecretHeaders) {
     this.forward = forward;
-    this.transport = createTransport(address);
+    const transport = createTransport(address);
+    this.transport = headers ? new HeaderTransport(transport, headers) : transport;
     const url = new URL(address);
     this.origin = url.origin;
     this.server = serverOf(url);

@@ -20,6 +20,7 @@ import { mediaType } from '../../../http/client/response-parser.ts';
 import { ChunkBuffer } from '../../../http/request-body.ts';
 import { detached } from '../../../registry/stored.ts';
 import { type CallResponse, makeResumable } from '../../downstream.ts';
+import { credentialsHint } from '../http-error.ts';
 import { isInconclusive, isSessionNotFound, newRequestId, postMessage } from '../rpc-request.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import type { CallContext, CallPlan, CallRequest, ResponseRewriter } from './call-plan.ts';
@@ -143,7 +144,12 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     } else if (type === 'application/json') {
       this.#mode = 'json';
     } else {
-      this.#fail(this.#error('http', `answered with HTTP ${status}${type && ` and content type ${type}`}`));
+      this.#fail(
+        this.#error(
+          'http',
+          `answered with HTTP ${status}${type && ` and content type ${type}`}${credentialsHint(status)}`,
+        ),
+      );
     }
   }
 
@@ -253,7 +259,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   /** The body is not the response. An error status is more informative than the body. */
   #failUnusable(body: string): void {
     const [kind, what]: [UpstreamError['kind'], string] =
-      this.#status < 300 ? ['invalid', body] : ['http', `HTTP ${this.#status}`];
+      this.#status < 300 ? ['invalid', body] : ['http', `HTTP ${this.#status}${credentialsHint(this.#status)}`];
     this.#fail(this.#error(kind, `answered with ${what}`));
   }
 

@@ -1,0 +1,161 @@
+import type {
+  RawHeaders,
+  ResponseHandler,
+  ResponseHeaders,
+  UpstreamCall,
+  UpstreamRequest,
+  UpstreamTransport,
+} from '../client/client.ts';
+import { UpstreamError } from '../client/errors.ts';
+import { type SecretSearch, StreamRedactor } from './redaction.ts';
+import type { HeaderBlock, SecretHeaders } from './secret-headers.ts';
+
+/**
+ * Adds the headers of a forward to all requests to its upstream, and removes their secrets from all of its responses: no
+ * other part of the service sees a secret. Requests without usable headers are not sent.
+ */
+export class HeaderTransport implements UpstreamTransport {
+  readonly #transport: UpstreamTransport;
+  readonly #headers: SecretHeaders;
+
+  constructor(transport: UpstreamTransport, headers: SecretHeaders) {
+    this.#transport = transport;
+    this.#headers = headers;
+  }
+
+  get address(): string {
+    return this.#transport.address;
+  }
+
+  dispatch(request: UpstreamRequest, handler: ResponseHandler): UpstreamCall {
+    const block = this.#headers.current();
+    if (!(block instanceof Promise) && 'lines' in block) return this.#send(request, handler, block.lines);
+    return new PendingCall(Promise.resolve(block), handler, this.address, (lines) =>
+      this.#send(request, handler, lines),
+    );
+  }
+
+  close(): Promise<void> {
+    return this.#transport.close();
+  }
+
+  destroy(): Promise<void> {
+    return this.#transport.destroy();
+  }
+
+  #send(request: UpstreamRequest, handler: ResponseHandler, lines: readonly string[]): UpstreamCall {
+    const headers = [...withoutNames(request.headers, this.#headers.names), ...lines];
+    const search = () => this.#headers.search;
+    if (search() === undefined) return this.#transport.dispatch({ ...request, headers }, handler);
+    const redacting = new RedactingHandler(handler, search);
+    return redacting.send((wrapped) => this.#transport.dispatch({ ...request, headers }, wrapped));
+  }
+}
+
+/** The headers without those of these names (lower case): a client's own must not replace the operator's. */
+function withoutNames(headers: readonly string[], names: ReadonlySet<string>): readonly string[] {
+  const others: string[] = [];
+  for (let index = 0; index < headers.length; index += 2) {
+    const name = headers[index] ?? '';
+    if (!names.has(name.toLowerCase())) others.push(name, headers[index + 1] ?? '');
+  }
+  return others;
+}
+
+/** A request that waits for its headers. */
+class PendingCall implements UpstreamCall {
+  #call: UpstreamCall | undefined = undefined;
+  #isAborted = false;
+
+  constructor(
+    block: Promise<HeaderBlock>,
+    handler: ResponseHandler,
+    address: string,
+    send: (lines: readonly string[]) => UpstreamCall,
+  ) {
+    void block.then((headers) => {
+      if (this.#isAborted) return;
+      if ('lines' in headers) this.#call = send(headers.lines);
+      else handler.onError(new UpstreamError('refused', address, `was not called: its ${headers.problem}`));
+    });
+  }
+
+  abort(): void {
+    this.#isAborted = true;
+    this.#call?.abort();
+  }
+
+  resume(): void {
+    this.#call?.resume();
+  }
+}
+
+/** Needed by the service as they are, and never passed on. */
+const UNCHANGED_HEADERS: ReadonlySet<string> = new Set(['mcp-session-id', 'content-length']);
+
+/** Passes a response on without the secrets of its request. */
+class RedactingHandler implements ResponseHandler {
+  readonly #handler: ResponseHandler;
+  readonly #search: () => SecretSearch | undefined;
+  readonly #redactor: StreamRedactor;
+  /** The handler has paused. */
+  #isPaused = false;
+  /** The response has ended while the handler was paused. */
+  #hasEnded = false;
+
+  constructor(handler: ResponseHandler, search: () => SecretSearch | undefined) {
+    this.#handler = handler;
+    this.#search = search;
+    this.#redactor = new StreamRedactor(search);
+  }
+
+  /** Sends the request with this handler. */
+  send(dispatch: (handler: ResponseHandler) => UpstreamCall): UpstreamCall {
+    const call = dispatch(this);
+    return {
+      abort: () => {
+        this.#hasEnded = false;
+        call.abort();
+      },
+      resume: () => {
+        this.#isPaused = false;
+        if (this.#hasEnded) this.#handler.onEnd();
+        else call.resume();
+      },
+    };
+  }
+
+  onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
+    const search = this.#search();
+    if (!search || raw.every((text) => search.redact(text) === text)) {
+      return this.#handler.onHead(status, headers, raw, reason);
+    }
+    const redact = (name: string, value: string) =>
+      UNCHANGED_HEADERS.has(name.toLowerCase()) ? value : search.redact(value);
+    const redacted = Object.entries(headers).map(([name, value]) => [
+      name,
+      Array.isArray(value) ? value.map((line) => redact(name, line)) : value && redact(name, value),
+    ]);
+    const lines = raw.map((text, at) => (at % 2 === 0 ? text : redact(raw[at - 1] ?? '', text)));
+    this.#handler.onHead(status, Object.fromEntries(redacted), lines, reason);
+  }
+
+  onData(chunk: Buffer): boolean {
+    const redacted = this.#redactor.write(chunk);
+    if (redacted.length === 0) return true;
+    this.#isPaused = !this.#handler.onData(redacted);
+    return !this.#isPaused;
+  }
+
+  onEnd(): void {
+    const rest = this.#redactor.end();
+    if (rest.length > 0) this.#isPaused = !this.#handler.onData(rest);
+    if (this.#isPaused) this.#hasEnded = true;
+    else this.#handler.onEnd();
+  }
+
+  onError(error: UpstreamError): void {
+    const message = this.#search()?.redact(error.message) ?? error.message;
+    this.#handler.onError(message === error.message ? error : error.withMessage(message));
+  }
+}

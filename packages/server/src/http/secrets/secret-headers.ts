@@ -1,0 +1,105 @@
+import type { ForwardHeaders } from '@sluice/contract';
+import type { TargetLogger } from '../../telemetry/log.ts';
+import { MIN_REDACTED_LENGTH, SecretSearch } from './redaction.ts';
+import { SECRET_FILE_MS } from './secret-file.ts';
+import { type Resolved, referencesIn, type Secrets } from './secrets.ts';
+
+/** The headers of an upstream with their secrets, or why they cannot be sent. */
+export type HeaderBlock =
+  /** Names and values, alternating. */
+  { readonly lines: readonly string[] } | { readonly problem: string };
+
+/** Replaced secrets that are still redacted: an upstream may repeat one after it was rotated. */
+const MAX_SECRETS = 16;
+
+/** The headers of one upstream (decisions 10.1), resolved when they are first needed and again when a file may have changed. */
+export class SecretHeaders {
+  /** In lower case. */
+  readonly names: ReadonlySet<string>;
+  readonly #headers: ForwardHeaders;
+  readonly #origin: string;
+  readonly #secrets: Secrets;
+  readonly #log: TargetLogger;
+  #block: HeaderBlock | undefined = undefined;
+  /** Milliseconds of `performance.now()` until which the block is used. */
+  #validUntil = 0;
+  #resolving: Promise<HeaderBlock> | undefined = undefined;
+  /** Secrets that were sent, the newest first. */
+  #sent: readonly string[] = [];
+  #search: SecretSearch | undefined = undefined;
+
+  /** `origin` is that of the upstream. */
+  constructor(headers: ForwardHeaders, origin: string, secrets: Secrets, log: TargetLogger) {
+    this.names = new Set(Object.keys(headers).map((name) => name.toLowerCase()));
+    this.#headers = headers;
+    this.#origin = origin;
+    this.#secrets = secrets;
+    this.#log = log;
+  }
+
+  /** The headers to send now; a promise while a file is read, which never rejects. */
+  current(): HeaderBlock | Promise<HeaderBlock> {
+    if (this.#block && performance.now() < this.#validUntil) return this.#block;
+    if (this.#resolving) return this.#resolving;
+    const resolved = Object.entries(this.#headers).map(([name, value]) => {
+      return { name, value: this.#secrets.resolve(value, this.#origin) };
+    });
+    const ready: NamedValue[] = [];
+    for (const { name, value } of resolved) if (!(value instanceof Promise)) ready.push({ name, value });
+    if (ready.length === resolved.length) return this.#store(ready);
+    this.#resolving = Promise.all(resolved.map(async ({ name, value }) => ({ name, value: await value })))
+      .then((values) => this.#store(values))
+      .finally(() => {
+        this.#resolving = undefined;
+      });
+    return this.#resolving;
+  }
+
+  /** Search for the secrets that were sent; undefined while there is nothing to redact. */
+  get search(): SecretSearch | undefined {
+    return this.#search;
+  }
+
+  #store(values: readonly NamedValue[]): HeaderBlock {
+    const lines: string[] = [];
+    const secrets = new Set<string>();
+    let readAt = Number.POSITIVE_INFINITY;
+    for (const { name, value } of values) {
+      // A missing variable never appears, but one of several problems may be that of a file.
+      if ('problem' in value) return this.#use({ problem: `header ${name} ${value.problem}` }, performance.now());
+      lines.push(name, value.text);
+      for (const secret of value.secrets) secrets.add(secret);
+      readAt = Math.min(readAt, value.readAt);
+    }
+    this.#remember([...secrets]);
+    return this.#use({ lines }, readAt);
+  }
+
+  #use(block: HeaderBlock, readAt: number): HeaderBlock {
+    this.#block = block;
+    this.#validUntil = readAt + SECRET_FILE_MS;
+    return block;
+  }
+
+  #remember(secrets: readonly string[]): void {
+    const added = secrets.filter((secret) => !this.#sent.includes(secret));
+    if (added.length === 0) return;
+    this.#sent = [...added, ...this.#sent].slice(0, Math.max(MAX_SECRETS, secrets.length));
+    const redacted = this.#sent.filter(isLongEnough);
+    if (!added.every(isLongEnough)) {
+      const references = Object.values(this.#headers).flatMap(referencesIn);
+      this.#log.warn('secret too short to be redacted', { references: references.map(({ text }) => text) });
+    }
+    this.#search = redacted.length > 0 ? new SecretSearch(redacted) : undefined;
+  }
+}
+
+/** Backslashes do not count: the search compares sequences of them as one. */
+function isLongEnough(secret: string): boolean {
+  return secret.replaceAll('\\', '').length >= MIN_REDACTED_LENGTH;
+}
+
+interface NamedValue {
+  readonly name: string;
+  readonly value: Resolved;
+}

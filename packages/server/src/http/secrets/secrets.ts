@@ -1,0 +1,153 @@
+import { readdir } from 'node:fs/promises';
+import { isSecretVariable, parseReferences, type SecretReference } from '@sluice/contract';
+import { commaList, InvalidSettingError, quote, textSchema } from '../settings.ts';
+import { SecretFile } from './secret-file.ts';
+
+/** Settings of references to secrets. */
+export interface SecretSettings {
+  /** Environment of the process. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Folder of the files that references name (SERVICE_SECRETS_PATH). */
+  readonly folder: string | undefined;
+  /** Origins that secrets are bound to, by name of the variable or file (SERVICE_SECRET_ORIGINS). */
+  readonly origins: ReadonlyMap<string, ReadonlySet<string>>;
+}
+
+/** Value of SERVICE_SECRET_ORIGINS: `NAME=origin,…`, a name several times for several origins. */
+export const secretOrigins = textSchema(
+  'a comma-separated list of NAME=origin, such as SERVICE_SECRET_CRM=https://crm.example.com',
+  (text): SecretSettings['origins'] => {
+    const origins = new Map<string, Set<string>>();
+    for (const item of commaList(text)) {
+      const at = item.indexOf('=');
+      const name = item.slice(0, Math.max(at, 0)).trim();
+      const origin = URL.parse(item.slice(at + 1).trim());
+      if (name === '') throw new InvalidSettingError(`has no name in ${quote(item)}`);
+      if (!origin || !/^https?:$/.test(origin.protocol) || `${origin.origin}/` !== origin.href) {
+        throw new InvalidSettingError(`has no http or https origin in ${quote(item)}`);
+      }
+      origins.getOrInsertComputed(name, () => new Set()).add(origin.origin);
+    }
+    return origins;
+  },
+);
+
+/** A text without its references, or why it has none. Problems name references, never values. */
+export type Resolved =
+  | {
+      readonly text: string;
+      /** Values of the references. */
+      readonly secrets: readonly string[];
+      /** Milliseconds of `performance.now()` when its oldest file was read; Infinity without files. */
+      readonly readAt: number;
+    }
+  | { readonly problem: string };
+
+/** Longest text with its references resolved (decisions 10.1). */
+const MAX_LENGTH = 8_192;
+
+/** Resolves references to secrets. Files are read off the event loop, each at most once a second. */
+export class Secrets {
+  readonly #settings: SecretSettings;
+  readonly #files = new Map<string, SecretFile>();
+
+  /** By default there are no secrets. */
+  constructor(settings: SecretSettings = { env: {}, folder: undefined, origins: new Map() }) {
+    this.#settings = settings;
+  }
+
+  /**
+   * Returns why a text must not be sent to an origin: it refers to files without a folder for them, or to secrets that are
+   * bound to other origins. Undefined if nothing is wrong with its references; their values are not read.
+   */
+  problem(text: string, origin: string): string | undefined {
+    for (const reference of referencesIn(text)) {
+      if (reference.kind === 'file' && this.#settings.folder === undefined) {
+        return `refers to ${reference.text}, but SERVICE_SECRETS_PATH is not set`;
+      }
+      const bound = this.#settings.origins.get(reference.name);
+      if (bound && !bound.has(origin)) {
+        return `refers to ${reference.text}, which SERVICE_SECRET_ORIGINS binds to ${[...bound].join(', ')} and not to ${origin}`;
+      }
+    }
+    return undefined;
+  }
+
+  /**
+   * Returns the names of variables and files that headers may refer to and that are bound to no origin: whoever can register
+   * a forward can have them sent anywhere.
+   */
+  async unbound(): Promise<string[]> {
+    const { env, folder, origins } = this.#settings;
+    const variables = Object.keys(env).filter((name) => isSecretVariable(name) && env[name] !== '');
+    // The names of a folder may be unreadable although its files are not.
+    const entries = folder === undefined ? [] : await readdir(folder, { withFileTypes: true }).catch(() => []);
+    // Kubernetes has links beside the files, such as ..data.
+    const files = entries.filter((entry) => !entry.isDirectory() && !entry.name.startsWith('..'));
+    return [...variables, ...files.map(({ name }) => name)].filter((name) => !origins.has(name)).sort();
+  }
+
+  /**
+   * Resolves a text; a promise if it refers to files, which never rejects. A text without references is returned as it is.
+   * `origin` is where the text is to be sent.
+   */
+  resolve(text: string, origin: string): Resolved | Promise<Resolved> {
+    const problem = this.problem(text, origin);
+    if (problem !== undefined) return { problem };
+    const references = referencesIn(text);
+    if (references.length === 0) return { text, secrets: [], readAt: Number.POSITIVE_INFINITY };
+    const isFile = references.some(({ kind }) => kind === 'file');
+    return isFile ? this.#resolveFiles(text) : this.#combine(text, new Map());
+  }
+
+  async #resolveFiles(text: string): Promise<Resolved> {
+    const files = new Map<string, Awaited<ReturnType<SecretFile['read']>>>();
+    for (const { kind, name } of referencesIn(text)) {
+      if (kind !== 'file') continue;
+      const { folder = '' } = this.#settings;
+      const file = this.#files.getOrInsertComputed(name, () => new SecretFile(folder, name));
+      files.set(name, await file.read());
+    }
+    return this.#combine(text, files);
+  }
+
+  #combine(text: string, files: ReadonlyMap<string, Awaited<ReturnType<SecretFile['read']>>>): Resolved {
+    let resolved = '';
+    let readAt = Number.POSITIVE_INFINITY;
+    const secrets: string[] = [];
+    for (const part of parseReferences(text) ?? []) {
+      if (typeof part === 'string') {
+        resolved += part;
+        continue;
+      }
+      const file = files.get(part.name);
+      const value = part.kind === 'env' ? this.#settings.env[part.name] : file?.value;
+      const problem = value === undefined ? (file?.problem ?? 'is not set') : valueProblem(trimLineBreak(value));
+      if (problem !== undefined || value === undefined) return { problem: `refers to ${part.text}, which ${problem}` };
+      const secret = trimLineBreak(value);
+      secrets.push(secret);
+      resolved += secret;
+      readAt = Math.min(readAt, file?.readAt ?? readAt);
+    }
+    if (resolved.length > MAX_LENGTH) return { problem: `has more than ${MAX_LENGTH} characters with its secrets` };
+    return { text: resolved, secrets, readAt };
+  }
+}
+
+/** References in a text; none in a malformed one. */
+export function referencesIn(text: string): SecretReference[] {
+  return (parseReferences(text) ?? []).filter((part) => typeof part !== 'string');
+}
+
+/** Editors and `echo` end a file with a line break. */
+function trimLineBreak(value: string): string {
+  return value.replace(/\r?\n$/, '');
+}
+
+/** What is wrong with the value of a secret, as a predicate. */
+function valueProblem(value: string): string | undefined {
+  if (value === '') return 'is empty';
+  if (value.length > MAX_LENGTH) return `has more than ${MAX_LENGTH} bytes`;
+  if (/^[!-~](?:[ -~]*[!-~])?$/.test(value)) return undefined;
+  return /[\r\n]/.test(value) ? 'has several lines' : 'is not printable ASCII without spaces at its ends';
+}
