@@ -9,6 +9,7 @@ export * from './schemas/fields.ts';
 export * from './schemas/forwards.ts';
 export * from './schemas/inference.ts';
 export * from './schemas/json.ts';
+export { mcpEntries } from './schemas/mcp.ts';
 export * from './schemas/namespaces.ts';
 export * from './schemas/observability.ts';
 export * from './schemas/services.ts';

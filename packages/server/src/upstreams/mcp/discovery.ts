@@ -3,10 +3,10 @@ import { isJsonObject } from '@sluice/protocol/json/parse';
 import { elements, members } from '@sluice/protocol/json/text';
 import { type ClientCapabilities, catalogKey } from '@sluice/protocol/mcp/capabilities';
 import { type Era, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
-import { readParamHeaders } from '@sluice/protocol/mcp/param-headers';
-import { quoted, UpstreamError } from '../../http/client/errors.ts';
+import { UpstreamError } from '../../http/client/errors.ts';
 import type { DiscoveredCatalog, ListedItem } from '../../registry/catalogs.ts';
 import type { CacheHint } from '../../registry/entries.ts';
+import { ListItems, type ListSpec } from './catalog/list-items.ts';
 import { openLegacy, openModern, type RpcClient, type RpcClientOptions, requireResult } from './rpc-client.ts';
 
 /** Catalog of an upstream for clients of one era and one set of capabilities. */
@@ -17,17 +17,6 @@ export interface Catalog extends DiscoveredCatalog {
   readonly capabilities: ClientCapabilities;
   /** Notes on skipped entries and incomplete lists, for the forward's `statusMessage`. */
   readonly notes: readonly string[];
-}
-
-/** A list, requested if the upstream declares `capability`. */
-interface ListSpec {
-  readonly into: 'tools' | 'resources' | 'templates' | 'prompts';
-  readonly capability: 'tools' | 'resources' | 'prompts';
-  readonly method: string;
-  /** Member of the result with the list. */
-  readonly member: string;
-  /** Member of an item that identifies it. */
-  readonly key: string;
 }
 
 const LISTS: readonly ListSpec[] = [
@@ -105,20 +94,16 @@ class ListReader {
   readonly #list: ListSpec;
   readonly #signal: AbortSignal | undefined;
   #length = 0;
-  readonly #items: ListedItem[] = [];
-  readonly #keys = new Set<string>();
+  readonly #items: ListItems;
   #pages = 0;
   #stopped: string | undefined = undefined;
-  #unnamed = 0;
-  #repeated = 0;
-  #invalid = 0;
-  #firstInvalid = '';
 
   constructor(address: string, client: RpcClient, list: ListSpec, signal: AbortSignal | undefined) {
     this.#address = address;
     this.#client = client;
     this.#list = list;
     this.#signal = signal;
+    this.#items = new ListItems(list, client.era);
   }
 
   async read(): Promise<ListedItem[]> {
@@ -148,15 +133,12 @@ class ListReader {
         cursors.add(cursor);
       }
     } while (cursor !== undefined && this.#stopped === undefined);
-    return this.#items;
+    return this.#items.accepted;
   }
 
   notes(): string[] {
-    const { method, key } = this.#list;
-    const notes: string[] = [];
-    if (this.#unnamed > 0) notes.push(`${method}: ${formatCount(this.#unnamed)} without ${key} skipped`);
-    if (this.#repeated > 0) notes.push(`${method}: ${formatCount(this.#repeated)} with a repeated ${key} skipped`);
-    if (this.#invalid > 0) notes.push(`${method}: ${formatCount(this.#invalid)} left out, first ${this.#firstInvalid}`);
+    const { method } = this.#list;
+    const notes = this.#items.notes();
     if (this.#stopped !== undefined) {
       notes.push(`${method}: stopped after ${this.#pages} ${this.#pages === 1 ? 'page' : 'pages'} at ${this.#stopped}`);
     }
@@ -172,32 +154,9 @@ class ListReader {
     if (this.#client.era === 'modern') this.cache = strictestHint(this.cache, result);
     let index = 0;
     for (const { start, end } of elements(text, lastMemberStart(text, member))) {
-      const item: unknown = items[index++];
-      this.#accept(item, text, start, end);
+      this.#items.add(items[index++], text.slice(start, end));
       if (index % ITEMS_PER_TURN === 0) await nextTurn();
     }
-  }
-
-  #accept(item: unknown, text: string, start: number, end: number): void {
-    const key = isJsonObject(item) ? item[this.#list.key] : undefined;
-    if (!isJsonObject(item) || typeof key !== 'string' || key === '') {
-      this.#unnamed++;
-      return;
-    }
-    if (this.#keys.has(key)) {
-      this.#repeated++;
-      return;
-    }
-    if (this.#list.into === 'tools' && this.#client.era === 'modern') {
-      const headers = readParamHeaders(item.inputSchema);
-      if (!headers.valid) {
-        this.#invalid++;
-        this.#firstInvalid ||= `${quoted(key)}: ${headers.reason}`;
-        return;
-      }
-    }
-    this.#keys.add(key);
-    this.#items.push({ key, json: text.slice(start, end) });
   }
 }
 
@@ -216,10 +175,6 @@ function strictestHint(before: CacheHint | undefined, result: Readonly<Record<st
     ttlMs: before === undefined ? ttl : Math.min(before.ttlMs, ttl),
     cacheScope: cacheScope === 'public' && before?.cacheScope !== 'private' ? 'public' : 'private',
   };
-}
-
-function formatCount(count: number): string {
-  return count === 1 ? '1 entry' : `${count} entries`;
 }
 
 /** Times of a {@link DiscoveryDebouncer} in milliseconds; for tests. */
