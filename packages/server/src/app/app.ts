@@ -107,6 +107,7 @@ export async function startService(
     log: logger.target('service::forward'),
     clientInfo: { ...SERVER_INFO },
     healthCheckIntervalMs: config.healthCheckIntervalMs,
+    catalogLimits: config.catalogLimits,
   });
   open.defer(() => forwards.close(0));
   await bootstrap(config, registry, logger);

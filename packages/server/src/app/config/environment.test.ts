@@ -342,6 +342,26 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
+    variable: 'SERVICE_MAX_CATALOG_ENTRIES',
+    read: (env) => env.catalogLimits.entries,
+    unset: 100_000,
+    accepted: [['1', 1]],
+    rejected: [
+      ['0', 'is below 1'],
+      ['10000001', 'is above 10000000'],
+    ],
+  },
+  {
+    variable: 'SERVICE_MAX_CATALOG_BYTES',
+    read: (env) => env.catalogLimits.bytes,
+    unset: 64 * 1024 * 1024,
+    accepted: [['1024', 1024]],
+    rejected: [
+      ['1023', 'is below 1024'],
+      ['1 MiB', 'is not a whole number'],
+    ],
+  },
+  {
     variable: 'SERVICE_LOCAL',
     read: ({ local, mgmtListen }) => [local, mgmtListen.host],
     unset: [false, '0.0.0.0'],

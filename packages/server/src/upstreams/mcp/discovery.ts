@@ -6,6 +6,7 @@ import { type Era, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { UpstreamError } from '../../http/client/errors.ts';
 import type { DiscoveredCatalog, ListedItem } from '../../registry/catalogs.ts';
 import type { CacheHint } from '../../registry/entries.ts';
+import { CATALOG_LIMITS, type CatalogLimits, CatalogSize, CatalogTexts } from './catalog/catalog-size.ts';
 import { ListItems, type ListSpec } from './catalog/list-items.ts';
 import { openLegacy, openModern, type RpcClient, type RpcClientOptions, requireResult } from './rpc-client.ts';
 
@@ -32,21 +33,28 @@ const LISTS: readonly ListSpec[] = [
   { into: 'prompts', capability: 'prompts', method: 'prompts/list', member: 'prompts', key: 'name' },
 ];
 
-/** The identity goes to every client, and an endless list would exhaust memory. */
+/** The identity goes to every client. */
 const MAX_IDENTITY_LENGTH = 256 * 1024;
-const MAX_LIST_LENGTH = 256 * 1024 * 1024;
 
 /** Items of a page processed before other work gets a turn: a page may have a hundred thousand. */
 const ITEMS_PER_TURN = 1_000;
 
+/** Options of {@link discover}. */
+export interface DiscoveryOptions extends RpcClientOptions {
+  /** Default: {@link CATALOG_LIMITS}. */
+  readonly limits?: CatalogLimits;
+  /** Shared by the catalogs of one discovery. */
+  readonly texts?: CatalogTexts;
+}
+
 /**
- * Reads the complete catalog, page by page without any cap (decisions 4.3). Lists that the upstream does not declare
- * or support are empty; any other error fails the whole run with an {@link UpstreamError}.
+ * Reads the complete catalog, page by page (decisions 4.3, 10.4). Lists that the upstream does not declare or support are
+ * empty; any other error, and a catalog beyond the limits, fails the whole run with an {@link UpstreamError}.
  *
  * `opened` is a client opened with the same capabilities; it is closed at the end. If the upstream loses the session, the
  * run starts over once with a new one.
  */
-export async function discover(options: RpcClientOptions, era: Era, opened?: RpcClient): Promise<Catalog> {
+export async function discover(options: DiscoveryOptions, era: Era, opened?: RpcClient): Promise<Catalog> {
   try {
     return await readCatalog(options, opened ?? (await openClient(options, era)));
   } catch (error) {
@@ -59,8 +67,11 @@ function openClient(options: RpcClientOptions, era: Era): Promise<RpcClient> {
   return era === 'legacy' ? openLegacy(options) : openModern(options);
 }
 
-async function readCatalog(options: RpcClientOptions, client: RpcClient): Promise<Catalog> {
-  const { transport, capabilities, signal } = options;
+async function readCatalog(options: DiscoveryOptions, client: RpcClient): Promise<Catalog> {
+  const { transport, capabilities } = options;
+  const { address } = transport;
+  const { limits = CATALOG_LIMITS, texts = new CatalogTexts(address, limits) } = options;
+  const size = new CatalogSize(address, limits);
   const { era, protocolVersion, identity } = client;
   const found: Record<ListSpec['into'], ListedItem[]> = { tools: [], resources: [], templates: [], prompts: [] };
   const cache: Record<string, CacheHint> = {};
@@ -68,11 +79,11 @@ async function readCatalog(options: RpcClientOptions, client: RpcClient): Promis
   try {
     if (identity.length > MAX_IDENTITY_LENGTH) {
       const limit = `${MAX_IDENTITY_LENGTH / 1024} KiB`;
-      throw new UpstreamError('too-large', transport.address, `describes itself in more than ${limit}`);
+      throw new UpstreamError('too-large', address, `describes itself in more than ${limit}`);
     }
     for (const list of LISTS) {
       if (!isJsonObject(client.serverCapabilities[list.capability])) continue;
-      const reader = new ListReader(transport.address, client, list, signal);
+      const reader = new ListReader(options, client, list, { size, texts });
       found[list.into] = await reader.read();
       if (reader.cache !== undefined) cache[list.method] = reader.cache;
       notes.push(...reader.notes());
@@ -85,6 +96,12 @@ async function readCatalog(options: RpcClientOptions, client: RpcClient): Promis
   return { key, era, protocolVersion, capabilities, identity, cache, notes, ...found };
 }
 
+/** What the lists of one catalog share. */
+interface CatalogParts {
+  readonly size: CatalogSize;
+  readonly texts: CatalogTexts;
+}
+
 /** Reads one list, page by page. */
 class ListReader {
   /** Strictest of the pages' hints; undefined in the legacy era and without a page. */
@@ -93,17 +110,23 @@ class ListReader {
   readonly #client: RpcClient;
   readonly #list: ListSpec;
   readonly #signal: AbortSignal | undefined;
-  #length = 0;
+  readonly #size: CatalogSize;
   readonly #items: ListItems;
   #pages = 0;
   #stopped: string | undefined = undefined;
 
-  constructor(address: string, client: RpcClient, list: ListSpec, signal: AbortSignal | undefined) {
-    this.#address = address;
+  constructor(
+    { transport, signal }: DiscoveryOptions,
+    client: RpcClient,
+    list: ListSpec,
+    { size, texts }: CatalogParts,
+  ) {
+    this.#address = transport.address;
     this.#client = client;
     this.#list = list;
     this.#signal = signal;
-    this.#items = new ListItems(list, client.era);
+    this.#size = size;
+    this.#items = new ListItems(list, client.era, texts);
   }
 
   async read(): Promise<ListedItem[]> {
@@ -117,11 +140,7 @@ class ListReader {
       if (this.#signal?.aborted)
         throw new UpstreamError('aborted', this.#address, 'was not read to the end: the discovery was canceled');
       this.#pages++;
-      this.#length += text.length;
-      if (this.#length > MAX_LIST_LENGTH) {
-        const limit = `${MAX_LIST_LENGTH / 1024 / 1024} MiB`;
-        throw new UpstreamError('too-large', this.#address, `answered ${method} with more than ${limit}`);
-      }
+      this.#size.add(0, Buffer.byteLength(text));
       await this.#readPage(text, result);
       // Any string is a cursor, also the empty one; null means the same as none.
       cursor = result.nextCursor ?? undefined;
@@ -154,6 +173,7 @@ class ListReader {
     if (this.#client.era === 'modern') this.cache = strictestHint(this.cache, result);
     let index = 0;
     for (const { start, end } of elements(text, lastMemberStart(text, member))) {
+      this.#size.add(1, 0);
       this.#items.add(items[index++], text.slice(start, end));
       if (index % ITEMS_PER_TURN === 0) await nextTurn();
     }

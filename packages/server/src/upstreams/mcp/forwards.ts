@@ -10,6 +10,7 @@ import type { Mutation, Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { CapabilityProfiles } from './capability-profiles.ts';
+import type { CatalogLimits } from './catalog/catalog-size.ts';
 import { ForwardController } from './forward-controller.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
 import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
@@ -28,6 +29,8 @@ export interface ForwardsOptions {
   /** Identity of the gateway towards upstreams. */
   readonly clientInfo: RpcClientOptions['clientInfo'];
   readonly healthCheckIntervalMs: number;
+  /** Default: `CATALOG_LIMITS`. */
+  readonly catalogLimits?: CatalogLimits;
 }
 
 /** Era and capabilities of a client. */

@@ -5,6 +5,7 @@ import { singleLine } from '@sluice/protocol/text';
 import { quoted } from '../../../http/client/errors.ts';
 import type { ListedItem } from '../../../registry/catalogs.ts';
 import { findViolation, type ServedList } from '../../../registry/served-schemas.ts';
+import type { CatalogTexts } from './catalog-size.ts';
 
 /** A list of an upstream, requested if it declares `capability`. */
 export interface ListSpec {
@@ -29,18 +30,20 @@ export class ListItems {
   readonly accepted: ListedItem[] = [];
   readonly #list: ListSpec;
   readonly #era: Era;
+  readonly #texts: CatalogTexts;
   readonly #keys = new Set<string>();
   #unnamed = 0;
   #repeated = 0;
   #unusable = 0;
   readonly #named: string[] = [];
 
-  constructor(list: ListSpec, era: Era) {
+  constructor(list: ListSpec, era: Era, texts: CatalogTexts) {
     this.#list = list;
     this.#era = era;
+    this.#texts = texts;
   }
 
-  /** Adds an item: its parsed value, and its exact text. */
+  /** Adds an item: its parsed value, and its exact text. Throws an `UpstreamError` if the catalog is too large. */
   add(value: unknown, json: string): void {
     const key = isJsonObject(value) ? value[this.#list.key] : undefined;
     if (!isJsonObject(value) || typeof key !== 'string' || key === '') {
@@ -57,7 +60,7 @@ export class ListItems {
       return;
     }
     this.#keys.add(key);
-    this.accepted.push({ key, json });
+    this.accepted.push({ key, json: this.#texts.store(this.#list.into, key, json) });
   }
 
   /** What was not accepted, for the forward's `statusMessage`. */
