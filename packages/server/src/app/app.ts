@@ -108,6 +108,7 @@ export async function startService(
     clientInfo: { ...SERVER_INFO },
     healthCheckIntervalMs: config.healthCheckIntervalMs,
     catalogLimits: config.catalogLimits,
+    clientDiscoveryLimits: config.clientDiscoveryLimits,
   });
   open.defer(() => forwards.close(0));
   await bootstrap(config, registry, logger);

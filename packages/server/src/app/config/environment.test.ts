@@ -362,6 +362,20 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
+    variable: 'SERVICE_CLIENT_DISCOVERIES',
+    read: (env) => env.clientDiscoveryLimits.concurrent,
+    unset: 4,
+    accepted: [['1', 1]],
+    rejected: [['0', 'is below 1']],
+  },
+  {
+    variable: 'SERVICE_CLIENT_DISCOVERIES_PER_MINUTE',
+    read: (env) => env.clientDiscoveryLimits.perMinute,
+    unset: 30,
+    accepted: [['1', 1]],
+    rejected: [['0', 'is below 1']],
+  },
+  {
     variable: 'SERVICE_LOCAL',
     read: ({ local, mgmtListen }) => [local, mgmtListen.host],
     unset: [false, '0.0.0.0'],

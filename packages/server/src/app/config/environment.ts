@@ -19,6 +19,7 @@ import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { CATALOG_LIMITS } from '../../upstreams/mcp/catalog/catalog-size.ts';
+import { CLIENT_DISCOVERY_LIMITS } from '../../upstreams/mcp/client-discoveries.ts';
 import { forwardHeaders } from '../../upstreams/mcp/relay/request-rewrite.ts';
 
 /** Storage of the registry (decisions 1.5). With `recover`, corrupt files are renamed and ignored. */
@@ -64,6 +65,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MAX_BODIES_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_BODIES_BYTES),
     SERVICE_MAX_CATALOG_ENTRIES: integer(1, 10_000_000).default(CATALOG_LIMITS.entries),
     SERVICE_MAX_CATALOG_BYTES: integer(1024, 1024 ** 3).default(CATALOG_LIMITS.bytes),
+    SERVICE_CLIENT_DISCOVERIES: integer(1, 1_000).default(CLIENT_DISCOVERY_LIMITS.concurrent),
+    SERVICE_CLIENT_DISCOVERIES_PER_MINUTE: integer(1, 10_000).default(CLIENT_DISCOVERY_LIMITS.perMinute),
     SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
     SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
     SERVICE_SESSION_KEY: key.optional(),
@@ -137,6 +140,10 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     catalogLimits: {
       entries: variables.SERVICE_MAX_CATALOG_ENTRIES,
       bytes: variables.SERVICE_MAX_CATALOG_BYTES,
+    },
+    clientDiscoveryLimits: {
+      concurrent: variables.SERVICE_CLIENT_DISCOVERIES,
+      perMinute: variables.SERVICE_CLIENT_DISCOVERIES_PER_MINUTE,
     },
     /** Limits of calls that wait for input of their clients. */
     parkedCallsLimit: variables.SERVICE_PARKED_CALLS_LIMIT,
