@@ -44,6 +44,12 @@ export const escapeVariants = fc.constantFrom<JsonValue>(
   7,
 );
 
+/** Objects among them, for members that must be objects. */
+export const objects = fc.constantFrom<JsonObject>(
+  { n: JSON.rawJSON('1.0'), big: JSON.rawJSON('9223372036854775807') },
+  { deep: [{ deep: [null, true, 'ü\u2028'] }] },
+);
+
 export const schemas = fc.constantFrom<JsonObject>(
   { type: 'object' },
   { type: 'object', properties: { n: { maximum: JSON.rawJSON('9223372036854775807') } } },

@@ -1,13 +1,22 @@
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
-import { escapeVariants, locations, resourceNames, schemas, someOf, texts, upstreamNames } from './alphabets.ts';
+import {
+  escapeVariants,
+  locations,
+  objects,
+  resourceNames,
+  schemas,
+  someOf,
+  texts,
+  upstreamNames,
+} from './alphabets.ts';
 import type { Catalog } from './state.ts';
 
 /** Members of any object; the last ones have names of the registry's own (decisions 2.5). */
 const ANY = {
   description: texts,
   title: texts,
-  _meta: escapeVariants,
+  _meta: objects,
   vendor: escapeVariants,
   labels: fc.constant({ theirs: JSON.rawJSON('1.0') }),
   forward: fc.constant('theirs'),
@@ -19,8 +28,8 @@ const tool = object(
   { ...ANY, annotations: fc.constant({ readOnlyHint: true }), uri: fc.constant('theirs') },
 );
 const resource = object(
-  { uri: locations },
-  { ...ANY, name: resourceNames, mimeType: texts, location: fc.constant('theirs') },
+  { uri: locations, name: resourceNames },
+  { ...ANY, mimeType: texts, location: fc.constant('theirs') },
 );
 const template = object(
   { uriTemplate: locations, name: resourceNames },

@@ -141,7 +141,7 @@ export function changes(
   const own: Readonly<Record<typeof edit, Readonly<Record<string, fc.Arbitrary<JsonValue | undefined>>>>> = {
     tools: { name: orRemoved(names), title: orRemoved(texts), input_schema: schemas, uri: fc.constant('x:y') },
     resources: {
-      ...{ name: orRemoved(alphabet.resourceNames), mimeType: orRemoved(texts), _meta: orRemoved(encoded) },
+      ...{ name: orRemoved(alphabet.resourceNames), mimeType: orRemoved(texts), _meta: orRemoved(alphabet.objects) },
       location: alphabet.locations,
       labels: fc.constantFrom<JsonValue>({ 'service.is_template': 'true' }, { 'service.forward_address': 'x', a: '1' }),
     },

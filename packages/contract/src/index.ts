@@ -10,6 +10,7 @@ export * from './schemas/forward-headers.ts';
 export * from './schemas/forwards.ts';
 export * from './schemas/inference.ts';
 export * from './schemas/json.ts';
+export { mcpEntries } from './schemas/mcp.ts';
 export * from './schemas/namespaces.ts';
 export * from './schemas/observability.ts';
 export * from './schemas/services.ts';

@@ -1146,6 +1146,22 @@ export interface components {
         PromptInput: {
             name: string;
             description?: string;
+            /** @description Display name. */
+            title?: string;
+            /** @description MCP icons. */
+            icons?: ({
+                src: string;
+                mimeType?: string;
+                sizes?: string[];
+                /** @enum {string} */
+                theme?: "light" | "dark";
+            } & {
+                [key: string]: unknown;
+            })[];
+            /** @description MCP metadata. */
+            _meta?: {
+                [key: string]: unknown;
+            };
             /** @description Arguments of the template. */
             arguments?: ({
                 name: string;
@@ -1182,6 +1198,22 @@ export interface components {
         PromptUpdate: {
             name?: string;
             description?: string;
+            /** @description Display name. */
+            title?: string;
+            /** @description MCP icons. */
+            icons?: ({
+                src: string;
+                mimeType?: string;
+                sizes?: string[];
+                /** @enum {string} */
+                theme?: "light" | "dark";
+            } & {
+                [key: string]: unknown;
+            })[];
+            /** @description MCP metadata. */
+            _meta?: {
+                [key: string]: unknown;
+            };
             /** @description Arguments of the template. */
             arguments?: ({
                 name: string;
@@ -1315,6 +1347,33 @@ export interface components {
             description?: string;
             /** @description Alias: `mime_type`. */
             mimeType?: string;
+            /** @description Display name. */
+            title?: string;
+            /** @description MCP icons. */
+            icons?: ({
+                src: string;
+                mimeType?: string;
+                sizes?: string[];
+                /** @enum {string} */
+                theme?: "light" | "dark";
+            } & {
+                [key: string]: unknown;
+            })[];
+            /** @description MCP metadata. */
+            _meta?: {
+                [key: string]: unknown;
+            };
+            /** @description MCP annotations. */
+            annotations?: {
+                audience?: ("user" | "assistant")[];
+                priority?: number;
+                /** Format: date-time */
+                lastModified?: string;
+            } & {
+                [key: string]: unknown;
+            };
+            /** @description Size in bytes. */
+            size?: number;
             /** @description Parameters passed to the capability service on each acquisition. */
             params?: {
                 name: string;
@@ -1346,6 +1405,33 @@ export interface components {
             description?: string;
             /** @description Alias: `mime_type`. */
             mimeType?: string;
+            /** @description Display name. */
+            title?: string;
+            /** @description MCP icons. */
+            icons?: ({
+                src: string;
+                mimeType?: string;
+                sizes?: string[];
+                /** @enum {string} */
+                theme?: "light" | "dark";
+            } & {
+                [key: string]: unknown;
+            })[];
+            /** @description MCP metadata. */
+            _meta?: {
+                [key: string]: unknown;
+            };
+            /** @description MCP annotations. */
+            annotations?: {
+                audience?: ("user" | "assistant")[];
+                priority?: number;
+                /** Format: date-time */
+                lastModified?: string;
+            } & {
+                [key: string]: unknown;
+            };
+            /** @description Size in bytes. */
+            size?: number;
             /** @description Parameters passed to the capability service on each acquisition. */
             params?: {
                 name: string;
@@ -1603,20 +1689,63 @@ export interface components {
             uri: string;
             /** @description Type label; `mcp-forward` for discovered tools. Alias: `type`. */
             toolType: string;
-            /** @description JSON Schema of the arguments. Alias: `inputSchema`. */
-            input_schema: {
-                [key: string]: unknown;
-            };
             /** @description Display name. */
             title?: string;
-            /** @description MCP tool annotations. */
-            annotations?: {
+            /** @description MCP icons. */
+            icons?: ({
+                src: string;
+                mimeType?: string;
+                sizes?: string[];
+                /** @enum {string} */
+                theme?: "light" | "dark";
+            } & {
+                [key: string]: unknown;
+            })[];
+            /** @description MCP metadata. */
+            _meta?: {
                 [key: string]: unknown;
             };
-            /** @description MCP icons. */
-            icons?: unknown[];
+            /** @description JSON Schema of the arguments, of type object. Served with its type, also when it has none. Alias: `inputSchema`. */
+            input_schema: {
+                $schema?: string;
+                properties?: {
+                    [key: string]: {
+                        [key: string]: unknown;
+                    } | boolean;
+                };
+                required?: string[];
+                /** @constant */
+                type?: "object";
+            } & {
+                [key: string]: unknown;
+            };
             /** @description JSON Schema of the structured result. Alias: `outputSchema`. */
             output_schema?: {
+                $schema?: string;
+                properties?: {
+                    [key: string]: {
+                        [key: string]: unknown;
+                    } | boolean;
+                };
+                required?: string[];
+            } & {
+                [key: string]: unknown;
+            };
+            /** @description MCP tool annotations. */
+            annotations?: {
+                title?: string;
+                readOnlyHint?: boolean;
+                destructiveHint?: boolean;
+                idempotentHint?: boolean;
+                openWorldHint?: boolean;
+            } & {
+                [key: string]: unknown;
+            };
+            /** @description MCP execution properties. */
+            execution?: {
+                /** @enum {string} */
+                taskSupport?: "required" | "optional" | "forbidden";
+            } & {
                 [key: string]: unknown;
             };
             /** @description Secrets reference passed to the capability service. */
@@ -1644,20 +1773,63 @@ export interface components {
             uri: string;
             /** @description Type label; `mcp-forward` for discovered tools. Alias: `type`. */
             toolType: string;
-            /** @description JSON Schema of the arguments. Alias: `inputSchema`. */
-            input_schema: {
-                [key: string]: unknown;
-            };
             /** @description Display name. */
             title?: string;
-            /** @description MCP tool annotations. */
-            annotations?: {
+            /** @description MCP icons. */
+            icons?: ({
+                src: string;
+                mimeType?: string;
+                sizes?: string[];
+                /** @enum {string} */
+                theme?: "light" | "dark";
+            } & {
+                [key: string]: unknown;
+            })[];
+            /** @description MCP metadata. */
+            _meta?: {
                 [key: string]: unknown;
             };
-            /** @description MCP icons. */
-            icons?: unknown[];
+            /** @description JSON Schema of the arguments, of type object. Served with its type, also when it has none. Alias: `inputSchema`. */
+            input_schema: {
+                $schema?: string;
+                properties?: {
+                    [key: string]: {
+                        [key: string]: unknown;
+                    } | boolean;
+                };
+                required?: string[];
+                /** @constant */
+                type?: "object";
+            } & {
+                [key: string]: unknown;
+            };
             /** @description JSON Schema of the structured result. Alias: `outputSchema`. */
             output_schema?: {
+                $schema?: string;
+                properties?: {
+                    [key: string]: {
+                        [key: string]: unknown;
+                    } | boolean;
+                };
+                required?: string[];
+            } & {
+                [key: string]: unknown;
+            };
+            /** @description MCP tool annotations. */
+            annotations?: {
+                title?: string;
+                readOnlyHint?: boolean;
+                destructiveHint?: boolean;
+                idempotentHint?: boolean;
+                openWorldHint?: boolean;
+            } & {
+                [key: string]: unknown;
+            };
+            /** @description MCP execution properties. */
+            execution?: {
+                /** @enum {string} */
+                taskSupport?: "required" | "optional" | "forbidden";
+            } & {
                 [key: string]: unknown;
             };
             /** @description Secrets reference passed to the capability service. */

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { boundedLocation, entryName, labels, location, namespaceName } from './fields.ts';
 import { boundedArray, coerceRawNumber, jsonObject, jsonValue, withAliases } from './json.ts';
+import { mcpMembers, mcpResourceMembers, mcpToolMembers } from './mcp.ts';
 
 const configurationURI = z.string().optional().describe('Configuration reference passed to the capability service.');
 const id = z.string().optional().describe('Operator-defined identifier.');
@@ -56,11 +57,8 @@ export const toolMembers = z.object({
   description: z.string().describe('Description; may be empty.'),
   uri: location.describe('Upstream that calls are sent to. Cannot be changed on a discovered tool.'),
   toolType: location.describe('Type label; `mcp-forward` for discovered tools. Alias: `type`.'),
-  input_schema: jsonObject.describe('JSON Schema of the arguments. Alias: `inputSchema`.'),
-  title: z.string().optional().describe('Display name.'),
-  annotations: jsonObject.optional().describe('MCP tool annotations.'),
-  icons: z.array(jsonValue).optional().describe('MCP icons.'),
-  output_schema: jsonObject.optional().describe('JSON Schema of the structured result. Alias: `outputSchema`.'),
+  ...mcpMembers,
+  ...mcpToolMembers,
   secretsURI,
   ...entryInputMembers,
 });
@@ -112,6 +110,8 @@ const resourceMembers = z.object({
   type: location.describe('Type label; `mcp-forward` for discovered resources.'),
   description: z.string().optional(),
   mimeType: z.string().optional().describe('Alias: `mime_type`.'),
+  ...mcpMembers,
+  ...mcpResourceMembers,
   params: boundedArray(resourceParameter)
     .optional()
     .describe('Parameters passed to the capability service on each acquisition.'),
@@ -166,6 +166,7 @@ const promptMessage = z
 const promptMembers = z.object({
   name: entryName,
   description: z.string().optional(),
+  ...mcpMembers,
   arguments: boundedArray(coerceRawNumber(promptArgument)).optional().describe('Arguments of the template.'),
   messages: boundedArray(coerceRawNumber(promptMessage))
     .optional()

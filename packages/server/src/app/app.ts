@@ -110,6 +110,8 @@ export async function startService(
     log: logger.target('service::forward'),
     clientInfo: { ...SERVER_INFO },
     healthCheckIntervalMs: config.healthCheckIntervalMs,
+    catalogLimits: config.catalogLimits,
+    clientDiscoveryLimits: config.clientDiscoveryLimits,
   });
   open.defer(() => forwards.close(0));
   await bootstrap(config, registry, secrets, logger);

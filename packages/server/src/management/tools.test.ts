@@ -405,7 +405,8 @@ describe('discovered tools', () => {
 
   test('members with names of inherited properties are ordinary members', async (context) => {
     const { api, upstream, refresh } = await start(context);
-    const odd = '{"name":"odd","toString":1,"constructor":{"prototype":2},"__proto__":3,"inputSchema":{}}';
+    const odd =
+      '{"name":"odd","toString":1,"constructor":{"prototype":2},"__proto__":3,"inputSchema":{"type":"object"}}';
     upstream.scripts['tools/list'] = toolList(odd);
     await refresh();
     const { text } = await api.call('GET', `${PATH}/odd`);

@@ -131,7 +131,13 @@ export function restMembers(entry: Entry): Map<string, string> {
 
 /** Adds the members of the served MCP object as text, including empty members of a manual entry. */
 function addDefinition(texts: Map<string, string>, { kind, discovered, rendered, definition }: Entry): void {
-  if (discovered) return addObject(texts, kind, rendered[0]?.json ?? '{}');
+  if (discovered) {
+    addObject(texts, kind, rendered[0]?.json ?? '{}');
+    // Served with a type that the operator may have omitted.
+    const { inputSchema } = discovered.overrides;
+    if (inputSchema !== undefined) texts.set(restName(kind, 'inputSchema'), JSON.stringify(inputSchema));
+    return;
+  }
   for (const [key, value] of Object.entries(definition)) {
     const name = restName(kind, key);
     if (!REGISTRY_OWNED[kind].has(name)) texts.set(name, JSON.stringify(value));
@@ -166,7 +172,8 @@ export function render(entry: Omit<Entry, 'rendered'>): Entry {
 
 function renderVariant(entry: Omit<Entry, 'rendered'>, variant: EntryVariant, overrides: JsonObject): EntryVariant {
   const renamed = entry.kind !== 'resource' && entry.key !== entry.discovered?.upstreamKey;
-  const changes: JsonObject = renamed ? { ...overrides, name: entry.key } : overrides;
+  const changes: JsonObject = { ...overrides, ...(renamed && { name: entry.key }) };
+  if (changes.inputSchema !== undefined) changes.inputSchema = typedSchema(changes.inputSchema);
   return Object.keys(changes).length === 0 ? variant : { ...variant, json: withMembers(variant.json, changes) };
 }
 
@@ -190,15 +197,18 @@ function manualObject(entry: Omit<Entry, 'rendered'>): JsonObject {
     const tool: JsonObject = { name: entry.key, ...entry.definition };
     // A hand-written file may omit the schema, and clients reject a whole list for one tool without a schema.
     const { inputSchema = {} } = tool;
-    // The protocol requires the type, and clients reject a whole list for one schema without it.
-    if (!isJsonObject(inputSchema) || inputSchema.type !== undefined) return tool;
-    return { ...tool, inputSchema: { type: 'object', ...inputSchema } };
+    return { ...tool, inputSchema: typedSchema(inputSchema) };
   }
   if (entry.kind === 'prompt') {
     return { name: entry.key, ...withoutEmpty(entry.definition, ['description', 'arguments']) };
   }
   const uri = isTemplate(entry) ? 'uriTemplate' : 'uri';
   return { [uri]: entry.key, name: entry.name, ...withoutEmpty(entry.definition, ['description', 'mimeType']) };
+}
+
+/** The protocol requires the type of an input schema, and clients reject a whole list for one schema without it. */
+function typedSchema(schema: JsonValue): JsonValue {
+  return isJsonObject(schema) && schema.type === undefined ? { type: 'object', ...schema } : schema;
 }
 
 /** Empty texts and lists mean "absent" in REST (decisions 2.6, 2.7) and are omitted in MCP. */

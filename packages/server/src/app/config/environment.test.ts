@@ -349,6 +349,40 @@ const ROWS: readonly Row[] = [
     rejected: [['1048575', 'is below 1048576']],
   },
   {
+    variable: 'SERVICE_MAX_CATALOG_ENTRIES',
+    read: (env) => env.catalogLimits.entries,
+    unset: 100_000,
+    accepted: [['1', 1]],
+    rejected: [
+      ['0', 'is below 1'],
+      ['10000001', 'is above 10000000'],
+    ],
+  },
+  {
+    variable: 'SERVICE_MAX_CATALOG_BYTES',
+    read: (env) => env.catalogLimits.bytes,
+    unset: 64 * 1024 * 1024,
+    accepted: [['1024', 1024]],
+    rejected: [
+      ['1023', 'is below 1024'],
+      ['1 MiB', 'is not a whole number'],
+    ],
+  },
+  {
+    variable: 'SERVICE_CLIENT_DISCOVERIES',
+    read: (env) => env.clientDiscoveryLimits.concurrent,
+    unset: 4,
+    accepted: [['1', 1]],
+    rejected: [['0', 'is below 1']],
+  },
+  {
+    variable: 'SERVICE_CLIENT_DISCOVERIES_PER_MINUTE',
+    read: (env) => env.clientDiscoveryLimits.perMinute,
+    unset: 30,
+    accepted: [['1', 1]],
+    rejected: [['0', 'is below 1']],
+  },
+  {
     variable: 'SERVICE_LOCAL',
     read: ({ local, mgmtListen }) => [local, mgmtListen.host],
     unset: [false, '0.0.0.0'],

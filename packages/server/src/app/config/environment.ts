@@ -20,6 +20,8 @@ import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
 import { MAX_RESUMABLE_BYTES } from '../../mcp/sessions/event-store.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
+import { CATALOG_LIMITS } from '../../upstreams/mcp/catalog/catalog-size.ts';
+import { CLIENT_DISCOVERY_LIMITS } from '../../upstreams/mcp/client-discoveries.ts';
 import { forwardHeaders } from '../../upstreams/mcp/relay/request-rewrite.ts';
 
 /** Storage of the registry (decisions 1.5). With `recover`, corrupt files are renamed and ignored. */
@@ -64,6 +66,10 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MAX_CAPABILITIES_BYTES: integer(64, 4 * 1024 * 1024).default(MESSAGE_LIMITS.capabilitiesBytes),
     SERVICE_MAX_BODIES_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_BODIES_BYTES),
     SERVICE_MAX_RESUMABLE_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_RESUMABLE_BYTES),
+    SERVICE_MAX_CATALOG_ENTRIES: integer(1, 10_000_000).default(CATALOG_LIMITS.entries),
+    SERVICE_MAX_CATALOG_BYTES: integer(1024, 1024 ** 3).default(CATALOG_LIMITS.bytes),
+    SERVICE_CLIENT_DISCOVERIES: integer(1, 1_000).default(CLIENT_DISCOVERY_LIMITS.concurrent),
+    SERVICE_CLIENT_DISCOVERIES_PER_MINUTE: integer(1, 10_000).default(CLIENT_DISCOVERY_LIMITS.perMinute),
     SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
     SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
     SERVICE_SESSION_KEY: key.optional(),
@@ -136,6 +142,15 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     /** Memory for the request bodies of all listeners. */
     maxBodiesBytes: variables.SERVICE_MAX_BODIES_BYTES,
     maxResumableBytes: variables.SERVICE_MAX_RESUMABLE_BYTES,
+    /** Limits of what an upstream lists. */
+    catalogLimits: {
+      entries: variables.SERVICE_MAX_CATALOG_ENTRIES,
+      bytes: variables.SERVICE_MAX_CATALOG_BYTES,
+    },
+    clientDiscoveryLimits: {
+      concurrent: variables.SERVICE_CLIENT_DISCOVERIES,
+      perMinute: variables.SERVICE_CLIENT_DISCOVERIES_PER_MINUTE,
+    },
     /** Limits of calls that wait for input of their clients. */
     parkedCallsLimit: variables.SERVICE_PARKED_CALLS_LIMIT,
     parkedCallTimeoutMs: variables.SERVICE_PARKED_CALL_TIMEOUT_MS,

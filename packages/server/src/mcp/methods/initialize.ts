@@ -258,7 +258,7 @@ async function initialize(
     return rpcError(INVALID_PARAMS, 'parameters "clientInfo" and "capabilities" are too large for a session');
   }
   const profile = profiles.of('legacy', capabilities);
-  await forwards.ensureDiscoveredFor(profile);
+  await forwards.ensureDiscoveredFor(profile, context);
   return {
     kind: 'result',
     json: initializeResult(registry.current, namespace, version, serverInfo, profile),

@@ -20,7 +20,8 @@ const NOT_CACHEABLE: CacheHint = { ttlMs: 0, cacheScope: 'private' };
  * capabilities that have not been declared before waits, within limits, for the discovery with them.
  */
 function lists(kind: Kind, methods: readonly string[], { forwards, profiles }: ListParts): McpMethodFilter {
-  const filter: McpFilter = ({ message, namespace, session, era, capabilities, onlyTools, evaluated }) => {
+  const filter: McpFilter = (context) => {
+    const { message, namespace, session, era, capabilities, onlyTools, evaluated } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
     const { method } = message;
     const profile = session?.profile ?? profiles.of(era, capabilities);
@@ -30,7 +31,7 @@ function lists(kind: Kind, methods: readonly string[], { forwards, profiles }: L
       const list = onlyTools ? index.listOf(onlyTools, view, method) : index.list(view, method);
       return { kind: 'result', ...list };
     };
-    const discovery = forwards.ensureDiscoveredFor(profile);
+    const discovery = forwards.ensureDiscoveredFor(profile, context);
     if (!discovery) return respond(namespace.indexes);
     return discovery.then((current) => {
       const currentNamespace = current.namespace(namespace.name);

@@ -7,13 +7,15 @@ import {
 import { describe, expect, it, vi } from 'vitest';
 import { CapabilityProfiles } from './capability-profiles.ts';
 
+const CAUSE = { namespace: { name: 'default' }, user: 'ann', observation: undefined };
+
 /** Profiles with a controlled discovery and clock. */
-function start() {
+function start(limits = { concurrent: 100, perMinute: 1_000 }) {
   const discover = vi.fn(() => Promise.resolve());
   const clock = { now: 0 };
-  const profiles = new CapabilityProfiles(discover, () => clock.now);
+  const profiles = new CapabilityProfiles(discover, limits, () => clock.now);
   const ensure = (capabilities: ClientCapabilities) =>
-    profiles.ensureDiscovered(capabilityKey(capabilities), capabilities);
+    profiles.ensureDiscovered(capabilityKey(capabilities), capabilities, CAUSE);
   return { profiles, discover, clock, ensure };
 }
 

@@ -5,6 +5,12 @@ import {
   NO_CAPABILITIES,
 } from '@sluice/protocol/mcp/capabilities';
 import { withTimeout } from '@sluice/protocol/timing';
+import {
+  CLIENT_DISCOVERY_LIMITS,
+  ClientDiscoveries,
+  type ClientDiscoveryLimits,
+  type DiscoveryCause,
+} from './client-discoveries.ts';
 
 /** Limits on what clients may declare: their capabilities are arbitrary. */
 const MAX_PROFILES = 16;
@@ -30,14 +36,20 @@ interface Profile {
  */
 export class CapabilityProfiles {
   readonly #discover: () => Promise<unknown>;
+  readonly #discoveries: ClientDiscoveries;
   readonly #now: () => number;
   readonly #profiles = new Map<string, Profile>();
   #lastUse = 0;
   #evictedAt = Number.NEGATIVE_INFINITY;
 
   /** `discover` discovers the forwards with all sets and never rejects; `now` returns milliseconds of a monotonic clock. */
-  constructor(discover: () => Promise<unknown>, now: () => number = () => performance.now()) {
+  constructor(
+    discover: () => Promise<unknown>,
+    limits: ClientDiscoveryLimits = CLIENT_DISCOVERY_LIMITS,
+    now: () => number = () => performance.now(),
+  ) {
     this.#discover = discover;
+    this.#discoveries = new ClientDiscoveries(limits, now);
     this.#now = now;
     for (const capabilities of [NO_CAPABILITIES, FULL_CAPABILITIES]) this.#add(capabilities, true);
   }
@@ -56,28 +68,36 @@ export class CapabilityProfiles {
 
   /**
    * Makes sure that the forwards are discovered with a client's capabilities, whose canonical form is `key`. Undefined if
-   * they are, which is nearly always, or if the limit is reached; else a promise to wait for, shared by all
+   * they are, which is nearly always, or if a limit is reached; else a promise to wait for, shared by all
    * clients that declare the set meanwhile. Never rejects.
    */
-  ensureDiscovered(key: string, capabilities: ClientCapabilities): Promise<void> | undefined {
+  ensureDiscovered(key: string, capabilities: ClientCapabilities, cause: DiscoveryCause): Promise<void> | undefined {
     const known = this.#profiles.get(key);
     if (known) {
       known.lastUse = ++this.#lastUse;
       return known.discovery;
     }
-    if (key.length > MAX_KEY_LENGTH || !this.#evictIfFull()) return undefined;
+    if (key.length > MAX_KEY_LENGTH || !this.#hasRoom()) return undefined;
+    const run = this.#discoveries.run(cause, async () => {
+      // It may have been evicted while it waited.
+      if (this.#profiles.get(key) === added) await this.#discover();
+    });
+    if (!run) return undefined;
+    this.#evictIfFull();
     const added = this.#add(capabilities, false);
     added.lastUse = ++this.#lastUse;
-    added.discovery = withTimeout(WAIT_MS, this.#discover()).then(() => {
+    added.discovery = withTimeout(WAIT_MS, run).then(() => {
       added.discovery = undefined;
     });
     return added.discovery;
   }
 
-  #evictIfFull(): boolean {
-    if (this.#profiles.size < MAX_PROFILES) return true;
-    const now = this.#now();
-    if (now - this.#evictedAt < EVICTION_INTERVAL_MS) return false;
+  #hasRoom(): boolean {
+    return this.#profiles.size < MAX_PROFILES || this.#now() - this.#evictedAt >= EVICTION_INTERVAL_MS;
+  }
+
+  #evictIfFull(): void {
+    if (this.#profiles.size < MAX_PROFILES) return;
     let oldest: string | undefined;
     let lastUse = Number.POSITIVE_INFINITY;
     for (const [key, profile] of this.#profiles) {
@@ -85,10 +105,8 @@ export class CapabilityProfiles {
       oldest = key;
       lastUse = profile.lastUse;
     }
-    if (oldest === undefined) return false;
-    this.#profiles.delete(oldest);
-    this.#evictedAt = now;
-    return true;
+    if (oldest !== undefined) this.#profiles.delete(oldest);
+    this.#evictedAt = this.#now();
   }
 
   #add(capabilities: ClientCapabilities, fixed: boolean): Profile {

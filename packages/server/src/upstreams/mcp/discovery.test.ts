@@ -186,7 +186,7 @@ describe('discover', () => {
     const modern = await discover(optionsFor(upstream.url), 'modern');
     expect(keys(modern.tools)).toEqual(['good']);
     expect(modern.notes).toEqual([
-      'tools/list: 1 entry left out, first bad: x-mcp-header must be on a property of type string, integer or boolean',
+      'tools/list: 1 entry left out: bad (x-mcp-header must be on a property of type string, integer or boolean)',
     ]);
     expect(keys((await discover(optionsFor(upstream.url), 'legacy')).tools)).toEqual(['bad', 'good']);
   });

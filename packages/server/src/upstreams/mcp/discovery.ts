@@ -3,10 +3,11 @@ import { isJsonObject } from '@sluice/protocol/json/parse';
 import { elements, members } from '@sluice/protocol/json/text';
 import { type ClientCapabilities, catalogKey } from '@sluice/protocol/mcp/capabilities';
 import { type Era, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
-import { readParamHeaders } from '@sluice/protocol/mcp/param-headers';
-import { quoted, UpstreamError } from '../../http/client/errors.ts';
+import { UpstreamError } from '../../http/client/errors.ts';
 import type { DiscoveredCatalog, ListedItem } from '../../registry/catalogs.ts';
 import type { CacheHint } from '../../registry/entries.ts';
+import { CATALOG_LIMITS, type CatalogLimits, CatalogSize, CatalogTexts } from './catalog/catalog-size.ts';
+import { ListItems, type ListSpec } from './catalog/list-items.ts';
 import { openLegacy, openModern, type RpcClient, type RpcClientOptions, requireResult } from './rpc-client.ts';
 
 /** Catalog of an upstream for clients of one era and one set of capabilities. */
@@ -17,17 +18,6 @@ export interface Catalog extends DiscoveredCatalog {
   readonly capabilities: ClientCapabilities;
   /** Notes on skipped entries and incomplete lists, for the forward's `statusMessage`. */
   readonly notes: readonly string[];
-}
-
-/** A list, requested if the upstream declares `capability`. */
-interface ListSpec {
-  readonly into: 'tools' | 'resources' | 'templates' | 'prompts';
-  readonly capability: 'tools' | 'resources' | 'prompts';
-  readonly method: string;
-  /** Member of the result with the list. */
-  readonly member: string;
-  /** Member of an item that identifies it. */
-  readonly key: string;
 }
 
 const LISTS: readonly ListSpec[] = [
@@ -43,21 +33,28 @@ const LISTS: readonly ListSpec[] = [
   { into: 'prompts', capability: 'prompts', method: 'prompts/list', member: 'prompts', key: 'name' },
 ];
 
-/** The identity goes to every client, and an endless list would exhaust memory. */
+/** The identity goes to every client. */
 const MAX_IDENTITY_LENGTH = 256 * 1024;
-const MAX_LIST_LENGTH = 256 * 1024 * 1024;
 
 /** Items of a page processed before other work gets a turn: a page may have a hundred thousand. */
 const ITEMS_PER_TURN = 1_000;
 
+/** Options of {@link discover}. */
+export interface DiscoveryOptions extends RpcClientOptions {
+  /** Default: {@link CATALOG_LIMITS}. */
+  readonly limits?: CatalogLimits;
+  /** Shared by the catalogs of one discovery. */
+  readonly texts?: CatalogTexts;
+}
+
 /**
- * Reads the complete catalog, page by page without any cap (decisions 4.3). Lists that the upstream does not declare
- * or support are empty; any other error fails the whole run with an {@link UpstreamError}.
+ * Reads the complete catalog, page by page (decisions 4.3, 10.4). Lists that the upstream does not declare or support are
+ * empty; any other error, and a catalog beyond the limits, fails the whole run with an {@link UpstreamError}.
  *
  * `opened` is a client opened with the same capabilities; it is closed at the end. If the upstream loses the session, the
  * run starts over once with a new one.
  */
-export async function discover(options: RpcClientOptions, era: Era, opened?: RpcClient): Promise<Catalog> {
+export async function discover(options: DiscoveryOptions, era: Era, opened?: RpcClient): Promise<Catalog> {
   try {
     return await readCatalog(options, opened ?? (await openClient(options, era)));
   } catch (error) {
@@ -70,8 +67,11 @@ function openClient(options: RpcClientOptions, era: Era): Promise<RpcClient> {
   return era === 'legacy' ? openLegacy(options) : openModern(options);
 }
 
-async function readCatalog(options: RpcClientOptions, client: RpcClient): Promise<Catalog> {
-  const { transport, capabilities, signal } = options;
+async function readCatalog(options: DiscoveryOptions, client: RpcClient): Promise<Catalog> {
+  const { transport, capabilities } = options;
+  const { address } = transport;
+  const { limits = CATALOG_LIMITS, texts = new CatalogTexts(address, limits) } = options;
+  const size = new CatalogSize(address, limits);
   const { era, protocolVersion, identity } = client;
   const found: Record<ListSpec['into'], ListedItem[]> = { tools: [], resources: [], templates: [], prompts: [] };
   const cache: Record<string, CacheHint> = {};
@@ -79,11 +79,11 @@ async function readCatalog(options: RpcClientOptions, client: RpcClient): Promis
   try {
     if (identity.length > MAX_IDENTITY_LENGTH) {
       const limit = `${MAX_IDENTITY_LENGTH / 1024} KiB`;
-      throw new UpstreamError('too-large', transport.address, `describes itself in more than ${limit}`);
+      throw new UpstreamError('too-large', address, `describes itself in more than ${limit}`);
     }
     for (const list of LISTS) {
       if (!isJsonObject(client.serverCapabilities[list.capability])) continue;
-      const reader = new ListReader(transport.address, client, list, signal);
+      const reader = new ListReader(options, client, list, { size, texts });
       found[list.into] = await reader.read();
       if (reader.cache !== undefined) cache[list.method] = reader.cache;
       notes.push(...reader.notes());
@@ -96,6 +96,12 @@ async function readCatalog(options: RpcClientOptions, client: RpcClient): Promis
   return { key, era, protocolVersion, capabilities, identity, cache, notes, ...found };
 }
 
+/** What the lists of one catalog share. */
+interface CatalogParts {
+  readonly size: CatalogSize;
+  readonly texts: CatalogTexts;
+}
+
 /** Reads one list, page by page. */
 class ListReader {
   /** Strictest of the pages' hints; undefined in the legacy era and without a page. */
@@ -104,21 +110,23 @@ class ListReader {
   readonly #client: RpcClient;
   readonly #list: ListSpec;
   readonly #signal: AbortSignal | undefined;
-  #length = 0;
-  readonly #items: ListedItem[] = [];
-  readonly #keys = new Set<string>();
+  readonly #size: CatalogSize;
+  readonly #items: ListItems;
   #pages = 0;
   #stopped: string | undefined = undefined;
-  #unnamed = 0;
-  #repeated = 0;
-  #invalid = 0;
-  #firstInvalid = '';
 
-  constructor(address: string, client: RpcClient, list: ListSpec, signal: AbortSignal | undefined) {
-    this.#address = address;
+  constructor(
+    { transport, signal }: DiscoveryOptions,
+    client: RpcClient,
+    list: ListSpec,
+    { size, texts }: CatalogParts,
+  ) {
+    this.#address = transport.address;
     this.#client = client;
     this.#list = list;
     this.#signal = signal;
+    this.#size = size;
+    this.#items = new ListItems(list, client.era, texts);
   }
 
   async read(): Promise<ListedItem[]> {
@@ -132,11 +140,7 @@ class ListReader {
       if (this.#signal?.aborted)
         throw new UpstreamError('aborted', this.#address, 'was not read to the end: the discovery was canceled');
       this.#pages++;
-      this.#length += text.length;
-      if (this.#length > MAX_LIST_LENGTH) {
-        const limit = `${MAX_LIST_LENGTH / 1024 / 1024} MiB`;
-        throw new UpstreamError('too-large', this.#address, `answered ${method} with more than ${limit}`);
-      }
+      this.#size.add(0, Buffer.byteLength(text));
       await this.#readPage(text, result);
       // Any string is a cursor, also the empty one; null means the same as none.
       cursor = result.nextCursor ?? undefined;
@@ -148,15 +152,12 @@ class ListReader {
         cursors.add(cursor);
       }
     } while (cursor !== undefined && this.#stopped === undefined);
-    return this.#items;
+    return this.#items.accepted;
   }
 
   notes(): string[] {
-    const { method, key } = this.#list;
-    const notes: string[] = [];
-    if (this.#unnamed > 0) notes.push(`${method}: ${formatCount(this.#unnamed)} without ${key} skipped`);
-    if (this.#repeated > 0) notes.push(`${method}: ${formatCount(this.#repeated)} with a repeated ${key} skipped`);
-    if (this.#invalid > 0) notes.push(`${method}: ${formatCount(this.#invalid)} left out, first ${this.#firstInvalid}`);
+    const { method } = this.#list;
+    const notes = this.#items.notes();
     if (this.#stopped !== undefined) {
       notes.push(`${method}: stopped after ${this.#pages} ${this.#pages === 1 ? 'page' : 'pages'} at ${this.#stopped}`);
     }
@@ -172,32 +173,10 @@ class ListReader {
     if (this.#client.era === 'modern') this.cache = strictestHint(this.cache, result);
     let index = 0;
     for (const { start, end } of elements(text, lastMemberStart(text, member))) {
-      const item: unknown = items[index++];
-      this.#accept(item, text, start, end);
+      this.#size.add(1, 0);
+      this.#items.add(items[index++], text.slice(start, end));
       if (index % ITEMS_PER_TURN === 0) await nextTurn();
     }
-  }
-
-  #accept(item: unknown, text: string, start: number, end: number): void {
-    const key = isJsonObject(item) ? item[this.#list.key] : undefined;
-    if (!isJsonObject(item) || typeof key !== 'string' || key === '') {
-      this.#unnamed++;
-      return;
-    }
-    if (this.#keys.has(key)) {
-      this.#repeated++;
-      return;
-    }
-    if (this.#list.into === 'tools' && this.#client.era === 'modern') {
-      const headers = readParamHeaders(item.inputSchema);
-      if (!headers.valid) {
-        this.#invalid++;
-        this.#firstInvalid ||= `${quoted(key)}: ${headers.reason}`;
-        return;
-      }
-    }
-    this.#keys.add(key);
-    this.#items.push({ key, json: text.slice(start, end) });
   }
 }
 
@@ -216,10 +195,6 @@ function strictestHint(before: CacheHint | undefined, result: Readonly<Record<st
     ttlMs: before === undefined ? ttl : Math.min(before.ttlMs, ttl),
     cacheScope: cacheScope === 'public' && before?.cacheScope !== 'private' ? 'public' : 'private',
   };
-}
-
-function formatCount(count: number): string {
-  return count === 1 ? '1 entry' : `${count} entries`;
 }
 
 /** Times of a {@link DiscoveryDebouncer} in milliseconds; for tests. */

@@ -8,6 +8,7 @@ import { applyCatalogs, knownCatalogs } from '../../registry/catalogs.ts';
 import type { Forward } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
+import { CATALOG_LIMITS, type CatalogLimits, CatalogTexts } from './catalog/catalog-size.ts';
 import { type Catalog, type DebounceOptions, DiscoveryDebouncer, discover } from './discovery.ts';
 import { EraCache, type InconclusiveProbe } from './era-detection.ts';
 import { HealthCheck } from './health-check.ts';
@@ -25,6 +26,8 @@ export interface ForwardControllerOptions {
   readonly capabilityProfiles: () => Iterable<ClientCapabilities>;
   /** Whether there are legacy clients: without them, a modern upstream is not probed for legacy. Read at each run. */
   readonly hasLegacyClients: () => boolean;
+  /** Default: {@link CATALOG_LIMITS}. */
+  readonly catalogLimits?: CatalogLimits;
   /** Milliseconds between checks of a healthy upstream; 0 for none. */
   readonly healthCheckIntervalMs: number;
   /** Milliseconds until the first retry of an inconclusive probe (default 60000); for tests. */
@@ -167,7 +170,7 @@ export class ForwardController implements UpstreamObserver {
   }
 
   async #discoverOnce(): Promise<void> {
-    const { registry, capabilityProfiles: variants } = this.#options;
+    const { registry, capabilityProfiles: variants, catalogLimits: limits = CATALOG_LIMITS } = this.#options;
     this.#isProbing = this.#probeRequested || this.#eras.nextProbeInMs === 0;
     this.#probeRequested = false;
     const { legacy, modern, inconclusive } = await (this.#isProbing ? this.#eras.probe() : this.#eras.open());
@@ -180,10 +183,11 @@ export class ForwardController implements UpstreamObserver {
     // The clients of the probe read the catalog for the empty set of capabilities.
     const abortRuns = new AbortController();
     const signal = AbortSignal.any([this.#closing.signal, abortRuns.signal]);
+    const texts = new CatalogTexts(this.upstream.transport.address, limits);
     const runs = opened.flatMap((client) =>
       [...variants()].map((capabilities) => {
         const first = capabilities === NO_CAPABILITIES ? client : undefined;
-        return discover({ ...this.#client, signal, capabilities }, client.era, first);
+        return discover({ ...this.#client, signal, capabilities, limits, texts }, client.era, first);
       }),
     );
     const catalogs = await Promise.all(runs).catch(async (error: unknown) => {

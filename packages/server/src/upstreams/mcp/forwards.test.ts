@@ -29,6 +29,8 @@ async function start() {
   return { registry, forwards };
 }
 
+const CAUSE = { namespace: { name: 'default' }, user: 'ann', observation: undefined };
+
 function input(name: string, address: string) {
   return { name, address, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
 }
@@ -62,15 +64,15 @@ it('the first legacy client triggers the legacy probe of upstreams, and waits fo
   const eras = () => registry.current.forwards.get('a')?.catalogs.map(({ era }) => era);
   const profiles = new ClientProfiles(registry, { name: 'sluice', title: 'Sluice', version: '9.9' });
   await forwards.add(input('a', upstream.url));
-  expect(forwards.ensureDiscoveredFor(profiles.of('modern', {}))).toBeUndefined();
+  expect(forwards.ensureDiscoveredFor(profiles.of('modern', {}), CAUSE)).toBeUndefined();
   expect([upstream.count('initialize'), eras()]).toEqual([0, ['modern', 'modern']]);
   forwards.onLegacyClient();
-  await forwards.ensureDiscoveredFor(profiles.of('legacy', {}));
+  await forwards.ensureDiscoveredFor(profiles.of('legacy', {}), CAUSE);
   expect(eras()).toEqual(expect.arrayContaining(['legacy', 'modern']));
   expect(forwards.upstream('a')?.eras).toEqual(new Set(['legacy', 'modern']));
   const before = upstream.count('initialize');
   forwards.onLegacyClient();
-  expect(forwards.ensureDiscoveredFor(profiles.of('legacy', {}))).toBeUndefined();
+  expect(forwards.ensureDiscoveredFor(profiles.of('legacy', {}), CAUSE)).toBeUndefined();
   expect(upstream.count('initialize')).toBe(before);
 });
 
@@ -90,15 +92,15 @@ it('two clients that declare the same new capabilities concurrently both get the
   const { registry, forwards } = await start();
   await forwards.add(input('a', upstream.url));
   const profiles = new ClientProfiles(registry, { name: 'sluice', title: 'Sluice', version: '9.9' });
-  const one = forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }));
-  const other = forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }));
+  const one = forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }), CAUSE);
+  const other = forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }), CAUSE);
   gate.resolve();
   for (const snapshot of await Promise.all([one, other])) {
     const known = snapshot?.forwards.get('a')?.catalogs.map(({ key }) => key);
     expect(known).toContain('legacy:{"sampling":{}}');
   }
   expect(askers.size).toBe(1);
-  expect(forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }))).toBeUndefined();
+  expect(forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }), CAUSE)).toBeUndefined();
 });
 
 it('the address of a tool uses the first forward there, or separate connections if there is none', async () => {

@@ -11,6 +11,8 @@ import type { Mutation, Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { CapabilityProfiles } from './capability-profiles.ts';
+import type { CatalogLimits } from './catalog/catalog-size.ts';
+import type { ClientDiscoveryLimits, DiscoveryCause } from './client-discoveries.ts';
 import { ForwardController } from './forward-controller.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
 import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
@@ -30,6 +32,10 @@ export interface ForwardsOptions {
   /** Identity of the gateway towards upstreams. */
   readonly clientInfo: RpcClientOptions['clientInfo'];
   readonly healthCheckIntervalMs: number;
+  /** Default: `CATALOG_LIMITS`. */
+  readonly catalogLimits?: CatalogLimits;
+  /** Default: `CLIENT_DISCOVERY_LIMITS`. */
+  readonly clientDiscoveryLimits?: ClientDiscoveryLimits;
 }
 
 /** Era and capabilities of a client. */
@@ -67,8 +73,9 @@ export class Forwards {
   constructor(options: ForwardsOptions) {
     this.#options = options;
     this.#unregistered = new UnregisteredUpstreams(options.clientInfo, () => this.#hasLegacyClients);
-    this.#profiles = new CapabilityProfiles(() =>
-      Promise.all([...this.#controllers.values()].map((controller) => controller.onProfileAdded())),
+    this.#profiles = new CapabilityProfiles(
+      () => Promise.all([...this.#controllers.values()].map((controller) => controller.onProfileAdded())),
+      options.clientDiscoveryLimits,
     );
     this.#idleTimer = setInterval(() => this.#closeIdle(), IDLE_CHECK_MS).unref();
   }
@@ -187,11 +194,12 @@ export class Forwards {
 
   /**
    * Makes sure that the forwards are discovered with a client's capabilities. Undefined if they are, which is nearly
-   * always; else a promise of the registry's state after that discovery, or after the time that a client waits for it.
+   * always, or if a limit is reached; else a promise of the registry's state after that discovery, or after the time that a
+   * client waits for it.
    */
-  ensureDiscoveredFor(profile: DeclaredCapabilities): Promise<Snapshot> | undefined {
+  ensureDiscoveredFor(profile: DeclaredCapabilities, cause: DiscoveryCause): Promise<Snapshot> | undefined {
     const discovery =
-      this.#profiles.ensureDiscovered(profile.capabilityKey, profile.capabilities) ??
+      this.#profiles.ensureDiscovered(profile.capabilityKey, profile.capabilities, cause) ??
       (profile.era === 'legacy' ? this.#legacyDiscovery : undefined);
     return discovery?.then(() => this.#options.registry.current);
   }

@@ -1,0 +1,107 @@
+/** Limits of the discoveries that clients cause by declaring new capabilities (decisions 10.4). */
+export interface ClientDiscoveryLimits {
+  /** At once. `SERVICE_CLIENT_DISCOVERIES`. */
+  readonly concurrent: number;
+  /** For each namespace; one user in it can cause half of them. `SERVICE_CLIENT_DISCOVERIES_PER_MINUTE`. */
+  readonly perMinute: number;
+}
+
+/** The defaults. */
+export const CLIENT_DISCOVERY_LIMITS: ClientDiscoveryLimits = { concurrent: 4, perMinute: 30 };
+
+/** The request that declares new capabilities. */
+export interface DiscoveryCause {
+  readonly namespace: { readonly name: string } | undefined;
+  /** Undefined where no proxy passes one: the peer address stands in. */
+  readonly user: string | undefined;
+  readonly observation: { readonly request: { readonly client?: string | undefined } } | undefined;
+}
+
+/** On whose behalf a discovery runs. */
+interface Holder {
+  readonly namespace: string;
+  readonly user: string;
+}
+
+const MINUTE_MS = 60_000;
+
+interface Pending {
+  readonly holder: Holder;
+  readonly start: () => void;
+}
+
+/**
+ * Bounds the discoveries on behalf of clients in rate and number. Those that wait get their turn by namespace, then by user:
+ * first whoever has caused the fewest in the last minute.
+ */
+export class ClientDiscoveries {
+  readonly #limits: ClientDiscoveryLimits;
+  readonly #now: () => number;
+  /** Times of the last minute by namespace, with the users. */
+  readonly #recent = new Map<string, { readonly user: string; readonly at: number }[]>();
+  readonly #pending: Pending[] = [];
+  #running = 0;
+
+  /** `now` returns milliseconds of a monotonic clock. */
+  constructor(limits: ClientDiscoveryLimits, now: () => number) {
+    this.#limits = limits;
+    this.#now = now;
+  }
+
+  /**
+   * Runs a discovery when it is its turn, and resolves when it has ended. Undefined if the namespace or user has caused too
+   * many in the last minute. `discover` must not reject.
+   */
+  run(cause: DiscoveryCause, discover: () => Promise<unknown>): Promise<void> | undefined {
+    const { perMinute } = this.#limits;
+    const user = cause.user ?? cause.observation?.request.client ?? '';
+    const holder = { namespace: cause.namespace?.name ?? '', user };
+    const recent = this.#recentOf(holder.namespace);
+    if (recent.length >= perMinute) return undefined;
+    if (countOf(recent, user) >= Math.ceil(perMinute / 2)) return undefined;
+    this.#recent.set(holder.namespace, [...recent, { user, at: this.#now() }]);
+    return this.#turn(holder).then(async () => {
+      try {
+        await discover();
+      } finally {
+        this.#running--;
+        this.#startNext();
+      }
+    });
+  }
+
+  #turn(holder: Holder): Promise<void> {
+    const turn = Promise.withResolvers<void>();
+    this.#pending.push({ holder, start: turn.resolve });
+    this.#startNext();
+    return turn.promise;
+  }
+
+  #startNext(): void {
+    if (this.#running >= this.#limits.concurrent) return;
+    let next: Pending | undefined;
+    for (const pending of this.#pending) if (!next || this.#isBefore(pending.holder, next.holder)) next = pending;
+    if (!next) return;
+    this.#pending.splice(this.#pending.indexOf(next), 1);
+    this.#running++;
+    next.start();
+  }
+
+  #isBefore(a: Holder, b: Holder): boolean {
+    const [ofA, ofB] = [this.#recentOf(a.namespace), this.#recentOf(b.namespace)];
+    if (a.namespace !== b.namespace) return ofA.length < ofB.length;
+    return countOf(ofA, a.user) < countOf(ofB, b.user);
+  }
+
+  #recentOf(namespace: string): { readonly user: string; readonly at: number }[] {
+    const since = this.#now() - MINUTE_MS;
+    const recent = (this.#recent.get(namespace) ?? []).filter(({ at }) => at > since);
+    if (recent.length > 0) this.#recent.set(namespace, recent);
+    else this.#recent.delete(namespace);
+    return recent;
+  }
+}
+
+function countOf(recent: readonly { readonly user: string }[], user: string): number {
+  return recent.reduce((count, other) => count + (other.user === user ? 1 : 0), 0);
+}
