@@ -673,12 +673,100 @@ export interface paths {
         };
         /** Get statistics */
         get: operations["getStatistics"];
-        put?: never;
-        post?: never;
-        delete?: never;
+        /** Proxied to the legacy backend */
+        put: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                400: components["responses"]["BadRequest"];
+                403: components["responses"]["Forbidden"];
+                502: components["responses"]["BadGateway"];
+                503: components["responses"]["Unavailable"];
+                /** @description Response of the legacy backend. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        /** Proxied to the legacy backend */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                400: components["responses"]["BadRequest"];
+                403: components["responses"]["Forbidden"];
+                502: components["responses"]["BadGateway"];
+                503: components["responses"]["Unavailable"];
+                /** @description Response of the legacy backend. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        /** Proxied to the legacy backend */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                400: components["responses"]["BadRequest"];
+                403: components["responses"]["Forbidden"];
+                502: components["responses"]["BadGateway"];
+                503: components["responses"]["Unavailable"];
+                /** @description Response of the legacy backend. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
         options?: never;
         head?: never;
-        patch?: never;
+        /** Proxied to the legacy backend */
+        patch: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                400: components["responses"]["BadRequest"];
+                403: components["responses"]["Forbidden"];
+                502: components["responses"]["BadGateway"];
+                503: components["responses"]["Unavailable"];
+                /** @description Response of the legacy backend. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
         trace?: never;
     };
     "/api/v1/metrics": {
@@ -698,6 +786,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/plugins": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List plugins of the web console */
+        get: operations["listPlugins"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/openapi.json": {
         parameters: {
             query?: never;
@@ -707,6 +812,108 @@ export interface paths {
         };
         /** Get the OpenAPI document */
         get: operations["getOpenApi"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/service-catalog": components["pathItems"]["Proxied"];
+    "/api/v1/service-catalog/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v1/service-template": components["pathItems"]["Proxied"];
+    "/api/v1/service-template/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v1/data-store": components["pathItems"]["Proxied"];
+    "/api/v1/data-store/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v1/capabilities": components["pathItems"]["Proxied"];
+    "/api/v1/capabilities/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v1/chat": components["pathItems"]["Proxied"];
+    "/api/v1/chat/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v1/management/info": components["pathItems"]["Proxied"];
+    "/api/v1/management/info/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v1/management/statistics/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v2/code-execution": components["pathItems"]["Proxied"];
+    "/api/v2/code-execution/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v2/tool-calls": components["pathItems"]["Proxied"];
+    "/api/v2/tool-calls/{path}": components["pathItems"]["ProxiedBelow"];
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get all metrics for Prometheus */
+        get: operations["getPrometheusMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/docs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the API reference */
+        get: operations["getReferencePage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/docs/json": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the OpenAPI document for the API reference */
+        get: operations["getReferenceJson"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/docs/yaml": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the OpenAPI document as YAML */
+        get: operations["getReferenceYaml"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/docs/static/{file}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a file of the API reference */
+        get: operations["getReferenceFile"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1095,6 +1302,14 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+        };
+        PluginManifest: {
+            id: string;
+            name: string;
+            version: string;
+            entrypoint: string;
+        } & {
+            [key: string]: unknown;
         };
         Prompt: {
             name: string;
@@ -1867,7 +2082,278 @@ export interface components {
     parameters: never;
     requestBodies: never;
     headers: never;
-    pathItems: never;
+    pathItems: {
+        Proxied: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            /** Proxied to the legacy backend */
+            get: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path?: never;
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            /** Proxied to the legacy backend */
+            put: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path?: never;
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            /** Proxied to the legacy backend */
+            post: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path?: never;
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            /** Proxied to the legacy backend */
+            delete: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path?: never;
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            options?: never;
+            head?: never;
+            /** Proxied to the legacy backend */
+            patch: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path?: never;
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            trace?: never;
+        };
+        ProxiedBelow: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description Rest of the path; may contain `/`. */
+                    path: string;
+                };
+                cookie?: never;
+            };
+            /** Proxied to the legacy backend */
+            get: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path: {
+                        /** @description Rest of the path; may contain `/`. */
+                        path: string;
+                    };
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            /** Proxied to the legacy backend */
+            put: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path: {
+                        /** @description Rest of the path; may contain `/`. */
+                        path: string;
+                    };
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            /** Proxied to the legacy backend */
+            post: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path: {
+                        /** @description Rest of the path; may contain `/`. */
+                        path: string;
+                    };
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            /** Proxied to the legacy backend */
+            delete: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path: {
+                        /** @description Rest of the path; may contain `/`. */
+                        path: string;
+                    };
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            options?: never;
+            head?: never;
+            /** Proxied to the legacy backend */
+            patch: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path: {
+                        /** @description Rest of the path; may contain `/`. */
+                        path: string;
+                    };
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            trace?: never;
+        };
+    };
 }
 export type $defs = Record<string, never>;
 export interface operations {
@@ -3699,6 +4185,32 @@ export interface operations {
             500: components["responses"]["Internal"];
         };
     };
+    listPlugins: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Manifests; none without the web console */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["PluginManifest"][];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
     getOpenApi: {
         parameters: {
             query?: never;
@@ -3720,6 +4232,119 @@ export interface operations {
                 };
             };
             400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getPrometheusMetrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Content, without the envelope */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getReferencePage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Content, without the envelope */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getReferenceJson: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Content, without the envelope */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getReferenceYaml: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Content, without the envelope */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-yaml": string;
+                };
+            };
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getReferenceFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Rest of the path; may contain `/`. */
+                file: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Content, without the envelope */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": string;
+                };
+            };
             403: components["responses"]["Forbidden"];
             500: components["responses"]["Internal"];
         };
