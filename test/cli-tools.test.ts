@@ -49,6 +49,25 @@ describe('tools', () => {
     });
   });
 
+  it('are listed in part, and searched', async () => {
+    for (const name of ['send_mail', 'read_mail', 'weather']) {
+      await text('tools', 'add', '-n', name, '-d', `Tool ${name}`, '-u', 'x:y', '--type', 'custom', '-N', 'pages');
+    }
+    expect(await text('tools', 'ls', '-N', 'pages', '--search', 'MAIL', '-o', 'name')).toBe('send_mail\nread_mail\n');
+    const listed = await sluice(['tools', 'ls', '-N', 'pages', '--limit', '2', '-o', 'name']);
+    expect(listed).toMatchObject({
+      code: 0,
+      out: 'send_mail\nread_mail\n',
+      err: '2 of 3 tools; raise --limit for more\n',
+    });
+    expect((await sluice(['tools', 'ls', '-N', 'pages', '--limit', '3'])).err).toBe('');
+    expect((await sluice(['tools', 'ls', '--search', 'nothing'])).err).toBe('no tools match "nothing"\n');
+    expect((await sluice(['forwards', 'ls', '--search', 'nothing', '--limit', '9'])).err).toBe(
+      'no forwards match "nothing"\n',
+    );
+    expect(await sluice(['tools', 'ls', '--limit', '0'])).toMatchObject({ code: 1 });
+  });
+
   it('are disabled and enabled, also by upstream names before they are discovered', async () => {
     await text('tools', 'add', '-n', 'sum', '-d', '', '-u', 'x:y', '--type', 'custom');
     expect(await text('tools', 'disable', 'sum')).toBe('disabled 1 tool\n');

@@ -1303,6 +1303,12 @@ export interface components {
                 [key: string]: string;
             };
         };
+        PageInfo: {
+            /** @description `cursor` of the next page; missing on the last one. */
+            next?: string;
+            /** @description Number of matching elements on all pages. */
+            total: number;
+        };
         PluginManifest: {
             id: string;
             name: string;
@@ -2533,6 +2539,12 @@ export interface operations {
             query?: {
                 /** @description Filter by namespace. */
                 namespace?: string;
+                /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */
+                limit?: string;
+                /** @description Continues the list: `page.next` of the previous page. It stays valid while the list changes. */
+                cursor?: string;
+                /** @description Filter by a part of the name or description, in any case. */
+                q?: string;
             };
             header?: never;
             path?: never;
@@ -2549,6 +2561,7 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Forward"][];
                         error: null;
+                        page?: components["schemas"]["PageInfo"];
                     };
                 };
             };
@@ -2731,6 +2744,12 @@ export interface operations {
                 namespace?: string;
                 /** @description `shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries. */
                 include?: "shadowed" | "upstream" | "shadowed,upstream";
+                /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */
+                limit?: string;
+                /** @description Continues the list: `page.next` of the previous page. It stays valid while the list changes. */
+                cursor?: string;
+                /** @description Filter by a part of the name or description, in any case. */
+                q?: string;
             };
             header?: never;
             path?: never;
@@ -2747,6 +2766,7 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Tool"][];
                         error: null;
+                        page?: components["schemas"]["PageInfo"];
                     };
                 };
             };
@@ -2947,6 +2967,12 @@ export interface operations {
                 namespace?: string;
                 /** @description `shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries. */
                 include?: "shadowed" | "upstream" | "shadowed,upstream";
+                /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */
+                limit?: string;
+                /** @description Continues the list: `page.next` of the previous page. It stays valid while the list changes. */
+                cursor?: string;
+                /** @description Filter by a part of the name or description, in any case. */
+                q?: string;
             };
             header?: never;
             path?: never;
@@ -2963,6 +2989,7 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Resource"][];
                         error: null;
+                        page?: components["schemas"]["PageInfo"];
                     };
                 };
             };
@@ -3169,6 +3196,12 @@ export interface operations {
                 namespace?: string;
                 /** @description `shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries. */
                 include?: "shadowed" | "upstream" | "shadowed,upstream";
+                /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */
+                limit?: string;
+                /** @description Continues the list: `page.next` of the previous page. It stays valid while the list changes. */
+                cursor?: string;
+                /** @description Filter by a part of the name or description, in any case. */
+                q?: string;
             };
             header?: never;
             path?: never;
@@ -3185,6 +3218,7 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Prompt"][];
                         error: null;
+                        page?: components["schemas"]["PageInfo"];
                     };
                 };
             };

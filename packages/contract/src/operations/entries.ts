@@ -12,7 +12,7 @@ import {
   toolUpdate,
 } from '../schemas/entries.ts';
 import { deleteResult, deleteWarnings } from '../schemas/envelope.ts';
-import { defineOperation, type QueryParameter } from './operation.ts';
+import { defineOperation, PAGE_QUERY, type QueryParameter } from './operation.ts';
 
 const NAMESPACE = {
   description: 'Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name.',
@@ -27,6 +27,7 @@ const LIST = {
       '`shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries.',
     values: ['shadowed', 'upstream', 'shadowed,upstream'],
   },
+  ...PAGE_QUERY,
 } satisfies Record<string, QueryParameter>;
 const INCLUDE = {
   description:
@@ -71,7 +72,7 @@ function entryOperations<
       summary: `List ${plural}`,
       description: 'Entries are sorted by registration. Discovered entries keep the order of their upstream.',
       query: LIST,
-      responses: { 200: { description: `List of ${plural}`, data: z.array(one) } },
+      responses: { 200: { description: `List of ${plural}`, data: z.array(one), paged: true } },
       errors: [],
     }),
     create: defineOperation({

@@ -1,7 +1,7 @@
 import { type DeleteWarning, type EnabledResult, type Operation, operations, type RequestBody } from '@sluice/contract';
 import type { z } from 'zod';
 import type { Draft } from '../registry/draft.ts';
-import { type Entry, isEnabled, type Kind } from '../registry/entries.ts';
+import { type Entry, entryPlace, isEnabled, type Kind } from '../registry/entries.ts';
 import {
   createEntry,
   type EntryInput,
@@ -17,14 +17,15 @@ import {
   markUpstreamEntries,
   setEnabled,
 } from '../registry/operations-enabled.ts';
-import { entryJson } from '../registry/serialize.ts';
+import { entryDescription, entryJson } from '../registry/serialize.ts';
 import type { ManagementContext } from './context.ts';
-import { dataResponse, listResponse } from './responses.ts';
+import { type PageParameter, pagedResponse } from './paging.ts';
+import { dataResponse } from './responses.ts';
 import type { ApiRequest, Router } from './router.ts';
 
 /** The operations of one kind of entry. */
 interface EntryOperations {
-  readonly list: Operation;
+  readonly list: Operation & { readonly query: Readonly<Record<PageParameter | 'namespace' | 'include', object>> };
   readonly create: Operation & { readonly body: EntryBody };
   readonly get: Operation;
   readonly update: Operation & { readonly body: EntryBody };
@@ -40,6 +41,13 @@ interface EnabledInput extends EnabledSelection {
 }
 
 type EntryBody = RequestBody & { readonly schema: z.ZodType<EntryInput> };
+
+/** Entries sorted by {@link byOrder}. */
+const ENTRY_LIST = {
+  place: entryPlace,
+  key: ({ namespace, key }: Entry) => `${namespace} ${key}`,
+  texts: (entry: Entry) => [entry.name, entryDescription(entry)],
+};
 
 /** Routes to list, get, create, update, delete and enable tools, resources and prompts (decisions 2.2, 4.1, 10.1). */
 export function entryRoutes(router: Router, context: ManagementContext): void {
@@ -59,9 +67,8 @@ function addKind(
     const { shadowed, upstream } = parseInclude(query('include'));
     const snapshot = registry.current;
     const entries = snapshot.entries(kind, { shadowed, ...(namespace !== undefined && { namespace }) });
-    return listResponse(entries, (entry) =>
-      entryJson(entry, { shadowed: shadowed && !snapshot.isServed(entry), upstream }),
-    );
+    const serialize = (entry: Entry) => entryJson(entry, { shadowed: shadowed && !snapshot.isServed(entry), upstream });
+    return pagedResponse(entries, { ...ENTRY_LIST, serialize }, query);
   });
 
   router.addWithBody(create, async ({ body }) => {
