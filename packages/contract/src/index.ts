@@ -4,6 +4,7 @@ export * from './operations/operations.ts';
 export * from './operations/proxied.ts';
 export * from './schemas/enabled.ts';
 export * from './schemas/entries.ts';
+export * from './schemas/entry-members.ts';
 export * from './schemas/envelope.ts';
 export * from './schemas/evaluators.ts';
 export * from './schemas/fields.ts';

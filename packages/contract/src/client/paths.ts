@@ -128,7 +128,7 @@ export interface paths {
         put?: never;
         /**
          * Register a tool
-         * @description Creates the namespace if it does not exist.
+         * @description Creates the namespace if it does not exist. Unknown members are stored with a warning, unless they begin with `x-`.
          */
         post: operations["createTool"];
         delete?: never;
@@ -148,7 +148,7 @@ export interface paths {
         get: operations["getTool"];
         /**
          * Replace a tool
-         * @description Changing `name` renames the tool, changing `namespace` moves it. On a discovered tool, values that differ from the upstream are stored as overrides and survive rediscovery.
+         * @description Changing `name` renames the tool, changing `namespace` moves it. On a discovered tool, values that differ from the upstream are stored as overrides and survive rediscovery. Unknown members that the tool does not have and that do not begin with `x-` are rejected, since they are probably misspelled.
          */
         put: operations["updateTool"];
         post?: never;
@@ -197,7 +197,7 @@ export interface paths {
         put?: never;
         /**
          * Register a resource
-         * @description Creates the namespace if it does not exist.
+         * @description Creates the namespace if it does not exist. Unknown members are stored with a warning, unless they begin with `x-`.
          */
         post: operations["createResource"];
         delete?: never;
@@ -217,7 +217,7 @@ export interface paths {
         get: operations["getResource"];
         /**
          * Replace a resource
-         * @description Changing `name` renames the resource, changing `namespace` moves it. On a discovered resource, values that differ from the upstream are stored as overrides and survive rediscovery.
+         * @description Changing `name` renames the resource, changing `namespace` moves it. On a discovered resource, values that differ from the upstream are stored as overrides and survive rediscovery. Unknown members that the resource does not have and that do not begin with `x-` are rejected, since they are probably misspelled.
          */
         put: operations["updateResource"];
         post?: never;
@@ -266,7 +266,7 @@ export interface paths {
         put?: never;
         /**
          * Register a prompt
-         * @description Creates the namespace if it does not exist.
+         * @description Creates the namespace if it does not exist. Unknown members are stored with a warning, unless they begin with `x-`.
          */
         post: operations["createPrompt"];
         delete?: never;
@@ -286,7 +286,7 @@ export interface paths {
         get: operations["getPrompt"];
         /**
          * Replace a prompt
-         * @description Changing `name` renames the prompt, changing `namespace` moves it. On a discovered prompt, values that differ from the upstream are stored as overrides and survive rediscovery.
+         * @description Changing `name` renames the prompt, changing `namespace` moves it. On a discovered prompt, values that differ from the upstream are stored as overrides and survive rediscovery. Unknown members that the prompt does not have and that do not begin with `x-` are rejected, since they are probably misspelled.
          */
         put: operations["updatePrompt"];
         post?: never;
@@ -2799,6 +2799,15 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Tool"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The member is stored and sent to MCP clients, but may be misspelled.
+                             * @constant
+                             */
+                            code: "UNKNOWN_MEMBER";
+                            member: string;
+                            message: string;
+                        }[];
                     };
                 };
             };
@@ -2850,6 +2859,8 @@ export interface operations {
             query?: {
                 /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
+                /** @description `keep` stores unknown members with a warning, as on creation. */
+                unknown_members?: "keep";
             };
             header?: never;
             path: {
@@ -2873,6 +2884,15 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Tool"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The member is stored and sent to MCP clients, but may be misspelled.
+                             * @constant
+                             */
+                            code: "UNKNOWN_MEMBER";
+                            member: string;
+                            message: string;
+                        }[];
                     };
                 };
             };
@@ -3022,6 +3042,15 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Resource"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The member is stored and sent to MCP clients, but may be misspelled.
+                             * @constant
+                             */
+                            code: "UNKNOWN_MEMBER";
+                            member: string;
+                            message: string;
+                        }[];
                     };
                 };
             };
@@ -3077,6 +3106,8 @@ export interface operations {
                 namespace?: string;
                 /** @description Location of the resource, if several resources share the name. */
                 uri?: string;
+                /** @description `keep` stores unknown members with a warning, as on creation. */
+                unknown_members?: "keep";
             };
             header?: never;
             path: {
@@ -3100,6 +3131,15 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Resource"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The member is stored and sent to MCP clients, but may be misspelled.
+                             * @constant
+                             */
+                            code: "UNKNOWN_MEMBER";
+                            member: string;
+                            message: string;
+                        }[];
                     };
                 };
             };
@@ -3251,6 +3291,15 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Prompt"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The member is stored and sent to MCP clients, but may be misspelled.
+                             * @constant
+                             */
+                            code: "UNKNOWN_MEMBER";
+                            member: string;
+                            message: string;
+                        }[];
                     };
                 };
             };
@@ -3302,6 +3351,8 @@ export interface operations {
             query?: {
                 /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
+                /** @description `keep` stores unknown members with a warning, as on creation. */
+                unknown_members?: "keep";
             };
             header?: never;
             path: {
@@ -3325,6 +3376,15 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Prompt"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The member is stored and sent to MCP clients, but may be misspelled.
+                             * @constant
+                             */
+                            code: "UNKNOWN_MEMBER";
+                            member: string;
+                            message: string;
+                        }[];
                     };
                 };
             };

@@ -11,6 +11,7 @@ import {
   toolInput,
   toolUpdate,
 } from '../schemas/entries.ts';
+import { entryWarnings } from '../schemas/entry-members.ts';
 import { deleteResult, deleteWarnings } from '../schemas/envelope.ts';
 import { defineOperation, PAGE_QUERY, type QueryParameter } from './operation.ts';
 
@@ -33,6 +34,11 @@ const INCLUDE = {
   description:
     '`upstream` includes the upstream values of the members that can be overridden on a discovered entry, as the read-only member `upstream`.',
   values: ['upstream'],
+} satisfies QueryParameter;
+
+const UNKNOWN_MEMBERS = {
+  description: '`keep` stores unknown members with a warning, as on creation.',
+  values: ['keep'],
 } satisfies QueryParameter;
 
 /** Schemas and query parameters of a kind of entry. */
@@ -81,9 +87,10 @@ function entryOperations<
       path,
       tag: plural,
       summary: `Register a ${kind}`,
-      description: 'Creates the namespace if it does not exist.',
+      description:
+        'Creates the namespace if it does not exist. Unknown members are stored with a warning, unless they begin with `x-`.',
       body: { kind, schema: input },
-      responses: { 201: { description: `Registered ${kind}`, data: one, location: true } },
+      responses: { 201: { description: `Registered ${kind}`, data: one, location: true, warnings: entryWarnings } },
       errors: ['CONFLICT'],
     }),
     get: defineOperation({
@@ -102,10 +109,10 @@ function entryOperations<
       path: `${path}/{name}`,
       tag: plural,
       summary: `Replace a ${kind}`,
-      description: `Changing \`name\` renames the ${kind}, changing \`namespace\` moves it. On a discovered ${kind}, values that differ from the upstream are stored as overrides and survive rediscovery.`,
-      query: select,
+      description: `Changing \`name\` renames the ${kind}, changing \`namespace\` moves it. On a discovered ${kind}, values that differ from the upstream are stored as overrides and survive rediscovery. Unknown members that the ${kind} does not have and that do not begin with \`x-\` are rejected, since they are probably misspelled.`,
+      query: { ...select, unknown_members: UNKNOWN_MEMBERS },
       body: { kind, schema: update },
-      responses: { 200: { description: `Updated ${kind}`, data: one } },
+      responses: { 200: { description: `Updated ${kind}`, data: one, warnings: entryWarnings } },
       errors: ['NOT_FOUND', 'CONFLICT'],
     }),
     remove: defineOperation({
