@@ -49,6 +49,39 @@ describe('tools', () => {
     });
   });
 
+  it('are listed in part, and searched', async () => {
+    for (const name of ['send_mail', 'read_mail', 'weather']) {
+      await text('tools', 'add', '-n', name, '-d', `Tool ${name}`, '-u', 'x:y', '--type', 'custom', '-N', 'pages');
+    }
+    expect(await text('tools', 'ls', '-N', 'pages', '--search', 'MAIL', '-o', 'name')).toBe('send_mail\nread_mail\n');
+    const listed = await sluice(['tools', 'ls', '-N', 'pages', '--limit', '2', '-o', 'name']);
+    expect(listed).toMatchObject({
+      code: 0,
+      out: 'send_mail\nread_mail\n',
+      err: '2 of 3 tools; raise --limit for more\n',
+    });
+    expect((await sluice(['tools', 'ls', '-N', 'pages', '--limit', '3'])).err).toBe('');
+    expect((await sluice(['tools', 'ls', '--search', 'nothing'])).err).toBe('no tools match "nothing"\n');
+    expect((await sluice(['forwards', 'ls', '--search', 'nothing', '--limit', '9'])).err).toBe(
+      'no forwards match "nothing"\n',
+    );
+    expect(await sluice(['tools', 'ls', '--limit', '0'])).toMatchObject({ code: 1 });
+  });
+
+  it('are imported with unknown members and a warning, and edited without', async () => {
+    const tool = { ...TOOL, name: 'imported', titel: 'x' };
+    const warning = 'warning: imported in default: unknown field "titel" is stored; did you mean "title"?\n';
+    const source = await file('tools.json', JSON.stringify([tool]));
+    expect(await sluice(['tools', 'import', source])).toMatchObject({ code: 0, err: warning });
+    const changed = await file('changed.json', JSON.stringify([{ ...tool, titles: 'y' }]));
+    expect((await sluice(['tools', 'import', changed, '--update'])).err).toContain('unknown field "titles" is stored');
+    const edited = await file('edited.json', JSON.stringify({ ...tool, descriptoin: 'z' }));
+    expect(await sluice(['tools', 'edit', 'imported', '--file', edited])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('invalid tool: unknown field "descriptoin"; did you mean "description"?'),
+    });
+  });
+
   it('are disabled and enabled, also by upstream names before they are discovered', async () => {
     await text('tools', 'add', '-n', 'sum', '-d', '', '-u', 'x:y', '--type', 'custom');
     expect(await text('tools', 'disable', 'sum')).toBe('disabled 1 tool\n');

@@ -273,7 +273,7 @@ test('an export restores the state in an empty service, and changes nothing in t
     return service.manage('PUT', `/tools/${name}`, { ...Object(data), ...change });
   };
   await change('search', { name: 'find', namespace: 'finance', title: undefined, id: '9' });
-  await change('other', { description: '', labels: { a: 'b' }, vendor: true });
+  await change('other', { description: '', labels: { a: 'b' }, 'x-vendor': true });
 
   const exported = await sluice('export');
   expect(exported).toMatchObject({ code: 0, err: '' });
@@ -287,7 +287,7 @@ test('an export restores the state in an empty service, and changes nothing in t
     tools: [
       { name: 'made', description: 'a\nb', uri: 'u', toolType: 't', input_schema: {}, extra: null, upstream: 5 },
       { forward: 'up', upstreamName: 'search', name: 'find', namespace: 'finance', id: '9', title: null },
-      { forward: 'up', upstreamName: 'other', labels: { a: 'b' }, description: '', vendor: true },
+      { forward: 'up', upstreamName: 'other', labels: { a: 'b' }, description: '', 'x-vendor': true },
     ],
     evaluators: [],
   });

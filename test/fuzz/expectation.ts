@@ -51,9 +51,9 @@ export function expectation(
   }
   const query = new URLSearchParams(target.slice(path.length));
   const limit = query.get('limit');
-  if (limit !== null && !/^0*[1-9]\d*$/.test(limit) && body.kind !== 'too-large') {
-    return only('the limit is not a whole number from 1', 400);
-  }
+  const accepts = (parameter: string) => operation.parameters.some(({ name }) => name === parameter);
+  const isLimit = limit === null || (/^0*[1-9]\d*$/.test(limit) && !(accepts('cursor') && Number(limit) > 1_000));
+  if (!isLimit && body.kind !== 'too-large') return only('the limit is not a whole number of the allowed range', 400);
   const strict = STRICT.has(operation.id) ? query.get('strict') : null;
   if (strict !== null && strict !== 'true' && strict !== 'false' && body.kind !== 'too-large') {
     return only('strict is neither true nor false', 400, 404);
@@ -74,9 +74,11 @@ export function expectation(
     case 'valid':
       // The path may name a namespace that does not exist.
       if (operation.path.includes('{namespace}')) return documented('the body matches the document');
+      if (accepts('unknown_members')) return documented('the document does not describe unknown members');
       if (SELECTIONS.has(operation.id)) return documented('the document does not describe which selections are valid');
       return documented('path and body match the document', 400);
     case 'none':
+      if (accepts('cursor') && query.has('cursor')) return documented('the document does not describe cursors');
       return operation.body?.required
         ? only('there is no body', 400)
         : documented('the path matches the document', 400);

@@ -1,8 +1,10 @@
 /** The management API, shared by the service and its clients: schemas, operations and validation. */
 export * from './operations/operation.ts';
 export * from './operations/operations.ts';
+export * from './operations/proxied.ts';
 export * from './schemas/enabled.ts';
 export * from './schemas/entries.ts';
+export * from './schemas/entry-members.ts';
 export * from './schemas/envelope.ts';
 export * from './schemas/evaluators.ts';
 export * from './schemas/fields.ts';
@@ -13,6 +15,7 @@ export * from './schemas/json.ts';
 export { mcpEntries } from './schemas/mcp.ts';
 export * from './schemas/namespaces.ts';
 export * from './schemas/observability.ts';
+export * from './schemas/plugins.ts';
 export * from './schemas/services.ts';
 export * from './schemas/tool-calls.ts';
 export * from './validate.ts';

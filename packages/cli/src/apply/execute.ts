@@ -187,7 +187,10 @@ class StepExecutor {
       return ignoreNotFound(unwrap(this.#client.DELETE('/api/v1/tools/{name}', { params })));
     const body = validated(toolInput, step.members, 'tool');
     if (step.action === 'create') await unwrap(this.#client.POST('/api/v1/tools', { body }));
-    else await unwrap(this.#client.PUT('/api/v1/tools/{name}', { params, body }));
+    else {
+      const query = { namespace, unknown_members: 'keep' as const };
+      await unwrap(this.#client.PUT('/api/v1/tools/{name}', { params: { path: { name }, query }, body }));
+    }
     return [];
   }
 
@@ -219,7 +222,8 @@ class StepExecutor {
     const entry: JsonObject = flattenTool(changed);
     await unwrap(
       this.#client.PUT('/api/v1/tools/{name}', {
-        params: { path: { name: tool.name }, query: { namespace: tool.namespace } },
+        // The plan has warned of similar names.
+        params: { path: { name: tool.name }, query: { namespace: tool.namespace, unknown_members: 'keep' } },
         body: validated(toolUpdate, entry, 'tool'),
       }),
     );

@@ -1,12 +1,15 @@
+import type { PageInfo } from '@sluice/contract';
 import type { Client } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import type { Column } from '../output/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
+import { sanitizeLine } from '../terminal/text.ts';
 import { editEntry } from './edit.ts';
 import type { EnableApi, EntryApi, EntrySelector } from './entry-api.ts';
 import { enableCommand, labelCommand, removeCommand, showCommand } from './entry-commands.ts';
 import { addSelectorOptions, collectKeyValue, parseSelector } from './entry-options.ts';
+import { addPageOptions, listPages, noteOmitted, type PageOptions, type PageQuery } from './list-pages.ts';
 import { isNewNamespace, NEW_NAMESPACE_NOTE, requireNamespace } from './lookup.ts';
 
 /** Columns that every list has. */
@@ -20,7 +23,7 @@ export interface ListRow {
 }
 
 /** Query parameters of a list. */
-export interface ListQuery {
+export interface ListQuery extends PageQuery {
   readonly namespace?: string | undefined;
   readonly include?: 'shadowed';
 }
@@ -30,7 +33,10 @@ export interface EntryKind<Row extends ListRow, Fields> extends EntryApi, Enable
   readonly kind: EnableApi['kind'];
   /** What they are, for help. */
   readonly description: string;
-  readonly list: (client: Client, query: ListQuery) => Promise<readonly Row[]>;
+  readonly list: (
+    client: Client,
+    query: ListQuery,
+  ) => Promise<{ readonly data: readonly Row[]; readonly page?: PageInfo | undefined }>;
   /** Listed entries, when they are more than the plural of the kind. */
   readonly listed?: string;
   /** Additional columns of the list. */
@@ -51,7 +57,7 @@ export interface EntryKind<Row extends ListRow, Fields> extends EntryApi, Enable
   readonly editHelp?: string;
 }
 
-interface ListOptions {
+interface ListOptions extends PageOptions {
   readonly namespace?: string;
   readonly shadowed?: true;
 }
@@ -59,13 +65,18 @@ interface ListOptions {
 /** `list`: prints a row per entry. */
 function listCommand<Row extends ListRow, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
   const plural = `${kind.kind}s`;
-  return new Command('list')
+  const command = new Command('list')
     .description(`List ${kind.listed ?? plural}`)
     .option('-N, --namespace <namespace>', `Only ${plural} in this namespace`)
-    .option('--shadowed', 'Include shadowed entries, whose name or location is taken by an earlier entry')
-    .action(async ({ namespace, shadowed }: ListOptions) => {
+    .option('--shadowed', 'Include shadowed entries, whose name or location is taken by an earlier entry');
+  return addPageOptions(command, plural)
+    .addHelpText('after', `\nExample:\n  sluice ${plural} list --search mail --limit 20`)
+    .action(async ({ namespace, shadowed, ...pages }: ListOptions) => {
       const client = await context.connect();
-      const found = await kind.list(client, { namespace, ...(shadowed && { include: 'shadowed' }) });
+      const listed = await listPages(pages, (query) =>
+        kind.list(client, { namespace, ...(shadowed && { include: 'shadowed' }), ...query }),
+      );
+      const { rows: found } = listed;
       if (found.length === 0) await requireNamespace(client, namespace);
       context.output().list(
         found,
@@ -74,8 +85,9 @@ function listCommand<Row extends ListRow, Fields>(context: Context, kind: EntryK
           shadowed,
           found.some(({ enabled }) => !enabled),
         ),
-        `no ${plural}`,
+        pages.search === undefined ? `no ${plural}` : `no ${plural} match "${sanitizeLine(pages.search)}"`,
       );
+      noteOmitted(context, listed, plural);
     });
 }
 

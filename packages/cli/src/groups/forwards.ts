@@ -1,5 +1,5 @@
 import { forwardInput, forwardPatch } from '@sluice/contract';
-import { type Client, unwrap } from '@sluice/contract/client';
+import { type Client, unwrap, unwrapPage } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import {
@@ -9,10 +9,12 @@ import {
   type NameOption,
   requireName,
 } from '../entries/entry-options.ts';
+import { addPageOptions, listPages, noteOmitted, type PageOptions } from '../entries/list-pages.ts';
 import { isNewNamespace, NEW_NAMESPACE_NOTE, requireNamespace } from '../entries/lookup.ts';
 import { Failure } from '../failure.ts';
 import { validated } from '../files/document.ts';
 import { createProgress } from '../terminal/progress.ts';
+import { sanitizeLine } from '../terminal/text.ts';
 
 /**
  * Describes the tools of a forward that are shadowed: ` (3 shadowed by forward crm; use --prefix)`. Empty when none is
@@ -73,12 +75,16 @@ function formatCounts(counts: Counts, shadowed = ''): string {
 }
 
 function listCommand(context: Context): Command {
-  return new Command('list')
+  const command = new Command('list')
     .description('List forwards')
-    .option('-N, --namespace <namespace>', 'Only forwards in this namespace')
-    .action(async ({ namespace }: { readonly namespace?: string }) => {
+    .option('-N, --namespace <namespace>', 'Only forwards in this namespace');
+  return addPageOptions(command, 'forwards').action(
+    async ({ namespace, ...pages }: PageOptions & { readonly namespace?: string }) => {
       const client = await context.connect();
-      const found = await unwrap(client.GET('/api/v1/forwards', { params: { query: { namespace } } }));
+      const listed = await listPages(pages, (query) =>
+        unwrapPage(client.GET('/api/v1/forwards', { params: { query: { namespace, ...query } } })),
+      );
+      const { rows: found } = listed;
       if (found.length === 0) await requireNamespace(client, namespace);
       context.output().list(
         found,
@@ -92,9 +98,11 @@ function listCommand(context: Context): Command {
           { title: 'PROMPTS', value: (forward) => String(forward.prompts_discovered) },
           { title: 'STATUS', value: ({ statusMessage = '' }) => statusMessage, cut: 'first' },
         ],
-        'no forwards',
+        pages.search === undefined ? 'no forwards' : `no forwards match "${sanitizeLine(pages.search)}"`,
       );
-    });
+      noteOmitted(context, listed, 'forwards');
+    },
+  );
 }
 
 function showCommand(context: Context): Command {

@@ -1,6 +1,7 @@
 import { unwrap } from '@sluice/contract/client';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import type { Context } from '../context.ts';
+import { parsePositive } from '../entries/list-pages.ts';
 
 /** `sluice interactions` (decisions 1.8). */
 export function interactionsCommand(context: Context): Command {
@@ -56,11 +57,6 @@ Example:
         { name: ({ completion_id }) => completion_id },
       );
     });
-}
-
-function parsePositive(text: string): string {
-  if (!/^[1-9][0-9]*$/.test(text)) throw new InvalidArgumentError('Expected a whole number from 1.');
-  return text;
 }
 
 function clearCommand(context: Context): Command {

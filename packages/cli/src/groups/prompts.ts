@@ -1,4 +1,4 @@
-import { unwrap } from '@sluice/contract/client';
+import { unwrapPage } from '@sluice/contract/client';
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import type { Command } from 'commander';
 import type { Context } from '../context.ts';
@@ -23,7 +23,7 @@ type PromptRow = ListRow & { readonly arguments: readonly unknown[] };
 const PROMPT: EntryKind<PromptRow, PromptFields> = {
   ...PROMPT_API,
   description: 'Manage prompts',
-  list: (client, query) => unwrap(client.GET('/api/v1/prompts', { params: { query } })),
+  list: (client, query) => unwrapPage(client.GET('/api/v1/prompts', { params: { query } })),
   columns: [{ title: 'ARGUMENTS', value: (prompt) => prompt.arguments.map(formatArgument).join(', ') || '-' }],
   add: 'add',
   addFieldOptions: (command) =>

@@ -1,4 +1,4 @@
-import { unwrap } from '@sluice/contract/client';
+import { unwrapPage } from '@sluice/contract/client';
 import type { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { RESOURCE_API } from '../entries/entry-api.ts';
@@ -29,7 +29,7 @@ type ResourceRow = ListRow & { readonly location: string; readonly type: string 
 const RESOURCE: EntryKind<ResourceRow, ResourceFields> = {
   ...RESOURCE_API,
   description: 'Manage resources',
-  list: (client, query) => unwrap(client.GET('/api/v1/resources', { params: { query } })),
+  list: (client, query) => unwrapPage(client.GET('/api/v1/resources', { params: { query } })),
   listed: 'resources and resource templates',
   columns: [
     { title: 'LOCATION', value: ({ location }) => location },

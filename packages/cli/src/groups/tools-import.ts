@@ -54,6 +54,13 @@ export interface FailedTool {
   readonly reason: string;
 }
 
+/** A warning of the service about a tool. */
+interface ToolWarning {
+  readonly name: string;
+  readonly namespace: string;
+  readonly message: string;
+}
+
 /** Progress or result of an import. */
 export interface ImportCounts {
   readonly created: number;
@@ -61,6 +68,8 @@ export interface ImportCounts {
   /** Existing tools that were skipped. */
   readonly existing: number;
   readonly failed: readonly FailedTool[];
+  /** Warnings of the service about tools that it stored. */
+  readonly warnings: readonly ToolWarning[];
   /** Tools that were not sent or got no response, after Ctrl-C or because of {@link stoppedBy}. */
   readonly unfinished: number;
   /** Error that ended the import: the service is unavailable or the credentials were rejected. */
@@ -85,22 +94,24 @@ async function sendTools(tools: readonly ToolInput[], sending: SendOptions): Pro
   const counted = { created: 0, updated: 0, existing: 0, unfinished: tools.length };
   const failed: FailedTool[] = [];
   let stoppedBy: unknown;
-  const counts = (): ImportCounts => ({ ...counted, failed, stoppedBy });
+  const warnings: ToolWarning[] = [];
+  const counts = (): ImportCounts => ({ ...counted, failed, warnings, stoppedBy });
   const waiting = tools.values();
   /** Sends the next tool; false when there is none or the import has stopped. */
   const sendNext = async (): Promise<boolean> => {
     if (stoppedBy !== undefined || sending.interrupted.aborted) return false;
     const { value: tool, done } = waiting.next();
     if (done) return false;
+    const { name, namespace = DEFAULT_NAMESPACE } = tool;
     try {
-      const result = await sendTool(tool, sending);
+      const { result, messages } = await sendTool(tool, sending);
       counted[result] += 1;
+      warnings.push(...messages.map((message) => ({ name, namespace, message })));
     } catch (error) {
       if (!(error instanceof ApiError) || error.code === undefined) {
         stoppedBy ??= error;
         return false;
       }
-      const { name, namespace = DEFAULT_NAMESPACE } = tool;
       failed.push({ name, namespace, reason: `${error.message} (${error.status} ${error.code})` });
     }
     counted.unfinished -= 1;
@@ -115,20 +126,32 @@ async function sendTools(tools: readonly ToolInput[], sending: SendOptions): Pro
   return counts();
 }
 
-async function sendTool(tool: ToolInput, { client, update }: SendOptions): Promise<'created' | 'updated' | 'existing'> {
+/** What became of a tool, and the warnings of the service. */
+interface SentTool {
+  readonly result: 'created' | 'updated' | 'existing';
+  readonly messages: readonly string[];
+}
+
+async function sendTool(tool: ToolInput, { client, update }: SendOptions): Promise<SentTool> {
   try {
-    await unwrap(client.POST('/api/v1/tools', { body: tool }));
-    return 'created';
+    const call = client.POST('/api/v1/tools', { body: tool });
+    await unwrap(call);
+    return { result: 'created', messages: messagesOf((await call).data?.warnings) };
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'CONFLICT') throw error;
-    if (!update) return 'existing';
-    const params = { path: { name: tool.name }, query: { namespace: tool.namespace ?? DEFAULT_NAMESPACE } };
-    await unwrap(client.PUT('/api/v1/tools/{name}', { params, body: tool }));
-    return 'updated';
+    if (!update) return { result: 'existing', messages: [] };
+    const query = { namespace: tool.namespace ?? DEFAULT_NAMESPACE, unknown_members: 'keep' as const };
+    const call = client.PUT('/api/v1/tools/{name}', { params: { path: { name: tool.name }, query }, body: tool });
+    await unwrap(call);
+    return { result: 'updated', messages: messagesOf((await call).data?.warnings) };
   }
 }
 
-/** Maximum number of printed reasons; `--output json` contains all. */
+function messagesOf(warnings: readonly { readonly message: string }[] = []): string[] {
+  return warnings.map(({ message }) => message);
+}
+
+/** Maximum number of printed reasons, and of warnings; `--output json` contains all. */
 const MAX_REASONS = 5;
 
 interface ImportOptions {
@@ -182,14 +205,18 @@ Example:
       const counts = await sendTools(tools, { client, update, interrupted: terminal.interrupted, onProgress });
       progress.end();
 
-      const { created, updated, existing, failed, unfinished, stoppedBy } = counts;
+      const { created, updated, existing, failed, unfinished, warnings, stoppedBy } = counts;
       context
         .output()
         .done(
-          { created, updated, existing, failed: failed.length, unfinished, failures: failed },
+          { created, updated, existing, failed: failed.length, unfinished, failures: failed, warnings },
           formatCounts(counts),
         );
       const writeLine = (line: string) => terminal.stderr.write(`${sanitizeLine(line)}\n`);
+      for (const { name, namespace, message } of warnings.slice(0, MAX_REASONS))
+        writeLine(`warning: ${name} in ${namespace}: ${message}`);
+      if (warnings.length > MAX_REASONS)
+        writeLine(`and ${warnings.length - MAX_REASONS} more warnings; --output json lists all`);
       for (const { name, namespace, reason } of failed.slice(0, MAX_REASONS))
         writeLine(`  ${name} in ${namespace}: ${reason}`);
       if (failed.length > MAX_REASONS) writeLine(`  and ${failed.length - MAX_REASONS} more; --output json lists all`);

@@ -1,4 +1,4 @@
-import { unwrap } from '@sluice/contract/client';
+import { unwrapPage } from '@sluice/contract/client';
 import type { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { TOOL_API } from '../entries/entry-api.ts';
@@ -106,7 +106,7 @@ type ToolRow = ListRow & { readonly toolType: string };
 const TOOL: EntryKind<ToolRow, ToolFields> = {
   ...TOOL_API,
   description: 'Manage tools',
-  list: (client, query) => unwrap(client.GET('/api/v1/tools', { params: { query } })),
+  list: (client, query) => unwrapPage(client.GET('/api/v1/tools', { params: { query } })),
   columns: [{ title: 'TYPE', value: ({ toolType }) => toolType }],
   add: 'add',
   addFieldOptions: addToolOptions,

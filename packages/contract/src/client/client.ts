@@ -1,6 +1,6 @@
 import { parseLossless } from '@sluice/protocol/json/parse';
 import createFetchClient, { type Client as FetchClient, type Middleware } from 'openapi-fetch';
-import { type ErrorObject, errorObject } from '../schemas/envelope.ts';
+import { type ErrorObject, errorObject, type PageInfo } from '../schemas/envelope.ts';
 import type { paths } from './paths.ts';
 
 export type { components, paths } from './paths.ts';
@@ -57,15 +57,22 @@ export function createClient({ host, token, fetch }: ClientOptions): Client {
 
 /** Result of a client call. */
 interface CallResult<Data> {
-  readonly data?: { readonly data: Data } | undefined;
+  readonly data?: { readonly data: Data; readonly page?: PageInfo | undefined } | undefined;
   readonly error?: unknown;
   readonly response: Response;
 }
 
 /** Returns the payload of a response. Throws ApiError for an error response or one that is not the API's. */
 export async function unwrap<Data>(call: Promise<CallResult<Data>>): Promise<Data> {
+  return (await unwrapPage(call)).data;
+}
+
+/** Returns a list and its `page`, which is undefined unless the request has `limit`, `cursor` or `q`. Throws like {@link unwrap}. */
+export async function unwrapPage<Data>(
+  call: Promise<CallResult<Data>>,
+): Promise<{ readonly data: Data; readonly page?: PageInfo | undefined }> {
   const { data, error, response } = await call;
-  if (data !== undefined && typeof data === 'object') return data.data;
+  if (data !== undefined && typeof data === 'object') return data;
   throw toApiError(error, response);
 }
 

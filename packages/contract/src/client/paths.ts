@@ -128,7 +128,7 @@ export interface paths {
         put?: never;
         /**
          * Register a tool
-         * @description Creates the namespace if it does not exist.
+         * @description Creates the namespace if it does not exist. Unknown members are stored with a warning, unless they begin with `x-`.
          */
         post: operations["createTool"];
         delete?: never;
@@ -148,7 +148,7 @@ export interface paths {
         get: operations["getTool"];
         /**
          * Replace a tool
-         * @description Changing `name` renames the tool, changing `namespace` moves it. On a discovered tool, values that differ from the upstream are stored as overrides and survive rediscovery.
+         * @description Changing `name` renames the tool, changing `namespace` moves it. On a discovered tool, values that differ from the upstream are stored as overrides and survive rediscovery. Unknown members that the tool does not have and that do not begin with `x-` are rejected, since they are probably misspelled.
          */
         put: operations["updateTool"];
         post?: never;
@@ -197,7 +197,7 @@ export interface paths {
         put?: never;
         /**
          * Register a resource
-         * @description Creates the namespace if it does not exist.
+         * @description Creates the namespace if it does not exist. Unknown members are stored with a warning, unless they begin with `x-`.
          */
         post: operations["createResource"];
         delete?: never;
@@ -217,7 +217,7 @@ export interface paths {
         get: operations["getResource"];
         /**
          * Replace a resource
-         * @description Changing `name` renames the resource, changing `namespace` moves it. On a discovered resource, values that differ from the upstream are stored as overrides and survive rediscovery.
+         * @description Changing `name` renames the resource, changing `namespace` moves it. On a discovered resource, values that differ from the upstream are stored as overrides and survive rediscovery. Unknown members that the resource does not have and that do not begin with `x-` are rejected, since they are probably misspelled.
          */
         put: operations["updateResource"];
         post?: never;
@@ -266,7 +266,7 @@ export interface paths {
         put?: never;
         /**
          * Register a prompt
-         * @description Creates the namespace if it does not exist.
+         * @description Creates the namespace if it does not exist. Unknown members are stored with a warning, unless they begin with `x-`.
          */
         post: operations["createPrompt"];
         delete?: never;
@@ -286,7 +286,7 @@ export interface paths {
         get: operations["getPrompt"];
         /**
          * Replace a prompt
-         * @description Changing `name` renames the prompt, changing `namespace` moves it. On a discovered prompt, values that differ from the upstream are stored as overrides and survive rediscovery.
+         * @description Changing `name` renames the prompt, changing `namespace` moves it. On a discovered prompt, values that differ from the upstream are stored as overrides and survive rediscovery. Unknown members that the prompt does not have and that do not begin with `x-` are rejected, since they are probably misspelled.
          */
         put: operations["updatePrompt"];
         post?: never;
@@ -673,12 +673,100 @@ export interface paths {
         };
         /** Get statistics */
         get: operations["getStatistics"];
-        put?: never;
-        post?: never;
-        delete?: never;
+        /** Proxied to the legacy backend */
+        put: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                400: components["responses"]["BadRequest"];
+                403: components["responses"]["Forbidden"];
+                502: components["responses"]["BadGateway"];
+                503: components["responses"]["Unavailable"];
+                /** @description Response of the legacy backend. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        /** Proxied to the legacy backend */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                400: components["responses"]["BadRequest"];
+                403: components["responses"]["Forbidden"];
+                502: components["responses"]["BadGateway"];
+                503: components["responses"]["Unavailable"];
+                /** @description Response of the legacy backend. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        /** Proxied to the legacy backend */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                400: components["responses"]["BadRequest"];
+                403: components["responses"]["Forbidden"];
+                502: components["responses"]["BadGateway"];
+                503: components["responses"]["Unavailable"];
+                /** @description Response of the legacy backend. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
         options?: never;
         head?: never;
-        patch?: never;
+        /** Proxied to the legacy backend */
+        patch: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                400: components["responses"]["BadRequest"];
+                403: components["responses"]["Forbidden"];
+                502: components["responses"]["BadGateway"];
+                503: components["responses"]["Unavailable"];
+                /** @description Response of the legacy backend. */
+                default: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
         trace?: never;
     };
     "/api/v1/metrics": {
@@ -698,6 +786,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/plugins": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List plugins of the web console */
+        get: operations["listPlugins"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/openapi.json": {
         parameters: {
             query?: never;
@@ -707,6 +812,108 @@ export interface paths {
         };
         /** Get the OpenAPI document */
         get: operations["getOpenApi"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/service-catalog": components["pathItems"]["Proxied"];
+    "/api/v1/service-catalog/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v1/service-template": components["pathItems"]["Proxied"];
+    "/api/v1/service-template/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v1/data-store": components["pathItems"]["Proxied"];
+    "/api/v1/data-store/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v1/capabilities": components["pathItems"]["Proxied"];
+    "/api/v1/capabilities/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v1/chat": components["pathItems"]["Proxied"];
+    "/api/v1/chat/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v1/management/info": components["pathItems"]["Proxied"];
+    "/api/v1/management/info/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v1/management/statistics/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v2/code-execution": components["pathItems"]["Proxied"];
+    "/api/v2/code-execution/{path}": components["pathItems"]["ProxiedBelow"];
+    "/api/v2/tool-calls": components["pathItems"]["Proxied"];
+    "/api/v2/tool-calls/{path}": components["pathItems"]["ProxiedBelow"];
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get all metrics for Prometheus */
+        get: operations["getPrometheusMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/docs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the API reference */
+        get: operations["getReferencePage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/docs/json": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the OpenAPI document for the API reference */
+        get: operations["getReferenceJson"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/docs/yaml": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the OpenAPI document as YAML */
+        get: operations["getReferenceYaml"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/docs/static/{file}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a file of the API reference */
+        get: operations["getReferenceFile"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1107,6 +1314,20 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+        };
+        PageInfo: {
+            /** @description `cursor` of the next page; missing on the last one. */
+            next?: string;
+            /** @description Number of matching elements on all pages. */
+            total: number;
+        };
+        PluginManifest: {
+            id: string;
+            name: string;
+            version: string;
+            entrypoint: string;
+        } & {
+            [key: string]: unknown;
         };
         Prompt: {
             name: string;
@@ -2051,7 +2272,278 @@ export interface components {
     parameters: never;
     requestBodies: never;
     headers: never;
-    pathItems: never;
+    pathItems: {
+        Proxied: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            /** Proxied to the legacy backend */
+            get: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path?: never;
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            /** Proxied to the legacy backend */
+            put: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path?: never;
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            /** Proxied to the legacy backend */
+            post: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path?: never;
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            /** Proxied to the legacy backend */
+            delete: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path?: never;
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            options?: never;
+            head?: never;
+            /** Proxied to the legacy backend */
+            patch: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path?: never;
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            trace?: never;
+        };
+        ProxiedBelow: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description Rest of the path; may contain `/`. */
+                    path: string;
+                };
+                cookie?: never;
+            };
+            /** Proxied to the legacy backend */
+            get: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path: {
+                        /** @description Rest of the path; may contain `/`. */
+                        path: string;
+                    };
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            /** Proxied to the legacy backend */
+            put: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path: {
+                        /** @description Rest of the path; may contain `/`. */
+                        path: string;
+                    };
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            /** Proxied to the legacy backend */
+            post: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path: {
+                        /** @description Rest of the path; may contain `/`. */
+                        path: string;
+                    };
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            /** Proxied to the legacy backend */
+            delete: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path: {
+                        /** @description Rest of the path; may contain `/`. */
+                        path: string;
+                    };
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            options?: never;
+            head?: never;
+            /** Proxied to the legacy backend */
+            patch: {
+                parameters: {
+                    query?: never;
+                    header?: never;
+                    path: {
+                        /** @description Rest of the path; may contain `/`. */
+                        path: string;
+                    };
+                    cookie?: never;
+                };
+                requestBody?: never;
+                responses: {
+                    400: components["responses"]["BadRequest"];
+                    403: components["responses"]["Forbidden"];
+                    502: components["responses"]["BadGateway"];
+                    503: components["responses"]["Unavailable"];
+                    /** @description Response of the legacy backend. */
+                    default: {
+                        headers: {
+                            [name: string]: unknown;
+                        };
+                        content?: never;
+                    };
+                };
+            };
+            trace?: never;
+        };
+    };
 }
 export type $defs = Record<string, never>;
 export interface operations {
@@ -2231,6 +2723,12 @@ export interface operations {
             query?: {
                 /** @description Filter by namespace. */
                 namespace?: string;
+                /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */
+                limit?: string;
+                /** @description Continues the list: `page.next` of the previous page. It stays valid while the list changes. */
+                cursor?: string;
+                /** @description Filter by a part of the name or description, in any case. */
+                q?: string;
             };
             header?: never;
             path?: never;
@@ -2247,6 +2745,7 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Forward"][];
                         error: null;
+                        page?: components["schemas"]["PageInfo"];
                     };
                 };
             };
@@ -2429,6 +2928,12 @@ export interface operations {
                 namespace?: string;
                 /** @description `shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries. */
                 include?: "shadowed" | "upstream" | "shadowed,upstream";
+                /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */
+                limit?: string;
+                /** @description Continues the list: `page.next` of the previous page. It stays valid while the list changes. */
+                cursor?: string;
+                /** @description Filter by a part of the name or description, in any case. */
+                q?: string;
             };
             header?: never;
             path?: never;
@@ -2445,6 +2950,7 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Tool"][];
                         error: null;
+                        page?: components["schemas"]["PageInfo"];
                     };
                 };
             };
@@ -2477,6 +2983,15 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Tool"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The member is stored and sent to MCP clients, but may be misspelled.
+                             * @constant
+                             */
+                            code: "UNKNOWN_MEMBER";
+                            member: string;
+                            message: string;
+                        }[];
                     };
                 };
             };
@@ -2528,6 +3043,8 @@ export interface operations {
             query?: {
                 /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
+                /** @description `keep` stores unknown members with a warning, as on creation. */
+                unknown_members?: "keep";
             };
             header?: never;
             path: {
@@ -2551,6 +3068,15 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Tool"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The member is stored and sent to MCP clients, but may be misspelled.
+                             * @constant
+                             */
+                            code: "UNKNOWN_MEMBER";
+                            member: string;
+                            message: string;
+                        }[];
                     };
                 };
             };
@@ -2645,6 +3171,12 @@ export interface operations {
                 namespace?: string;
                 /** @description `shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries. */
                 include?: "shadowed" | "upstream" | "shadowed,upstream";
+                /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */
+                limit?: string;
+                /** @description Continues the list: `page.next` of the previous page. It stays valid while the list changes. */
+                cursor?: string;
+                /** @description Filter by a part of the name or description, in any case. */
+                q?: string;
             };
             header?: never;
             path?: never;
@@ -2661,6 +3193,7 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Resource"][];
                         error: null;
+                        page?: components["schemas"]["PageInfo"];
                     };
                 };
             };
@@ -2693,6 +3226,15 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Resource"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The member is stored and sent to MCP clients, but may be misspelled.
+                             * @constant
+                             */
+                            code: "UNKNOWN_MEMBER";
+                            member: string;
+                            message: string;
+                        }[];
                     };
                 };
             };
@@ -2748,6 +3290,8 @@ export interface operations {
                 namespace?: string;
                 /** @description Location of the resource, if several resources share the name. */
                 uri?: string;
+                /** @description `keep` stores unknown members with a warning, as on creation. */
+                unknown_members?: "keep";
             };
             header?: never;
             path: {
@@ -2771,6 +3315,15 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Resource"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The member is stored and sent to MCP clients, but may be misspelled.
+                             * @constant
+                             */
+                            code: "UNKNOWN_MEMBER";
+                            member: string;
+                            message: string;
+                        }[];
                     };
                 };
             };
@@ -2867,6 +3420,12 @@ export interface operations {
                 namespace?: string;
                 /** @description `shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries. */
                 include?: "shadowed" | "upstream" | "shadowed,upstream";
+                /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */
+                limit?: string;
+                /** @description Continues the list: `page.next` of the previous page. It stays valid while the list changes. */
+                cursor?: string;
+                /** @description Filter by a part of the name or description, in any case. */
+                q?: string;
             };
             header?: never;
             path?: never;
@@ -2883,6 +3442,7 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Prompt"][];
                         error: null;
+                        page?: components["schemas"]["PageInfo"];
                     };
                 };
             };
@@ -2915,6 +3475,15 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Prompt"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The member is stored and sent to MCP clients, but may be misspelled.
+                             * @constant
+                             */
+                            code: "UNKNOWN_MEMBER";
+                            member: string;
+                            message: string;
+                        }[];
                     };
                 };
             };
@@ -2966,6 +3535,8 @@ export interface operations {
             query?: {
                 /** @description Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name. */
                 namespace?: string;
+                /** @description `keep` stores unknown members with a warning, as on creation. */
+                unknown_members?: "keep";
             };
             header?: never;
             path: {
@@ -2989,6 +3560,15 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Prompt"];
                         error: null;
+                        warnings?: {
+                            /**
+                             * @description The member is stored and sent to MCP clients, but may be misspelled.
+                             * @constant
+                             */
+                            code: "UNKNOWN_MEMBER";
+                            member: string;
+                            message: string;
+                        }[];
                     };
                 };
             };
@@ -3883,6 +4463,32 @@ export interface operations {
             500: components["responses"]["Internal"];
         };
     };
+    listPlugins: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Manifests; none without the web console */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["PluginManifest"][];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
     getOpenApi: {
         parameters: {
             query?: never;
@@ -3904,6 +4510,119 @@ export interface operations {
                 };
             };
             400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getPrometheusMetrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Content, without the envelope */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getReferencePage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Content, without the envelope */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getReferenceJson: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Content, without the envelope */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getReferenceYaml: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Content, without the envelope */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-yaml": string;
+                };
+            };
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getReferenceFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Rest of the path; may contain `/`. */
+                file: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Content, without the envelope */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": string;
+                };
+            };
             403: components["responses"]["Forbidden"];
             500: components["responses"]["Internal"];
         };

@@ -62,8 +62,11 @@ test('every reference has a target', () => {
 
 test('every operation has a unique id, and describes each parameter of its path', () => {
   const operations = all.filter(([pointer]) => /^#\/paths\/[^/]+\/[a-z]+$/.test(pointer));
-  const ids = operations.map(([, { operationId }]) => operationId);
-  expect(new Set(ids).size).toBe(operations.length);
+  // Proxied methods are the same for all their paths.
+  const isProxied = ([pointer]: (typeof operations)[number]) => /management~1statistics\/(?!get)/.test(pointer);
+  const ids = operations.filter((each) => !isProxied(each)).map(([, { operationId }]) => operationId);
+  expect(ids).not.toContain(undefined);
+  expect(new Set(ids).size).toBe(ids.length);
   for (const [pointer, { parameters = [], responses }] of operations) {
     const inPath = [...pointer.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ name, in: 'path', required: true }));
     expect(parameters, pointer).toEqual(expect.arrayContaining(inPath.map((each) => expect.objectContaining(each))));

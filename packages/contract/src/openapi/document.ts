@@ -1,8 +1,16 @@
 import { z } from 'zod';
 import { commonErrors, type Operation, type QueryParameter, type SuccessResponse } from '../operations/operation.ts';
-import { allOperations } from '../operations/operations.ts';
-import { ERROR_STATUS, type ErrorCode, errorCode, errorObject, validationDetails } from '../schemas/envelope.ts';
+import { allOperations, operations } from '../operations/operations.ts';
+import {
+  ERROR_STATUS,
+  type ErrorCode,
+  errorCode,
+  errorObject,
+  pageInfo,
+  validationDetails,
+} from '../schemas/envelope.ts';
 import { jsonObject } from '../schemas/json.ts';
+import { otherPaths, proxiedBesideNative, proxiedPathItems } from './other-paths.ts';
 import { ComponentSchemas, type Schema } from './schemas.ts';
 
 /** Descriptions of the error responses (decisions 2.1, 7). */
@@ -30,6 +38,7 @@ const TAGS: Readonly<Record<string, string>> = {
   'tool-calls': 'Events of tool calls.',
   inference: 'Recorded chat completions and the inference listener.',
   service: 'Health, statistics and metrics.',
+  'legacy backend': 'Paths that are proxied, with everything below them.',
 };
 
 /** Returns the OpenAPI 3.1 document of the management API as plain JSON. `version` is the version of the service. */
@@ -41,6 +50,7 @@ export function openApiDocument(version: string) {
     paths[each.path] = path;
     path[each.method.toLowerCase()] = operationObject(each, schemas);
   }
+  Object.assign(paths[operations.observability.statistics.path] ?? {}, proxiedBesideNative());
   const responses = errorResponses(schemas);
   return {
     openapi: '3.1.1',
@@ -48,13 +58,13 @@ export function openApiDocument(version: string) {
       title: 'Sluice management API',
       version,
       description:
-        'Responses have the form `{"data": …, "error": null}`, with `warnings` for some operations, or `{"data": null, "error": {"code", "message", "details"?}}`. Unknown query parameters and unknown members of a body are ignored, with these exceptions: tools, resources and prompts store additional members; provisions, the inference configuration and the `llm` member of an evaluator reject them. Leading and trailing white space of names and addresses is trimmed. A body may be nested up to 256 levels deep.\n\nHEAD is equivalent to GET; OPTIONS responds with 204. Unknown paths respond with `NotFound`, unsupported methods with `MethodNotAllowed`, request headers above 16 KiB with `RequestHeaderFieldsTooLarge`. Other methods of `/api/v1/management/statistics` are proxied to the legacy backend, or respond with `UNAVAILABLE` if none is configured.',
+        'Responses have the form `{"data": …, "error": null}`, with `warnings` or `page` for some operations, or `{"data": null, "error": {"code", "message", "details"?}}`. Unknown query parameters and unknown members of a body are ignored, with these exceptions: tools, resources and prompts store additional members, with a warning or only on request unless their names are those of MCP or begin with `x-`; provisions, the inference configuration and the `llm` member of an evaluator reject them. Leading and trailing white space of names and addresses is trimmed. A body may be nested up to 256 levels deep, with at most 25,000 values and 10,000 members of one object.\n\nHEAD is equivalent to GET; OPTIONS responds with 204. Unknown paths respond with `NotFound`, unsupported methods with `MethodNotAllowed`, request headers above 16 KiB with `RequestHeaderFieldsTooLarge`. Paths that are proxied to the legacy backend respond with `UNAVAILABLE` if none is configured.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
-    paths,
-    components: { schemas: schemas.all, responses },
+    paths: { ...paths, ...otherPaths() },
+    components: { schemas: schemas.all, responses, pathItems: proxiedPathItems() },
   };
 }
 
@@ -86,14 +96,17 @@ function operationObject(operation: Operation, schemas: ComponentSchemas): objec
 }
 
 function responseObject(response: SuccessResponse, schemas: ComponentSchemas): object {
-  const { description, location, etag, raw, eventStream } = response;
+  const { description, location, etag, raw, eventStream, paged } = response;
   const data = schemas.responseSchema(response.data);
   const warnings = response.warnings && schemas.responseSchema(response.warnings);
+  const pageSchema = paged && schemas.responseSchema(pageInfo);
   const headers = { ...(location && { Location: LOCATION }), ...(etag !== undefined && { ETag: etagHeader(etag) }) };
   return {
     description,
     ...(Object.keys(headers).length > 0 && { headers }),
-    content: eventStream ? EVENT_STREAM : json(raw ? data : envelope(data, warnings)),
+    content: eventStream
+      ? EVENT_STREAM
+      : json(raw ? data : envelope(data, { ...(warnings && { warnings }), ...(pageSchema && { page: pageSchema }) })),
   };
 }
 
@@ -130,8 +143,8 @@ function json(schema: Schema): object {
 /** OpenAPI 3.1 cannot describe the events of a stream; the operation's description does. */
 const EVENT_STREAM = { 'text/event-stream': { schema: { type: 'string' } } };
 
-function envelope(data: Schema, warnings?: Schema): Schema {
-  const properties = { data, error: { type: 'null' }, ...(warnings && { warnings }) } as const;
+function envelope(data: Schema, optional: Readonly<Record<string, Schema>>): Schema {
+  const properties = { data, error: { type: 'null' }, ...optional } as const;
   return { type: 'object', properties, required: ['data', 'error'] };
 }
 

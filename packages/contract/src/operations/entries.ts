@@ -11,8 +11,9 @@ import {
   toolInput,
   toolUpdate,
 } from '../schemas/entries.ts';
+import { entryWarnings } from '../schemas/entry-members.ts';
 import { deleteResult, deleteWarnings } from '../schemas/envelope.ts';
-import { defineOperation, type QueryParameter } from './operation.ts';
+import { defineOperation, PAGE_QUERY, type QueryParameter } from './operation.ts';
 
 const NAMESPACE = {
   description: 'Namespace of the entry. Default: `default`, or else the only namespace with an entry of this name.',
@@ -27,11 +28,17 @@ const LIST = {
       '`shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries.',
     values: ['shadowed', 'upstream', 'shadowed,upstream'],
   },
+  ...PAGE_QUERY,
 } satisfies Record<string, QueryParameter>;
 const INCLUDE = {
   description:
     '`upstream` includes the upstream values of the members that can be overridden on a discovered entry, as the read-only member `upstream`.',
   values: ['upstream'],
+} satisfies QueryParameter;
+
+const UNKNOWN_MEMBERS = {
+  description: '`keep` stores unknown members with a warning, as on creation.',
+  values: ['keep'],
 } satisfies QueryParameter;
 
 /** Schemas and query parameters of a kind of entry. */
@@ -71,7 +78,7 @@ function entryOperations<
       summary: `List ${plural}`,
       description: 'Entries are sorted by registration. Discovered entries keep the order of their upstream.',
       query: LIST,
-      responses: { 200: { description: `List of ${plural}`, data: z.array(one) } },
+      responses: { 200: { description: `List of ${plural}`, data: z.array(one), paged: true } },
       errors: [],
     }),
     create: defineOperation({
@@ -80,9 +87,10 @@ function entryOperations<
       path,
       tag: plural,
       summary: `Register a ${kind}`,
-      description: 'Creates the namespace if it does not exist.',
+      description:
+        'Creates the namespace if it does not exist. Unknown members are stored with a warning, unless they begin with `x-`.',
       body: { kind, schema: input },
-      responses: { 201: { description: `Registered ${kind}`, data: one, location: true } },
+      responses: { 201: { description: `Registered ${kind}`, data: one, location: true, warnings: entryWarnings } },
       errors: ['CONFLICT'],
     }),
     get: defineOperation({
@@ -101,10 +109,10 @@ function entryOperations<
       path: `${path}/{name}`,
       tag: plural,
       summary: `Replace a ${kind}`,
-      description: `Changing \`name\` renames the ${kind}, changing \`namespace\` moves it. On a discovered ${kind}, values that differ from the upstream are stored as overrides and survive rediscovery.`,
-      query: select,
+      description: `Changing \`name\` renames the ${kind}, changing \`namespace\` moves it. On a discovered ${kind}, values that differ from the upstream are stored as overrides and survive rediscovery. Unknown members that the ${kind} does not have and that do not begin with \`x-\` are rejected, since they are probably misspelled.`,
+      query: { ...select, unknown_members: UNKNOWN_MEMBERS },
       body: { kind, schema: update },
-      responses: { 200: { description: `Updated ${kind}`, data: one } },
+      responses: { 200: { description: `Updated ${kind}`, data: one, warnings: entryWarnings } },
       errors: ['NOT_FOUND', 'CONFLICT'],
     }),
     remove: defineOperation({

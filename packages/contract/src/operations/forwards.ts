@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { deleteResult } from '../schemas/envelope.ts';
 import { forward, forwardInput, forwardPatch, refreshResult } from '../schemas/forwards.ts';
-import { defineOperation } from './operation.ts';
+import { defineOperation, PAGE_QUERY } from './operation.ts';
 
 const tag = 'forwards';
 const path = '/api/v1/forwards';
@@ -15,8 +15,8 @@ export const forwardOperations = {
     path,
     tag,
     summary: 'List forwards',
-    query: { namespace: { description: 'Filter by namespace.' } },
-    responses: { 200: { description: 'Forwards in order of registration', data: z.array(forward) } },
+    query: { namespace: { description: 'Filter by namespace.' }, ...PAGE_QUERY },
+    responses: { 200: { description: 'Forwards in order of registration', data: z.array(forward), paged: true } },
     errors: [],
   }),
   create: defineOperation({

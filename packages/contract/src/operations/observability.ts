@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../schemas/json.ts';
 import { metrics, readiness, statistics } from '../schemas/observability.ts';
+import { pluginManifest } from '../schemas/plugins.ts';
 import { defineOperation } from './operation.ts';
 
 const tag = 'service';
@@ -50,6 +51,15 @@ export const observabilityOperations = {
     tag,
     summary: 'Get metrics',
     responses: { 200: { description: 'Counters since the process started', data: metrics } },
+    errors: [],
+  }),
+  plugins: defineOperation({
+    id: 'listPlugins',
+    method: 'GET',
+    path: '/api/v1/plugins',
+    tag,
+    summary: 'List plugins of the web console',
+    responses: { 200: { description: 'Manifests; none without the web console', data: z.array(pluginManifest) } },
     errors: [],
   }),
   document: defineOperation({

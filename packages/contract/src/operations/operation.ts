@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { ErrorCode } from '../schemas/envelope.ts';
+import { type ErrorCode, MAX_PAGE_SIZE } from '../schemas/envelope.ts';
 
 /** Optional query parameter. Unknown ones are ignored (decisions 2.2). */
 export interface QueryParameter {
@@ -7,6 +7,17 @@ export interface QueryParameter {
   /** Accepted values; others are ignored. Any string if undefined. */
   readonly values?: readonly string[];
 }
+
+/** Query parameters of a list that can be read in pages (decisions 10.1). */
+export const PAGE_QUERY = {
+  limit: {
+    description: `Number of elements of the page: a whole number from 1 to ${MAX_PAGE_SIZE}. Default: all.`,
+  },
+  cursor: {
+    description: 'Continues the list: `page.next` of the previous page. It stays valid while the list changes.',
+  },
+  q: { description: 'Filter by a part of the name or description, in any case.' },
+} satisfies Record<string, QueryParameter>;
 
 /** Response of a successful request. */
 export interface SuccessResponse {
@@ -19,6 +30,8 @@ export interface SuccessResponse {
   readonly etag?: string;
   /** Schema of the optional `warnings` member of the envelope. */
   readonly warnings?: z.ZodType;
+  /** The envelope has the member `page` if the request has one of {@link PAGE_QUERY}. */
+  readonly paged?: true;
   /** Sends the payload without the envelope. */
   readonly raw?: true;
   /** Sends an event stream; `data` is the payload of each event. */

@@ -104,7 +104,8 @@ const resourceParameter = coerceRawNumber(z.object({ name: z.string(), value: z.
 
 const LOCATION = 'MCP URI or URI template, unique in the namespace. Alias: `uri`.';
 
-const resourceMembers = z.object({
+/** Writable members of a resource (decisions 2.6). */
+export const resourceMembers = z.object({
   name: entryName,
   location: location.describe(LOCATION),
   type: location.describe('Type label; `mcp-forward` for discovered resources.'),
@@ -163,7 +164,8 @@ const promptMessage = z
   })
   .catchall(jsonValue);
 
-const promptMembers = z.object({
+/** Writable members of a prompt (decisions 2.7). */
+export const promptMembers = z.object({
   name: entryName,
   description: z.string().optional(),
   ...mcpMembers,

@@ -52,6 +52,19 @@ export function successResponse<T extends z.ZodType>(data: T) {
   return z.object({ data, error: z.null() });
 }
 
+/** Largest page of a list (decisions 10.1). */
+export const MAX_PAGE_SIZE = 1_000;
+
+/** Position of a page within its list (decisions 10.1). */
+export const pageInfo = z
+  .object({
+    next: z.string().optional().describe('`cursor` of the next page; missing on the last one.'),
+    total: z.number().int().describe('Number of matching elements on all pages.'),
+  })
+  .meta({ id: 'PageInfo' });
+
+export type PageInfo = z.infer<typeof pageInfo>;
+
 /** Response of a deletion: the name of the deleted object (decisions 4.1). */
 export const deleteResult = z.object({ removed: z.string() }).meta({ id: 'Removed' });
 

@@ -1,7 +1,7 @@
 import { type DeleteWarning, type EnabledResult, type Operation, operations, type RequestBody } from '@sluice/contract';
 import type { z } from 'zod';
 import type { Draft } from '../registry/draft.ts';
-import { type Entry, isEnabled, type Kind } from '../registry/entries.ts';
+import { type Entry, entryPlace, isEnabled, type Kind } from '../registry/entries.ts';
 import {
   createEntry,
   type EntryInput,
@@ -17,17 +17,22 @@ import {
   markUpstreamEntries,
   setEnabled,
 } from '../registry/operations-enabled.ts';
-import { entryJson } from '../registry/serialize.ts';
+import { entryDescription, entryJson } from '../registry/serialize.ts';
+import { rejectUnknownMembers, unknownMemberWarnings } from '../registry/unknown-members.ts';
 import type { ManagementContext } from './context.ts';
-import { dataResponse, listResponse } from './responses.ts';
+import { type PageParameter, pagedResponse } from './paging.ts';
+import { dataResponse } from './responses.ts';
 import type { ApiRequest, Router } from './router.ts';
 
 /** The operations of one kind of entry. */
 interface EntryOperations {
-  readonly list: Operation;
+  readonly list: Operation & { readonly query: Readonly<Record<PageParameter | 'namespace' | 'include', object>> };
   readonly create: Operation & { readonly body: EntryBody };
   readonly get: Operation;
-  readonly update: Operation & { readonly body: EntryBody };
+  readonly update: Operation & {
+    readonly body: EntryBody;
+    readonly query: Readonly<Record<'unknown_members', object>>;
+  };
   readonly remove: Operation;
   readonly enable: Operation & { readonly body: EnabledBody };
 }
@@ -40,6 +45,13 @@ interface EnabledInput extends EnabledSelection {
 }
 
 type EntryBody = RequestBody & { readonly schema: z.ZodType<EntryInput> };
+
+/** Entries sorted by {@link byOrder}. */
+const ENTRY_LIST = {
+  place: entryPlace,
+  key: ({ namespace, key }: Entry) => `${namespace} ${key}`,
+  texts: (entry: Entry) => [entry.name, entryDescription(entry)],
+};
 
 /** Routes to list, get, create, update, delete and enable tools, resources and prompts (decisions 2.2, 4.1, 10.1). */
 export function entryRoutes(router: Router, context: ManagementContext): void {
@@ -59,17 +71,17 @@ function addKind(
     const { shadowed, upstream } = parseInclude(query('include'));
     const snapshot = registry.current;
     const entries = snapshot.entries(kind, { shadowed, ...(namespace !== undefined && { namespace }) });
-    return listResponse(entries, (entry) =>
-      entryJson(entry, { shadowed: shadowed && !snapshot.isServed(entry), upstream }),
-    );
+    const serialize = (entry: Entry) => entryJson(entry, { shadowed: shadowed && !snapshot.isServed(entry), upstream });
+    return pagedResponse(entries, { ...ENTRY_LIST, serialize }, query);
   });
 
   router.addWithBody(create, async ({ body }) => {
-    const { entry, location } = await registry.commit((draft) => {
-      const entry = createEntry(draft, kind, body);
-      return { entry: entry, location: locationOf(create.path, draft, entry) };
+    const { entry, location, warnings } = await registry.commit((draft) => {
+      const unknown = new StoredUnknownMembers(kind);
+      const entry = createEntry(draft, kind, body, unknown.keep);
+      return { entry, location: locationOf(create.path, draft, entry), warnings: unknown.warnings };
     });
-    return dataResponse(entryJson(entry), { status: 201, headers: { location } });
+    return dataResponse(entryJson(entry), { status: 201, headers: { location }, warnings });
   });
 
   router.add(get, (request) =>
@@ -82,12 +94,16 @@ function addKind(
 
   router.addWithBody(update, async (request) => {
     const { body } = request;
-    const entry = await registry.commit((draft) => {
-      const updated = updateEntry(draft, kind, selectorOf(request), body);
+    const keepsUnknown = request.query('unknown_members') === 'keep';
+    const { entry, warnings } = await registry.commit((draft) => {
+      const unknown = new StoredUnknownMembers(kind);
+      const onUnknown = keepsUnknown ? unknown.keep : (found: readonly string[]) => rejectUnknownMembers(kind, found);
+      const updated = updateEntry(draft, kind, selectorOf(request), body, onUnknown);
       const { enabled = isEnabled(updated) } = body;
-      return enabled === isEnabled(updated) ? updated : setEnabled(draft, updated, enabled);
+      const entry = enabled === isEnabled(updated) ? updated : setEnabled(draft, updated, enabled);
+      return { entry, warnings: unknown.warnings };
     });
-    return dataResponse(entryJson(entry));
+    return dataResponse(entryJson(entry), { warnings });
   });
 
   router.add(remove, async (request) => {
@@ -107,6 +123,22 @@ function addKind(
     });
     return dataResponse(JSON.stringify(result));
   });
+}
+
+/** Unknown members that are stored, and the warnings about them. */
+class StoredUnknownMembers {
+  /** JSON text. */
+  warnings: string | undefined = undefined;
+  readonly #kind: Kind;
+
+  constructor(kind: Kind) {
+    this.#kind = kind;
+  }
+
+  readonly keep = (unknown: readonly string[]): void => {
+    const warnings = unknownMemberWarnings(this.#kind, unknown);
+    this.warnings = warnings && JSON.stringify(warnings);
+  };
 }
 
 /** Deleting a discovered entry does not hide it. Copies do not return. */

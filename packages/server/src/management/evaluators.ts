@@ -19,7 +19,7 @@ export function evaluatorRoutes(router: Router, { evaluators: active }: Manageme
 
   router.add(list, () => {
     const { list: loaded, revision: id } = active.current;
-    return listResponse(loaded, ({ definition }) => JSON.stringify(definition), etag(id));
+    return listResponse(loaded, ({ definition }) => JSON.stringify(definition), { headers: etag(id) });
   });
 
   // Without `await`, which would keep the submitted definitions in memory while the update waits for others.

@@ -13,7 +13,8 @@ import { byRegistration, Snapshot } from '../registry/snapshot.ts';
 import type { ForwardStatus } from '../upstreams/mcp/forwards.ts';
 import type { ManagementContext } from './context.ts';
 import { entityTag, requireMatch } from './entity-tag.ts';
-import { dataResponse, listResponse } from './responses.ts';
+import { pagedResponse } from './paging.ts';
+import { dataResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** Status of a forward that was removed before the response. */
@@ -35,7 +36,16 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
     const snapshot = registry.current;
     const all = [...snapshot.forwards.values()].sort(byRegistration);
     const selected = namespace === undefined ? all : all.filter((forward) => forward.namespace === namespace);
-    return listResponse(selected, (forward) => serialize(forward, snapshot));
+    return pagedResponse(
+      selected,
+      {
+        place: ({ registrationId }) => [registrationId],
+        key: ({ name }) => name,
+        texts: ({ name }) => [name, forwards.status(name).serverInfo?.description ?? ''],
+        serialize: (forward) => serialize(forward, snapshot),
+      },
+      query,
+    );
   });
 
   router.addWithBody(create, async ({ body: { name, address, namespace, labels = {}, prefix = '', headers } }) => {

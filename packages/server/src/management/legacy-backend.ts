@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { PROXIED_PREFIXES } from '@sluice/contract';
 import { serverOf, type UpstreamTransport } from '../http/client/client.ts';
 import type { UpstreamError } from '../http/client/errors.ts';
 import { createTransport } from '../http/client/pool.ts';
@@ -19,19 +20,7 @@ export function hasDotSegments(path: string): boolean {
   return decoded.split('/').some((segment) => /^\.{1,2}(?:;|$)/.test(segment));
 }
 
-/** Path prefixes of the legacy backend (specification, "Paths proxied to the legacy backend"; decisions 4.6). */
-const PREFIXES: readonly string[] = [
-  '/api/v1/service-catalog',
-  '/api/v1/service-template',
-  '/api/v1/data-store',
-  '/api/v1/capabilities',
-  '/api/v1/chat',
-  '/api/v1/management/info',
-  '/api/v1/management/statistics',
-  '/api/v2/code-execution',
-  '/api/v2/tool-calls',
-];
-/** The only path below them that is served here, for GET, HEAD and OPTIONS. */
+/** The only path below the proxied prefixes that is served here, for GET, HEAD and OPTIONS. */
 const NATIVE_PATH = /^\/api\/v1\/management\/statistics\/?$/;
 
 const NOT_SET = 'no legacy backend: SERVICE_CLASSIC_URL is not set';
@@ -41,7 +30,7 @@ const FORWARDING: ReadonlySet<string> = new Set(['x-forwarded-for', 'x-forwarded
 /** True for a request that is proxied to the legacy backend. */
 export function isLegacyPath(method: string, path: string): boolean {
   if ((method === 'GET' || method === 'HEAD' || method === 'OPTIONS') && NATIVE_PATH.test(path)) return false;
-  return PREFIXES.some((prefix) => path.startsWith(prefix));
+  return PROXIED_PREFIXES.some((prefix) => path.startsWith(prefix));
 }
 
 /** Creates the response when there is none from the backend. */

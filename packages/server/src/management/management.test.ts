@@ -118,6 +118,11 @@ test('an allowed host and the configured origin pass', async (context) => {
   expect((await api.call('GET', '/healthz', undefined, headers)).status).toBe(200);
 });
 
+/** Members with different names. */
+function members(count: number): string {
+  return Array.from({ length: count }, (_, n) => `"m${n}":0`).join(',');
+}
+
 test.for([
   ['no body', undefined, 'request body required'],
   ['an empty body', '', 'request body required'],
@@ -127,6 +132,14 @@ test.for([
   ['a number', '1.0', 'invalid tool JSON: not an object'],
   ['invalid UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), 'invalid tool JSON: not valid UTF-8'],
   ['deep nesting', `{"name":${'['.repeat(300)}${']'.repeat(300)}}`, 'invalid tool JSON: nested deeper than 256 levels'],
+  ['many values', `{"name":[${'{},'.repeat(300_000)}{}]}`, 'invalid tool JSON: more than 25000 values'],
+  ['many values in small arrays', `{"name":[${'[0],'.repeat(250_000)}0]}`, 'invalid tool JSON: more than 25000 values'],
+  ['many members', `{${members(10_001)}}`, 'invalid tool JSON: an object with more than 10000 members'],
+  [
+    'many members inside',
+    `{"name":[{${members(10_001)}}]}`,
+    'invalid tool JSON: an object with more than 10000 members',
+  ],
   ['bottomless nesting', `{"name":${'['.repeat(200_000)}${']'.repeat(200_000)}}`, /^invalid tool JSON: nested /],
 ] as const)('%s is 400 with the reason', async ([_name, body, message], context) => {
   const api = await startApi(context);
@@ -137,6 +150,16 @@ test.for([
     code: 'BAD_REQUEST',
     message: typeof message === 'string' ? message : expect.stringMatching(message),
   });
+});
+
+test('a body with as many values, members and levels as allowed is accepted', async (context) => {
+  const api = await startApi(context);
+  const body = `{"name":"a",${members(9_999)}}`;
+  expect((await api.call('POST', '/api/v1/namespaces', body)).status).toBe(201);
+  // The body, its name and the array are values too.
+  const list = `{"name":"b","x":[${'0,'.repeat(24_996)}0]}`;
+  expect((await api.call('POST', '/api/v1/namespaces', list)).status).toBe(201);
+  expect((await api.call('POST', '/api/v1/namespaces', list.replace('[', '[0,'))).status).toBe(400);
 });
 
 test('the content type of a body is not checked', async (context) => {

@@ -1,8 +1,10 @@
+import { PROXIED_PREFIXES } from '@sluice/contract';
 import { openApiDocument } from '@sluice/contract/openapi';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { VERSION } from '../telemetry/version.ts';
-import { type SharedApi, startSharedApi } from './api.fixture.ts';
+import { type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
+import { isLegacyPath } from './legacy-backend.ts';
 
 let api: SharedApi;
 beforeAll(async () => {
@@ -35,17 +37,39 @@ describe('/openapi.json', () => {
     }
   });
 
-  test('contains exactly the routes', async () => {
+  test('contains the paths that are proxied, with everything below them', async () => {
     const { paths } = (await ServedDocument.of(api)).content;
+    for (const prefix of PROXIED_PREFIXES) {
+      for (const path of [prefix, `${prefix}/{path}`]) expect(paths, path).toHaveProperty([path]);
+    }
+  });
+
+  test('is created once, in a worker thread', async (context) => {
+    const own = await startApi(context);
+    let workers = 0;
+    const onWorker = () => workers++;
+    process.on('worker', onWorker);
+    context.onTestFinished(() => void process.off('worker', onWorker));
+    const paths = ['/openapi.json', '/api/docs/json'];
+    const [first, second] = await Promise.all(paths.map((path) => own.call('GET', path)));
+    expect([first?.status, second?.text]).toEqual([200, first?.text]);
+    expect((await own.call('GET', '/openapi.json')).text).toBe(first?.text);
+    expect(workers).toBe(1);
+  });
+
+  test('contains exactly the routes, besides the paths that are proxied', async () => {
+    const { paths } = (await ServedDocument.of(api)).content;
+    const methods = ['get', 'post', 'put', 'patch', 'delete'];
     const documented = Object.entries(paths).flatMap(([path, item]) =>
-      Object.keys(item).map((method) => `${method.toUpperCase()} ${path.replaceAll(/\{\w+\}/g, '{}')}`),
+      Object.keys(item)
+        .filter((member) => methods.includes(member) && !isLegacyPath(member.toUpperCase(), path))
+        .map((method) => `${method.toUpperCase()} ${path.replaceAll(/\{\w+\}/g, '{}')}`),
     );
-    // Each GET has a HEAD; the reference page and the Prometheus metrics are not operations of the document.
-    const routes = routesOf(api.routes).filter((route) => !route.startsWith('HEAD '));
-    const ofThePage = routes.filter((route) => /^GET \/api\/docs(\/|$)/.test(route));
-    expect(ofThePage).toContain('GET /api/docs');
-    const others = [...ofThePage, 'GET /metrics'];
-    expect(routes.filter((route) => !others.includes(route)).sort()).toEqual(documented.sort());
+    // Each GET has a HEAD. Some files of the page have routes of their own.
+    const routes = routesOf(api.routes)
+      .filter((route) => !route.startsWith('HEAD ') && !/\/static\/(?!\*)/.test(route))
+      .map((route) => route.replace('/static/*', '/static/{}'));
+    expect(routes.sort()).toEqual(documented.sort());
   });
 });
 

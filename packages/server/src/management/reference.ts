@@ -1,9 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import send from '@fastify/send';
 import { operations } from '@sluice/contract';
-import { openApiDocument } from '@sluice/contract/openapi';
-import { stringify } from 'yaml';
-import { VERSION } from '../telemetry/version.ts';
+import { OpenApiDocument } from './openapi.ts';
 import { type ApiResponse, errorResponse } from './responses.ts';
 import type { ApiRequest, Router } from './router.ts';
 
@@ -64,31 +62,22 @@ window.onload = () => SwaggerUIBundle({
  * that shows it and lets operators try each operation (Swagger UI).
  */
 export function referenceRoutes(router: Router): void {
-  // Created with the first request: generating the document would take a good part of the start.
-  let json: string | undefined;
-  const document = (): string => {
-    json ??= JSON.stringify(openApiDocument(VERSION));
-    return json;
-  };
+  const document = new OpenApiDocument();
+  const json = async (): Promise<string> => (await document.texts()).json;
   const files = fileURLToPath(new URL('.', import.meta.resolve('@fastify/swagger-ui/static/index.css')));
 
-  router.add(operations.observability.document, () => ({
+  router.add(operations.observability.document, async () => ({
     status: 200,
     headers: { 'content-type': 'application/json' },
-    body: document(),
+    body: await json(),
   }));
-  const addText = (path: string, type: string, text: (target: string) => string): void =>
-    router.addPath(PATH + path, ({ http: { url = '' } }) =>
-      page({ status: 200, headers: { 'content-type': type }, body: text(url) }),
+  const addText = (path: string, type: string, text: (target: string) => string | Promise<string>): void =>
+    router.addPath(PATH + path, async ({ http: { url = '' } }) =>
+      page({ status: 200, headers: { 'content-type': type }, body: await text(url) }),
     );
   addText('', 'text/html; charset=utf-8', (target) => pageHtml(target.endsWith('/') ? './static' : './docs/static'));
-  addText('/json', 'application/json; charset=utf-8', document);
-  // Serializing the document blocks the event loop for some time.
-  let yaml: string | undefined;
-  addText('/yaml', 'application/x-yaml', () => {
-    yaml ??= stringify(JSON.parse(document()), { strict: false });
-    return yaml;
-  });
+  addText('/json', 'application/json; charset=utf-8', json);
+  addText('/yaml', 'application/x-yaml', async () => (await document.texts()).yaml);
   addText('/static/swagger-initializer.js', 'application/javascript; charset=utf-8', () => INITIALIZER);
   addText('/static/theme/sluice.svg', 'image/svg+xml', () => ICON);
   // The index page of the library is replaced by our own page.

@@ -29,7 +29,9 @@ test.for(named(STORING))(
     const committed = store.journal.length;
 
     // A change of a forward cannot rename it.
-    const identity = operation.method === 'PATCH' ? {} : { name: 'y', location: 'y:1' };
+    const { path } = operation;
+    const isResource = path.startsWith('/api/v1/resources');
+    const identity = operation.method === 'PATCH' ? {} : { name: 'y', ...(isResource && { location: 'y:1' }) };
     const made = { ...identity, labels: { changed: '1' } };
     const body = operation.body && { ...bodyFor(operation, upstream.url), ...made };
     store.hold = true;

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { ERROR_STATUS, type ErrorCode } from '@sluice/contract';
+import { ERROR_STATUS, type ErrorCode, type PageInfo } from '@sluice/contract';
 import type { PlainOutcome } from '../http/outcome.ts';
 
 /** A response of the API. Header names are in lower case. */
@@ -17,6 +17,13 @@ export interface DataOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** JSON text (decisions 2.1). */
   readonly warnings?: string | undefined;
+}
+
+/** Optional parts of a response with a list. */
+export interface ListOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Position of the list within a longer one (decisions 10.1). */
+  readonly page?: PageInfo;
 }
 
 const JSON_TYPE = { 'content-type': 'application/json' };
@@ -52,11 +59,12 @@ const SLICE = 200;
 export function listResponse<T>(
   items: readonly T[],
   serialize: (item: T) => string,
-  headers?: DataOptions['headers'],
+  { headers, page }: ListOptions = {},
 ): ApiResponse {
-  if (items.length <= SLICE)
-    return dataResponse(`[${items.map(serialize).join(',')}]`, { ...(headers && { headers }) });
-  return streamResponse(slices(items, serialize), { ...headers, ...JSON_TYPE });
+  const end = page === undefined ? '' : `,"page":${JSON.stringify(page)}`;
+  if (items.length > SLICE) return streamResponse(slices(items, serialize, end), { ...headers, ...JSON_TYPE });
+  const body = `{"data":[${items.map(serialize).join(',')}],"error":null${end}}`;
+  return { status: 200, headers: { ...headers, ...JSON_TYPE }, body };
 }
 
 /** Returns a response whose body is produced while it is sent. */
@@ -67,7 +75,7 @@ export function streamResponse(
   return { status: 200, headers, body: Readable.from(chunks, { objectMode: false }) };
 }
 
-async function* slices<T>(items: readonly T[], serialize: (item: T) => string): AsyncGenerator<Buffer> {
+async function* slices<T>(items: readonly T[], serialize: (item: T) => string, end: string): AsyncGenerator<Buffer> {
   yield Buffer.from('{"data":[');
   for (let at = 0; at < items.length; at += SLICE) {
     const text = items
@@ -77,5 +85,5 @@ async function* slices<T>(items: readonly T[], serialize: (item: T) => string): 
     yield Buffer.from(at === 0 ? text : `,${text}`);
     await nextTurn();
   }
-  yield Buffer.from('],"error":null}');
+  yield Buffer.from(`],"error":null${end}}`);
 }

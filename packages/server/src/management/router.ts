@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
-import { type Operation, type RequestBody, validate } from '@sluice/contract';
-import { isJsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
+import type { Operation, RequestBody } from '@sluice/contract';
 import { quoteText } from '@sluice/protocol/text';
 import findMyWay from 'find-my-way';
 import type { z } from 'zod';
 import { OperationError } from '../registry/operations.ts';
+import { parseBody } from './body.ts';
 import type { ApiResponse } from './responses.ts';
 
 /** A request of an operation. */
@@ -91,58 +91,6 @@ export class Router {
     const methods: Method[] = method === 'GET' ? ['GET', 'HEAD'] : [method];
     this.#router.on(methods, path.replaceAll(/\{(\w+)\}/g, ':$1'), () => undefined, handle);
   }
-}
-
-/** Maximum nesting of a body: deeper values could exhaust the stack of a consumer. */
-const MAX_DEPTH = 256;
-
-/**
- * Parses a request body with a schema. `kind` is the name of the resource in messages. OperationError BAD_REQUEST when the
- * body is missing (unless `optional`: then it is `{}`), is not a JSON object in UTF-8, has a duplicate key (decisions 10.5),
- * or does not match the schema; the message has the first issue and `details` all of them (decisions 2.1, 4.1).
- */
-function parseBody<T extends z.ZodType>(
-  body: Buffer,
-  schema: T,
-  { kind, optional }: Pick<RequestBody, 'kind' | 'optional'>,
-): z.output<T> {
-  const text = decode(body, kind);
-  const missing = text.trim() === '';
-  if (missing && !optional) throw new OperationError('BAD_REQUEST', 'request body required');
-  const result = validate(schema, missing ? {} : parseObject(text, kind));
-  if ('value' in result) return result.value;
-  const [first] = result.issues;
-  throw new OperationError('BAD_REQUEST', `invalid ${kind}: ${first?.path} ${first?.message}`, result.issues);
-}
-
-function decode(body: Buffer, kind: string): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(body);
-  } catch {
-    throw malformed(kind, 'not valid UTF-8');
-  }
-}
-
-function parseObject(text: string, kind: string): JsonValue {
-  let value: JsonValue;
-  try {
-    value = parseLossless(text, { uniqueKeys: true });
-  } catch (error) {
-    // Any other error is the parser's stack overflow.
-    throw malformed(kind, error instanceof SyntaxError ? error.message : 'nested too deeply');
-  }
-  if (!isJsonObject(value)) throw malformed(kind, 'not an object');
-  if (isDeeperThan(value, MAX_DEPTH)) throw malformed(kind, `nested deeper than ${MAX_DEPTH} levels`);
-  return value;
-}
-
-function malformed(kind: string, reason: string): OperationError {
-  return new OperationError('BAD_REQUEST', `invalid ${kind} JSON: ${reason}`);
-}
-
-function isDeeperThan(value: JsonValue, levels: number): boolean {
-  if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return false;
-  return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
 }
 
 /** Parses `?limit=`; undefined without one. OperationError BAD_REQUEST unless it is a whole number from 1 (decisions 10.1). */

@@ -22,7 +22,7 @@ import { forwardRoutes } from './forwards.ts';
 import { inferenceConfigRoutes, interactionRoutes } from './interactions.ts';
 import { isLegacyPath, type LegacyBackendProxy } from './legacy-backend.ts';
 import { bindingRoutes, namespaceRoutes, warnPublicNamespace } from './namespaces.ts';
-import { healthRoutes, metricsRoutes, prometheusRoutes, statisticsRoutes } from './observability.ts';
+import { healthRoutes, metricsRoutes, pluginRoutes, prometheusRoutes, statisticsRoutes } from './observability.ts';
 import { referenceRoutes } from './reference.ts';
 import { type ApiResponse, errorResponse } from './responses.ts';
 import { parseLimit, Router } from './router.ts';
@@ -69,6 +69,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   evaluatorRoutes,
   bindingRoutes,
   statisticsRoutes,
+  pluginRoutes,
   metricsRoutes,
   prometheusRoutes,
   toolCallRoutes,

@@ -326,17 +326,17 @@ describe('discovered tools', () => {
       description: 'Ours',
       title: undefined,
       _meta: undefined,
-      vendor: { a: 1 },
+      'x-vendor': { a: 1 },
       labels: { team: 'a' },
       id: '7',
     });
-    expect(answer.data).toMatchObject({ description: 'Ours', vendor: { a: 1 }, labels: { team: 'a' }, id: '7' });
+    expect(answer.data).toMatchObject({ description: 'Ours', 'x-vendor': { a: 1 }, labels: { team: 'a' }, id: '7' });
     expect(answer.data).not.toHaveProperty('title');
     const mcp: unknown = JSON.parse(served(api, 'search') ?? '');
     expect(mcp).toMatchObject({
       name: 'search',
       description: 'Ours',
-      vendor: { a: 1 },
+      'x-vendor': { a: 1 },
       uri: 'theirs',
       labels: { theirs: '1' },
     });

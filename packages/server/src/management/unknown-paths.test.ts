@@ -16,23 +16,21 @@ beforeAll(async () => {
 });
 
 // Once implemented, they are in the document and no longer here.
-test.for([
-  '/',
-  '/admin',
-  '/admin/',
-  '/admin/index.html',
-  '/plugins/a/index.js',
-  '/api/plugins/a/b/c',
-  '/api/v1/plugins',
-])('%s is not available yet: 404 for every method, and not in the document', async (path) => {
-  for (const method of METHODS) {
-    const answer = await api.call(method, path, method === 'GET' || method === 'HEAD' ? undefined : {});
-    expect(answer.status, method).toBe(404);
-    expect(answer.headers.allow).toBeUndefined();
-    if (method === 'HEAD') continue;
-    const message = `path not found: ${path}`;
-    expect(errorResponse.parse(JSON.parse(answer.text))).toEqual({ data: null, error: { code: 'NOT_FOUND', message } });
-  }
-  const matching = documented.filter((each) => new RegExp(`^${each.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path));
-  expect(matching).toEqual([]);
-});
+test.for(['/', '/admin', '/admin/', '/admin/index.html', '/plugins/a/index.js', '/api/plugins/a/b/c'])(
+  '%s is not available yet: 404 for every method, and not in the document',
+  async (path) => {
+    for (const method of METHODS) {
+      const answer = await api.call(method, path, method === 'GET' || method === 'HEAD' ? undefined : {});
+      expect(answer.status, method).toBe(404);
+      expect(answer.headers.allow).toBeUndefined();
+      if (method === 'HEAD') continue;
+      const message = `path not found: ${path}`;
+      expect(errorResponse.parse(JSON.parse(answer.text))).toEqual({
+        data: null,
+        error: { code: 'NOT_FOUND', message },
+      });
+    }
+    const matching = documented.filter((each) => new RegExp(`^${each.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path));
+    expect(matching).toEqual([]);
+  },
+);

@@ -106,6 +106,11 @@ export function byOrder(a: Entry, b: Entry): number {
   );
 }
 
+/** The numbers that {@link byOrder} compares. */
+export function entryPlace(entry: Entry): readonly number[] {
+  return [entry.registrationId, Number(isTemplate(entry)), entry.position];
+}
+
 /** True for two states of one record under one key: a manual entry, one object of one forward, or a copy of it. */
 export function sameRecord({ discovered: a }: Entry, { discovered: b }: Entry): boolean {
   return a?.forward === b?.forward && a?.upstreamKey === b?.upstreamKey && a?.copied === b?.copied;

@@ -1,7 +1,5 @@
-import { type ErrorCode, suggestUriMember } from '@sluice/contract';
 import { equal } from '@sluice/protocol/json/equal';
 import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
-import { members } from '@sluice/protocol/json/text';
 import { resourceName } from './catalogs.ts';
 import type { Draft } from './draft.ts';
 import {
@@ -15,24 +13,13 @@ import {
   type Namespace,
   parseNamespace,
 } from './entries.ts';
+import { OperationError } from './operation-error.ts';
 import { retainState } from './retained.ts';
 import { mcpName, registryMembers, render, restName, UPSTREAM } from './serialize.ts';
 import type { Snapshot } from './snapshot.ts';
+import { findUnknownMembers, type OnUnknownMembers, rejectMisspelledUris } from './unknown-members.ts';
 
-/** A rejected operation of the management API, which changed nothing. The message is returned to clients. */
-export class OperationError extends Error {
-  override readonly name = 'OperationError';
-  /** Code of the response (decisions 2.1, 7). */
-  readonly code: ErrorCode;
-  /** JSON value with counts, candidates or invalid members; undefined for none. */
-  readonly details: unknown;
-
-  constructor(code: ErrorCode, message: string, details?: unknown) {
-    super(message);
-    this.code = code;
-    this.details = details;
-  }
-}
+export { OperationError };
 
 /** Selects an entry by name and optionally `?namespace=` and, for resources, `?uri=`. Not validated. */
 export interface Selector {
@@ -319,13 +306,20 @@ const SET_BY_DISCOVERY: Readonly<Record<Kind, readonly string[]>> = {
 /** Registers a manual tool, resource or prompt, in `default` unless it names a namespace; a missing one is created
  * (decisions 2.2). OperationError CONFLICT when its key is in use.
  */
-export function createEntry(draft: Draft, kind: Kind, submission: EntryInput): Entry {
+export function createEntry(
+  draft: Draft,
+  kind: Kind,
+  submission: EntryInput,
+  onUnknown: OnUnknownMembers = () => undefined,
+): Entry {
   const { name, location, namespace = DEFAULT_NAMESPACE, enabled = true, ...rest } = parseEntryInput(kind, submission);
   const key = kind === 'resource' ? location : name;
   if (name === undefined || key === undefined) {
     throw new OperationError('BAD_REQUEST', `a ${kind} needs a ${name === undefined ? 'name' : 'location'}`);
   }
-  rejectMisspelledMembers(kind, rest.definition, []);
+  const unknown = findUnknownMembers(kind, rest.definition);
+  rejectMisspelledUris(kind, unknown);
+  onUnknown(unknown);
   rejectTakenKey(draft.get(kind, namespace, key));
   const base = { kind, namespace, key, name, ...rest, ...(!enabled && DISABLED), discovered: undefined };
   const entry = render({ ...base, registrationId: draft.nextRegistrationId(), position: 0 });
@@ -339,10 +333,18 @@ export function createEntry(draft: Draft, kind: Kind, submission: EntryInput): E
  * moved. OperationError as {@link findInDraft}; CONFLICT also when the new key exists, or when a member set by discovery
  * would change.
  */
-export function updateEntry(draft: Draft, kind: Kind, selector: Selector, submission: EntryInput): Entry {
+export function updateEntry(
+  draft: Draft,
+  kind: Kind,
+  selector: Selector,
+  submission: EntryInput,
+  onUnknown: OnUnknownMembers = () => undefined,
+): Entry {
   const entry = findInDraft(draft, kind, selector);
   const submitted = parseEntryInput(kind, submission);
-  rejectMisspelledMembers(kind, submitted.definition, membersOf(entry));
+  const unknown = findUnknownMembers(kind, submitted.definition, entry);
+  rejectMisspelledUris(kind, unknown);
+  onUnknown(unknown);
   const next = entry.discovered
     ? updateDiscoveredEntry(entry, entry.discovered, submitted, draft.forwards.get(entry.discovered.forward))
     : updateManualEntry(entry, submitted);
@@ -457,27 +459,6 @@ function immutableMemberError({ kind, name }: Entry, { forward }: Discovered, me
     'CONFLICT',
     `${member} of ${kind} ${name} is set by forward ${forward} and cannot be changed`,
   );
-}
-
-/**
- * Rejects misspelled names of the members with configuration and secrets. Members that an entry has already are accepted:
- * an upstream may use any names, and a PUT must be able to repeat them.
- */
-function rejectMisspelledMembers(kind: Kind, definition: JsonObject, existing: readonly string[]): void {
-  if (kind === 'prompt') return;
-  for (const member of Object.keys(definition)) {
-    const suggestion = existing.includes(member) ? undefined : suggestUriMember(member);
-    if (suggestion === undefined) continue;
-    throw new OperationError(
-      'BAD_REQUEST',
-      `invalid ${kind}: unknown field "${member}"; did you mean "${suggestion}"?`,
-    );
-  }
-}
-
-/** Members of the MCP object of an entry, in any variant. */
-function membersOf({ rendered }: Entry): string[] {
-  return rendered.flatMap(({ json }) => [...members(json)].map(({ key }) => key));
 }
 
 function rejectTakenKey(existing: Entry | undefined): void {

@@ -1,5 +1,5 @@
 import { type Service, type ServiceHealth, serviceAddress } from '@sluice/contract';
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
+import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { members } from '@sluice/protocol/json/text';
 import {
   type Entry,
@@ -127,6 +127,13 @@ export function restMembers(entry: Entry): Map<string, string> {
     }
   }
   return texts;
+}
+
+/** The description of an entry in the management API. */
+export function entryDescription(entry: Entry): string {
+  const text = restMembers(entry).get('description');
+  const description = text === undefined ? undefined : tryParseJson(text);
+  return typeof description === 'string' ? description : '';
 }
 
 /** Adds the members of the served MCP object as text, including empty members of a manual entry. */
