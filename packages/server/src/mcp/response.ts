@@ -3,7 +3,7 @@ import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../http/context.ts';
 import type { RpcError } from '../http/outcome.ts';
-import type { ClientResponse, ResponseBytes } from '../upstreams/downstream.ts';
+import type { ClientResponse, ResponseBody, ResponseBytes } from '../upstreams/downstream.ts';
 import type { ClientStream } from './sessions/resumable-streams.ts';
 
 const LF = 10;
@@ -23,6 +23,8 @@ export class ResponseWriter implements ClientResponse {
   readonly #headers: readonly string[];
   readonly #openStream: OpenStream | undefined;
   #streaming = false;
+  /** A JSON response was begun. */
+  #hasBody = false;
   /** Set if the event stream can be resumed. */
   #stream: ClientStream | undefined = undefined;
   #disconnectListener: (() => void) | undefined = undefined;
@@ -91,6 +93,7 @@ export class ResponseWriter implements ClientResponse {
   sendError(error: RpcError, status = 200): void {
     this.errorCode = error.code;
     this.errorMessage = error.message;
+    if (this.#hasBody) return this.destroy();
     const text = errorText(this.idText, error);
     if (this.#streaming) return this.sendLastEvent(text);
     this.#writeHead(status, Buffer.byteLength(text));
@@ -127,6 +130,12 @@ export class ResponseWriter implements ClientResponse {
     const lines = parts.map(toSingleLine);
     if (this.#stream) return this.#endStream(this.#stream, Buffer.concat(lines));
     writeParts(this.#response, [Buffer.from('event: message\ndata: '), ...lines, Buffer.from('\n\n')]);
+  }
+
+  beginBody(length: number | undefined): ResponseBody {
+    this.#hasBody = true;
+    this.#writeHead(200, length);
+    return { write: (chunk) => this.#response.write(chunk), end: () => this.#response.end() };
   }
 
   /** Begins a JSON response whose body follows in chunks; `bytes` is its length, if known. */
@@ -184,6 +193,7 @@ export class ResponseWriter implements ClientResponse {
   }
 
   endWithoutResponse(acceptsEventStream: boolean): void {
+    if (this.#hasBody) return this.destroy();
     if (this.#stream) return this.#endStream(this.#stream);
     if (!this.#streaming && !acceptsEventStream) return this.sendPlain(202);
     if (!this.#streaming) this.#writeStreamHead();

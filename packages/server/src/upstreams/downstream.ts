@@ -84,6 +84,13 @@ export interface ResponseBytes {
   readonly after: readonly Buffer[];
 }
 
+/** Body of a response that was begun. */
+export interface ResponseBody {
+  /** False if the client reads too slowly. */
+  write(chunk: Buffer): boolean;
+  end(): void;
+}
+
 /**
  * Target of the response to a call that is executed upstream: the response to the client, or an adapter between client
  * and upstream of different eras.
@@ -110,6 +117,11 @@ export interface CallResponse {
   sendResponse(text: string, failed: boolean, status: number, json: boolean): void;
   /** Sends a complete response as bytes, like `sendResponse`; `errorCode`: its JSON-RPC error code. */
   sendBytes(bytes: ResponseBytes, failed: boolean, errorCode: unknown, status: number, json: boolean): void;
+  /**
+   * Begins a JSON response with HTTP status 200 that is sent while it arrives; `length`: its bytes, if known. An adapter
+   * between eras needs the whole response. An error that follows closes the connection.
+   */
+  beginBody?(length: number | undefined): ResponseBody;
   /** Sends a JSON-RPC error of our own. */
   sendError(error: RpcError, status?: number): void;
   /** Ends a request that was canceled, without a response. */

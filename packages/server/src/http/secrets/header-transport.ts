@@ -91,7 +91,7 @@ class PendingCall implements UpstreamCall {
 }
 
 /** Needed by the service as they are, and never passed on. */
-const UNCHANGED_HEADERS: ReadonlySet<string> = new Set(['mcp-session-id', 'content-length']);
+const UNCHANGED_HEADERS: ReadonlySet<string> = new Set(['mcp-session-id']);
 
 /** Passes a response on without the secrets of its request. */
 class RedactingHandler implements ResponseHandler {
@@ -127,12 +127,12 @@ class RedactingHandler implements ResponseHandler {
 
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
     const search = this.#search();
-    if (!search || raw.every((text) => search.redact(text) === text)) {
-      return this.#handler.onHead(status, headers, raw, reason);
-    }
+    if (!search) return this.#handler.onHead(status, headers, raw, reason);
     const redact = (name: string, value: string) =>
       UNCHANGED_HEADERS.has(name.toLowerCase()) ? value : search.redact(value);
-    const redacted = Object.entries(headers).map(([name, value]) => [
+    // The length of the body may change.
+    const others = Object.entries(headers).filter(([name]) => name !== 'content-length');
+    const redacted = others.map(([name, value]) => [
       name,
       Array.isArray(value) ? value.map((line) => redact(name, line)) : value && redact(name, value),
     ]);

@@ -1,4 +1,4 @@
-import { type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
+import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
 import { stringStart, stringValue } from '@sluice/protocol/json/text';
 import { ChunkBuffer } from '../../../http/request-body.ts';
@@ -68,6 +68,8 @@ class MessageScan implements JsonSink {
   value: JsonValue | undefined = undefined;
   /** Position of the id; of duplicates the last one. */
   idRange: { readonly start: number; readonly end: number } | undefined = undefined;
+  /** Start of an id that is not complete yet; -1 without one. */
+  idStart = -1;
   result: ResultPositions | undefined = undefined;
   readonly scanner = new JsonScanner(this);
   readonly #open: Container[] = [];
@@ -77,7 +79,6 @@ class MessageScan implements JsonSink {
   #before = 0;
   /** True while a value is read that was not entered. */
   #isSkipping = false;
-  #idStart = -1;
   #member: ResultMember | undefined = undefined;
 
   onValue(kind: JsonKind, start: number): boolean {
@@ -88,7 +89,7 @@ class MessageScan implements JsonSink {
     const isStored = !parent || isElement || (key !== undefined && STORED[parent.path]?.has(key) === true);
     if (parent?.path === '.result' && !isElement && key !== undefined) this.#beginMember(key, start);
     if (!isStored) return this.#skip();
-    if (parent?.path === '' && key === 'id') this.#idStart = start;
+    if (parent?.path === '' && key === 'id') this.idStart = start;
     const path = parent ? (isElement ? `${parent.path}[]` : `${parent.path}.${key}`) : '';
     if (kind !== 'object' && kind !== 'array') {
       this.#open.push({ path, value: undefined });
@@ -129,9 +130,9 @@ class MessageScan implements JsonSink {
   onEnd(end: number): void {
     if (this.#isSkipping) this.#isSkipping = false;
     else this.#open.pop();
-    if (this.#idStart >= 0) {
-      this.idRange = { start: this.#idStart, end };
-      this.#idStart = -1;
+    if (this.idStart >= 0) {
+      this.idRange = { start: this.idStart, end };
+      this.idStart = -1;
     }
     const parent = this.#open.at(-1);
     if (parent?.path === '.result') {
@@ -167,8 +168,10 @@ class MessageScan implements JsonSink {
  * seconds and take a gigabyte. So a response is relayed as the bytes that arrived, with edits.
  */
 export class LargeMessage {
-  readonly #bytes = new ChunkBuffer();
+  #bytes = new ChunkBuffer();
   readonly #scan = new MessageScan();
+  /** Number of bytes that were taken. */
+  #taken = 0;
 
   /** Scans the next chunk. */
   write(chunk: Buffer): void {
@@ -178,7 +181,43 @@ export class LargeMessage {
 
   /** Number of bytes so far. */
   get length(): number {
-    return this.#bytes.length;
+    return this.#taken + this.#bytes.length;
+  }
+
+  /** True if the message cannot be JSON. */
+  get isInvalid(): boolean {
+    return this.#scan.scanner.isInvalid;
+  }
+
+  /** True if the message so far is a result, as far as is known for the request with this id. */
+  isResultFor(id: JsonValue): boolean {
+    const { value, idRange } = this.#scan;
+    if (!isJsonObject(value) || !('result' in value) || 'error' in value || value.method !== undefined) return false;
+    return idRange === undefined || value.id === id;
+  }
+
+  /** Length of the message with another id, if its own is known and `length` is its length. */
+  lengthWithId(idText: string, length: number): number | undefined {
+    const { idRange } = this.#scan;
+    return idRange && length - (idRange.end - idRange.start) + Buffer.byteLength(idText);
+  }
+
+  /** Takes the bytes that have arrived and were not taken yet, with another id; those of an incomplete id remain. */
+  take(idText: string): Buffer[] {
+    const { idRange, idStart } = this.#scan;
+    const bytes = this.#bytes.concat();
+    const end = idStart >= 0 ? idStart - this.#taken : bytes.length;
+    const parts: Buffer[] = [];
+    let at = 0;
+    if (idRange && idRange.start >= this.#taken) {
+      parts.push(bytes.subarray(0, idRange.start - this.#taken), Buffer.from(idText));
+      at = idRange.end - this.#taken;
+    }
+    parts.push(bytes.subarray(at, end));
+    this.#bytes = new ChunkBuffer();
+    if (end < bytes.length) this.#bytes.push(bytes.subarray(end));
+    this.#taken += end;
+    return parts;
   }
 
   /**

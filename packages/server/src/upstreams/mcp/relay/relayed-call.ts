@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, editBytes, elements } from '@sluice/protocol/json/text';
 import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import {
@@ -19,7 +19,7 @@ import { UpstreamError } from '../../../http/client/errors.ts';
 import { mediaType } from '../../../http/client/response-parser.ts';
 import { ChunkBuffer } from '../../../http/request-body.ts';
 import { detached } from '../../../registry/stored.ts';
-import { type CallResponse, makeResumable } from '../../downstream.ts';
+import { type CallResponse, makeResumable, type ResponseBody } from '../../downstream.ts';
 import { credentialsHint } from '../http-error.ts';
 import { isInconclusive, isSessionNotFound, newRequestId, postMessage } from '../rpc-request.ts';
 import type { UpstreamSession } from '../upstream.ts';
@@ -67,6 +67,10 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #body = new ChunkBuffer();
   /** Set for a large JSON body, or while a large event arrives. */
   #large: LargeMessage | undefined = undefined;
+  /** Set once a large JSON response is sent while it arrives. */
+  #responseBody: ResponseBody | undefined = undefined;
+  /** Content-Length of the response, if it has one. */
+  #length: number | undefined = undefined;
   #decoder: EventStreamDecoder | undefined = undefined;
   /** The client reads too slowly: the upstream is not read. */
   #blocked = false;
@@ -143,6 +147,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       this.#decoder = new EventStreamDecoder(this, this.#context.maxResponseBytes);
     } else if (type === 'application/json') {
       this.#mode = 'json';
+      const { 'content-length': length } = headers;
+      this.#length = typeof length === 'string' ? Number(length) : undefined;
     } else {
       this.#fail(
         this.#error(
@@ -161,24 +167,45 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       }
       if (this.#mode !== 'json') return true;
       this.activeAt = performance.now();
-      if ((this.#large ?? this.#body).length + chunk.length > this.#context.maxResponseBytes) {
+      const size = (this.#large ?? this.#body).length + chunk.length;
+      if (!this.#responseBody && size > this.#context.maxResponseBytes) {
         this.#fail(this.#error('too-large', `answered with more than ${this.#context.maxResponseBytes} bytes`));
       } else if (this.#large) {
         this.#large.write(chunk);
+        this.#relayPart(this.#large);
       } else {
         this.#body.push(chunk);
-        if (this.#body.length >= LARGE_MESSAGE_BYTES) this.#beginLarge(this.#body.concat());
+        if (size >= LARGE_MESSAGE_BYTES) this.#beginLarge(this.#body.concat());
       }
     } catch (error) {
       this.#onInternalError(error);
     }
-    return true;
+    return !this.#blocked;
   }
 
   /** Scans a large message as it arrives. */
   #beginLarge(bytes: Buffer): void {
     this.#large ??= new LargeMessage();
     this.#large.write(bytes);
+  }
+
+  /** Sends what has arrived of a large result. Between eras and in event streams, it is sent when it is complete. */
+  #relayPart(large: LargeMessage): void {
+    const response = this.#response;
+    if (!this.#responseBody) {
+      const { json, needsTranslation } = this.#plan;
+      if (!json || needsTranslation || this.#status >= 300 || response.isStreaming || this.#isClientDisconnected)
+        return;
+      if (!large.isResultFor(this.#id)) return;
+      const length = this.#length && large.lengthWithId(response.idText, this.#length);
+      this.#responseBody = response.beginBody?.(length);
+    }
+    if (large.isInvalid) return this.#failUnusable('text that is not JSON');
+    const body = this.#responseBody;
+    if (!body) return;
+    for (const part of large.take(response.idText)) {
+      if (part.length > 0 && !this.#isClientDisconnected && !body.write(part)) this.#block();
+    }
   }
 
   onEnd(): void {
@@ -230,6 +257,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   /** Handles a large message: as text if it may have to be changed and can be parsed quickly, else as bytes. */
   #finishLarge(large: LargeMessage): void {
     const { value } = large;
+    if (this.#responseBody) return this.#finishBody(this.#responseBody, value);
     const isResponse = isJsonObject(value) && value.method === undefined;
     const isInputRequired = isResponse && this.#plan.needsTranslation && requiresInput(value);
     const isText = value !== undefined && (!isResponse || isInputRequired || value.error !== undefined);
@@ -242,6 +270,15 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     else if (parsed) this.#onMessages(parsed.text, parsed.value);
     else if (isResponse) this.#onStreamResponse('', value, large);
     else this.#onMessage('', value);
+  }
+
+  /** The response was sent while it arrived. */
+  #finishBody(body: ResponseBody, value: JsonValue | undefined): void {
+    if (!isJsonObject(value) || 'error' in value || !isResponseTo(this.#id, value)) {
+      return this.#failUnusable('JSON that is not the response to the call');
+    }
+    this.#onResponded(value);
+    if (!this.#isClientDisconnected) body.end();
   }
 
   /** Handles a JSON body; `large` instead of its text if it is relayed as bytes. */
@@ -362,9 +399,14 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   /** Sends the client a notification. */
   #notify(data: string): void {
-    if (this.#isClientDisconnected || !this.#plan.streams) return;
+    if (this.#isClientDisconnected || !this.#plan.streams || this.#responseBody) return;
     if (!this.#response.isStreaming) this.#response.beginStream();
-    if (this.#response.sendEvent(data) || this.#blocked) return;
+    if (!this.#response.sendEvent(data)) this.#block();
+  }
+
+  /** Pauses the upstream until the client has read what was sent. */
+  #block(): void {
+    if (this.#blocked) return;
     this.#blocked = true;
     this.#response.onDrain(() => {
       this.#blocked = false;
@@ -453,7 +495,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   }
 
   onSlow(): void {
-    if (!this.#isClientDisconnected) makeResumable(this.#response, this.#plan.session, this.#plan.streams);
+    if (!this.#isClientDisconnected && !this.#responseBody)
+      makeResumable(this.#response, this.#plan.session, this.#plan.streams);
   }
 
   onDeadline(limit: 'idle' | 'total'): void {
@@ -485,6 +528,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #onClientDisconnected(): void {
     this.#isClientDisconnected = true;
     this.#blocked = false;
+    if (this.#mode === 'done') return;
     if (this.#plan.era === 'legacy') {
       this.#serverRequests?.failAll();
       this.#request?.resume();
