@@ -5,6 +5,7 @@ export * from './schemas/enabled.ts';
 export * from './schemas/entries.ts';
 export * from './schemas/envelope.ts';
 export * from './schemas/evaluators.ts';
+export * from './schemas/expose.ts';
 export * from './schemas/fields.ts';
 export * from './schemas/forwards.ts';
 export * from './schemas/inference.ts';

@@ -1,4 +1,4 @@
-import { type Evaluator, evaluator, type Labels, type Namespace, type Service } from '@sluice/contract';
+import { type Evaluator, type Expose, evaluator, type Labels, type Namespace, type Service } from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
@@ -41,6 +41,8 @@ export interface CurrentForward {
   readonly labels: Labels;
   /** Empty for none. */
   readonly prefix: string;
+  /** Exposed entries; all if undefined. */
+  readonly expose: Expose | undefined;
 }
 
 export type CurrentService = Omit<Service, 'health'>;
@@ -85,12 +87,13 @@ export async function readCurrentState(client: Client, parts: StateParts): Promi
     parts.others ? readOtherEntries(client) : [],
     parts.evaluators ? readEvaluators(client) : NO_EVALUATORS,
   ]);
-  const known = forwards.map(({ name, address, namespace, labels, prefix = '' }) => ({
+  const known = forwards.map(({ name, address, namespace, labels, prefix = '', expose }) => ({
     name,
     address,
     namespace,
     labels,
     prefix,
+    expose,
   }));
   return { namespaces, forwards: known, services, ...tools, others, evaluators };
 }

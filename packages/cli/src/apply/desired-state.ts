@@ -1,4 +1,4 @@
-import type { Evaluator, Labels, ServiceInput } from '@sluice/contract';
+import type { Evaluator, ExposePatch, Labels, ServiceInput } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 
 /** The sections of a state file, in the order in which they are written. */
@@ -38,6 +38,8 @@ export interface DesiredForward extends Located {
   readonly labels: Labels;
   /** Empty for none. */
   readonly prefix: string;
+  /** Changes of the exposed entries: undefined and missing members stay unchanged, null removes. */
+  readonly expose: ExposePatch | null | undefined;
 }
 
 export interface DesiredEvaluator extends Located {

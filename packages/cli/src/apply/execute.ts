@@ -1,4 +1,4 @@
-import { type Forward, toolInput, toolUpdate } from '@sluice/contract';
+import { type Forward, mergeExpose, toolInput, toolUpdate } from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { formatWarning } from '../evaluators/revisions.ts';
@@ -138,8 +138,16 @@ class StepExecutor {
         ? undefined
         : await ignoreNotFound(unwrap(this.#client.DELETE('/api/v1/forwards/{name}', { params: { path: { name } } })));
     if (step.action === 'delete') return removed;
-    const { address, namespace, labels, prefix } = step.forward;
-    const body = { name, address, namespace, labels, ...(prefix !== '' && { prefix }) };
+    const { address, namespace, labels, prefix, expose = {} } = step.forward;
+    const rules = mergeExpose(undefined, expose);
+    const body = {
+      name,
+      address,
+      namespace,
+      labels,
+      ...(prefix !== '' && { prefix }),
+      ...(rules && { expose: rules }),
+    };
     const registered = await unwrap(this.#client.POST('/api/v1/forwards', { body }));
     return this.#registered(step.forward, registered);
   }
@@ -162,12 +170,12 @@ class StepExecutor {
 
   /** Labels of the file replace those of the forward; the API merges them. */
   async #changeForward(forward: DesiredForward): Promise<StepNotes> {
-    const { name, address, labels } = forward;
+    const { name, address, labels, expose } = forward;
     const params = { path: { name } };
     const { labels: before } = await unwrap(this.#client.GET('/api/v1/forwards/{name}', { params }));
     const removed = Object.keys(before).filter((label) => !Object.hasOwn(labels, label));
     const changes = { ...labels, ...Object.fromEntries(removed.map((label) => [label, null])) };
-    const body = { address, labels: changes };
+    const body = { address, labels: changes, ...(expose !== undefined && { expose }) };
     const changed = await unwrap(this.#client.PATCH('/api/v1/forwards/{name}', { params, body }));
     return this.#registered(forward, changed);
   }

@@ -1,4 +1,5 @@
-import type { JsonObject } from '@sluice/protocol/json/parse';
+import { type Expose, mergeExpose } from '@sluice/contract';
+import { isJsonObject, type JsonObject, parseJson } from '@sluice/protocol/json/parse';
 import type { CurrentForward, CurrentState } from './current-state.ts';
 import type { DesiredForward, DesiredState } from './desired-state.ts';
 import { applyOverrides, NO_OVERRIDES, toolChanges } from './discovered-tools.ts';
@@ -10,7 +11,7 @@ export interface ForwardPlan extends PlannedSteps {
   readonly result: ReadonlyMap<string, CurrentForward>;
   /** Forwards that a step registers (again); their tools are not known yet. */
   readonly registered: ReadonlySet<string>;
-  /** Forwards that get another address: which tools they have there is not known. */
+  /** Forwards that get another address or expose other entries: which tools they have then is not known. */
   readonly readdressed: ReadonlySet<string>;
   /** Forwards that a step deletes, whether they are registered again or not. */
   readonly deleted: ReadonlySet<string>;
@@ -29,22 +30,23 @@ export function planForwards(desired: DesiredState, actual: CurrentState, prune:
   for (const forward of desired.forwards) {
     const { name } = forward;
     const before = known.get(name);
+    const after = plannedForward(forward, before);
     if (!before) {
       upserts.push({
         kind: 'forward',
         action: 'create',
         name,
         forward,
-        changes: initialMembers(forwardMembers(forward)),
+        changes: initialMembers(forwardMembers(after)),
         notes: [],
       });
     } else {
-      const changes = diffMembers(forwardMembers(before), forwardMembers(forward));
+      const changes = diffMembers(forwardMembers(before), forwardMembers(after));
       if (changes.length === 0) continue;
       if (forward.namespace === before.namespace && forward.prefix === before.prefix) {
         upserts.push({ kind: 'forward', action: 'update', name, forward, changes, notes: [] });
-        stay.set(name, forward);
-        if (forward.address !== before.address) readdressed.add(name);
+        stay.set(name, after);
+        if (changes.some(({ member }) => member === 'address' || member === 'expose')) readdressed.add(name);
         continue;
       }
       upserts.push({
@@ -56,7 +58,7 @@ export function planForwards(desired: DesiredState, actual: CurrentState, prune:
         notes: replacementNotes(before, desired, actual),
       });
     }
-    registered.set(name, forward);
+    registered.set(name, after);
     stay.delete(name);
   }
   const named = new Set(desired.forwards.map(({ name }) => name));
@@ -103,6 +105,26 @@ function replacementNotes(
   ];
 }
 
-function forwardMembers({ name, address, namespace, labels, prefix }: DesiredForward | CurrentForward): JsonObject {
-  return { name, address, namespace, labels, ...(prefix !== '' && { prefix }) };
+/** The forward after the plan: what its rules leave out stays unchanged. */
+function plannedForward({ expose, ...forward }: DesiredForward, before: CurrentForward | undefined): CurrentForward {
+  const { name, address, namespace, labels, prefix } = forward;
+  const rules = expose === undefined ? before?.expose : mergeExpose(before?.expose, expose);
+  return { name, address, namespace, labels, prefix, expose: rules };
+}
+
+function forwardMembers({ name, address, namespace, labels, prefix, expose }: CurrentForward): JsonObject {
+  return {
+    name,
+    address,
+    namespace,
+    labels,
+    ...(prefix !== '' && { prefix }),
+    ...(expose && { expose: exposeJson(expose) }),
+  };
+}
+
+/** The rules as JSON. */
+export function exposeJson(expose: Expose): JsonObject {
+  const json = parseJson(JSON.stringify(expose));
+  return isJsonObject(json) ? json : {};
 }

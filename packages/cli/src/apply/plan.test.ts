@@ -308,8 +308,8 @@ tools: [{ name: made, <<: ${MANUAL} }, { forward: up, name: y, title: Y }]`,
     const late = {
       ...actual(third),
       forwards: [
-        { name: 'up', address: 'http://one/mcp', namespace: 'default', labels: {}, prefix: '' },
-        { name: 'late', address: 'http://two/mcp', namespace: 'default', labels: {}, prefix: '' },
+        { name: 'up', address: 'http://one/mcp', namespace: 'default', labels: {}, prefix: '', expose: undefined },
+        { name: 'late', address: 'http://two/mcp', namespace: 'default', labels: {}, prefix: '', expose: undefined },
       ],
     };
     const ofLate = late.discovered.map((tool) =>

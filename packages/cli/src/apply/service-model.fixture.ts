@@ -1,6 +1,7 @@
-import { type Evaluator, type Labels, serviceKey } from '@sluice/contract';
+import { type Evaluator, type Labels, mergeExpose, serviceKey } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { CurrentForward, CurrentService, CurrentState } from './current-state.ts';
+import type { DesiredForward } from './desired-state.ts';
 import type { NamespaceContents, Step } from './step.ts';
 
 /** A tool of the model. `origin` is the stable part of a discovered one. */
@@ -106,9 +107,9 @@ export class ServiceModel {
     if (step.action !== 'create') this.#removeForward(step.name);
     if (step.action === 'delete') return;
     if (this.#forwards.has(step.name)) throw new Error(`forward ${step.name} exists`);
-    const { name, address, namespace, labels, prefix } = step.forward;
+    const { name, address, namespace, labels, prefix, expose = null } = step.forward;
     if (!this.#namespaces.has(namespace)) throw new Error(`namespace ${namespace} was not planned`);
-    this.#forwards.set(name, { name, address, namespace, labels, prefix });
+    this.#forwards.set(name, { name, address, namespace, labels, prefix, expose: mergeExpose(undefined, expose) });
     for (const [upstreamName, upstream] of Object.entries(this.#upstreams[address] ?? {})) {
       const origin = { forward: name, upstreamName, upstream };
       const members = { ...upstream, uri: address, toolType: 'mcp-forward' };
@@ -117,9 +118,11 @@ export class ServiceModel {
   }
 
   /** At another address it has other tools; overrides of those with the same names stay. */
-  #changeForward({ name, address, namespace, labels, prefix }: CurrentForward): void {
-    if (!this.#forwards.has(name)) throw new Error(`no forward ${name}`);
-    this.#forwards.set(name, { name, address, namespace, labels, prefix });
+  #changeForward({ name, address, namespace, labels, prefix, expose: changes = {} }: DesiredForward): void {
+    const before = this.#forwards.get(name);
+    if (!before) throw new Error(`no forward ${name}`);
+    const expose = mergeExpose(before.expose, changes);
+    this.#forwards.set(name, { name, address, namespace, labels, prefix, expose });
     const own = this.#entries().filter(({ origin }) => origin?.forward === name);
     const known = new Map(own.map((entry) => [entry.origin?.upstreamName, entry]));
     const offered = this.#upstreams[address] ?? {};

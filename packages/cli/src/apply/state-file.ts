@@ -2,6 +2,7 @@ import {
   DEFAULT_NAMESPACE,
   entryName,
   evaluatorInput,
+  exposePatch,
   findUnknownMembers,
   forwardInput,
   jsonObject,
@@ -63,6 +64,9 @@ const toolOverridesSchema = withAliases(
     })
     .catchall(jsonValue),
 );
+
+/** A forward; what its rules leave out stays unchanged. */
+const forwardSchema = forwardInput.extend({ expose: exposePatch.nullable().optional() });
 
 /** Name and text of a state file. */
 export interface StateSource {
@@ -186,10 +190,10 @@ class StateReader {
   }
 
   #readForward(entry: Entry): void {
-    const parsed = this.#parse(entry, forwardInput);
+    const parsed = this.#parse(entry, forwardSchema);
     if (!parsed || !this.#isUnique(entry, ['forward', parsed.name])) return;
-    const { name, address, namespace: target = DEFAULT_NAMESPACE, labels = {}, prefix = '' } = parsed;
-    this.#forwards.push({ name, address, namespace: target, labels, prefix, position: entry.position });
+    const { name, address, namespace: target = DEFAULT_NAMESPACE, labels = {}, prefix = '', expose } = parsed;
+    this.#forwards.push({ name, address, namespace: target, labels, prefix, expose, position: entry.position });
   }
 
   #readService(entry: Entry): void {

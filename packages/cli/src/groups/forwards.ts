@@ -1,4 +1,4 @@
-import { forwardInput, forwardPatch } from '@sluice/contract';
+import { forwardInput, forwardPatch, mergeExpose } from '@sluice/contract';
 import { type Client, unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
@@ -13,6 +13,7 @@ import { isNewNamespace, NEW_NAMESPACE_NOTE, requireNamespace } from '../entries
 import { Failure } from '../failure.ts';
 import { validated } from '../files/document.ts';
 import { createProgress } from '../terminal/progress.ts';
+import { addExposeOptions, EXPOSE_HELP, type ExposeOptions, parseExposeOptions } from './expose-options.ts';
 
 /**
  * Describes the tools of a forward that are shadowed: ` (3 shadowed by forward crm; use --prefix)`. Empty when none is
@@ -95,7 +96,7 @@ function showCommand(context: Context): Command {
   );
 }
 
-interface AddOptions extends NameOption {
+interface AddOptions extends NameOption, ExposeOptions {
   readonly service?: string;
   readonly namespace?: string;
   readonly prefix?: string;
@@ -103,7 +104,7 @@ interface AddOptions extends NameOption {
 }
 
 function addCommand(context: Context): Command {
-  return new Command('add')
+  const command = new Command('add')
     .description('Add a forward and discover its tools, resources and prompts')
     .argument('[name]', 'Name of the forward')
     .argument('[url]', 'Upstream MCP server URL')
@@ -111,17 +112,22 @@ function addCommand(context: Context): Command {
     .option('--service <url>', 'Upstream MCP server URL, instead of the argument')
     .option('-N, --namespace <namespace>', 'Namespace of the forward, created if it does not exist')
     .option('--prefix <prefix>', 'Prefix for the names of its tools and prompts')
-    .option('-l, --label <key=value>', 'Label; may be repeated', collectKeyValue)
+    .option('-l, --label <key=value>', 'Label; may be repeated', collectKeyValue);
+  return addExposeOptions(command)
     .addHelpText(
       'after',
       `
-Example:
-  sluice forwards add crm http://127.0.0.1:3001/mcp --prefix crm_`,
+${EXPOSE_HELP}
+
+Examples:
+  sluice forwards add crm http://127.0.0.1:3001/mcp --prefix crm_
+  sluice forwards add files http://127.0.0.1:3002/mcp --allow 'tools:read_*' --deny 'resources:*secret*' --new disabled`,
     )
     .action(async (argument: string | undefined, url: string | undefined, options: AddOptions) => {
       const { namespace, prefix, label: labels } = options;
       const { name, address } = requireNameAndAddress(argument, url, options);
-      const body = validated(forwardInput, { name, address, namespace, prefix, labels }, 'forward');
+      const expose = mergeExpose(undefined, parseExposeOptions(options) ?? {});
+      const body = validated(forwardInput, { name, address, namespace, prefix, labels, expose }, 'forward');
       const client = await context.connect();
       const isNew = await isNewNamespace(client, namespace);
       const added = await withProgress(
@@ -154,7 +160,7 @@ function requireNameAndAddress(first: string | undefined, second: string | undef
   return { name, address };
 }
 
-interface EditOptions extends NameOption {
+interface EditOptions extends NameOption, ExposeOptions {
   readonly service?: string;
   readonly namespace?: string;
   readonly prefix?: string;
@@ -163,26 +169,33 @@ interface EditOptions extends NameOption {
 }
 
 function editCommand(context: Context): Command {
-  return addNameOption(new Command('edit').description('Change a forward'), 'forward')
+  const command = addNameOption(new Command('edit').description('Change a forward'), 'forward')
     .option('--service <url>', 'Upstream MCP server URL')
     .option('-N, --namespace <namespace>', 'Namespace to move the forward and its entries to')
     .option('--prefix <prefix>', 'Prefix for the names of its tools and prompts; "" removes it')
     .option('-l, --label <key=value>', 'Label to set; may be repeated', collectKeyValue)
-    .option('--remove-label <key>', 'Label to remove; may be repeated', collectValue)
+    .option('--remove-label <key>', 'Label to remove; may be repeated', collectValue);
+  return addExposeOptions(command)
     .addHelpText(
       'after',
       `
 Overrides, renames, moves and disabled entries are retained. The discovered entries remain until a new address is discovered.
 
-Example:
-  sluice forwards edit crm --service http://127.0.0.1:3005/mcp`,
+${EXPOSE_HELP}
+The given globs replace those of the same kind and option; an empty one removes them.
+
+Examples:
+  sluice forwards edit crm --service http://127.0.0.1:3005/mcp
+  sluice forwards edit crm --deny 'tools:delete_*' --deny 'tools:drop_*'
+  sluice forwards edit crm --allow tools: --new tools:enabled`,
     )
     .action(async (argument: string | undefined, options: EditOptions) => {
       const name = requireName(argument, options, 'forward');
       const { service: address, namespace, prefix, label, removeLabel = [] } = options;
       const removed = removeLabel.map((key) => [key, null] as const);
       const labels = label || removed.length > 0 ? { ...label, ...Object.fromEntries(removed) } : undefined;
-      const changes = { address, namespace, prefix: prefix === '' ? null : prefix, labels };
+      const expose = parseExposeOptions(options);
+      const changes = { address, namespace, prefix: prefix === '' ? null : prefix, labels, expose };
       const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
       if (Object.keys(given).length === 0) throw new Failure('nothing to change: see "sluice forwards edit --help"');
       const body = validated(forwardPatch, given, 'forward change');

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { expose, exposeInput, exposePatch } from './expose.ts';
 import { CONTROL_CHARACTERS, entryName, labels, labelsPatch, namespaceName } from './fields.ts';
 
 /** Characters that a URL must not contain, for use in the character class of a pattern. */
@@ -59,6 +60,7 @@ export const forward = z
     namespace: namespaceName,
     labels,
     prefix: z.string().optional(),
+    expose: expose.optional().describe('Exposed entries. All if it is missing.'),
     available: z
       .boolean()
       .describe('True if the last health check, discovery or connection succeeded. Calls are attempted regardless.'),
@@ -82,6 +84,7 @@ export const forwardInput = z
       .describe('Namespace of the discovered entries (default `default`). Created if it does not exist.'),
     labels: labels.optional().describe('Labels.'),
     prefix: prefix.optional().describe('Prefix for the names of discovered tools and prompts.'),
+    expose: exposeInput.optional().describe('Exposed entries (default: all).'),
   })
   .meta({ id: 'ForwardInput' });
 
@@ -103,6 +106,10 @@ export const forwardPatch = z
       .nullable()
       .optional()
       .describe('Prefix for the names of discovered tools and prompts, except renamed ones. null removes it.'),
+    expose: exposePatch
+      .nullable()
+      .optional()
+      .describe('Exposed entries. Takes effect at once, before they are discovered again. null: all.'),
   })
   .meta({ id: 'ForwardPatch' });
 

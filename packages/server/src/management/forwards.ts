@@ -2,10 +2,11 @@ import {
   type Forward as ForwardBody,
   type ForwardPatch,
   labels as labelsSchema,
+  mergeExpose,
   operations,
   type RefreshResult,
 } from '@sluice/contract';
-import { changeForward, type ForwardChanges } from '../registry/change-forward.ts';
+import { changeForward, configurationOf, type ForwardChanges } from '../registry/change-forward.ts';
 import { DEFAULT_NAMESPACE, type Entry, type Forward, type Labels } from '../registry/entries.ts';
 import { namespaceOf, OperationError } from '../registry/operations.ts';
 import { byRegistration, Snapshot } from '../registry/snapshot.ts';
@@ -37,9 +38,10 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
     return listResponse(selected, (forward) => serialize(forward, snapshot));
   });
 
-  router.addWithBody(create, async ({ body: { name, address, namespace, labels = {}, prefix = '' } }) => {
+  router.addWithBody(create, async ({ body: { name, address, namespace, labels = {}, prefix = '', expose = {} } }) => {
     const target = namespace === undefined ? DEFAULT_NAMESPACE : namespaceOf(namespace);
-    const added = await forwards.add({ name, address, namespace: target, labels, prefix });
+    const rules = mergeExpose(undefined, expose);
+    const added = await forwards.add({ name, address, namespace: target, labels, prefix, expose: rules });
     const location = `${create.path}/${encodeURIComponent(name)}`;
     return dataResponse(serialize(added), { status: 201, headers: { location } });
   });
@@ -73,12 +75,13 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
 }
 
 /** The changes of a merge patch (decisions 10.1). */
-function changesOf(forward: Forward, { address, namespace, labels, prefix }: ForwardPatch): ForwardChanges {
+function changesOf(forward: Forward, { address, namespace, labels, prefix, expose }: ForwardPatch): ForwardChanges {
   return {
     ...(address !== undefined && { address }),
     ...(namespace !== undefined && { namespace: namespace === null ? DEFAULT_NAMESPACE : namespaceOf(namespace) }),
     ...(labels !== undefined && { labels: labels === null ? {} : mergedLabels(forward.labels, labels) }),
     ...(prefix !== undefined && { prefix: prefix ?? '' }),
+    ...(expose !== undefined && { expose: mergeExpose(forward.expose, expose) }),
   };
 }
 
@@ -90,12 +93,12 @@ function mergedLabels(labels: Labels, changes: Readonly<Record<string, string | 
 }
 
 /** Tag of the members that operators set. */
-function tagOf({ address, namespace, labels, prefix }: Forward): string {
-  return entityTag(JSON.stringify([address, namespace, Object.entries(labels).sort(), prefix]));
+function tagOf(forward: Forward): string {
+  return entityTag(configurationOf(forward));
 }
 
 function forwardBody(forward: Forward, snapshot: Snapshot, status: ForwardStatus): ForwardBody {
-  const { name, address, namespace, labels, prefix } = forward;
+  const { name, address, namespace, labels, prefix, expose } = forward;
   const message = [status.statusMessage, shadowedNote(snapshot.shadowed(name))].filter(Boolean).join('; ');
   return {
     name,
@@ -103,6 +106,7 @@ function forwardBody(forward: Forward, snapshot: Snapshot, status: ForwardStatus
     namespace,
     labels,
     ...(prefix !== '' && { prefix }),
+    ...(expose && { expose }),
     available: status.available,
     ...(message !== '' && { statusMessage: message }),
     ...(status.serverInfo && { serverInfo: status.serverInfo }),

@@ -1,7 +1,10 @@
+import { type ExposePatch, mergeExpose } from '@sluice/contract';
 import type { Draft } from './draft.ts';
 import type { Entry, Forward } from './entries.ts';
+import { Exposure } from './exposure.ts';
 import { OperationError } from './operations.ts';
 import { addForward, type ForwardInput } from './operations-topology.ts';
+import { hasOperatorState, withOrphans } from './retained.ts';
 import { render } from './serialize.ts';
 
 /** New values of a forward's members; missing ones stay. */
@@ -9,18 +12,23 @@ export type ForwardChanges = Partial<Omit<ForwardInput, 'name'>>;
 
 /**
  * Changes a forward in place (decisions 10.1). Its entries follow its namespace and prefix, unless an operator moved or
- * renamed them; overrides and marks stay. OperationError CONFLICT with the names that are held there. Returns the same
- * object when nothing changes.
+ * renamed them; overrides and marks stay. Entries that it no longer exposes are removed, and return with the next discovery
+ * that finds them exposed. OperationError CONFLICT with the names that are held there. Returns the same object when nothing
+ * changes.
  */
 export function changeForward(draft: Draft, forward: Forward, changes: ForwardChanges): Forward {
   const changed: Forward = { ...forward, ...changes };
   if (configurationOf(changed) === configurationOf(forward)) return forward;
-  const followers = draft.entriesOf(forward.name).flatMap((entry) => {
+  const { exposed, hidden } = splitByExposure(changed, draft.entriesOf(forward.name));
+  for (const entry of hidden) draft.remove(entry);
+  const followers = exposed.flatMap((entry) => {
     const moved = placedIn(changed, entry);
     return moved === entry ? [] : [{ entry, moved }];
   });
   for (const { entry } of followers) draft.remove(entry);
-  const orphanedOverrides = forward.orphanedOverrides?.map((entry) => placedIn(changed, entry));
+  const retained = hidden.filter((entry) => !entry.discovered?.copied && hasOperatorState(forward, entry));
+  const orphans = retained.length > 0 ? withOrphans(forward, retained).orphanedOverrides : forward.orphanedOverrides;
+  const orphanedOverrides = orphans?.map((entry) => placedIn(changed, entry));
   // Before its entries, which are restored by its namespace and prefix.
   const stored = orphanedOverrides ? { ...changed, orphanedOverrides } : changed;
   draft.putForward(stored);
@@ -37,15 +45,27 @@ export function changeForward(draft: Draft, forward: Forward, changes: ForwardCh
  * Applies a forward of the bootstrap file: a known one is changed in place, so that neither a restart nor a changed line
  * returns what an operator has hidden (decisions 1.3, 10.1). OperationError as {@link changeForward}.
  */
-export function bootstrapForward(draft: Draft, { name, ...input }: ForwardInput): void {
+export function bootstrapForward(draft: Draft, { name, expose, ...input }: BootstrapForward): void {
   const known = draft.forwards.get(name);
-  if (known) changeForward(draft, known, input);
-  else addForward(draft, { name, ...input });
+  const merged = { ...input, expose: expose === undefined ? known?.expose : mergeExpose(known?.expose, expose) };
+  if (known) changeForward(draft, known, merged);
+  else addForward(draft, { name, ...merged });
 }
 
+/** A forward of the bootstrap file. What is missing in its rules stays unchanged. */
+export type BootstrapForward = Omit<ForwardInput, 'expose'> & { readonly expose?: ExposePatch | null | undefined };
+
 /** Text of the members that operators set, for comparison. */
-function configurationOf({ address, namespace, labels, prefix }: Forward): string {
-  return JSON.stringify([address, namespace, Object.entries(labels).sort(), prefix]);
+export function configurationOf({ address, namespace, labels, prefix, expose }: Forward): string {
+  return JSON.stringify([address, namespace, Object.entries(labels).sort(), prefix, ...(expose ? [expose] : [])]);
+}
+
+function splitByExposure(forward: Forward, entries: readonly Entry[]): { exposed: Entry[]; hidden: Entry[] } {
+  const exposure = new Exposure(forward);
+  const { exposed = [], hidden = [] } = Object.groupBy(entries, ({ kind, key, discovered }) =>
+    exposure.exposes(kind, discovered?.upstreamKey ?? key) ? 'exposed' : 'hidden',
+  );
+  return { exposed, hidden };
 }
 
 /** The entry where its forward has it; the same object if it stays. */

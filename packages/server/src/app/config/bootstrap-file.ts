@@ -2,6 +2,7 @@ import { dirname, resolve } from 'node:path';
 import {
   type Evaluator,
   evaluatorInput,
+  exposePatch,
   findUnknownMembers,
   forwardInput,
   labels,
@@ -106,6 +107,7 @@ const forwardEntry = z.object(
     ...forwardInput.shape,
     namespace: namespace.default(DEFAULT_NAMESPACE),
     labels: labels.default({}),
+    expose: exposePatch.nullable().optional(),
   },
   { error: 'must be a map with name and address' },
 );

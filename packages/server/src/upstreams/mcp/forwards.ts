@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { ServerInfo } from '@sluice/contract';
 import { members, memberText } from '@sluice/protocol/json/text';
 import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
@@ -99,17 +100,19 @@ export class Forwards {
   }
 
   /**
-   * Changes a forward. After a change of its address, waits up to 30 seconds for its discovery there; the last catalog
-   * remains until that has succeeded (decisions 10.1). Returns the forward as discovered. Rejects as `mutation` throws.
+   * Changes a forward. After a change of its address or of what it exposes, waits up to 30 seconds for its discovery; the
+   * last catalog, without what is hidden now, remains until that has succeeded (decisions 10.1). Returns the forward as discovered. Rejects as `mutation` throws.
    */
   async change(name: string, mutation: Mutation<Forward>): Promise<Forward> {
     const { registry } = this.#options;
     const { before, after } = await registry.commit((draft) => {
       return { before: draft.forwards.get(name), after: mutation(draft) };
     });
+    const isReaddressed = before?.address !== after.address;
     // The next start of the service discovers it.
-    if (this.#closing || before?.address === after.address) return after;
-    const discovery = this.#startController(after).discover();
+    if (this.#closing || (!isReaddressed && isDeepStrictEqual(before.expose, after.expose))) return after;
+    const controller = isReaddressed ? undefined : this.#controllers.get(name);
+    const discovery = controller ? controller.discover(true) : this.#startController(after).discover();
     await withTimeout(
       ADD_TIMEOUT_MS,
       discovery.catch(() => undefined),

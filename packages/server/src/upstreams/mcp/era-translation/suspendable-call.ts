@@ -12,6 +12,7 @@ import {
 } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { RpcError } from '../../../http/outcome.ts';
+import type { Entry } from '../../../registry/entries.ts';
 import type { CallResponse, ClientResponse } from '../../downstream.ts';
 import type { CallRequest } from '../relay/call-plan.ts';
 import type { ServerRequestSource, ServerRequests } from '../relay/server-requests.ts';
@@ -121,11 +122,21 @@ export interface SuspensionStore {
   release(call: SuspendableCall): void;
 }
 
+/** What a suspended call is about. */
+export interface SuspendedTarget {
+  readonly entry: Entry | undefined;
+  /** Undefined for an unregistered upstream. */
+  readonly forward: string | undefined;
+  /** Requested uri of a resource. */
+  readonly uri: string | undefined;
+}
+
 export interface SuspendableCallOptions {
   readonly store: SuspensionStore;
   /** First request of the client. */
   readonly request: CallRequest;
   readonly owner: Pick<CallBinding, 'namespace' | 'user'>;
+  readonly target: SuspendedTarget;
   /** Replaces the request of the client: by a retry, or by its outline while the call is suspended. */
   readonly continueWith: (request: CallRequest) => void;
 }
@@ -138,6 +149,7 @@ export interface SuspendableCallOptions {
 export class SuspendableCall implements CallResponse, ServerRequests {
   readonly id: string;
   readonly owner: Pick<CallBinding, 'namespace' | 'user'>;
+  readonly target: SuspendedTarget;
   readonly #store: SuspensionStore;
   readonly #continueWith: (request: CallRequest) => void;
   /** The first request or the latest retry; its outline while the call is suspended. */
@@ -154,8 +166,9 @@ export class SuspendableCall implements CallResponse, ServerRequests {
   #drainListener: (() => void) | undefined = undefined;
 
   constructor(options: SuspendableCallOptions, client: ClientResponse) {
-    const { store, request, owner, continueWith } = options;
+    const { store, request, owner, target, continueWith } = options;
     this.owner = owner;
+    this.target = target;
     this.#store = store;
     this.#continueWith = continueWith;
     this.#request = request;
@@ -277,7 +290,7 @@ export class SuspendableCall implements CallResponse, ServerRequests {
     else client.onDrain(() => this.#onDrained());
   }
 
-  /** The client did not retry in time. */
+  /** The client did not retry in time, or may not retry any more. */
   expire(): void {
     this.#store.release(this);
     if (!this.#buffer.isComplete) this.#disconnectListener?.();

@@ -13,7 +13,13 @@ afterEach(() => {
 });
 
 function suspendedCalls(limit = 1_000): SuspendedCalls {
-  return new SuspendedCalls({ sealer: new TokenSealer(randomBytes(32)), replica: 'r', limit, timeoutMs: 3_600_000 });
+  return new SuspendedCalls({
+    sealer: new TokenSealer(randomBytes(32)),
+    replica: 'r',
+    limit,
+    timeoutMs: 3_600_000,
+    isHidden: () => false,
+  });
 }
 
 /** A client and its response. */
@@ -51,8 +57,9 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
     paramMembers: [],
   };
   const owner = { namespace: 'n', user };
+  const target = { entry: undefined, forward: undefined, uri: undefined };
   const request = { message, capabilities: { roots: {} }, headers: [], streams: true, json: true };
-  const call = new SuspendableCall({ store: suspended, request, owner, continueWith: () => {} }, client);
+  const call = new SuspendableCall({ store: suspended, request, owner, target, continueWith: () => {} }, client);
   const left = Promise.withResolvers<void>();
   call.onDisconnect(() => left.resolve());
   const refused: string[] = [];
