@@ -72,7 +72,7 @@ test('forwards add and edit select what a forward exposes', async () => {
 
 test('apply changes it in place: what is missing stays, null removes, and export and diff have it', async () => {
   const forward = (more: string) => `forwards: [{ name: file, namespace: file, address: "${upstream.url}"${more} }]`;
-  const apply = (more: string) => sluice(['apply', '-f', '-', '--yes'], forward(more));
+  const apply = (more: string) => sluice(['apply', '-f', '-', '--yes', '--allow-widening'], forward(more));
   const diff = (more: string) => sluice(['diff', '-f', '-'], forward(more));
   expect(await apply(', expose: { tools: { allow: [read_*], deny: [x] } }')).toMatchObject({ code: 0 });
   expect(await stateOf('file')).toMatchObject({ tools: 1, statusMessage: 'not exposed: 1 tool' });
@@ -83,7 +83,12 @@ test('apply changes it in place: what is missing stays, null removes, and export
     out: expect.stringContaining('expose: {"tools":{"allow":["read_*"],"deny":["x"]}} -> '),
   });
   expect((await sluice(['export'])).out).toContain('        allow:\n          - read_*\n');
-  expect(await apply(', expose: { tools: { allow: null } }')).toMatchObject({ code: 0 });
+  const more = ', expose: { tools: { allow: null } }';
+  expect(await sluice(['apply', '-f', '-', '--yes'], forward(more))).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('use --allow-widening to apply them\n  forward file: may expose more entries\n'),
+  });
+  expect(await apply(more)).toMatchObject({ code: 0 });
   expect(await stateOf('file')).toMatchObject({ expose: { tools: { deny: ['x'] } }, tools: 2 });
   expect(await apply(', expose: null')).toMatchObject({ code: 0 });
   expect((await stateOf('file')).expose).toBeUndefined();
