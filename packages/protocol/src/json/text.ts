@@ -136,7 +136,7 @@ export interface Edit {
 export function applyEdits(text: string, edits: readonly Edit[]): string {
   let result = '';
   let at = 0;
-  for (const edit of inOrder(edits)) {
+  for (const edit of sortEdits(edits)) {
     result += text.slice(at, edit.start) + edit.text;
     at = edit.end;
   }
@@ -147,14 +147,14 @@ export function applyEdits(text: string, edits: readonly Edit[]): string {
 export function editBytes(bytes: Buffer, edits: readonly Edit[]): Buffer[] {
   const result: Buffer[] = [];
   let at = 0;
-  for (const edit of inOrder(edits)) {
+  for (const edit of sortEdits(edits)) {
     result.push(bytes.subarray(at, edit.start), Buffer.from(edit.text));
     at = edit.end;
   }
   return [...result, bytes.subarray(at)];
 }
 
-function inOrder(edits: readonly Edit[]): readonly Edit[] {
+function sortEdits(edits: readonly Edit[]): readonly Edit[] {
   return edits.length > 1 ? [...edits].sort((a, b) => a.start - b.start) : edits;
 }
 
