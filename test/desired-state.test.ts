@@ -46,7 +46,13 @@ async function start(context: Finishing, argv: readonly string[] = []): Promise<
   const sluice = async (args: string, input = '', script: Script = {}): Promise<CommandResult> => {
     const terminal = scriptedTerminal({ input, ...script });
     const isUnconfirmed = args.startsWith('apply ') && script.answers === undefined;
-    const argv = [...args.split(' '), ...(isUnconfirmed ? ['--yes'] : []), '--no-auth', '--host', service.management];
+    const argv = [
+      ...args.split(' '),
+      ...(isUnconfirmed ? ['--yes', '--allow-widening'] : []),
+      '--no-auth',
+      '--host',
+      service.management,
+    ];
     return { code: await run(argv, terminal), out: terminal.out(), err: terminal.err() };
   };
   return { service, sluice };
@@ -578,12 +584,17 @@ describe('evaluators', () => {
 ~ evaluator gate
     on_error: "block" -> "continue"
     position: 1 -> 2
+    ! widens the reach of agents: may loosen an evaluator
 
 3 changes: 1 to create, 2 to change
 `);
     expect(await sluice('apply -f -', `evaluators: [${other('notes')}]`)).toMatchObject({ out: 'nothing to do\n' });
     const pruned = await sluice('apply --prune -f -', `evaluators: [${other('notes')}]`);
-    expect(pruned.out).toContain('- evaluator gate\n    (requests that it would block are not blocked any more)\n');
+    expect(pruned.out).toContain(`\
+- evaluator gate
+    ! widens the reach of agents: removes an evaluator
+    (requests that it would block are not blocked any more)
+`);
     expect([await activeNames(service), await revision(service)]).toEqual([['notes'], 2]);
     // A file without the section changes nothing.
     expect(await sluice('apply --prune -f -', 'tools: []')).toMatchObject({ out: 'nothing to do\n' });

@@ -76,7 +76,8 @@ async function apply(context: Finishing, service: TestService, state: string): P
   const address = proxy.address();
   const host = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
   const terminal = scriptedTerminal({ input: state });
-  expect(await run(['apply', '-f', '-', '--yes', '--no-auth', '--host', host], terminal), terminal.err()).toBe(0);
+  const argv = ['apply', '-f', '-', '--yes', '--allow-widening', '--no-auth', '--host', host];
+  expect(await run(argv, terminal), terminal.err()).toBe(0);
   return seen;
 }
 
@@ -111,24 +112,20 @@ test('apply changes its forward, for a moment', async (context) => {
   expect(seen).toEqual([['echo']]);
 });
 
-test('apply does not replace a forward that has disabled entries', async (context) => {
+test('apply changes namespace and prefix of its forward', async (context) => {
   const upstream = await startUpstream(context);
   const service = await startTestService();
   context.onTestFinished(() => service.stop());
   await service.register('forwards', { name: 'up', address: upstream.url });
   await service.manage('POST', '/tools/enabled', { enabled: false, names: ['delete_database'] });
-  const state = `forwards: [{ name: up, address: "${upstream.url}", prefix: p_ }]`;
-  const apply = async () => {
-    const terminal = scriptedTerminal({ input: state });
-    const code = await run(['apply', '-f', '-', '--yes', '--no-auth', '--host', service.management], terminal);
-    return { code, err: terminal.err() };
-  };
-  const refused = await apply();
-  expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('has disabled entries (delete_database)') });
-  expect(await toolsIn(service)).toEqual(['echo']);
-  await service.manage('PATCH', '/forwards/up', { prefix: 'p_' });
-  expect(await apply()).toMatchObject({ code: 0 });
-  expect(await toolsIn(service)).toEqual(['p_echo']);
+  const forward = `{ name: up, address: "${upstream.url}", namespace: ops, prefix: p_ }`;
+  await upstream.down();
+  expect(await apply(context, service, `forwards: [${forward}]`)).toEqual([['echo'], []]);
+  expect(await toolsIn(service, 'ops')).toEqual(['p_echo']);
+  await upstream.up();
+  await service.manage('POST', '/forwards/up/refreshes');
+  expect(await toolsIn(service, 'ops')).toEqual(['p_echo']);
+  expect((await service.manage('GET', '/tools/p_delete_database')).data).toMatchObject({ enabled: false });
 });
 
 test('a label of its forward is changed in the bootstrap file', async (context) => {

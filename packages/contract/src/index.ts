@@ -7,6 +7,7 @@ export * from './schemas/entries.ts';
 export * from './schemas/entry-members.ts';
 export * from './schemas/envelope.ts';
 export * from './schemas/evaluators.ts';
+export * from './schemas/expose.ts';
 export * from './schemas/fields.ts';
 export * from './schemas/forward-headers.ts';
 export * from './schemas/forwards.ts';

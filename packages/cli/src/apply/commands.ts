@@ -9,7 +9,7 @@ import { type CurrentState, readCurrentState } from './current-state.ts';
 import { executeSteps } from './execute.ts';
 import { toStateFile } from './export-state.ts';
 import { plan } from './plan.ts';
-import { formatFailure, formatOutcome, formatPlan, planToJson, reportToJson } from './report.ts';
+import { describeStep, formatFailure, formatOutcome, formatPlan, planToJson, reportToJson } from './report.ts';
 import type { Step } from './step.ts';
 
 /** Options of `apply` and `diff`. */
@@ -59,6 +59,7 @@ async function preparePlan(
 
 interface ApplyOptions extends StateOptions {
   readonly yes?: true;
+  readonly allowWidening?: true;
   readonly dryRun?: true;
   readonly allowBroken?: true;
 }
@@ -68,6 +69,7 @@ export function applyCommand(context: Context): Command {
   return addStateOptions(new Command('apply'))
     .description('Apply a desired-state file')
     .option('-y, --yes', 'Skip the confirmation prompt; required without a terminal')
+    .option('--allow-widening', 'Apply changes that widen the reach of agents; required for these without a terminal')
     .option('--dry-run', 'Print the changes without applying them')
     .option('--allow-broken', 'Skip evaluators whose action cannot be loaded, and load the others')
     .action(async (options: ApplyOptions) => {
@@ -115,20 +117,34 @@ function printPlan(steps: readonly Step[], context: Context): void {
 }
 
 /** Asks for confirmation, unless `yes`. Throws {@link Failure} when declined, and without a terminal. */
-async function confirmPlan(steps: readonly Step[], { yes }: ApplyOptions, context: Context): Promise<void> {
+async function confirmPlan(
+  steps: readonly Step[],
+  { yes, allowWidening }: ApplyOptions,
+  context: Context,
+): Promise<void> {
   const { terminal } = context;
-  if (yes) return;
   const [changes, them] = steps.length === 1 ? ['this change', 'it'] : [`these ${steps.length} changes`, 'them'];
-  if (!terminal.stdin.isTerminal) {
+  if (!terminal.stdin.isTerminal && !yes) {
     throw new Failure(
       `no terminal for a confirmation: use --yes to apply ${changes}, or --dry-run to print ${them} only`,
     );
   }
+  if (!terminal.stdin.isTerminal && !allowWidening) rejectWidening(steps);
+  if (yes) return;
   if (context.output().isStructured) {
     // stdout is reserved for the JSON or YAML report.
     terminal.stderr.write(formatPlan(steps, createStyle(terminal.stderr, terminal, context.options().plain)));
   }
   await requireConfirmation(`Apply ${changes}?`, terminal.stdin);
+}
+
+/** Throws {@link Failure} with the steps that widen the reach of agents, if there are any (decisions 10.1). */
+function rejectWidening(steps: readonly Step[]): void {
+  const notes = steps.flatMap((step) =>
+    (step.widens ?? []).map((how) => `${describeStep(step)}: ${sanitizeLine(how)}`),
+  );
+  if (notes.length === 0) return;
+  throw new Failure('these changes widen the reach of agents: use --allow-widening to apply them', { notes });
 }
 
 /** Exit code when there are differences (decisions 1.8). */

@@ -1,5 +1,6 @@
 import {
   type Evaluator,
+  type Expose,
   evaluator,
   type ForwardHeaders,
   type Labels,
@@ -50,6 +51,8 @@ export interface CurrentForward {
   readonly prefix: string;
   /** With references to secrets, as written. */
   readonly headers?: ForwardHeaders | undefined;
+  /** Exposed entries; all if undefined. */
+  readonly expose?: Expose | undefined;
 }
 
 export type CurrentService = Omit<Service, 'health'>;
@@ -94,13 +97,14 @@ export async function readCurrentState(client: Client, parts: StateParts): Promi
     parts.others ? readOtherEntries(client) : [],
     parts.evaluators ? readEvaluators(client) : NO_EVALUATORS,
   ]);
-  const known = forwards.map(({ name, address, namespace, labels, prefix = '', headers }) => ({
+  const known = forwards.map(({ name, address, namespace, labels, prefix = '', headers, expose }) => ({
     name,
     address,
     namespace,
     labels,
     prefix,
     headers,
+    expose,
   }));
   return { namespaces, forwards: known, services, ...tools, others, evaluators };
 }

@@ -1,4 +1,4 @@
-import type { Evaluator, ForwardHeadersPatch, Labels, ServiceInput } from '@sluice/contract';
+import type { Evaluator, ExposePatch, ForwardHeadersPatch, Labels, ServiceInput } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 
 /** The sections of a state file, in the order in which they are written. */
@@ -40,6 +40,8 @@ export interface DesiredForward extends Located {
   readonly prefix: string;
   /** Headers to set, and with null to remove; null removes all, undefined none. */
   readonly headers?: ForwardHeadersPatch | null | undefined;
+  /** Changes of the exposed entries: undefined and missing members stay unchanged, null removes. */
+  readonly expose?: ExposePatch | null | undefined;
 }
 
 export interface DesiredEvaluator extends Located {

@@ -1,4 +1,4 @@
-import { changedHeaders, type Forward, toolInput, toolUpdate } from '@sluice/contract';
+import { changedHeaders, type Forward, mergeExpose, toolInput, toolUpdate } from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { formatWarning } from '../evaluators/revisions.ts';
@@ -131,44 +131,47 @@ class StepExecutor {
 
   async #runForward(step: Step & { kind: 'forward' }): Promise<StepNotes> {
     const { name } = step;
+    const params = { path: { name } };
+    if (step.action === 'delete') {
+      return ignoreNotFound(unwrap(this.#client.DELETE('/api/v1/forwards/{name}', { params })));
+    }
     if (step.action === 'update') return this.#changeForward(step.forward);
-    if (step.action === 'replace') await this.#rejectDisabled(name);
-    const removed =
-      step.action === 'create'
-        ? undefined
-        : await ignoreNotFound(unwrap(this.#client.DELETE('/api/v1/forwards/{name}', { params: { path: { name } } })));
-    if (step.action === 'delete') return removed;
+    if (step.action === 'rename') {
+      const { prefix } = step.forward;
+      await unwrap(this.#client.PATCH('/api/v1/forwards/{name}', { params, body: { prefix } }));
+      return [];
+    }
     const { address, namespace, labels, prefix } = step.forward;
     const headers = changedHeaders(undefined, step.forward.headers);
-    const body = { name, address, namespace, labels, ...(prefix !== '' && { prefix }), ...(headers && { headers }) };
+    const expose = mergeExpose(undefined, step.forward.expose);
+    const body = {
+      name,
+      address,
+      namespace,
+      labels,
+      ...(prefix !== '' && { prefix }),
+      ...(headers && { headers }),
+      ...(expose && { expose }),
+    };
     const registered = await unwrap(this.#client.POST('/api/v1/forwards', { body }));
     return this.#registered(step.forward, registered);
   }
 
-  /** Registering a forward again would enable its entries. Throws {@link Failure} if some are disabled. */
-  async #rejectDisabled(forward: string): Promise<void> {
-    const params = { query: { include: 'shadowed' } } as const;
-    const lists = await Promise.all([
-      unwrap(this.#client.GET('/api/v1/tools', { params })),
-      unwrap(this.#client.GET('/api/v1/resources', { params })),
-      unwrap(this.#client.GET('/api/v1/prompts', { params })),
-    ]);
-    const disabled = lists.flat().filter((entry) => entry.forward === forward && !entry.enabled);
-    if (disabled.length === 0) return;
-    const names = disabled.map(({ name }) => name).join(', ');
-    throw new Failure(
-      `forward ${forward} has disabled entries (${names}), which replacing it would enable; change its namespace or prefix with "sluice forwards edit", then apply again`,
-    );
-  }
-
   /** Labels of the file replace those of the forward; the API merges them. */
   async #changeForward(forward: DesiredForward): Promise<StepNotes> {
-    const { name, address, labels, headers } = forward;
+    const { name, address, namespace, labels, prefix, headers, expose } = forward;
     const params = { path: { name } };
     const { labels: before } = await unwrap(this.#client.GET('/api/v1/forwards/{name}', { params }));
     const removed = Object.keys(before).filter((label) => !Object.hasOwn(labels, label));
     const changes = { ...labels, ...Object.fromEntries(removed.map((label) => [label, null])) };
-    const body = { address, labels: changes, ...(headers !== undefined && { headers }) };
+    const body = {
+      address,
+      namespace,
+      labels: changes,
+      prefix: prefix === '' ? null : prefix,
+      ...(headers !== undefined && { headers }),
+      ...(expose !== undefined && { expose }),
+    };
     const changed = await unwrap(this.#client.PATCH('/api/v1/forwards/{name}', { params, body }));
     return this.#registered(forward, changed);
   }
@@ -218,6 +221,9 @@ class StepExecutor {
     const { name: next = tool.name } = step.wanted;
     const changed = step.action === 'rename' ? { ...tool, name: next } : applyOverrides(step.wanted, tool, forward);
     if (toolChanges(tool, changed).length === 0) return undefined;
+    if (!tool.enabled && changed.enabled && step.widens === undefined) {
+      throw new Failure(`tool ${tool.name} was disabled after the plan; apply again to enable it`);
+    }
     const { name, namespace, labels, enabled, members } = changed;
     const entry: JsonObject = flattenTool(changed);
     await unwrap(

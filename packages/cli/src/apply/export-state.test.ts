@@ -16,7 +16,9 @@ const TOOL = {
 };
 const SERVICE = {
   namespaces: [{ name: 'default', labels: {} }],
-  forwards: [{ name: 'up', address: 'http://one/mcp', namespace: 'default', labels: {}, prefix: '' }],
+  forwards: [
+    { name: 'up', address: 'http://one/mcp', namespace: 'default', labels: {}, prefix: '', expose: undefined },
+  ],
   services: [],
   manual: [],
   // A copy in another namespace follows its original.

@@ -5,6 +5,7 @@ import type { CurrentState, DiscoveredTool } from './current-state.ts';
 import type { Section } from './desired-state.ts';
 import { type ForwardDefaults, isServiceLabel, ToolsByOrigin } from './discovered-tools.ts';
 import { evaluatorEntry } from './plan-evaluators.ts';
+import { exposeJson } from './plan-forwards.ts';
 
 /**
  * Converts the state of the service to the content of a state file: all sections, without default values. Contains only
@@ -21,13 +22,14 @@ export function toStateFile({
   const forwardsByName = new Map(forwards.map((forward) => [forward.name, forward]));
   return {
     namespaces: namespaces.map(({ name, labels }) => ({ name, ...labelsMember(labels) })),
-    forwards: forwards.map(({ name, address, namespace, labels, prefix, headers }) => ({
+    forwards: forwards.map(({ name, address, namespace, labels, prefix, headers, expose }) => ({
       name,
       address,
       ...namespaceMember(namespace, DEFAULT_NAMESPACE),
       ...labelsMember(labels),
       ...(prefix !== '' && { prefix }),
       ...(headers && { headers }),
+      ...(expose && { expose: exposeJson(expose) }),
     })),
     services: services.map(({ name, address, serviceType, serviceSubType, languageName, labels, id }) => ({
       name,

@@ -1,114 +1,87 @@
-import { changedHeaders } from '@sluice/contract';
-import type { JsonObject } from '@sluice/protocol/json/parse';
+import { changedHeaders, EXPOSED_KINDS, type Expose, mergeExpose } from '@sluice/contract';
+import { isJsonObject, type JsonObject, parseJson } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
 import type { CurrentForward, CurrentState } from './current-state.ts';
 import type { DesiredForward, DesiredState } from './desired-state.ts';
-import { applyOverrides, NO_OVERRIDES, toolChanges } from './discovered-tools.ts';
+import { type Relocation, relocationOf } from './relocation.ts';
 import { diffMembers, initialMembers, type PlannedSteps, type Step } from './step.ts';
 
 /** Planned steps for forwards and their result. */
 export interface ForwardPlan extends PlannedSteps {
   /** All forwards after the plan by name, in order of registration. */
   readonly result: ReadonlyMap<string, CurrentForward>;
-  /** Forwards that a step registers (again); their tools are not known yet. */
+  /** Forwards that a step registers; their tools are not known yet. */
   readonly registered: ReadonlySet<string>;
-  /** Forwards that get another address: which tools they have there is not known. */
+  /** Forwards that get another address or expose other entries: which tools they have then is not known. */
   readonly readdressed: ReadonlySet<string>;
-  /** Forwards that a step deletes, whether they are registered again or not. */
+  /** Forwards that get another namespace or prefix, by name. */
+  readonly relocations: ReadonlyMap<string, Relocation>;
+  /** Forwards that a step deletes. */
   readonly deleted: ReadonlySet<string>;
+  /** Whether the tools of a forward may be others, or have other names, than before. */
+  isUncertain(forward: string): boolean;
 }
 
-/**
- * Plans the forwards. Address and labels are changed in place (decisions 10.1). Another namespace or prefix would move and
- * rename tools to names that later steps free, so such a forward is deleted and registered again.
- */
+/** Plans the forwards. An existing one is changed in place (decisions 10.1): its entries follow its namespace and prefix. */
 export function planForwards(desired: DesiredState, actual: CurrentState, prune: boolean): ForwardPlan {
   const known = new Map(actual.forwards.map((forward) => [forward.name, forward]));
   const upserts: Step[] = [];
   const stay = new Map<string, CurrentForward>(known);
   const readdressed = new Set<string>();
+  const relocations = new Map<string, Relocation>();
   const registered = new Map<string, CurrentForward>();
-  for (const described of desired.forwards) {
-    const { name } = described;
+  for (const forward of desired.forwards) {
+    const { name } = forward;
     const before = known.get(name);
-    if (before) requireHeaders(before, described);
-    const forward = { ...described, headers: changedHeaders(before?.headers, described.headers) };
+    if (before) requireHeaders(before, forward);
+    const after = plannedForward(forward, before);
+    const step = { kind: 'forward', name, forward, notes: [] } as const;
     if (!before) {
-      upserts.push({
-        kind: 'forward',
-        action: 'create',
-        name,
-        forward,
-        changes: initialMembers(forwardMembers(forward)),
-        notes: [],
-      });
-    } else {
-      const changes = diffMembers(forwardMembers(before), forwardMembers(forward));
-      if (changes.length === 0) continue;
-      if (forward.namespace === before.namespace && forward.prefix === before.prefix) {
-        upserts.push({ kind: 'forward', action: 'update', name, forward: described, changes, notes: [] });
-        stay.set(name, forward);
-        if (forward.address !== before.address) readdressed.add(name);
-        continue;
-      }
-      upserts.push({
-        kind: 'forward',
-        action: 'replace',
-        name,
-        forward,
-        changes,
-        notes: replacementNotes(before, desired, actual),
-      });
+      upserts.push({ ...step, action: 'create', changes: initialMembers(forwardMembers(after)) });
+      registered.set(name, after);
+      continue;
     }
-    registered.set(name, forward);
-    stay.delete(name);
+    const changes = diffMembers(forwardMembers(before), forwardMembers(after));
+    if (changes.length === 0) continue;
+    const relocation = relocationOf(before, after);
+    const notes = relocation ? ['its entries follow, except those that were moved or renamed'] : [];
+    upserts.push({ ...step, action: 'update', changes, ...widenedBy(before, after), notes });
+    stay.set(name, after);
+    if (changes.some(({ member }) => member === 'address' || member === 'expose')) readdressed.add(name);
+    if (relocation) relocations.set(name, relocation);
   }
   const named = new Set(desired.forwards.map(({ name }) => name));
   const unnamed = prune ? actual.forwards.filter(({ name }) => !named.has(name)) : [];
   for (const { name } of unnamed) stay.delete(name);
-  const deletions = unnamed.map(
-    ({ name }): Step => ({
-      kind: 'forward',
-      action: 'delete',
-      name,
-      changes: [],
-      notes: ['with its discovered entries'],
-    }),
-  );
-  const deleted = new Set([
-    ...unnamed.map(({ name }) => name),
-    ...[...registered.keys()].filter((name) => known.has(name)),
-  ]);
+  const notes = ['with its discovered entries'];
   return {
     upserts,
-    deletions,
+    deletions: unnamed.map(({ name }): Step => ({ kind: 'forward', action: 'delete', name, changes: [], notes })),
     result: new Map([...stay, ...registered]),
     registered: new Set(registered.keys()),
     readdressed,
-    deleted,
+    relocations,
+    deleted: new Set(unnamed.map(({ name }) => name)),
+    isUncertain: (name) => registered.has(name) || readdressed.has(name) || relocations.has(name),
   };
 }
 
-function replacementNotes(
-  forward: CurrentForward,
-  { overrides }: DesiredState,
-  { discovered }: CurrentState,
-): string[] {
-  const named = new Set(overrides.filter((each) => each.forward === forward.name).map((each) => each.upstreamName));
-  const lostChanges = discovered
-    .filter((tool) => tool.forward === forward.name && !named.has(tool.upstreamName))
-    .filter((tool) => toolChanges(tool, applyOverrides(NO_OVERRIDES, tool, forward)).length > 0)
-    .map((tool) => tool.name);
-  return [
-    'to change its namespace or prefix it is deleted and registered again, and changes to its resources and prompts are lost',
-    ...(lostChanges.length === 0
-      ? []
-      : [`changes to these tools are lost, because the file does not contain them: ${lostChanges.join(', ')}`]),
+function widenedBy(before: CurrentForward, after: CurrentForward): Pick<Step, 'widens'> {
+  const widens = [
+    ...(before.namespace === after.namespace ? [] : [`moves its entries to namespace ${after.namespace}`]),
+    ...(isLoosened(before.expose, after.expose) ? ['may expose more entries'] : []),
   ];
+  return widens.length === 0 ? {} : { widens };
 }
 
-function forwardMembers({ name, address, namespace, labels, prefix, headers }: CurrentForward): JsonObject {
-  return { name, address, namespace, labels, ...(prefix !== '' && { prefix }), ...(headers && { headers }) };
+/** Whether a change of the rules may expose entries that were not exposed before. */
+function isLoosened(before: Expose = {}, after: Expose = {}): boolean {
+  return EXPOSED_KINDS.some((kind) => {
+    const [old, next] = [before[kind] ?? {}, after[kind] ?? {}];
+    const allowsMore = old.allow !== undefined && (next.allow?.some((glob) => !old.allow?.includes(glob)) ?? true);
+    const deniesLess = old.deny?.some((glob) => !next.deny?.includes(glob)) ?? false;
+    return allowsMore || deniesLess || (old.new === 'disabled' && next.new !== 'disabled');
+  });
 }
 
 /** Credentials do not move to another host by themselves. Throws {@link Failure}. */
@@ -119,4 +92,30 @@ function requireHeaders({ name, address, headers }: CurrentForward, described: D
   throw new Failure(
     `${described.position()}: the new address of forward ${name} has another origin: add headers, to confirm or change ${names}`,
   );
+}
+
+/** The forward after the plan: headers that it does not name and what its rules leave out stay unchanged. */
+function plannedForward(forward: DesiredForward, before: CurrentForward | undefined): CurrentForward {
+  const { name, address, namespace, labels, prefix } = forward;
+  const headers = changedHeaders(before?.headers, forward.headers);
+  const expose = mergeExpose(before?.expose, forward.expose);
+  return { name, address, namespace, labels, prefix, headers, expose };
+}
+
+function forwardMembers({ name, address, namespace, labels, prefix, headers, expose }: CurrentForward): JsonObject {
+  return {
+    name,
+    address,
+    namespace,
+    labels,
+    ...(prefix !== '' && { prefix }),
+    ...(headers && { headers }),
+    ...(expose && { expose: exposeJson(expose) }),
+  };
+}
+
+/** The rules as JSON. */
+export function exposeJson(expose: Expose): JsonObject {
+  const json = parseJson(JSON.stringify(expose));
+  return isJsonObject(json) ? json : {};
 }

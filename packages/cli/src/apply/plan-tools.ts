@@ -41,7 +41,7 @@ export function planManualTools({ tools }: DesiredState, { manual }: CurrentStat
 
 /**
  * Plans the overrides of discovered tools. Tools of a forward that the plan registers are unknown; their overrides are
- * planned as written. Adds inapplicable members to `problems`.
+ * planned as written. `actual` is the state once the forwards are relocated. Adds inapplicable members to `problems`.
  */
 export function planOverrides(
   desired: DesiredState,
@@ -66,14 +66,14 @@ export function planOverrides(
     const conflictPosition = keys.get(key);
     if (conflictPosition) problems.push(`${wanted.position()}: tools: name is already used at ${conflictPosition()}`);
     else keys.set(key, wanted.position);
-    const isReaddressed = forwards.readdressed.has(wanted.forward);
+    const isUncertain = forwards.isUncertain(wanted.forward);
     const tool = forwards.registered.has(wanted.forward) ? undefined : tools.find(wanted.forward, wanted.upstreamName);
     if (tool) {
-      steps.push(...overrideSteps(tool, wanted, forward, wanted.position, isReaddressed));
+      steps.push(...overrideSteps(tool, wanted, forward, wanted.position, isUncertain));
       continue;
     }
     const undiscovered = undiscoveredSteps(wanted, forward, forwards);
-    const isKnown = undiscovered.length > 0 && !forwards.registered.has(wanted.forward) && !isReaddressed;
+    const isKnown = undiscovered.length > 0 && !isUncertain;
     const known = isKnown ? tools.all : [];
     const mistake = explainMisnamed(known, wanted.forward, wanted.upstreamName);
     if (mistake === undefined) steps.push(...undiscovered);
@@ -94,7 +94,7 @@ export function planOverrides(
         const other = `tool ${upstreamName} of forward ${forward}`;
         problems.push(`${conflictPosition()}: tools: ${other} would get this name back; set its name in the file`);
       }
-      return overrideSteps(tool, NO_OVERRIDES, definition, undefined, forwards.readdressed.has(forward));
+      return overrideSteps(tool, NO_OVERRIDES, definition, undefined, forwards.isUncertain(forward));
     }),
   ];
 }
@@ -109,13 +109,13 @@ function overrideSteps(
   wanted: Overrides,
   home: ForwardDefaults,
   position: DesiredOverrides['position'] | undefined,
-  isReaddressed = false,
+  isUncertain: boolean,
 ): Step[] {
   const changes = toolChanges(tool, applyOverrides(wanted, tool, home));
   const { forward, upstreamName, name, namespace } = tool;
   const isOverridden = toolChanges(tool, applyOverrides(NO_OVERRIDES, tool, home)).length > 0;
-  // At another address, the upstream's own values may differ.
-  if (changes.length === 0 && !(isReaddressed && (position || isOverridden))) return [];
+  // At another address, the upstream's own values may differ; a tool may have been moved to where its forward was.
+  if (changes.length === 0 && !(isUncertain && (position || isOverridden))) return [];
   return [
     {
       kind: 'override',

@@ -86,23 +86,24 @@ const state = fc
       selector: ({ name, serviceType, serviceSubType }) => `${name} ${serviceType} ${serviceSubType}`,
     }),
     evaluators: fc.uniqueArray(evaluator, { selector: ({ name }) => name }),
+    prefixes: fc.constantFrom(['f.', 'g.'], ['g.', 'f.'], ['f.', 'h.']),
     tools: fc.uniqueArray(fc.oneof(manual, override, override), {
       maxLength: 8,
       selector: (tool: Tool) =>
         tool.forward ? `${tool.forward} ${tool.upstreamName}` : `${tool.namespace} ${tool.name}`,
     }),
   })
-  .map(({ forwards, tools, ...others }) => {
+  .map(({ forwards, tools, prefixes, ...others }) => {
     const taken = new Set<string>();
     return {
       ...others,
-      // Separate prefixes, so that no tool is discovered under a used name.
-      forwards: forwards.map((each): JsonObject => ({ ...each, prefix: `${each.name}.` })),
+      // Separate prefixes, so that no tool is discovered under a used name. Forwards may exchange theirs.
+      forwards: forwards.map((each): JsonObject => ({ ...each, prefix: prefixes[each.name === 'f' ? 0 : 1] ?? '' })),
       tools: tools.filter((tool: Tool) => {
         const home = forwards.find(({ name }) => name === tool.forward);
         const known: object = UPSTREAMS[home?.address === 'http://two/mcp' ? 'http://two/mcp' : 'http://one/mcp'];
         if (tool.forward && (!home || !Object.hasOwn(known, tool.upstreamName ?? ''))) return false;
-        const key = `${tool.namespace ?? home?.namespace} ${tool.name ?? `${tool.forward}.${tool.upstreamName}`}`;
+        const key = `${tool.namespace ?? home?.namespace} ${tool.name ?? `${prefixes[tool.forward === 'f' ? 0 : 1]}${tool.upstreamName}`}`;
         return !taken.has(key) && taken.add(key);
       }),
     };

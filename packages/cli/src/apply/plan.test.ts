@@ -82,22 +82,108 @@ test('a plan shows old and new values; JSON has complete values without secrets'
   expect(JSON.stringify(planToJson(steps(moved, before)))).not.toContain('new"');
 });
 
-test('a changed forward is replaced, with a note about lost changes', () => {
+test('a forward is changed in place, and its tools follow', () => {
   const before = actual(
     `${UP}tools: [{ forward: up, upstreamName: x, name: say }, { forward: up, upstreamName: y, name: tell }]`,
   );
   const after =
     'forwards: [{ name: up, address: http://one/mcp, prefix: p_ }]\ntools: [{ forward: up, upstreamName: x, name: say }]';
   expect(shown(after, before)).toBe(`\
-± forward up
+~ forward up
     prefix: "p_"
-    (to change its namespace or prefix it is deleted and registered again, and changes to its resources and prompts are lost)
-    (changes to these tools are lost, because the file does not contain them: tell)
-~ tool p_x in namespace default (forward up, upstream name x)
-    name: "p_x" -> "say"
+    (its entries follow, except those that were moved or renamed)
+~ tool say in namespace default (forward up, upstream name x)
 
-2 changes: 1 to change, 1 to replace
+2 changes: 2 to change
 `);
+});
+
+const RULES = 'expose: { tools: { allow: [a, b], deny: [c], new: disabled } }';
+const withRules = (rules: string) => `forwards: [{ name: up, address: http://one/mcp, ${rules} }]\n`;
+const tool = (members: string) => `${UP}tools: [{ forward: up, upstreamName: x, ${members} }]`;
+const evaluator = (more: string) =>
+  `evaluators: [{ name: e, trigger: { method: tools/call }, llm: { operation: classify, prompt: p, connection: c }, processor: { path: a.wasm }${more} }]`;
+
+test.each([
+  ['enabling a tool', tool('enabled: false'), tool('enabled: true'), ['enables it']],
+  ['disabling a tool', UP, tool('enabled: false'), []],
+  [
+    'a mark of a tool that is not discovered',
+    UP,
+    `${UP}tools: [{ forward: up, upstreamName: z, enabled: true, title: t }]`,
+    ['enables it'],
+  ],
+  ['moving a tool', UP, tool('namespace: ops'), ['moves it to namespace ops']],
+  ['renaming a tool', UP, tool('name: say'), []],
+  ['moving a forward', UP, withRules('namespace: ops'), ['moves its entries to namespace ops']],
+  ['another prefix', UP, withRules('prefix: p_'), []],
+  ['rules', UP, withRules(RULES), []],
+  ['the same rules in another order', withRules(RULES), withRules('expose: { tools: { allow: [b, a] } }'), []],
+  [
+    'tighter rules',
+    withRules(RULES),
+    withRules('expose: { tools: { allow: [a], deny: [c, d] }, prompts: { deny: [x] } }'),
+    [],
+  ],
+  [
+    'another allowed glob',
+    withRules(RULES),
+    withRules('expose: { tools: { allow: [a, d] } }'),
+    ['may expose more entries'],
+  ],
+  ['a removed glob', withRules(RULES), withRules('expose: { tools: { deny: [] } }'), ['may expose more entries']],
+  [
+    'everything allowed',
+    withRules(RULES),
+    withRules('expose: { tools: { allow: null } }'),
+    ['may expose more entries'],
+  ],
+  ['new entries', withRules(RULES), withRules('expose: { tools: { new: null } }'), ['may expose more entries']],
+  ['no rules', withRules(RULES), withRules('expose: null'), ['may expose more entries']],
+  ['a new forward', '{}', `${UP}tools: [{ forward: up, upstreamName: x, namespace: ops, enabled: true }]`, []],
+  ['a new evaluator', '{}', evaluator(''), []],
+  ['another prompt', evaluator(''), evaluator('').replace('prompt: p', 'prompt: q'), ['may loosen an evaluator']],
+  [
+    'a narrower trigger',
+    evaluator(''),
+    evaluator('').replace('call', 'call, namespace: a'),
+    ['may loosen an evaluator'],
+  ],
+  ['a wider trigger', evaluator('').replace('call', 'call, namespace: a'), evaluator(''), []],
+  ['a stricter evaluator', evaluator(''), evaluator(', on_error: block'), []],
+  ['a laxer evaluator', evaluator(', on_error: block'), evaluator(''), ['may loosen an evaluator']],
+  ['no evaluator', evaluator(''), 'evaluators: []', ['removes an evaluator']],
+] as const)('%s is marked when it widens the reach of agents', (_, before, after, widens) => {
+  const planned = steps(after, actual(before), true);
+  expect(planned.flatMap((step) => step.widens ?? [])).toEqual(widens);
+});
+
+test('a name that is freed for a shadowed tool widens the reach of agents', () => {
+  const before = actual(`tools: [{ name: x, <<: ${MANUAL}, enabled: false }]`, UP);
+  expect(shown('tools: []', before, true)).toContain(
+    '    ! widens the reach of agents: makes the shadowed tool x of forward up available\n',
+  );
+});
+
+test('forwards exchange their prefixes', () => {
+  const forward = (name: string, prefix: string) => `{ name: ${name}, address: http://one/mcp, prefix: ${prefix} }`;
+  const state = (f: string, g: string) => `forwards: [${forward('f', f)}, ${forward('g', g)}]`;
+  const model = new ServiceModel(UPSTREAMS);
+  model.run(plan(read(state('a.', 'b.')), model.actual(), { prune: false }));
+  model.run(plan(read(state('b.', 'a.')), model.actual(), { prune: false }));
+  expect(
+    model
+      .actual()
+      .discovered.map(({ forward, name }) => `${forward} ${name}`)
+      .sort(),
+  ).toEqual(['f b.x', 'f b.y', 'g a.x', 'g a.y']);
+});
+
+test('a forward cannot take the name of a tool that stays', () => {
+  const before = actual(`${UP}tools: [{ name: p_x, <<: ${MANUAL} }]`);
+  expect(() => steps(withRules('prefix: p_'), before)).toThrow(
+    'state.yaml:1:12: forwards: a name of its tools is already used by a manually registered tool; delete that tool, or choose another prefix',
+  );
 });
 
 describe('pruning', () => {
@@ -308,8 +394,8 @@ tools: [{ name: made, <<: ${MANUAL} }, { forward: up, name: y, title: Y }]`,
     const late = {
       ...actual(third),
       forwards: [
-        { name: 'up', address: 'http://one/mcp', namespace: 'default', labels: {}, prefix: '' },
-        { name: 'late', address: 'http://two/mcp', namespace: 'default', labels: {}, prefix: '' },
+        { name: 'up', address: 'http://one/mcp', namespace: 'default', labels: {}, prefix: '', expose: undefined },
+        { name: 'late', address: 'http://two/mcp', namespace: 'default', labels: {}, prefix: '', expose: undefined },
       ],
     };
     const ofLate = late.discovered.map((tool) =>

@@ -6,6 +6,7 @@ import type { DesiredState, Section } from './desired-state.ts';
 import { planEvaluators } from './plan-evaluators.ts';
 import { type ForwardPlan, planForwards } from './plan-forwards.ts';
 import { planManualTools, planOverrides } from './plan-tools.ts';
+import { relocatedState } from './relocation.ts';
 import {
   diffMembers,
   formatNamespaceContents,
@@ -15,6 +16,7 @@ import {
   type Step,
 } from './step.ts';
 import { findConflicts, NameClaims, orderSteps } from './step-order.ts';
+import { markWidening } from './widening.ts';
 
 /**
  * Returns the namespaces after the plan, including those that forwards and tools of the files name: these keep their
@@ -184,7 +186,8 @@ export function plan(desired: DesiredState, actual: CurrentState, { prune }: Pla
   const services = planServices(desired, actual, pruned('services'));
   const forwards = planForwards(desired, actual, pruned('forwards'));
   const manual = planManualTools(desired, actual, pruned('tools'));
-  const overrides = planOverrides(desired, actual, forwards, pruned('tools'), problems);
+  const moved = relocatedState(actual, forwards.relocations);
+  const overrides = planOverrides(desired, moved, forwards, pruned('tools'), problems);
   const steps = [...manual.upserts, ...forwards.upserts, ...overrides, ...manual.deletions, ...forwards.deletions];
   const claims = new NameClaims(steps, actual, forwards);
   // Duplicates in the files would be reported as conflicts again.
@@ -203,5 +206,6 @@ export function plan(desired: DesiredState, actual: CurrentState, { prune }: Pla
     ...services.deletions,
     ...evaluators.deletions,
   ];
-  return [...before, ...(pruned('namespaces') ? planNamespaceDeletions(namespaces, actual, before, forwards) : [])];
+  const deletions = pruned('namespaces') ? planNamespaceDeletions(namespaces, moved, before, forwards) : [];
+  return [...before, ...deletions].map((step) => markWidening(step, actual, forwards));
 }

@@ -5,12 +5,11 @@ import { sanitizeLine } from '../terminal/text.ts';
 import type { Outcome } from './execute.ts';
 import type { Change, Step } from './step.ts';
 
-const SIGNS = { create: '+', update: '~', rename: '~', replace: '±', delete: '-' } as const;
-const COLORS = { create: 'green', update: 'yellow', rename: 'yellow', replace: 'yellow', delete: 'red' } as const;
+const SIGNS = { create: '+', update: '~', rename: '~', delete: '-' } as const;
+const COLORS = { create: 'green', update: 'yellow', rename: 'yellow', delete: 'red' } as const;
 const SUMMARY_TERMS = [
   ['create', 'to create'],
   ['update', 'to change'],
-  ['replace', 'to replace'],
   ['delete', 'to delete'],
 ] as const;
 
@@ -19,6 +18,7 @@ export function formatPlan(steps: readonly Step[], style: Style): string {
   const lines = steps.flatMap((step) => [
     style(COLORS[step.action], `${SIGNS[step.action]} ${describeStep(step)}`),
     ...step.changes.filter(isListed(step)).map((change) => `    ${formatChange(change, step.action === 'create')}`),
+    ...(step.widens ?? []).map((how) => style('red', `    ! widens the reach of agents: ${sanitizeLine(how)}`)),
     ...step.notes.map((note) => `    (${sanitizeLine(note)})`),
   ]);
   return [...lines, '', formatSummary(steps), ''].join('\n');
@@ -43,7 +43,7 @@ function formatSummary(steps: readonly Step[]): string {
   return `${steps.length} ${steps.length === 1 ? 'change' : 'changes'}: ${counts.filter(Boolean).join(', ')}`;
 }
 
-/** Converts a plan to JSON: `{changes: [{action, kind, name, ..., members: [{member, from, to}], notes}]}`. */
+/** Converts a plan to JSON: `{changes: [{action, kind, name, ..., members: [{member, from, to}], widens?, notes}]}`. */
 export function planToJson(steps: readonly Step[]): { changes: JsonObject[] } {
   return { changes: steps.map(stepToJson) };
 }
@@ -59,6 +59,7 @@ function stepToJson(step: Step): JsonObject {
     name: step.name,
     ...identityMembers(step),
     members,
+    ...(step.widens && { widens: [...step.widens] }),
     notes: [...step.notes],
   };
 }
@@ -97,7 +98,6 @@ const PAST_TENSE = {
   create: 'created',
   update: 'changed',
   rename: 'changed',
-  replace: 'replaced',
   delete: 'deleted',
 } as const;
 
@@ -145,7 +145,7 @@ export function reportToJson(outcomes: readonly Outcome[], host: string): { chan
 }
 
 /** Describes the entry of a step: `tool say in namespace default`. */
-function describeStep(step: Step): string {
+export function describeStep(step: Step): string {
   switch (step.kind) {
     case 'namespace':
     case 'forward':

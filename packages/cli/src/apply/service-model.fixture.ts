@@ -1,6 +1,7 @@
-import { type Evaluator, type Labels, serviceKey } from '@sluice/contract';
+import { changedHeaders, type Evaluator, type Labels, mergeExpose, serviceKey } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { CurrentForward, CurrentService, CurrentState } from './current-state.ts';
+import type { DesiredForward } from './desired-state.ts';
 import type { NamespaceContents, Step } from './step.ts';
 
 /** A tool of the model. `origin` is the stable part of a discovered one. */
@@ -13,6 +14,9 @@ interface Entry {
   readonly labels: Labels;
   readonly enabled: boolean;
   readonly members: JsonObject;
+  /** Whether it was moved or renamed, and does not follow its forward. */
+  readonly moved?: boolean;
+  readonly renamed?: boolean;
 }
 
 /** By address, the tools that the upstream there offers. */
@@ -35,9 +39,10 @@ export class ServiceModel {
   actual(): CurrentState {
     const served = [...this.#claims.values()].flatMap(([first]) => (first ? [first] : []));
     const shadowed = [...this.#claims.values()].flatMap(([, ...others]) => others);
-    const discovered = [...served, ...shadowed].flatMap((entry) =>
-      entry.origin ? [{ ...entry, ...entry.origin, shadowed: shadowed.includes(entry) }] : [],
-    );
+    const discovered = [...served, ...shadowed].flatMap((entry) => {
+      const { moved: _moved, renamed: _renamed, ...visible } = entry;
+      return entry.origin ? [{ ...visible, ...entry.origin, shadowed: shadowed.includes(entry) }] : [];
+    });
     return {
       namespaces: [...this.#namespaces].map(([name, labels]) => ({ name, labels })),
       forwards: [...this.#forwards.values()],
@@ -102,13 +107,18 @@ export class ServiceModel {
   }
 
   #forward(step: Step & { kind: 'forward' }): void {
-    if (step.action === 'update') return this.#changeForward({ ...step.forward, headers: undefined });
-    if (step.action !== 'create') this.#removeForward(step.name);
-    if (step.action === 'delete') return;
+    if (step.action === 'update') return this.#changeForward(step.forward);
+    if (step.action === 'rename') {
+      const before = this.#forwards.get(step.name);
+      if (!before) throw new Error(`no forward ${step.name}`);
+      return this.#relocate(before, { ...before, prefix: step.forward.prefix });
+    }
+    if (step.action === 'delete') return this.#removeForward(step.name);
     if (this.#forwards.has(step.name)) throw new Error(`forward ${step.name} exists`);
-    const { name, address, namespace, labels, prefix } = step.forward;
+    const { name, address, namespace, labels, prefix, headers, expose } = step.forward;
     if (!this.#namespaces.has(namespace)) throw new Error(`namespace ${namespace} was not planned`);
-    this.#forwards.set(name, { name, address, namespace, labels, prefix });
+    const optional = { headers: changedHeaders(undefined, headers), expose: mergeExpose(undefined, expose) };
+    this.#forwards.set(name, { name, address, namespace, labels, prefix, ...optional });
     for (const [upstreamName, upstream] of Object.entries(this.#upstreams[address] ?? {})) {
       const origin = { forward: name, upstreamName, upstream };
       const members = { ...upstream, uri: address, toolType: 'mcp-forward' };
@@ -117,9 +127,13 @@ export class ServiceModel {
   }
 
   /** At another address it has other tools; overrides of those with the same names stay. */
-  #changeForward({ name, address, namespace, labels, prefix }: CurrentForward): void {
-    if (!this.#forwards.has(name)) throw new Error(`no forward ${name}`);
-    this.#forwards.set(name, { name, address, namespace, labels, prefix });
+  #changeForward({ name, address, namespace, labels, prefix, ...changes }: DesiredForward): void {
+    const before = this.#forwards.get(name);
+    if (!before) throw new Error(`no forward ${name}`);
+    if (!this.#namespaces.has(namespace)) throw new Error(`namespace ${namespace} was not planned`);
+    const headers = changedHeaders(before.headers, changes.headers);
+    const expose = mergeExpose(before.expose, changes.expose);
+    this.#relocate(before, { name, address, namespace, labels, prefix, headers, expose });
     const own = this.#entries().filter(({ origin }) => origin?.forward === name);
     const known = new Map(own.map((entry) => [entry.origin?.upstreamName, entry]));
     const offered = this.#upstreams[address] ?? {};
@@ -142,6 +156,28 @@ export class ServiceModel {
       const origin = { forward: name, upstreamName, upstream };
       const members = { ...upstream, uri: address, toolType: 'mcp-forward' };
       this.#claim({ origin, namespace, name: prefix + upstreamName, labels: {}, enabled: true, members });
+    }
+  }
+
+  /** Its tools follow, except moved and renamed ones. Rejects names that are in use, also by shadowed tools. */
+  #relocate(before: CurrentForward, after: CurrentForward): void {
+    const { name, namespace, prefix } = after;
+    this.#forwards.set(name, after);
+    if (before.namespace === namespace && before.prefix === prefix) return;
+    const followers = this.#entries().flatMap((entry) => {
+      if (entry.origin?.forward !== name) return [];
+      const moved = {
+        ...entry,
+        namespace: entry.moved ? entry.namespace : namespace,
+        name: entry.renamed ? entry.name : `${prefix}${entry.origin.upstreamName}`,
+      };
+      return keyOf(moved.namespace, moved.name) === keyOf(entry.namespace, entry.name) ? [] : [{ entry, moved }];
+    });
+    for (const { entry } of followers) this.#drop(entry);
+    for (const { moved } of followers) {
+      const key = keyOf(moved.namespace, moved.name);
+      if ((this.#claims.get(key) ?? []).length > 0) throw new Error(`${key} is in use`);
+      this.#claims.set(key, [moved]);
     }
   }
 
@@ -197,10 +233,16 @@ export class ServiceModel {
             },
           };
     this.#drop(entry);
+    const usual = `${forward.prefix}${upstreamName}`;
+    const placed: Entry = {
+      ...changed,
+      moved: changed.namespace === tool.namespace ? entry.moved === true : changed.namespace !== forward.namespace,
+      renamed: changed.name === tool.name ? entry.renamed === true : changed.name !== usual,
+    };
     const key = keyOf(changed.namespace, changed.name);
     const others = this.#claims.get(key) ?? [];
     if (key !== keyOf(tool.namespace, tool.name) && others.length > 0) throw new Error(`${changed.name} is in use`);
-    this.#claims.set(key, [changed, ...others]);
+    this.#claims.set(key, [placed, ...others]);
   }
 
   #entries(): Entry[] {

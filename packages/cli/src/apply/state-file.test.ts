@@ -115,7 +115,9 @@ test.each([
   ['namespaces: [{ name: a }, { name: " a" }]', ['s.yaml:1:27: namespaces: duplicate entry; first at s.yaml:1:14']],
   [
     'forwards:\n- name: f\n  address: ftp://h\n  available: true\n',
-    ['s.yaml:4:3: forwards: available: unknown member; expected name, address, namespace, labels, prefix, headers'],
+    [
+      's.yaml:4:3: forwards: available: unknown member; expected name, address, namespace, labels, prefix, headers, expose',
+    ],
   ],
   ['forwards:\n- name: f\n  address: ftp://h\n', ['s.yaml:3:3: forwards: address: must be an http or https URL']],
   [

@@ -2,6 +2,7 @@ import {
   DEFAULT_NAMESPACE,
   entryName,
   evaluatorInput,
+  exposePatch,
   findUnknownMembers,
   forwardHeadersPatch,
   forwardInput,
@@ -57,6 +58,7 @@ const toolOverridesSchema = withAliases(
       annotations: jsonObject.nullable().optional(),
       icons: z.array(jsonValue).nullable().optional(),
       output_schema: jsonObject.nullable().optional(),
+      _meta: jsonObject.nullable().optional(),
       uri: forwardManaged,
       toolType: forwardManaged,
       shadowed: forwardManaged,
@@ -65,8 +67,8 @@ const toolOverridesSchema = withAliases(
     .catchall(jsonValue),
 );
 
-/** A forward: headers that it does not name stay unchanged. */
-const forwardEntry = forwardInput.extend({ headers: forwardHeadersPatch.nullish() });
+/** A forward: headers that it does not name and what its rules leave out stay unchanged. */
+const forwardEntry = forwardInput.extend({ headers: forwardHeadersPatch.nullish(), expose: exposePatch.nullish() });
 
 /** Name and text of a state file. */
 export interface StateSource {
@@ -192,8 +194,17 @@ class StateReader {
   #readForward(entry: Entry): void {
     const parsed = this.#parse(entry, forwardEntry);
     if (!parsed || !this.#isUnique(entry, ['forward', parsed.name])) return;
-    const { name, address, namespace: target = DEFAULT_NAMESPACE, labels = {}, prefix = '', headers } = parsed;
-    this.#forwards.push({ name, address, namespace: target, labels, prefix, headers, position: entry.position });
+    const { name, address, namespace: target = DEFAULT_NAMESPACE, labels = {}, prefix = '', headers, expose } = parsed;
+    this.#forwards.push({
+      name,
+      address,
+      namespace: target,
+      labels,
+      prefix,
+      headers,
+      expose,
+      position: entry.position,
+    });
   }
 
   #readService(entry: Entry): void {

@@ -1,8 +1,9 @@
-import type { CurrentState } from './current-state.ts';
-import type { DesiredState } from './desired-state.ts';
+import type { CurrentState, DiscoveredTool } from './current-state.ts';
+import type { DesiredForward, DesiredState } from './desired-state.ts';
 import { explainShadowed } from './discovered-tools.ts';
 import type { ForwardPlan } from './plan-forwards.ts';
 import { toolKey } from './plan-tools.ts';
+import { relocated } from './relocation.ts';
 import type { OverrideStep, Step } from './step.ts';
 
 /**
@@ -49,27 +50,35 @@ class StepOrdering {
       const step = this.#steps[next];
       if (!step || this.#done.has(next) || this.#blockedBy[next]?.size !== 0) continue;
       this.#done.add(next);
+      if (step.kind === 'forward') for (const detour of this.#claims.detours(step.name)) this.#rename(detour);
       this.#placed.push(step);
       ready.push(...this.#release(next));
     }
   }
 
-  /** Unblocks the steps that wait for this one and returns those that have been visited. */
-  #release(index: number): number[] {
-    const waiting = this.#blocks[index] ?? [];
+  /**
+   * Unblocks the steps that wait for this one, except for the tools of the forward `except`, and returns those that have been
+   * visited.
+   */
+  #release(index: number, except?: string): number[] {
+    const waiting = (this.#blocks[index] ?? []).filter((other) => {
+      const step = this.#steps[other];
+      return except === undefined || step?.kind !== 'override' || step.forward !== except;
+    });
     for (const other of waiting) this.#blockedBy[other]?.delete(index);
     return waiting.filter((other) => other <= this.#current);
   }
 
   /**
-   * Returns a step that transitively waits for itself. The first blocker has the name that others wait for, so its tool
-   * is not shadowed and can be changed.
+   * Returns a step that transitively waits for itself, of a tool if there is one. The first blocker has the name that others
+   * wait for, so its tool is not shadowed and can be changed.
    */
   #findCycle(index: number): number {
     const seen = new Set<number>();
     let at = index;
     for (; !seen.has(at); at = this.#firstBlocker(at)) seen.add(at);
-    return at;
+    const cycle = [...seen].slice([...seen].indexOf(at));
+    return cycle.find((other) => this.#steps[other]?.kind === 'override') ?? at;
   }
 
   #firstBlocker(index: number): number {
@@ -79,17 +88,37 @@ class StepOrdering {
 
   #renameTemporarily(index: number): void {
     const step = this.#steps[index];
+    if (step?.kind === 'forward' && step.action === 'update') {
+      return this.#renameForwardTemporarily(index, step.name, step.forward);
+    }
     if (step?.kind !== 'override') throw new Error('only discovered tools can be renamed temporarily');
-    const { name, namespace, wanted } = step;
+    this.#rename(step);
+    for (const other of this.#release(index)) this.#place(other);
+  }
+
+  #rename(step: OverrideStep): void {
+    const { kind, forward, upstreamName, name, namespace, wanted, position } = step;
     const temporary = this.#claims.freeName(namespace, name);
     this.#placed.push({
-      ...step,
+      ...{ kind, forward, upstreamName, name, namespace, position },
       action: 'rename',
       wanted: { ...wanted, name: temporary },
       changes: [{ member: 'name', from: name, to: temporary }],
       notes: ['temporarily, because another tool takes its name'],
     });
-    for (const other of this.#release(index)) this.#place(other);
+  }
+
+  #renameForwardTemporarily(index: number, name: string, forward: DesiredForward): void {
+    const prefix = this.#claims.freePrefix();
+    this.#placed.push({
+      kind: 'forward',
+      action: 'rename',
+      name,
+      forward: { ...forward, prefix },
+      changes: [{ member: 'prefix', to: prefix }],
+      notes: ['temporarily, because other tools take the names of its tools'],
+    });
+    for (const other of this.#release(index, name)) this.#place(other);
   }
 }
 
@@ -110,6 +139,9 @@ export class NameClaims {
   readonly #releasedBy = new Map<string, number>();
   /** Existing tools of the service, by claimant. */
   readonly #existing = new Map<string, Pick<NameConflict, 'forward'>>();
+  /** Tools that follow their forward, where they are then, and the index of the step that changes it; by forward. */
+  readonly #relocated = new Map<string, DiscoveredTool[]>();
+  readonly #relocatedBy = new Map<string, number>();
   readonly #steps: readonly Step[];
   readonly #forwards: ForwardPlan;
 
@@ -122,25 +154,37 @@ export class NameClaims {
       this.#claim(toolKey(namespace, name), own);
     }
     const byForward = new Map<string, string[]>();
-    for (const { forward, upstreamName, namespace, name } of discovered) {
-      const own = claimantKey('discovered', forward, upstreamName);
+    for (const tool of discovered) {
+      const { forward, upstreamName } = tool;
+      const moved = relocated(tool, forwards.relocations.get(forward));
+      const own = claimantKey(moved === tool ? 'discovered' : 'relocating', forward, upstreamName);
       this.#existing.set(own, { forward });
-      this.#claim(toolKey(namespace, name), own);
-      const claimants = byForward.get(forward);
-      if (claimants) claimants.push(own);
-      else byForward.set(forward, [own]);
+      this.#claim(toolKey(tool.namespace, tool.name), own);
+      if (moved !== tool) this.#relocated.getOrInsertComputed(forward, () => []).push(moved);
+      byForward.getOrInsertComputed(forward, () => []).push(own);
+    }
+    // After the tools that have these names now.
+    for (const tool of [...this.#relocated.values()].flat()) {
+      this.#claim(toolKey(tool.namespace, tool.name), claimantKey('discovered', tool.forward, tool.upstreamName));
     }
     for (const name of forwards.result.keys()) {
       for (const step of steps) {
-        const arrives = step.kind === 'override' && step.forward === name && forwards.registered.has(name);
-        if (arrives) this.#claim(toolKey(step.namespace, step.name), this.#claimantOf(step));
+        if (step.kind !== 'override' || step.forward !== name || !forwards.isUncertain(name)) continue;
+        const own = this.#claimantOf(step);
+        const key = toolKey(step.namespace, step.name);
+        if (!this.#existing.has(own) && !this.#claimantsOf(key).includes(own)) this.#claim(key, own);
       }
     }
     steps.forEach((step, index) => {
       const release = (own: string): unknown => this.#releasedBy.set(own, index);
       if (step.kind === 'tool' && step.action === 'delete') release(claimantKey('tool', step.namespace, step.name));
-      if (step.kind === 'forward' && (step.action === 'replace' || step.action === 'delete'))
-        byForward.get(step.name)?.forEach(release);
+      if (step.kind === 'forward' && step.action === 'delete') byForward.get(step.name)?.forEach(release);
+      if (step.kind === 'forward' && step.action === 'update') {
+        this.#relocatedBy.set(step.name, index);
+        for (const { upstreamName } of this.#relocated.get(step.name) ?? []) {
+          release(claimantKey('relocating', step.name, upstreamName));
+        }
+      }
       if (step.kind === 'override' && this.targetKey(step) !== toolKey(step.namespace, step.name)) {
         release(this.#claimantOf(step));
       }
@@ -150,7 +194,13 @@ export class NameClaims {
   /** Returns the indexes of the steps that must run first; claimants of one name in the order in which they have it. */
   prerequisites(step: Step): number[] {
     const { holders, takers } = this.#blockers(step);
-    return [...holders, ...takers].map((own) => this.#releasedBy.get(own)).filter((index) => index !== undefined);
+    const first = [...holders, ...takers].map((own) => this.#releasedBy.get(own));
+    // Its tools are where the plan expects them after it.
+    if (step.kind === 'override' && this.#forwards.relocations.has(step.forward)) {
+      first.push(this.#relocatedBy.get(step.forward));
+    }
+    const own = step.kind === 'forward' ? this.#relocatedBy.get(step.name) : undefined;
+    return first.filter((index): index is number => index !== undefined && index !== own);
   }
 
   /** Returns the existing tool that makes a step impossible; undefined when there is none. */
@@ -171,13 +221,38 @@ export class NameClaims {
     if (step.kind === 'tool' && step.action === 'create') {
       return { holders: [], takers: this.#claimantsOf(toolKey(step.namespace, step.name)) };
     }
+    if (step.kind === 'forward' && step.action === 'update') {
+      const detours = new Set(this.detours(step.name).map(({ upstreamName }) => upstreamName));
+      const tools = (this.#relocated.get(step.name) ?? []).filter(({ upstreamName }) => !detours.has(upstreamName));
+      return { holders: [], takers: tools.flatMap((tool) => this.#before(tool)) };
+    }
     if (step.kind !== 'override') return { holders: [], takers: [] };
     const own = this.#claimantOf(step);
     const present = toolKey(step.namespace, step.name);
     const claimants = this.#claimantsOf(present);
-    const holders = claimants.slice(0, Math.max(0, claimants.indexOf(own)));
+    const isDetour = this.detours(step.forward).some(({ upstreamName }) => upstreamName === step.upstreamName);
+    const holders = isDetour ? [] : claimants.slice(0, Math.max(0, claimants.indexOf(own)));
     const target = this.targetKey(step);
     return { holders, takers: target === present ? [] : this.#claimantsOf(target).filter((other) => other !== own) };
+  }
+
+  /**
+   * Returns the steps of tools that would follow their forward to names of others, and get other names afterwards: these are
+   * renamed temporarily before.
+   */
+  detours(forward: string): OverrideStep[] {
+    return (this.#relocated.get(forward) ?? []).flatMap((tool) => {
+      const index = this.#releasedBy.get(claimantKey('discovered', forward, tool.upstreamName));
+      const step = index === undefined ? undefined : this.#steps[index];
+      return step?.kind === 'override' && this.#before(tool).length > 0 ? [step] : [];
+    });
+  }
+
+  /** Returns the claimants that have the name of a relocated tool before it. */
+  #before({ namespace, name, forward, upstreamName }: DiscoveredTool): readonly string[] {
+    const claimants = this.#claimantsOf(toolKey(namespace, name));
+    const at = claimants.indexOf(claimantKey('discovered', forward, upstreamName));
+    return claimants.slice(0, at).filter((other) => other !== claimantKey('relocating', forward, upstreamName));
   }
 
   /** Returns the key of the tool after the step. */
@@ -192,13 +267,23 @@ export class NameClaims {
     return { namespace: wanted.namespace ?? namespace, name: wanted.name ?? prefix + upstreamName };
   }
 
-  /** Returns a name that no tool has or will have in the namespace. */
+  /** Returns a name that no tool has or will have. */
   freeName(namespace: string, name: string): string {
     const targets = new Set(this.#steps.flatMap((step) => (step.kind === 'override' ? [this.targetKey(step)] : [])));
+    // Its forward may take it to any namespace.
+    const taken = new Set([...targets, ...this.#claimants.keys()].map((key) => JSON.parse(key)[1]));
     let free = `${name}.moving`;
-    while (targets.has(toolKey(namespace, free)) || this.#claimants.has(toolKey(namespace, free))) free += '.moving';
+    while (taken.has(free)) free += '.moving';
     this.#claim(toolKey(namespace, free), claimantKey('temporary', namespace, free));
     return free;
+  }
+
+  /** Returns a prefix that no forward has or will have. */
+  freePrefix(): string {
+    const taken = new Set([...this.#claimants.keys()].map((key) => JSON.parse(key)[1]));
+    let number = 1;
+    while ([...taken].some((name) => String(name).startsWith(`moving${number}.`))) number++;
+    return `moving${number}.`;
   }
 
   #claim(key: string, own: string): void {
@@ -226,7 +311,12 @@ export function findConflicts(steps: readonly Step[], { tools }: DesiredState, c
   const positions = new Map(tools.map(({ namespace, name, position }) => [toolKey(namespace, name), position]));
   return steps.flatMap((step) => {
     const conflict = claims.conflict(step);
-    if (!conflict || (step.kind !== 'override' && step.kind !== 'tool')) return [];
+    if (!conflict) return [];
+    if (step.kind === 'forward' && step.action === 'update') {
+      const taken = `a name of its tools is already used by ${resolutionHint(conflict.forward)}, or choose another prefix`;
+      return [`${step.forward.position()}: forwards: ${taken}`];
+    }
+    if (step.kind !== 'override' && step.kind !== 'tool') return [];
     const { namespace, name } = step.kind === 'override' ? claims.destination(step) : step;
     const position = step.kind === 'override' ? step.position : positions.get(toolKey(namespace, name));
     const hidden = step.kind === 'override' && conflict.kind === 'hidden';

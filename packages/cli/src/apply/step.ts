@@ -24,6 +24,8 @@ export interface NamespaceContents {
 export type Step = (NamespaceStep | ForwardStep | ServiceStep | ToolStep | OverrideStep | EvaluatorStep) & {
   /** Changed members; empty for deletions. */
   readonly changes: readonly Change[];
+  /** How the step widens the reach of agents (decisions 10.1); undefined if it does not. */
+  readonly widens?: readonly string[];
   /** Additional information to show before the confirmation, one line each. */
   readonly notes: readonly string[];
 };
@@ -40,7 +42,8 @@ export type NamespaceStep =
 export type ForwardStep =
   | {
       readonly kind: 'forward';
-      readonly action: 'create' | 'update' | 'replace';
+      /** `rename` gives it another prefix temporarily, so that other tools can take the names of its own. */
+      readonly action: 'create' | 'update' | 'rename';
       readonly name: string;
       readonly forward: DesiredForward;
     }

@@ -1,4 +1,4 @@
-import { forwardInput, forwardPatch } from '@sluice/contract';
+import { forwardInput, forwardPatch, mergeExpose } from '@sluice/contract';
 import { type Client, unwrap, unwrapPage } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
@@ -15,6 +15,7 @@ import { Failure } from '../failure.ts';
 import { validated } from '../files/document.ts';
 import { createProgress } from '../terminal/progress.ts';
 import { sanitizeLine } from '../terminal/text.ts';
+import { addExposeOptions, EXPOSE_HELP, type ExposeOptions, parseExposeOptions } from './expose-options.ts';
 
 /**
  * Describes the tools of a forward that are shadowed: ` (3 shadowed by forward crm; use --prefix)`. Empty when none is
@@ -115,7 +116,7 @@ function showCommand(context: Context): Command {
   );
 }
 
-interface AddOptions extends NameOption {
+interface AddOptions extends NameOption, ExposeOptions {
   readonly service?: string;
   readonly namespace?: string;
   readonly prefix?: string;
@@ -124,7 +125,7 @@ interface AddOptions extends NameOption {
 }
 
 function addCommand(context: Context): Command {
-  return new Command('add')
+  const command = new Command('add')
     .description('Add a forward and discover its tools, resources and prompts')
     .argument('[name]', 'Name of the forward')
     .argument('[url]', 'Upstream MCP server URL')
@@ -133,20 +134,25 @@ function addCommand(context: Context): Command {
     .option('-N, --namespace <namespace>', 'Namespace of the forward, created if it does not exist')
     .option('--prefix <prefix>', 'Prefix for the names of its tools and prompts')
     .option('-l, --label <key=value>', 'Label; may be repeated', collectKeyValue)
-    .option('--header <name: value>', HEADER_HELP, collectHeader)
+    .option('--header <name: value>', HEADER_HELP, collectHeader);
+  return addExposeOptions(command)
     .addHelpText(
       'after',
       `
 ${HEADER_NOTE}
 
+${EXPOSE_HELP}
+
 Examples:
   sluice forwards add crm http://127.0.0.1:3001/mcp --prefix crm_
-  sluice forwards add crm http://127.0.0.1:3001/mcp --header 'Authorization: Bearer \${env:SERVICE_SECRET_CRM}'`,
+  sluice forwards add crm http://127.0.0.1:3001/mcp --header 'Authorization: Bearer \${env:SERVICE_SECRET_CRM}'
+  sluice forwards add files http://127.0.0.1:3002/mcp --allow 'tools:read_*' --deny 'resources:*secret*' --new disabled`,
     )
     .action(async (argument: string | undefined, url: string | undefined, options: AddOptions) => {
       const { namespace, prefix, label: labels, header: headers } = options;
       const { name, address } = requireNameAndAddress(argument, url, options);
-      const body = validated(forwardInput, { name, address, namespace, prefix, labels, headers }, 'forward');
+      const expose = mergeExpose(undefined, parseExposeOptions(options));
+      const body = validated(forwardInput, { name, address, namespace, prefix, labels, headers, expose }, 'forward');
       const client = await context.connect();
       const isNew = await isNewNamespace(client, namespace);
       const added = await withProgress(
@@ -179,7 +185,7 @@ function requireNameAndAddress(first: string | undefined, second: string | undef
   return { name, address };
 }
 
-interface EditOptions extends NameOption {
+interface EditOptions extends NameOption, ExposeOptions {
   readonly service?: string;
   readonly namespace?: string;
   readonly prefix?: string;
@@ -190,14 +196,15 @@ interface EditOptions extends NameOption {
 }
 
 function editCommand(context: Context): Command {
-  return addNameOption(new Command('edit').description('Change a forward'), 'forward')
+  const command = addNameOption(new Command('edit').description('Change a forward'), 'forward')
     .option('--service <url>', 'Upstream MCP server URL')
     .option('-N, --namespace <namespace>', 'Namespace to move the forward and its entries to')
     .option('--prefix <prefix>', 'Prefix for the names of its tools and prompts; "" removes it')
     .option('-l, --label <key=value>', 'Label to set; may be repeated', collectKeyValue)
     .option('--remove-label <key>', 'Label to remove; may be repeated', collectValue)
     .option('--header <name: value>', HEADER_HELP, collectHeader)
-    .option('--remove-header <name>', 'Header to remove; may be repeated', collectValue)
+    .option('--remove-header <name>', 'Header to remove; may be repeated', collectValue);
+  return addExposeOptions(command)
     .addHelpText(
       'after',
       `
@@ -206,15 +213,21 @@ A forward with headers needs --header or --remove-header when its address moves 
 
 ${HEADER_NOTE}
 
-Example:
-  sluice forwards edit crm --service http://127.0.0.1:3005/mcp`,
+${EXPOSE_HELP}
+The given globs replace those of the same kind and option; an empty one removes them.
+
+Examples:
+  sluice forwards edit crm --service http://127.0.0.1:3005/mcp
+  sluice forwards edit crm --deny 'tools:delete_*' --deny 'tools:drop_*'
+  sluice forwards edit crm --allow tools: --new tools:enabled`,
     )
     .action(async (argument: string | undefined, options: EditOptions) => {
       const name = requireName(argument, options, 'forward');
       const { service: address, namespace, prefix } = options;
       const labels = withRemoved(options.label, options.removeLabel);
       const headers = withRemoved(options.header, options.removeHeader);
-      const changes = { address, namespace, prefix: prefix === '' ? null : prefix, labels, headers };
+      const expose = parseExposeOptions(options);
+      const changes = { address, namespace, prefix: prefix === '' ? null : prefix, labels, headers, expose };
       const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
       if (Object.keys(given).length === 0) throw new Failure('nothing to change: see "sluice forwards edit --help"');
       const body = validated(forwardPatch, given, 'forward change');

@@ -1147,6 +1147,102 @@ export interface components {
             /** @description Expected active revision; CONFLICT if it differs. 0 expects none. */
             expected_revision?: number;
         };
+        Expose: {
+            tools?: {
+                /** @description Globs of the entries that are discovered (default: all). `*` matches any characters, `?` one, case-sensitively. */
+                allow?: string[];
+                /** @description Globs of entries that are not discovered, also if they are allowed. */
+                deny?: string[];
+                /**
+                 * @description State of entries that appear after the first discovery (default `enabled`). `disabled`: hidden until an operator enables them.
+                 * @enum {string}
+                 */
+                new?: "enabled" | "disabled";
+            };
+            resources?: {
+                /** @description Globs of the entries that are discovered (default: all). `*` matches any characters, `?` one, case-sensitively. */
+                allow?: string[];
+                /** @description Globs of entries that are not discovered, also if they are allowed. */
+                deny?: string[];
+                /**
+                 * @description State of entries that appear after the first discovery (default `enabled`). `disabled`: hidden until an operator enables them.
+                 * @enum {string}
+                 */
+                new?: "enabled" | "disabled";
+            };
+            prompts?: {
+                /** @description Globs of the entries that are discovered (default: all). `*` matches any characters, `?` one, case-sensitively. */
+                allow?: string[];
+                /** @description Globs of entries that are not discovered, also if they are allowed. */
+                deny?: string[];
+                /**
+                 * @description State of entries that appear after the first discovery (default `enabled`). `disabled`: hidden until an operator enables them.
+                 * @enum {string}
+                 */
+                new?: "enabled" | "disabled";
+            };
+        };
+        ExposeInput: {
+            tools?: {
+                /** @description Globs of the entries that are discovered (default: all). `*` matches any characters, `?` one, case-sensitively. */
+                allow?: string[];
+                /** @description Globs of entries that are not discovered, also if they are allowed. */
+                deny?: string[];
+                /**
+                 * @description State of entries that appear after the first discovery (default `enabled`). `disabled`: hidden until an operator enables them.
+                 * @enum {string}
+                 */
+                new?: "enabled" | "disabled";
+            };
+            resources?: {
+                /** @description Globs of the entries that are discovered (default: all). `*` matches any characters, `?` one, case-sensitively. */
+                allow?: string[];
+                /** @description Globs of entries that are not discovered, also if they are allowed. */
+                deny?: string[];
+                /**
+                 * @description State of entries that appear after the first discovery (default `enabled`). `disabled`: hidden until an operator enables them.
+                 * @enum {string}
+                 */
+                new?: "enabled" | "disabled";
+            };
+            prompts?: {
+                /** @description Globs of the entries that are discovered (default: all). `*` matches any characters, `?` one, case-sensitively. */
+                allow?: string[];
+                /** @description Globs of entries that are not discovered, also if they are allowed. */
+                deny?: string[];
+                /**
+                 * @description State of entries that appear after the first discovery (default `enabled`). `disabled`: hidden until an operator enables them.
+                 * @enum {string}
+                 */
+                new?: "enabled" | "disabled";
+            };
+        };
+        ExposePatch: {
+            tools?: {
+                /** @description Globs of the entries that are discovered (default: all). `*` matches any characters, `?` one, case-sensitively. null: all. */
+                allow?: string[] | null;
+                /** @description Globs of entries that are not discovered, also if they are allowed. null: none. */
+                deny?: string[] | null;
+                /** @description State of entries that appear after the first discovery (default `enabled`). `disabled`: hidden until an operator enables them. null: `enabled`. */
+                new?: ("enabled" | "disabled") | null;
+            } | null;
+            resources?: {
+                /** @description Globs of the entries that are discovered (default: all). `*` matches any characters, `?` one, case-sensitively. null: all. */
+                allow?: string[] | null;
+                /** @description Globs of entries that are not discovered, also if they are allowed. null: none. */
+                deny?: string[] | null;
+                /** @description State of entries that appear after the first discovery (default `enabled`). `disabled`: hidden until an operator enables them. null: `enabled`. */
+                new?: ("enabled" | "disabled") | null;
+            } | null;
+            prompts?: {
+                /** @description Globs of the entries that are discovered (default: all). `*` matches any characters, `?` one, case-sensitively. null: all. */
+                allow?: string[] | null;
+                /** @description Globs of entries that are not discovered, also if they are allowed. null: none. */
+                deny?: string[] | null;
+                /** @description State of entries that appear after the first discovery (default `enabled`). `disabled`: hidden until an operator enables them. null: `enabled`. */
+                new?: ("enabled" | "disabled") | null;
+            } | null;
+        };
         /** @description Counters of a filter. Each message of a batch counts as one request */
         FilterMetrics: {
             /** @description Requests passed to the next filter */
@@ -1172,6 +1268,8 @@ export interface components {
             headers?: {
                 [key: string]: string;
             };
+            /** @description Exposed entries. All if it is missing. */
+            expose?: components["schemas"]["Expose"];
             /** @description True if the last health check, discovery or connection succeeded. Calls are attempted regardless. */
             available: boolean;
             /** @description Last error, and discovered entries that are not served. */
@@ -1209,6 +1307,8 @@ export interface components {
             headers?: {
                 [key: string]: string;
             };
+            /** @description Exposed entries (default: all). */
+            expose?: components["schemas"]["ExposeInput"];
         };
         ForwardPatch: {
             /**
@@ -1228,6 +1328,8 @@ export interface components {
             headers?: {
                 [key: string]: string | null;
             } | null;
+            /** @description Exposed entries. Takes effect at once, before they are discovered again. null: all. */
+            expose?: components["schemas"]["ExposePatch"] | null;
         };
         InferenceConfig: {
             /** @description Upstream of new requests */

@@ -45,9 +45,14 @@ test('every schema is valid JSON Schema 2020-12, without unknown keywords or for
 });
 
 test('bodies and responses may have other members, except those that reject them', () => {
+  const kinds = ['tools', 'resources', 'prompts'];
   const closed = all.filter(([, { additionalProperties }]) => additionalProperties === false);
   expect(closed.map(([pointer]) => pointer)).toEqual([
     '#/components/schemas/EvaluatorInput/properties/llm',
+    '#/components/schemas/ExposeInput',
+    ...kinds.map((kind) => `#/components/schemas/ExposeInput/properties/${kind}`),
+    '#/components/schemas/ExposePatch',
+    ...kinds.map((kind) => `#/components/schemas/ExposePatch/properties/${kind}/anyOf/0`),
     '#/components/schemas/ForwardPatch',
     '#/components/schemas/ProvisionInput',
   ]);

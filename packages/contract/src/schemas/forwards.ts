@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { expose, exposeInput, exposePatch } from './expose.ts';
 import { CONTROL_CHARACTERS, entryName, labels, labelsPatch, namespaceName } from './fields.ts';
 import { forwardHeaders, forwardHeadersPatch } from './forward-headers.ts';
 
@@ -64,6 +65,7 @@ export const forward = z
       .record(z.string(), z.string())
       .optional()
       .describe('Headers of all requests to the upstream, as written: references are not resolved.'),
+    expose: expose.optional().describe('Exposed entries. All if it is missing.'),
     available: z
       .boolean()
       .describe('True if the last health check, discovery or connection succeeded. Calls are attempted regardless.'),
@@ -92,6 +94,7 @@ export const forwardInput = z
       .describe(
         `Headers of all requests to the upstream. Values contain references to secrets: \${env:SERVICE_SECRET_NAME} for a variable of the service's environment, \${file:name} for a file in SERVICE_SECRETS_PATH. Only accept-language and user-agent may be literal.`,
       ),
+    expose: exposeInput.optional().describe('Exposed entries (default: all).'),
   })
   .meta({ id: 'ForwardInput' });
 
@@ -119,6 +122,10 @@ export const forwardPatch = z
       .describe(
         'Headers to set, and with null to remove. null removes all. Required, if only as `{}`, when `address` moves a forward with headers to another origin.',
       ),
+    expose: exposePatch
+      .nullable()
+      .optional()
+      .describe('Exposed entries. Takes effect at once, before they are discovered again. null: all.'),
   })
   .meta({ id: 'ForwardPatch' });
 

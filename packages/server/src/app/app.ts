@@ -167,7 +167,16 @@ export async function startService(
     replica,
     limit: config.parkedCallsLimit,
     timeoutMs: config.parkedCallTimeoutMs,
+    isHidden: ({ entry, forward, uri }) => {
+      if (forward !== undefined && uri !== undefined) return !registry.current.allowsResource(forward, uri);
+      return entry !== undefined && registry.current.isHidden(entry);
+    },
   });
+  const stopFollowing = registry.onChange((changed) => {
+    suspendedCalls.expireHidden();
+    if (changed.some(({ kind }) => kind === 'resource')) sessionBindings.onResourcesChanged();
+  });
+  open.defer(stopFollowing);
   const relay = new CallRouter({
     forwards,
     suspendedCalls,

@@ -3,6 +3,7 @@ import {
   type Forward as ForwardBody,
   type ForwardPatch,
   labels as labelsSchema,
+  mergeExpose,
   operations,
   type RefreshResult,
 } from '@sluice/contract';
@@ -48,10 +49,12 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
     );
   });
 
-  router.addWithBody(create, async ({ body: { name, address, namespace, labels = {}, prefix = '', headers } }) => {
+  router.addWithBody(create, async ({ body }) => {
+    const { name, address, namespace, labels = {}, prefix = '' } = body;
     const target = namespace === undefined ? DEFAULT_NAMESPACE : namespaceOf(namespace);
-    const configuration = { address, namespace: target, labels, prefix, headers: changedHeaders(undefined, headers) };
-    const added = await forwards.add({ name, ...configuration });
+    const headers = changedHeaders(undefined, body.headers);
+    const expose = mergeExpose(undefined, body.expose);
+    const added = await forwards.add({ name, address, namespace: target, labels, prefix, headers, expose });
     const location = `${create.path}/${encodeURIComponent(name)}`;
     return dataResponse(serialize(added), { status: 201, headers: { location } });
   });
@@ -85,13 +88,15 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
 }
 
 /** The changes of a merge patch (decisions 10.1). */
-function changesOf(forward: Forward, { address, namespace, labels, prefix, headers }: ForwardPatch): ForwardChanges {
+function changesOf(forward: Forward, changes: ForwardPatch): ForwardChanges {
+  const { address, namespace, labels, prefix, headers, expose } = changes;
   return {
     ...(address !== undefined && { address }),
     ...(namespace !== undefined && { namespace: namespace === null ? DEFAULT_NAMESPACE : namespaceOf(namespace) }),
     ...(labels !== undefined && { labels: labels === null ? {} : mergedLabels(forward.labels, labels) }),
     ...(prefix !== undefined && { prefix: prefix ?? '' }),
     headers,
+    expose,
   };
 }
 
@@ -108,7 +113,7 @@ function tagOf(forward: Forward): string {
 }
 
 function forwardBody(forward: Forward, snapshot: Snapshot, status: ForwardStatus): ForwardBody {
-  const { name, address, namespace, labels, prefix, headers } = forward;
+  const { name, address, namespace, labels, prefix, headers, expose } = forward;
   const message = [status.statusMessage, shadowedNote(snapshot.shadowed(name))].filter(Boolean).join('; ');
   return {
     name,
@@ -117,6 +122,7 @@ function forwardBody(forward: Forward, snapshot: Snapshot, status: ForwardStatus
     labels,
     ...(prefix !== '' && { prefix }),
     ...(headers && { headers }),
+    ...(expose && { expose }),
     available: status.available,
     ...(message !== '' && { statusMessage: message }),
     ...(status.serverInfo && { serverInfo: status.serverInfo }),

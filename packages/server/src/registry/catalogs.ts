@@ -11,8 +11,10 @@ import {
   type Labels,
   TEMPLATE_LABEL,
 } from './entries.ts';
+import { Exposure } from './exposure.ts';
 import { ADDRESS_LABEL, hasOperatorState } from './retained.ts';
 import { discoveredMembers, render } from './serialize.ts';
+import type { Counts } from './snapshot.ts';
 import { detached } from './stored.ts';
 
 /** One object of an upstream's list: its name or uri, and its exact text. */
@@ -39,12 +41,16 @@ const LISTS = [
 /**
  * Replaces a forward's entries by the result of a discovery: adds new ones and removes missing ones, in one commit
  * (decisions 4.3). An operator's overrides and marks remain, also while the upstream does not list the entry (decisions
- * 2.5, 10.1). Copies are updated, and removed with their original; overrides of copies are not (decisions 2.11).
+ * 2.5, 10.1). Copies are updated, and removed with their original; overrides of copies are not (decisions 2.11). Objects
+ * that the forward does not expose are left out; returns their number by kind.
  */
-export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly DiscoveredCatalog[]): void {
+export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly DiscoveredCatalog[]): Counts {
+  const exposure = new Exposure(forward);
+  const hidden = { tool: 0, resource: 0, prompt: 0 };
   const entries = draft.entriesOf(forward.name);
   const before = byUpstreamKey(entries.filter(({ discovered }) => !discovered?.copied));
   const copies = entries.filter(({ discovered }) => discovered?.copied);
+  const copied = byUpstreamKey(copies);
   const orphaned = byUpstreamKey(forward.orphanedOverrides ?? []);
   const listed = {
     tool: new Map<string, DiscoveredItem>(),
@@ -54,13 +60,19 @@ export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly
   for (const { list, kind, template } of LISTS) {
     let position = 0;
     for (const [key, variants] of merge(catalogs, list)) {
+      if (!exposure.exposes(kind, key)) {
+        hidden[kind]++;
+        continue;
+      }
       const found = { kind, template, key, variants, position: position++ };
       // A uri is also listed as a template: the resource is served.
       if (listed[kind].has(key)) continue;
       listed[kind].set(key, found);
-      const known = before[kind].get(key);
-      if (!known || !isCurrent(forward, found, known)) {
-        draft.put(discoveredEntry(draft, forward, found, known ?? orphaned[kind].get(key)));
+      const known = before[kind].get(key) ?? orphaned[kind].get(key);
+      if (known !== before[kind].get(key) || !known || !isCurrent(forward, found, known)) {
+        const isNew = !known && !copied[kind].has(key) && forward.catalogs.length > 0;
+        const entry = discoveredEntry(draft, forward, found, known);
+        draft.put(isNew && exposure.disablesNew(kind) ? { ...entry, disabledBy: 'new' } : entry);
       }
       before[kind].delete(key);
       orphaned[kind].delete(key);
@@ -79,6 +91,7 @@ export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly
   }
   const orphans = KINDS.flatMap((kind) => [...orphaned[kind].values()]);
   storeKnownCatalogs(draft, forward, catalogs, orphans);
+  return hidden;
 }
 
 function byUpstreamKey(entries: readonly Entry[]): Record<Kind, Map<string, Entry>> {
@@ -148,7 +161,7 @@ interface DiscoveredItem {
 function discoveredEntry(draft: Draft, forward: Forward, item: DiscoveredItem, known: Entry | undefined): Entry {
   const { kind } = item;
   const copy = known?.discovered?.copied && known;
-  const { moved, renamed } = known?.discovered ?? {};
+  const { moved, renamed, approved } = known?.discovered ?? {};
   // Stored by an earlier version, which returned entries to their forward's namespace when theirs was deleted.
   const isHomeless = known !== undefined && !draft.namespaces.has(known.namespace);
   const key = known?.key ?? (kind === 'resource' ? item.key : forward.prefix + item.key);
@@ -169,6 +182,7 @@ function discoveredEntry(draft: Draft, forward: Forward, item: DiscoveredItem, k
       ...(copy && { copied: true }),
       ...(moved && !isHomeless && { moved }),
       ...(renamed && { renamed }),
+      ...(approved && { approved }),
     },
     definition: {},
     disabledBy: isHomeless ? 'operator' : known?.disabledBy,

@@ -1,30 +1,43 @@
-import { changedHeaders, type ForwardHeadersPatch } from '@sluice/contract';
+import { changedHeaders, type ExposePatch, type ForwardHeadersPatch, mergeExpose } from '@sluice/contract';
 import type { Draft } from './draft.ts';
 import type { Entry, Forward } from './entries.ts';
+import { Exposure } from './exposure.ts';
 import { OperationError } from './operations.ts';
 import { addForward, type ForwardInput } from './operations-topology.ts';
+import { hasOperatorState, withOrphans } from './retained.ts';
 import { render } from './serialize.ts';
 
-/** New values of a forward's members; missing ones stay. Headers are merged: null removes one or all. */
-export type ForwardChanges = Partial<Omit<ForwardInput, 'name' | 'headers'>> & {
+/** Members that changes are merged into: what is missing stays, null removes a part or all. */
+interface MergedMembers {
   readonly headers?: ForwardHeadersPatch | null | undefined;
-};
+  readonly expose?: ExposePatch | null | undefined;
+}
+
+/** New values of a forward's members; missing ones stay. */
+export type ForwardChanges = Partial<Omit<ForwardInput, 'name' | keyof MergedMembers>> & MergedMembers;
 
 /**
  * Changes a forward in place (decisions 10.1). Its entries follow its namespace and prefix, unless an operator moved or
- * renamed them; overrides and marks stay. OperationError CONFLICT with the names that are held there, BAD_REQUEST if headers
- * would move to another origin. Returns the same object when nothing changes.
+ * renamed them; overrides and marks stay. Entries that it no longer exposes are removed, and return with the next discovery
+ * that finds them exposed. OperationError CONFLICT with the names that are held there, BAD_REQUEST if headers would move to
+ * another origin. Returns the same object when nothing changes.
  */
-export function changeForward(draft: Draft, forward: Forward, { headers, ...changes }: ForwardChanges): Forward {
-  const changed: Forward = { ...forward, ...changes, headers: changedHeaders(forward.headers, headers) };
-  if (headers === undefined) requireSameOrigin(forward, changed);
+export function changeForward(draft: Draft, forward: Forward, changes: ForwardChanges): Forward {
+  const headers = changedHeaders(forward.headers, changes.headers);
+  const expose = mergeExpose(forward.expose, changes.expose);
+  const changed: Forward = { ...forward, ...changes, headers, expose };
+  if (changes.headers === undefined) requireSameOrigin(forward, changed);
   if (configurationOf(changed) === configurationOf(forward)) return forward;
-  const followers = draft.entriesOf(forward.name).flatMap((entry) => {
+  const { exposed, hidden } = splitByExposure(changed, draft.entriesOf(forward.name));
+  for (const entry of hidden) draft.remove(entry);
+  const followers = exposed.flatMap((entry) => {
     const moved = placedIn(changed, entry);
     return moved === entry ? [] : [{ entry, moved }];
   });
   for (const { entry } of followers) draft.remove(entry);
-  const orphanedOverrides = forward.orphanedOverrides?.map((entry) => placedIn(changed, entry));
+  const retained = hidden.filter((entry) => !entry.discovered?.copied && hasOperatorState(forward, entry));
+  const orphans = retained.length > 0 ? withOrphans(forward, retained).orphanedOverrides : forward.orphanedOverrides;
+  const orphanedOverrides = orphans?.map((entry) => placedIn(changed, entry));
   // Before its entries, which are restored by its namespace and prefix.
   const stored = orphanedOverrides ? { ...changed, orphanedOverrides } : changed;
   draft.putForward(stored);
@@ -44,11 +57,13 @@ export function changeForward(draft: Draft, forward: Forward, { headers, ...chan
 export function bootstrapForward(draft: Draft, { name, ...input }: BootstrapForward): Forward {
   const known = draft.forwards.get(name);
   if (known) return changeForward(draft, known, input);
-  return addForward(draft, { name, ...input, headers: changedHeaders(undefined, input.headers) });
+  const headers = changedHeaders(undefined, input.headers);
+  const expose = mergeExpose(undefined, input.expose);
+  return addForward(draft, { name, ...input, headers, expose });
 }
 
-/** A forward of the bootstrap file. */
-export type BootstrapForward = Omit<ForwardInput, 'headers'> & Pick<ForwardChanges, 'headers'>;
+/** A forward of the bootstrap file. What is missing in its headers and rules stays unchanged. */
+export type BootstrapForward = Omit<ForwardInput, keyof MergedMembers> & MergedMembers;
 
 /** Credentials do not move to another host by themselves. */
 function requireSameOrigin({ name, address, headers = {} }: Forward, changed: Forward): void {
@@ -61,8 +76,17 @@ function requireSameOrigin({ name, address, headers = {} }: Forward, changed: Fo
 }
 
 /** Text of the members that operators set, for comparison. */
-export function configurationOf({ address, namespace, labels, prefix, headers = {} }: Forward): string {
-  return JSON.stringify([address, namespace, Object.entries(labels).sort(), prefix, Object.entries(headers).sort()]);
+export function configurationOf({ address, namespace, labels, prefix, headers = {}, expose }: Forward): string {
+  const members = [address, namespace, Object.entries(labels).sort(), prefix, Object.entries(headers).sort()];
+  return JSON.stringify([...members, ...(expose ? [expose] : [])]);
+}
+
+function splitByExposure(forward: Forward, entries: readonly Entry[]): { exposed: Entry[]; hidden: Entry[] } {
+  const exposure = new Exposure(forward);
+  const { exposed = [], hidden = [] } = Object.groupBy(entries, ({ kind, key, discovered }) =>
+    exposure.exposes(kind, discovered?.upstreamKey ?? key) ? 'exposed' : 'hidden',
+  );
+  return { exposed, hidden };
 }
 
 /** The entry where its forward has it; the same object if it stays. */

@@ -4,6 +4,7 @@ import {
   type Entry,
   entryId,
   type Forward,
+  isEnabled,
   KINDS,
   type Kind,
   type Labels,
@@ -120,6 +121,7 @@ export class Draft {
     this.ensureNamespace(forward.namespace);
     const before = this.#forwards.get(forward.name);
     if (before && listsDiffer(before, forward)) this.#invalidateLists(forward.name);
+    if (before && accessDiffers(before, forward)) this.#invalidateResources(forward.name);
     this.#undo?.push(restoreFunction(this.#forwards, forward.name));
     this.#forwards.set(forward.name, forward);
     this.#record('forwards', () => storedForward(forward));
@@ -265,6 +267,13 @@ export class Draft {
     }
   }
 
+  /** Marks the resources as changed where uris can lead to the forward: perhaps in no list, such as a tool's links. */
+  #invalidateResources(forward: string): void {
+    for (const namespace of this.#namespaces.keys()) {
+      if (KINDS.some((kind) => this.#mayHaveEntriesOf(namespace, kind, forward))) this.#write(namespace, 'resource');
+    }
+  }
+
   /** False only when the forward has no entries there. */
   #mayHaveEntriesOf(namespace: Namespace, kind: Kind, forward: string): boolean {
     if (this.#indexes.get(namespace)?.[kind]) return true;
@@ -308,6 +317,15 @@ function restoreFunction<K, V>(map: Map<K, V>, key: K): () => void {
     if (before === undefined) map.delete(key);
     else map.set(key, before);
   };
+}
+
+/** True when other uris of the forward may be requested although no entry changes (decisions 10.1). */
+function accessDiffers(before: Forward, after: Forward): boolean {
+  const access = ({ expose, orphanedOverrides: orphans = [] }: Forward): string => {
+    const hidden = orphans.filter((entry) => entry.kind === 'resource' && !isEnabled(entry));
+    return JSON.stringify([expose?.resources, hidden.map(({ key }) => key)]);
+  };
+  return access(before) !== access(after);
 }
 
 /** True when lists or their caching hints may change although no entry did. */

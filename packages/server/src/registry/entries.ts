@@ -1,4 +1,4 @@
-import type { ForwardHeaders, ServiceType } from '@sluice/contract';
+import type { Expose, ForwardHeaders, ServiceType } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Section } from './store/store.ts';
 
@@ -9,7 +9,11 @@ export type Kind = 'tool' | 'resource' | 'prompt';
 export const KINDS: readonly Kind[] = ['tool', 'resource', 'prompt'];
 
 /** Section of `registry.json` with the entries of a kind. */
-export const SECTION: Readonly<Record<Kind, Section>> = { tool: 'tools', resource: 'resources', prompt: 'prompts' };
+export const SECTION = {
+  tool: 'tools',
+  resource: 'resources',
+  prompt: 'prompts',
+} as const satisfies Readonly<Record<Kind, Section>>;
 
 /** Labels of the operator; the prefix `service.` is reserved for the service. */
 export type Labels = Readonly<Record<string, string>>;
@@ -24,10 +28,10 @@ export interface EntryVariant {
 }
 
 /**
- * Why an entry is disabled: `operator`, by an operator; `original`, a copy whose original is disabled. Only the latter is
- * reverted when the original is enabled.
+ * Why an entry is disabled: `operator`, by an operator; `original`, a copy whose original is disabled, reverted when the
+ * original is enabled; `new`, it appeared after the first discovery of a forward that disables new entries.
  */
-export type DisabledBy = 'operator' | 'original';
+export type DisabledBy = 'operator' | 'original' | 'new';
 
 /** The discovered part of an entry: the upstream's exact objects and the operator's changes. */
 export interface Discovered {
@@ -46,6 +50,8 @@ export interface Discovered {
   readonly moved?: true | undefined;
   /** An operator renamed it (tools, prompts): it does not follow its forward's prefix. */
   readonly renamed?: true | undefined;
+  /** An operator enabled it: it is not new when the upstream lists it again. */
+  readonly approved?: true | undefined;
 }
 
 /** One tool, resource or prompt. Immutable: a change creates a new entry. */
@@ -132,6 +138,8 @@ export interface Forward {
   readonly prefix: string;
   /** Headers of all requests to it, as written, with references to secrets (decisions 10.1); undefined for none. */
   readonly headers?: ForwardHeaders | undefined;
+  /** Rules that select the entries to register; all if undefined. */
+  readonly expose?: Expose | undefined;
   /** Forwards, manual entries and services share one sequence of ids. */
   readonly registrationId: number;
   /** Result of the last successful discovery, one per (era, capability set); empty before the first. */

@@ -98,7 +98,12 @@ function setAllEnabled(draft: Draft, entries: readonly Entry[], enabled: boolean
 }
 
 function marked(entry: Entry, enabled: boolean): Entry {
-  return { ...entry, disabledBy: enabled ? undefined : 'operator' };
+  const { discovered } = entry;
+  return {
+    ...entry,
+    disabledBy: enabled ? undefined : 'operator',
+    discovered: discovered && { ...discovered, approved: enabled || undefined },
+  };
 }
 
 /** Disables the copies of disabled originals, and enables those that were disabled with them. */

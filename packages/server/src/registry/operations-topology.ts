@@ -19,7 +19,7 @@ import { coverCopies } from './operations-enabled.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /** Configuration of a forward. */
-export type ForwardInput = Pick<Forward, 'name' | 'address' | 'namespace' | 'labels' | 'prefix' | 'headers'>;
+export type ForwardInput = Pick<Forward, 'name' | 'address' | 'namespace' | 'labels' | 'prefix' | 'headers' | 'expose'>;
 
 /** Registers a forward. OperationError CONFLICT when the name exists. */
 export function addForward(draft: Draft, input: ForwardInput): Forward {
@@ -242,7 +242,13 @@ function copyTool(draft: Draft, { tool, targetNamespace }: ToolCopy): CopyOutcom
     ...source,
     namespace: targetNamespace,
     registrationId: draft.nextRegistrationId(),
-    discovered: discovered && { ...discovered, copied: true, moved: undefined, renamed: undefined },
+    discovered: discovered && {
+      ...discovered,
+      copied: true,
+      moved: undefined,
+      renamed: undefined,
+      approved: undefined,
+    },
   });
   return 'copied';
 }

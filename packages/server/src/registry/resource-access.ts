@@ -1,5 +1,6 @@
 import { matchTemplate } from '@sluice/protocol/mcp/uri-template';
 import { type Forward, isEnabled, isTemplate } from './entries.ts';
+import type { Exposure } from './exposure.ts';
 import type { EntryIndex } from './index.ts';
 
 /**
@@ -9,14 +10,16 @@ import type { EntryIndex } from './index.ts';
  */
 export class ResourceAccess {
   readonly #forward: string;
+  readonly #exposure: Exposure;
   readonly #indexes: readonly EntryIndex[];
   /** Uris of disabled resources, as listed and fully decoded. */
   readonly #disabled = new Set<string>();
   readonly #disabledTemplates: string[] = [];
 
   /** `indexes`: the resources of all namespaces, since an operator can move an entry to any. */
-  constructor(forward: Forward, indexes: readonly EntryIndex[]) {
+  constructor(forward: Forward, exposure: Exposure, indexes: readonly EntryIndex[]) {
     this.#forward = forward.name;
+    this.#exposure = exposure;
     this.#indexes = indexes;
     const orphans = (forward.orphanedOverrides ?? []).filter((entry) => entry.kind === 'resource' && !isEnabled(entry));
     for (const entry of [...indexes.flatMap(({ disabled }) => disabled), ...orphans]) {
@@ -27,10 +30,12 @@ export class ResourceAccess {
     }
   }
 
-  /** Whether both forms of the uri are allowed. */
+  /** Whether both forms of the uri are exposed and not disabled. */
   allows(uri: string): boolean {
-    if (this.#disabled.size === 0) return true;
-    const forms = [uri, decodeFully(uri)];
+    if (this.#disabled.size === 0 && this.#exposure.exposesAll('resource')) return true;
+    const decoded = decodeFully(uri);
+    const forms = decoded === uri ? [uri] : [uri, decoded];
+    if (!forms.every((form) => this.#exposure.exposes('resource', form))) return false;
     if (forms.some((form) => this.#disabled.has(form))) return false;
     const isDenied = forms.some((form) =>
       this.#disabledTemplates.some((template) => matchTemplate(template, form, true)),

@@ -1,16 +1,17 @@
 import type { Draft } from './draft.ts';
-import { type Entry, type Forward, isEnabled, TEMPLATE_LABEL } from './entries.ts';
+import { type Entry, type Forward, TEMPLATE_LABEL } from './entries.ts';
 import { discoveredMembers } from './serialize.ts';
 
 /** Label with the upstream address of a discovered resource (decisions 2.6). */
 export const ADDRESS_LABEL = 'service.forward_address';
 
-/** True when an operator moved, renamed, labeled, disabled or overrode an entry. */
+/** True when an operator moved, renamed, labeled, disabled, enabled or overrode an entry. */
 export function hasOperatorState({ prefix, namespace: home }: Forward, entry: Entry): boolean {
-  const { kind, namespace, key, labels, members, discovered } = entry;
+  const { kind, namespace, key, labels, members, discovered, disabledBy } = entry;
   if (!discovered) return false;
   return (
-    !isEnabled(entry) ||
+    disabledBy === 'operator' ||
+    discovered.approved === true ||
     namespace !== home ||
     discovered.moved === true ||
     discovered.renamed === true ||

@@ -10,8 +10,10 @@ import {
   type Labels,
   type Namespace,
   type ServiceEntry,
+  sameRecord,
   type UnknownMembers,
 } from './entries.ts';
+import { Exposure } from './exposure.ts';
 import { type DraftMap, EntryIndex, LayeredMap } from './index.ts';
 import { decodeFully, ResourceAccess } from './resource-access.ts';
 import type { Section } from './store/store.ts';
@@ -87,6 +89,7 @@ export class Snapshot {
    */
   readonly unusable: ReadonlyMap<Section, readonly string[]>;
   #shadowed: Map<string, Entry[]> | undefined;
+  readonly #exposures = new Map<string, Exposure>();
   readonly #resourceAccess = new Map<string, ResourceAccess>();
 
   constructor(
@@ -157,10 +160,37 @@ export class Snapshot {
   allowsResource(forward: string, uri: string): boolean {
     const registered = this.forwards.get(forward);
     if (!registered) return true;
-    const indexes = this.namespaces.values().map((state) => state.indexes.resource);
-    return this.#resourceAccess
-      .getOrInsertComputed(forward, () => new ResourceAccess(registered, [...indexes]))
-      .allows(uri);
+    const access = this.#resourceAccess.getOrInsertComputed(forward, () => {
+      const indexes = this.namespaces.values().map((state) => state.indexes.resource);
+      return new ResourceAccess(registered, this.#exposure(registered), [...indexes]);
+    });
+    return access.allows(uri);
+  }
+
+  /**
+   * Whether an operator has hidden an entry that was served before: disabled it, or its object wherever it is now, or
+   * changed its forward to not expose it (decisions 10.1).
+   */
+  isHidden(entry: Entry): boolean {
+    const { kind, namespace, key, discovered } = entry;
+    const current = this.namespaces
+      .get(namespace)
+      ?.indexes[kind].claims(key)
+      .find((claim) => sameRecord(claim, entry));
+    if (current && !isEnabled(current)) return true;
+    const forward = discovered && this.forwards.get(discovered.forward);
+    if (!forward) return false;
+    if (!this.#exposure(forward).exposes(kind, discovered.upstreamKey)) return true;
+    if (current) return false;
+    const disabled = this.namespaces.values().flatMap(({ indexes }) => indexes[kind].disabled);
+    const orphans = (forward.orphanedOverrides ?? []).filter((orphan) => orphan.kind === kind && !isEnabled(orphan));
+    return [...disabled, ...orphans].some(
+      (other) => other.discovered?.forward === forward.name && other.discovered.upstreamKey === discovered.upstreamKey,
+    );
+  }
+
+  #exposure(forward: Forward): Exposure {
+    return this.#exposures.getOrInsertComputed(forward.name, () => new Exposure(forward));
   }
 
   #findShadowed(): Map<string, Entry[]> {

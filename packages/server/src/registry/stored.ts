@@ -1,4 +1,4 @@
-import { forwardHeaders, serviceInput, validate } from '@sluice/contract';
+import { type Expose, expose, forwardHeaders, mergeExpose, serviceInput, validate } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson, parseLossless } from '@sluice/protocol/json/parse';
 import { elements, members } from '@sluice/protocol/json/text';
 import {
@@ -91,19 +91,23 @@ interface OperatorState {
   readonly disabledBy: DisabledBy | undefined;
   readonly moved: true | undefined;
   readonly renamed: true | undefined;
+  readonly approved: true | undefined;
 }
 
-function operatorState({ disabledBy }: Entry, { moved, renamed }: Discovered): string | undefined {
-  const state: OperatorState = { disabledBy, moved, renamed };
+const DISABLED_BY: readonly DisabledBy[] = ['operator', 'original', 'new'];
+
+function operatorState({ disabledBy }: Entry, { moved, renamed, approved }: Discovered): string | undefined {
+  const state: OperatorState = { disabledBy, moved, renamed, approved };
   return Object.values(state).some((value) => value !== undefined) ? JSON.stringify(state) : undefined;
 }
 
 function readOperatorState(text: string | undefined): OperatorState {
-  const { disabledBy, moved, renamed } = readObject(text);
+  const { disabledBy, moved, renamed, approved } = readObject(text);
   return {
-    disabledBy: disabledBy === 'operator' || disabledBy === 'original' ? disabledBy : undefined,
+    disabledBy: DISABLED_BY.find((reason) => reason === disabledBy),
     moved: moved === true || undefined,
     renamed: renamed === true || undefined,
+    approved: approved === true || undefined,
   };
 }
 
@@ -161,7 +165,7 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
   const copyId = copyRegistrationId(found, home.registrationId);
   const position: unknown = JSON.parse(found.get('position') ?? '0');
   const upstreamKey = kind === 'resource' ? key : (textIn(found, 'upstreamName') ?? name);
-  const { disabledBy, moved, renamed } = readOperatorState(found.get('operator'));
+  const { disabledBy, moved, renamed, approved } = readOperatorState(found.get('operator'));
   // Earlier versions stored neither; only an operator could have moved or renamed an entry.
   const isMoved = copyId === undefined && (moved || namespace !== home.namespace);
   const isRenamed = copyId === undefined && (renamed || (kind !== 'resource' && key !== home.prefix + upstreamKey));
@@ -173,6 +177,7 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
     ...(copyId !== undefined && { copied: true as const }),
     ...(isMoved && { moved: true as const }),
     ...(isRenamed && { renamed: true as const }),
+    ...(approved && { approved }),
   };
   const entry = render({
     ...base,
@@ -293,7 +298,10 @@ interface StoredNamespace {
 const HTTP: ReadonlySet<string> = new Set(['http:', 'https:']);
 
 const NAMESPACE_MEMBERS = ['name', 'labels'];
-const FORWARD_MEMBERS = ['name', 'address', 'namespace', 'labels', 'prefix', 'headers', 'source', 'upstream', 'absent'];
+const FORWARD_MEMBERS = [
+  ...['name', 'address', 'namespace', 'labels', 'prefix', 'headers', 'expose'],
+  ...['source', 'upstream', 'absent'],
+];
 /** Members of a service that the API accepts, with their aliases. */
 const SERVICE_INPUT_MEMBERS = [
   ...['name', 'serviceName', 'host', 'port', 'address', 'serviceType', 'service_type'],
@@ -319,6 +327,7 @@ export function storedForward(forward: Forward, lines = false): string {
   }
   if (forward.prefix !== '') stored.set('prefix', JSON.stringify(forward.prefix));
   if (forward.headers) stored.set('headers', JSON.stringify(forward.headers));
+  if (forward.expose) stored.set('expose', JSON.stringify(forward.expose));
   stored.set('source', String(forward.registrationId));
   // The identity is inserted as text, exactly as the upstream sent it.
   const catalogs = forward.catalogs.map(
@@ -364,6 +373,9 @@ export function readForward(json: string, next: () => number): Forward | string 
   // A forward without the headers that it had might offer something else.
   const headers = forwardHeaders.optional().safeParse(JSON.parse(found.get('headers') ?? 'null') ?? undefined);
   if (!headers.success) return `invalid headers: ${headers.error.issues[0]?.message}`;
+  const rules = readExpose(found.get('expose'));
+  // Without its rules, the forward would expose everything.
+  if (typeof rules === 'string') return rules;
   const home = {
     namespace,
     prefix: textIn(found, 'prefix') ?? '',
@@ -375,6 +387,7 @@ export function readForward(json: string, next: () => number): Forward | string 
     labels: readLabels(found.get('labels')),
     ...home,
     headers: headers.data,
+    ...(rules && { expose: rules }),
     catalogs: readKnownCatalogs(found.get('upstream')),
     orphanedOverrides: readOrphans(found.get('absent'), home),
     unknown: unknownIn(found, FORWARD_MEMBERS),
@@ -434,6 +447,14 @@ function readOrphans(text: string | undefined, home: ForwardOfEntry): readonly E
     }
   }
   return orphans;
+}
+
+function readExpose(text: string | undefined): Expose | string | undefined {
+  if (text === undefined) return undefined;
+  const result = validate(expose, parseLossless(text));
+  return 'issues' in result
+    ? `expose ${result.issues[0]?.path} ${result.issues[0]?.message}`
+    : mergeExpose(undefined, result.value);
 }
 
 function unknownIn(found: ReadonlyMap<string, string>, known: readonly string[]): UnknownMembers | undefined {

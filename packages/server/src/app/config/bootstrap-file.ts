@@ -2,6 +2,7 @@ import { dirname, resolve } from 'node:path';
 import {
   type Evaluator,
   evaluatorInput,
+  exposePatch,
   findUnknownMembers,
   forwardHeadersPatch,
   forwardInput,
@@ -109,6 +110,7 @@ const forwardEntry = z.object(
     namespace: namespace.default(DEFAULT_NAMESPACE),
     labels: labels.default({}),
     headers: forwardHeadersPatch.nullish(),
+    expose: exposePatch.nullish(),
   },
   { error: 'must be a map with name and address' },
 );

@@ -4,9 +4,10 @@ import { Backoff } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { SecretHeaders } from '../../http/secrets/secret-headers.ts';
 import type { Secrets } from '../../http/secrets/secrets.ts';
-import { applyCatalogs, knownCatalogs } from '../../registry/catalogs.ts';
-import type { Forward } from '../../registry/entries.ts';
+import { applyCatalogs, type DiscoveredCatalog, knownCatalogs } from '../../registry/catalogs.ts';
+import { type Forward, KINDS } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
+import type { Counts } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { CATALOG_LIMITS, type CatalogLimits, CatalogTexts } from './catalog/catalog-size.ts';
 import { type Catalog, type DebounceOptions, DiscoveryDebouncer, discover } from './discovery.ts';
@@ -201,19 +202,19 @@ export class ForwardController implements UpstreamObserver {
     }
     // An inconclusive probe does not change the known catalogs of the era.
     const inconclusiveEras = new Set(inconclusive.map(({ era }) => era));
-    const retained = await registry.commit((draft) => {
+    const applied: AppliedCatalogs = await registry.commit((draft) => {
       const forward = draft.forwards.get(this.forward.name);
       // Meanwhile another forward may have been registered with the name, or its address may have changed.
-      if (forward?.registrationId !== this.forward.registrationId) return [];
-      if (forward.address !== this.forward.address) return [];
+      if (forward?.registrationId !== this.forward.registrationId) return { known: [] };
+      if (forward.address !== this.forward.address) return { known: [] };
       const known = knownCatalogs(draft, forward, inconclusiveEras);
-      applyCatalogs(draft, forward, [...catalogs, ...known]);
-      return known;
+      return { known, hidden: applyCatalogs(draft, forward, [...catalogs, ...known]) };
     });
-    const retainedEras = new Set(retained.map(({ era }) => era));
+    const retainedEras = new Set(applied.known.map(({ era }) => era));
     this.upstream.setEras(new Set([...opened.map(({ era }) => era), ...retainedEras]));
     this.#markUp([
       ...collectNotes(catalogs),
+      ...describeHidden(applied.hidden),
       ...inconclusive.filter(({ era }) => retainedEras.has(era)).map(describeRetainedEra),
     ]);
   }
@@ -263,6 +264,23 @@ export class ForwardController implements UpstreamObserver {
       this.#markDown(error);
     }
   }
+}
+
+/** Result of a discovery in the registry. */
+interface AppliedCatalogs {
+  /** Catalogs that were not discovered again. */
+  readonly known: readonly DiscoveredCatalog[];
+  /** Objects that the forward does not expose; undefined if it has changed meanwhile. */
+  readonly hidden?: Counts;
+}
+
+/** Counts the objects that the forward does not expose: `not exposed: 3 tools, 1 prompt`. */
+function describeHidden(hidden: Counts | undefined): string[] {
+  const counts = KINDS.flatMap((kind) => {
+    const count = hidden?.[kind] ?? 0;
+    return count === 0 ? [] : [`${count} ${kind}${count === 1 ? '' : 's'}`];
+  });
+  return counts.length === 0 ? [] : [`not exposed: ${counts.join(', ')}`];
 }
 
 function collectNotes(catalogs: readonly Catalog[]): Set<string> {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { ServerInfo } from '@sluice/contract';
 import { members, memberText } from '@sluice/protocol/json/text';
 import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
@@ -109,22 +110,23 @@ export class Forwards {
   }
 
   /**
-   * Changes a forward. After a change of its address or headers, waits up to 30 seconds for its discovery; the last catalog
-   * remains until that has succeeded (decisions 10.1). Returns the forward as discovered. Rejects as `mutation` throws, and
-   * with {@link OperationError} if new headers cannot be used.
+   * Changes a forward. After a change of its address, its headers or what it exposes, waits up to 30 seconds for its
+   * discovery; the last catalog, without what is hidden now, remains until that has succeeded (decisions 10.1). Returns the
+   * forward as discovered. Rejects as `mutation` throws, and with {@link OperationError} if new headers cannot be used.
    */
   async change(name: string, mutation: Mutation<Forward>): Promise<Forward> {
     const { registry, secrets } = this.#options;
-    const { isReached, after } = await registry.commit((draft) => {
+    const { isReached, hasSameRules, after } = await registry.commit((draft) => {
       const before = draft.forwards.get(name);
       const after = mutation(draft);
       const isReached = before !== undefined && connectionOf(before) === connectionOf(after);
       if (!isReached) requireUsableHeaders(secrets, after);
-      return { isReached, after };
+      return { isReached, hasSameRules: isDeepStrictEqual(before?.expose, after.expose), after };
     });
     // The next start of the service discovers it.
-    if (this.#closing || isReached) return after;
-    const discovery = this.#startController(after).discover();
+    if (this.#closing || (isReached && hasSameRules)) return after;
+    const controller = isReached ? this.#controllers.get(name) : undefined;
+    const discovery = controller ? controller.discover(true) : this.#startController(after).discover();
     await withTimeout(
       ADD_TIMEOUT_MS,
       discovery.catch(() => undefined),

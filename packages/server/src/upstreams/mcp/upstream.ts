@@ -45,6 +45,8 @@ export interface SessionNotificationBridge {
   onMissed(): void;
   /** Continues with messages buffered during a call. */
   resume?(): void;
+  /** Other resources may be hidden from clients (decisions 10.1). */
+  onResourcesChanged?(): void;
   /** The upstream has lost the session; a replacement is needed. */
   onSessionDiscarded?(): void;
   /** The session is closed. */
@@ -127,6 +129,15 @@ export class UpstreamSessionPool {
       if (session instanceof Promise) continue;
       session.bridge?.onSessionDiscarded?.();
       this.discard(session);
+    }
+  }
+
+  /** Other resources may be hidden from clients. */
+  onResourcesChanged(): void {
+    for (const session of this.#sessions.values()) {
+      if (session instanceof Promise)
+        session.then(({ bridge }) => bridge?.onResourcesChanged?.()).catch(() => undefined);
+      else session.bridge?.onResourcesChanged?.();
     }
   }
 

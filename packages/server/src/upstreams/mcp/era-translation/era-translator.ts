@@ -10,7 +10,7 @@ import type { ServerRequestSource } from '../relay/server-requests.ts';
 import { addModernMetadata, LegacyResponseRewriter, ModernResponseRewriter, removeModernMetadata } from './messages.ts';
 import { MultiRoundCall } from './multi-round-call.ts';
 import { type CallBinding, FOREIGN_STATE } from './request-state.ts';
-import { SuspendableCall } from './suspendable-call.ts';
+import { SuspendableCall, type SuspendedTarget } from './suspendable-call.ts';
 import type { SuspendedCalls } from './suspended-calls.ts';
 
 export interface EraTranslatorOptions extends CallContext {
@@ -93,6 +93,7 @@ function createSuspendableCall(
       request: { message, capabilities, headers, streams, json },
       owner,
       holder,
+      target: targetOf(plan),
       continueWith: (request) => call.continueWith(request, rewriter.forRetry(request.capabilities)),
     },
     client,
@@ -100,6 +101,11 @@ function createSuspendableCall(
   const serverRequests = (source: ServerRequestSource) => suspendable.connect(source);
   const call = new RelayedCall(options, { ...plan, serverRequests, rewriter }, suspendable);
   return call;
+}
+
+function targetOf({ entry, forward, message }: CallPlan): SuspendedTarget {
+  const { uri } = message.params;
+  return { entry, forward, uri: message.method === 'resources/read' && typeof uri === 'string' ? uri : undefined };
 }
 
 function deferredOutcome(create: (client: ClientResponse) => { start(): void }): CallOutcome {

@@ -13,6 +13,7 @@ import {
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { RpcError } from '../../../http/outcome.ts';
 import type { Holder } from '../../../http/shares.ts';
+import type { Entry } from '../../../registry/entries.ts';
 import type { CallResponse, ClientResponse } from '../../downstream.ts';
 import type { CallRequest } from '../relay/call-plan.ts';
 import type { ServerRequestSource, ServerRequests } from '../relay/server-requests.ts';
@@ -138,6 +139,15 @@ export interface SuspensionStore {
   release(call: SuspendableCall): void;
 }
 
+/** What a suspended call is about. */
+export interface SuspendedTarget {
+  readonly entry: Entry | undefined;
+  /** Undefined for an unregistered upstream. */
+  readonly forward: string | undefined;
+  /** Requested uri of a resource. */
+  readonly uri: string | undefined;
+}
+
 export interface SuspendableCallOptions {
   readonly store: SuspensionStore;
   /** First request of the client. */
@@ -145,6 +155,7 @@ export interface SuspendableCallOptions {
   readonly owner: Pick<CallBinding, 'namespace' | 'user'>;
   /** Whom the call counts for while it is suspended. */
   readonly holder: Holder;
+  readonly target: SuspendedTarget;
   /** Replaces the request of the client: by a retry, or by its outline while the call is suspended. */
   readonly continueWith: (request: CallRequest) => void;
 }
@@ -158,6 +169,7 @@ export class SuspendableCall implements CallResponse, ServerRequests {
   readonly id: string;
   readonly owner: Pick<CallBinding, 'namespace' | 'user'>;
   readonly holder: Holder;
+  readonly target: SuspendedTarget;
   readonly #store: SuspensionStore;
   readonly #continueWith: (request: CallRequest) => void;
   /** The first request or the latest retry; its outline while the call is suspended. */
@@ -174,9 +186,10 @@ export class SuspendableCall implements CallResponse, ServerRequests {
   #drainListener: (() => void) | undefined = undefined;
 
   constructor(options: SuspendableCallOptions, client: ClientResponse) {
-    const { store, request, owner, holder, continueWith } = options;
+    const { store, request, owner, holder, target, continueWith } = options;
     this.owner = owner;
     this.holder = holder;
+    this.target = target;
     this.#store = store;
     this.#continueWith = continueWith;
     this.#request = request;
@@ -303,7 +316,7 @@ export class SuspendableCall implements CallResponse, ServerRequests {
     else client.onDrain(() => this.#onDrained());
   }
 
-  /** The client did not retry in time, or others need the place: the call is canceled upstream. */
+  /** The client did not retry in time or may not any more, or others need the place: the call is canceled upstream. */
   expire(): void {
     this.#store.release(this);
     if (!this.#buffer.isComplete) this.#disconnectListener?.();

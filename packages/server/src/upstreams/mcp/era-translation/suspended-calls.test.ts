@@ -13,7 +13,13 @@ afterEach(() => {
 });
 
 function suspendedCalls(limit = 1_000): SuspendedCalls {
-  return new SuspendedCalls({ sealer: new TokenSealer(randomBytes(32)), replica: 'r', limit, timeoutMs: 3_600_000 });
+  return new SuspendedCalls({
+    sealer: new TokenSealer(randomBytes(32)),
+    replica: 'r',
+    limit,
+    timeoutMs: 3_600_000,
+    isHidden: () => false,
+  });
 }
 
 /** A client and its response. */
@@ -53,8 +59,10 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
   };
   const owner = { namespace, user };
   const holder = { namespace, user: user ?? 'address' };
+  const target = { entry: undefined, forward: undefined, uri: undefined };
   const request = { message, capabilities: { roots: {} }, headers: [], streams: true, json: true };
-  const call = new SuspendableCall({ store: suspended, request, owner, holder, continueWith: () => {} }, client);
+  const options = { store: suspended, request, owner, holder, target, continueWith: () => {} };
+  const call = new SuspendableCall(options, client);
   const left = Promise.withResolvers<void>();
   call.onDisconnect(() => left.resolve());
   const refused: string[] = [];

@@ -13,7 +13,7 @@ import {
   type RequestState,
   RequestStates,
 } from './request-state.ts';
-import type { SuspendableCall, SuspensionStore } from './suspendable-call.ts';
+import type { SuspendableCall, SuspendedTarget, SuspensionStore } from './suspendable-call.ts';
 
 export interface SuspendedCallsOptions {
   readonly sealer: TokenSealer;
@@ -23,6 +23,8 @@ export interface SuspendedCallsOptions {
   readonly limit: number;
   /** Maximum time that a call is suspended, in milliseconds. */
   readonly timeoutMs: number;
+  /** Whether an operator has hidden what a call is about: its retry would not be accepted (decisions 10.1). */
+  readonly isHidden: (target: SuspendedTarget) => boolean;
 }
 
 /** Maximum size of all suspended calls, in characters: requests, and the messages of their upstreams. */
@@ -92,8 +94,8 @@ export class SuspendedCalls implements SuspensionStore {
   suspend(call: SuspendableCall): string {
     const { id, round, binding } = call;
     const reservation = this.#reservations.get(id);
-    // After `close`, a call that was about to be suspended expires at once.
-    const timeoutMs = this.#closed ? 0 : this.#options.timeoutMs;
+    // A call that can have no retry any more expires at once.
+    const timeoutMs = this.#closed || this.#options.isHidden(call.target) ? 0 : this.#options.timeoutMs;
     if (reservation) reservation.timer = setTimeout(() => call.expire(), timeoutMs).unref();
     return this.#states.seal({ call: id, round, ...binding });
   }
@@ -129,6 +131,13 @@ export class SuspendedCalls implements SuspensionStore {
       return areAllAccepted(inputResponses) ? { kind: 'restart' } : invalid('the URL was not visited');
     }
     return { kind: 'handled', outcome: { kind: 'deferred', start: (client) => this.#resume(state, retry, client) } };
+  }
+
+  /** Expires the calls of what an operator has hidden, with a cancellation to their upstreams. */
+  expireHidden(): void {
+    for (const { call, timer } of [...this.#reservations.values()]) {
+      if (timer && this.#options.isHidden(call.target)) call.expire();
+    }
   }
 
   /** Expires all calls, with a cancellation to their upstreams, and suspends none from now on. */

@@ -2,6 +2,7 @@ import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import type { Edit } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import type { Entry } from '../../../registry/entries.ts';
 import type { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { RequestSummary } from '../../../telemetry/tool-calls/event.ts';
@@ -87,6 +88,8 @@ export interface CallPlan extends CallRequest {
   /** Forward of the upstream; undefined for an unregistered upstream. */
   readonly forward: string | undefined;
   readonly namespace: string | undefined;
+  /** The called entry; undefined for a uri that is in no list. */
+  readonly entry: Entry | undefined;
   /** Returns the upstream session to send in. Called again after the upstream discarded that session. */
   openSession(): UpstreamSession | Promise<UpstreamSession>;
 }

@@ -166,6 +166,7 @@ export class CallRouter {
       failure,
       forward,
       namespace: caller.namespace?.name,
+      entry,
       era: caller.era,
       session: caller.session,
     };

@@ -9,6 +9,7 @@ import { dispatchProgress, type InFlightCall, type InFlightCalls } from '../rela
 import { RelayedServerRequests } from '../relay/server-requests.ts';
 import type { LegacyClient } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
+import { subscribeEach } from '../streams/legacy-driver.ts';
 import { NotificationStream, type NotificationStreamHandler } from '../streams/notification-stream.ts';
 import type { SessionNotificationBridge, Upstream, UpstreamSession } from '../upstream.ts';
 
@@ -119,6 +120,16 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
     else this.#gap = true;
   }
 
+  onResourcesChanged(): void {
+    const restored = this.#updates.takeRestored();
+    const { client } = this.#options;
+    if (this.#closed || restored.length === 0) return;
+    // Not sent if the session was opened while they were hidden.
+    void subscribeEach(restored, async (uri) => {
+      await client.request('resources/subscribe', { uri }).catch(() => undefined);
+    }).then(() => this.#updates.notifyMissed(new Set(restored)));
+  }
+
   onSessionLost(): void {
     this.#options.onMissedEvents();
   }
@@ -168,6 +179,8 @@ export class ResourceUpdates {
   /** Uris of updates to send when the client reads again, once each. */
   readonly #pending = new Set<string>();
   #blocked = false;
+  /** Uris that the client is subscribed to and may not use at present. */
+  #hidden: ReadonlySet<string>;
 
   /** `onDrain` is called when the client reads again after `send` returned false. */
   constructor(upstream: Upstream, session: DownstreamSession, onDrain: () => void) {
@@ -175,6 +188,7 @@ export class ResourceUpdates {
     this.#upstream = upstream;
     this.#session = session;
     this.#onDrain = onDrain;
+    this.#hidden = this.#findHidden();
   }
 
   /** True while the client reads too slowly. */
@@ -184,9 +198,28 @@ export class ResourceUpdates {
 
   /** Uris that the client is subscribed to at the upstream, without hidden ones. */
   get subscribed(): string[] {
+    return this.#own.filter((uri) => this.#upstream.allowsResource(uri));
+  }
+
+  /** True while the client is subscribed to hidden resources, which may be restored. */
+  get hasHidden(): boolean {
+    return this.#findHidden().size > 0;
+  }
+
+  /** Updates which resources are hidden; returns those that are not hidden any more. */
+  takeRestored(): string[] {
+    const before = this.#hidden;
+    this.#hidden = this.#findHidden();
+    return this.subscribed.filter((uri) => before.has(uri));
+  }
+
+  get #own(): string[] {
     const { forward } = this.#upstream;
-    const own = this.#session.subscriptions.filter((one) => one.forward === forward);
-    return own.map(({ uri }) => uri).filter((uri) => this.#upstream.allowsResource(uri));
+    return this.#session.subscriptions.filter((one) => one.forward === forward).map(({ uri }) => uri);
+  }
+
+  #findHidden(): ReadonlySet<string> {
+    return new Set(this.#own.filter((uri) => !this.#upstream.allowsResource(uri)));
   }
 
   /** Sends a notification of the upstream. False: the client reads slowly, wait for `onDrain`. */

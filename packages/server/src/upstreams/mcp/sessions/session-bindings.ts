@@ -63,6 +63,14 @@ export class SessionBindings {
     }
   }
 
+  /** Other resources may be hidden from clients: subscriptions to restored ones continue (decisions 10.1). */
+  onResourcesChanged(): void {
+    for (const upstream of this.#options.upstreams()) {
+      upstream.sessions.onResourcesChanged();
+      this.#options.subscriptions.onResourcesChanged(upstream);
+    }
+  }
+
   /** Subscribes to or unsubscribes from a resource. Rejects with {@link UpstreamError} if the upstream does not reply. */
   async requestSubscription(
     method: 'resources/subscribe' | 'resources/unsubscribe',

@@ -107,8 +107,9 @@ export class ResourceWatcher {
       opened.add(upstream);
     }
     for (const [uri, owner] of this.#owners) {
-      // A new subscription reports this once it is granted.
-      if (owner !== before.get(uri) && !opened.has(owner)) this.#handler.onUpdated(uri, undefined);
+      // A new subscription reports this once it is granted. What is hidden falls silent.
+      if (owner === before.get(uri) || opened.has(owner) || before.get(uri)?.allowsResource(uri) === false) continue;
+      this.#handler.onUpdated(uri, undefined);
     }
   }
 

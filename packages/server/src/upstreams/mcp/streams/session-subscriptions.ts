@@ -104,13 +104,18 @@ class SessionSubscription implements StreamListener {
     if (waiting.length === 0) {
       if (listened.size === 0) {
         this.#closeCurrent();
-        if (this.#requested.size === 0) this.close();
+        if (this.#requested.size === 0 && !this.#hasHidden) this.close();
         return;
       }
       const isScheduled = this.#timer !== undefined && listened.isSubsetOf(this.#wanted);
       if (isScheduled || (this.#current && areEqual(listened, this.#covered))) return;
     }
     this.#open(listened.union(new Set(waiting)));
+  }
+
+  /** True while the client listens to hidden resources only, which may be restored. */
+  get #hasHidden(): boolean {
+    return this.#updates.channel.isListening && this.#updates.hasHidden;
   }
 
   close(): void {
@@ -296,6 +301,11 @@ export class SessionSubscriptions {
   /** The session has ended a subscription at this upstream. */
   onUnsubscribed(upstream: Upstream, session: DownstreamSession): void {
     this.#find(upstream, session)?.reconcile();
+  }
+
+  /** Other resources may be hidden from clients. */
+  onResourcesChanged(upstream: Upstream): void {
+    for (const subscription of this.#subscriptions.get(upstream)?.values() ?? []) subscription.reconcile();
   }
 
   /** The client listens; `gap`: it may have missed updates before. */

@@ -1,0 +1,51 @@
+import type { Expose } from '@sluice/contract';
+import { type Forward, KINDS, type Kind, SECTION } from './entries.ts';
+import { compileGlob, type Glob } from './glob.ts';
+
+/** Longer names and uris are denied by any rule: matching them with many globs would take too long. */
+const MAX_CHARACTERS = 8_192;
+
+interface Rules {
+  /** Undefined: all. */
+  readonly allow: readonly Glob[] | undefined;
+  readonly deny: readonly Glob[];
+}
+
+/** Which entries of its upstream a forward exposes, by upstream names and uris (decisions 10.1). Immutable. */
+export class Exposure {
+  readonly #expose: Expose;
+  readonly #rules = new Map<Kind, Rules>();
+
+  constructor({ expose = {} }: Pick<Forward, 'expose'>) {
+    this.#expose = expose;
+    for (const kind of KINDS) {
+      const { allow, deny = [] } = rulesOf(expose, kind);
+      if (allow || deny.length > 0) {
+        this.#rules.set(kind, { allow: allow?.map(compileGlob), deny: deny.map(compileGlob) });
+      }
+    }
+  }
+
+  /** Whether all objects of a kind are exposed. */
+  exposesAll(kind: Kind): boolean {
+    return !this.#rules.has(kind);
+  }
+
+  /** Whether the object with this upstream name, or resource with this uri or template, is exposed. */
+  exposes(kind: Kind, upstreamKey: string): boolean {
+    const rules = this.#rules.get(kind);
+    if (!rules) return true;
+    if (upstreamKey.length > MAX_CHARACTERS) return false;
+    const isMatch = (glob: Glob) => glob.matches(upstreamKey);
+    return (rules.allow?.some(isMatch) ?? true) && !rules.deny.some(isMatch);
+  }
+
+  /** Whether entries that appear after the first discovery are disabled. */
+  disablesNew(kind: Kind): boolean {
+    return rulesOf(this.#expose, kind).new === 'disabled';
+  }
+}
+
+function rulesOf(expose: Expose, kind: Kind): NonNullable<Expose['tools']> {
+  return expose[SECTION[kind]] ?? {};
+}
