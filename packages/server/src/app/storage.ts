@@ -5,6 +5,7 @@ import { type Listener, listen } from '../http/server.ts';
 import { ConfigError } from '../http/settings.ts';
 import { FileSessionStore, memorySessionStore, type SessionStore } from '../mcp/sessions/session-store.ts';
 import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
+import type { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { Evaluators, type EvaluatorsOptions } from '../policy/evaluators.ts';
 import { FileRevisionStore, memoryRevisionStore } from '../policy/revision-store.ts';
@@ -124,9 +125,14 @@ export async function openSealer({ persist, sessionKey }: Config, logger: Logger
 }
 
 /** Session state that is not part of session ids. */
-export async function openSessionStore({ persist }: Config, logger: Logger, files: Files): Promise<SessionStore> {
-  if (persist.backend === 'none') return memorySessionStore();
-  return FileSessionStore.open({ folder: persist.path, files, log: logger.target('service::mcp') });
+export async function openSessionStore(
+  { persist }: Config,
+  logger: Logger,
+  files: Files,
+  subscriptions: SubscriptionShares,
+): Promise<SessionStore> {
+  if (persist.backend === 'none') return memorySessionStore(undefined, subscriptions);
+  return FileSessionStore.open({ folder: persist.path, files, log: logger.target('service::mcp'), subscriptions });
 }
 
 /** A listener for MCP or inference requests, by name. */

@@ -17,6 +17,7 @@ import {
 import { inferenceAllow } from '../../inference/allow.ts';
 import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
 import { MAX_RESUMABLE_BYTES } from '../../mcp/sessions/event-store.ts';
+import { SUBSCRIPTION_LIMITS } from '../../mcp/sessions/subscription-shares.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { forwardHeaders } from '../../upstreams/mcp/relay/request-rewrite.ts';
@@ -63,6 +64,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MAX_CAPABILITIES_BYTES: integer(64, 4 * 1024 * 1024).default(MESSAGE_LIMITS.capabilitiesBytes),
     SERVICE_MAX_BODIES_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_BODIES_BYTES),
     SERVICE_MAX_RESUMABLE_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_RESUMABLE_BYTES),
+    SERVICE_MAX_SUBSCRIPTIONS: count.default(SUBSCRIPTION_LIMITS.count),
+    SERVICE_MAX_SUBSCRIPTION_BYTES: integer(1024, Number.MAX_SAFE_INTEGER).default(SUBSCRIPTION_LIMITS.bytes),
     SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
     SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
     SERVICE_SESSION_KEY: key.optional(),
@@ -132,6 +135,10 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     messageLimits,
     /** Memory for the request bodies of all listeners. */
     maxBodiesBytes: variables.SERVICE_MAX_BODIES_BYTES,
+    subscriptionLimits: {
+      count: variables.SERVICE_MAX_SUBSCRIPTIONS,
+      bytes: variables.SERVICE_MAX_SUBSCRIPTION_BYTES,
+    },
     maxResumableBytes: variables.SERVICE_MAX_RESUMABLE_BYTES,
     /** Limits of calls that wait for input of their clients. */
     parkedCallsLimit: variables.SERVICE_PARKED_CALLS_LIMIT,

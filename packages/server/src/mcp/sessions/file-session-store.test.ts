@@ -4,6 +4,7 @@ import { type Fault, VolatileFiles } from '../../registry/store/fixtures/volatil
 import { folderWith } from './fixtures/folder-with.ts';
 import type { SessionState } from './session-state.ts';
 import { FileSessionStore, type SessionStore } from './session-store.ts';
+import { SubscriptionShares } from './subscription-shares.ts';
 
 const FOLDER = '/kept';
 const FOREVER = 8e15;
@@ -108,6 +109,42 @@ describe('the cost of a change', () => {
     expect(journalBytes(files)).toBeLessThan(2 * snapshot.length);
     expect((await open(files.after('lost'))).sessions.state('s0')?.logLevel).toBe('299 99');
   });
+});
+
+it('subscriptions count for the same holders after a restart, and those that make room end durably', async () => {
+  const files = new VolatileFiles();
+  const reopen = (log = new RecordedLog()) =>
+    FileSessionStore.open({
+      folder: FOLDER,
+      files,
+      log,
+      subscriptions: new SubscriptionShares({ count: 3, bytes: 99 }),
+    });
+  const ann = { namespace: 'a', user: 'ann' };
+  const bob = { namespace: 'b', user: 'bob' };
+  const first = await reopen();
+  for (const uri of ['u1', 'u2', 'u3']) await first.change('of ann', FOREVER, subscribe(uri), ann);
+  await expect(first.change('of ann', FOREVER, subscribe('u4'), ann)).rejects.toThrow(
+    'too many resource subscriptions',
+  );
+  await first.close();
+
+  const second = await reopen();
+  await expect(second.change('of ann', FOREVER, subscribe('u4'), ann)).rejects.toThrow(
+    'too many resource subscriptions',
+  );
+  const displaced = new Promise((resolve) => {
+    second.onDisplaced = (id, { uri }) => resolve([id, uri]);
+  });
+  await second.change('of bob', FOREVER, subscribe('v'), bob);
+  expect(await displaced).toEqual(['of ann', 'u1']);
+  // As after a crash: only the journal has it.
+  const third = await reopen();
+  const uris = (id: string) => third.sessions.state(id)?.subscriptions.map(({ uri }) => uri);
+  expect([uris('of ann'), uris('of bob')]).toEqual([['u2', 'u3'], ['v']]);
+  await expect(third.change('of ann', FOREVER, subscribe('u4'), ann)).rejects.toThrow(
+    'too many resource subscriptions',
+  );
 });
 
 describe('folder contents', () => {
