@@ -139,7 +139,10 @@ export async function startService(
   const profiles = new ClientProfiles(registry, SERVER_INFO);
   const sealer = await openSealer(config, logger, files);
   const subscriptions = new SubscriptionShares(config.subscriptionLimits);
-  const sessionStore = await openSessionStore(config, logger, files, subscriptions);
+  const sessionStore = await openSessionStore(config, logger, files, {
+    subscriptions,
+    maxEnded: config.maxEndedSessions,
+  });
   open.defer(() => sessionStore.close());
   const replica = randomBytes(6).toString('base64url');
   const events = new EventStore(sealer, replica, config.maxResumableBytes);

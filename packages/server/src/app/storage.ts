@@ -3,9 +3,13 @@ import { TokenSealer } from '@sluice/protocol/seal';
 import { formatAddress, type ListenAddress } from '../http/address.ts';
 import { type Listener, listen } from '../http/server.ts';
 import { ConfigError } from '../http/settings.ts';
-import { FileSessionStore, memorySessionStore, type SessionStore } from '../mcp/sessions/session-store.ts';
+import {
+  FileSessionStore,
+  memorySessionStore,
+  type SessionStore,
+  type SessionStoreLimits,
+} from '../mcp/sessions/session-store.ts';
 import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
-import type { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { Evaluators, type EvaluatorsOptions } from '../policy/evaluators.ts';
 import { FileRevisionStore, memoryRevisionStore } from '../policy/revision-store.ts';
@@ -129,10 +133,10 @@ export async function openSessionStore(
   { persist }: Config,
   logger: Logger,
   files: Files,
-  subscriptions: SubscriptionShares,
+  limits: SessionStoreLimits,
 ): Promise<SessionStore> {
-  if (persist.backend === 'none') return memorySessionStore(undefined, subscriptions);
-  return FileSessionStore.open({ folder: persist.path, files, log: logger.target('service::mcp'), subscriptions });
+  if (persist.backend === 'none') return memorySessionStore(undefined, limits);
+  return FileSessionStore.open({ folder: persist.path, files, log: logger.target('service::mcp'), ...limits });
 }
 
 /** A listener for MCP or inference requests, by name. */

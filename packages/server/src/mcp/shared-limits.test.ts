@@ -13,6 +13,7 @@ beforeAll(async () => {
     SERVICE_MAX_RESUMABLE_BYTES: String(1024 * 1024),
     SERVICE_MAX_SUBSCRIPTIONS: '4',
     SERVICE_MAX_SUBSCRIPTION_BYTES: '4096',
+    SERVICE_MAX_ENDED_SESSIONS: '4',
   });
 });
 afterAll(() => service.stop(0));
@@ -95,4 +96,23 @@ it('resource subscriptions of one namespace make room for those of others, and e
   const refused = await post(third.url, listenText(long), LISTEN_HEADERS);
   expect(JSON.parse(reply(refused)).error.message).toContain('too many resource subscriptions at once');
   for (const each of [client, other]) expect(await each.end()).toBe(204);
+});
+
+it('a client that ends many sessions has to renew its own older ones, and ended ones never become valid again', async () => {
+  const isValid = async (client: SessionClient) =>
+    (await client.post('{"jsonrpc":"2.0","id":1,"method":"ping"}')).status === 200;
+  const [own, foreign] = ['ending', 'other'].map((namespace) => service.url(namespace));
+  if (!own || !foreign) throw new Error('no urls');
+  for (const namespace of ['ending', 'other']) await service.register('namespaces', { name: namespace });
+  const [older, other] = [await sessionClient(own), await sessionClient(foreign)];
+  const ended: SessionClient[] = [];
+  for (let number = 0; number < 10; number++) {
+    const client = await sessionClient(own);
+    expect(await client.end()).toBe(204);
+    ended.push(client);
+  }
+  const latest = await sessionClient(own);
+  for (const client of ended) expect(await isValid(client)).toBe(false);
+  expect(await isValid(older)).toBe(false);
+  expect([await isValid(other), await isValid(latest)]).toEqual([true, true]);
 });

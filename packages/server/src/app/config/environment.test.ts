@@ -363,6 +363,13 @@ const ROWS: readonly Row[] = [
     rejected: [['1023', 'is below 1024']],
   },
   {
+    variable: 'SERVICE_MAX_ENDED_SESSIONS',
+    read: (env) => env.maxEndedSessions,
+    unset: 100_000,
+    accepted: [['1', 1]],
+    rejected: [['0', 'is below 1']],
+  },
+  {
     variable: 'SERVICE_LOCAL',
     read: ({ local, mgmtListen }) => [local, mgmtListen.host],
     unset: [false, '0.0.0.0'],

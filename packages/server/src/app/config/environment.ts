@@ -16,6 +16,7 @@ import {
 } from '../../http/settings.ts';
 import { inferenceAllow } from '../../inference/allow.ts';
 import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
+import { MAX_ENDED_SESSIONS } from '../../mcp/sessions/ended-sessions.ts';
 import { MAX_RESUMABLE_BYTES } from '../../mcp/sessions/event-store.ts';
 import { SUBSCRIPTION_LIMITS } from '../../mcp/sessions/subscription-shares.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
@@ -66,6 +67,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MAX_RESUMABLE_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_RESUMABLE_BYTES),
     SERVICE_MAX_SUBSCRIPTIONS: count.default(SUBSCRIPTION_LIMITS.count),
     SERVICE_MAX_SUBSCRIPTION_BYTES: integer(1024, Number.MAX_SAFE_INTEGER).default(SUBSCRIPTION_LIMITS.bytes),
+    SERVICE_MAX_ENDED_SESSIONS: integer(1, 10_000_000).default(MAX_ENDED_SESSIONS),
     SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
     SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
     SERVICE_SESSION_KEY: key.optional(),
@@ -139,6 +141,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
       count: variables.SERVICE_MAX_SUBSCRIPTIONS,
       bytes: variables.SERVICE_MAX_SUBSCRIPTION_BYTES,
     },
+    maxEndedSessions: variables.SERVICE_MAX_ENDED_SESSIONS,
     maxResumableBytes: variables.SERVICE_MAX_RESUMABLE_BYTES,
     /** Limits of calls that wait for input of their clients. */
     parkedCallsLimit: variables.SERVICE_PARKED_CALLS_LIMIT,

@@ -147,6 +147,30 @@ it('subscriptions count for the same holders after a restart, and those that mak
   );
 });
 
+it.each(['closed', 'killed'])(
+  'an ended session whose end was forgotten has ended after a restart too (%s)',
+  async (how) => {
+    const files = new VolatileFiles();
+    const reopen = () =>
+      FileSessionStore.open({ folder: FOLDER, files, log: new RecordedLog(), maxEnded: 10, compactFromBytes: 300 });
+    const ann = { namespace: 'a', user: 'ann' };
+    const bob = { namespace: 'a', user: 'bob' };
+    const store = await reopen();
+    for (let n = 0; n < 50; n++) await store.end(`s${n}`, FOREVER - 50 + n, ann);
+    if (how === 'closed') await store.close();
+    const again = await reopen();
+    for (const { sessions } of [store, again]) {
+      expect(sessions.size).toBe(10);
+      for (let n = 0; n < 50; n++)
+        expect(sessions.hasEnded(`s${n}`, { holder: ann, expires: FOREVER - 50 + n })).toBe(true);
+      expect(sessions.hasEnded('older', { holder: ann, expires: 1 })).toBe(true);
+      expect(sessions.hasEnded('newer', { holder: ann, expires: FOREVER })).toBe(false);
+      expect(sessions.hasEnded('other', { holder: bob, expires: 1 })).toBe(false);
+    }
+    if (how === 'killed') await again.close();
+  },
+);
+
 describe('folder contents', () => {
   it('is a file from before there were changes', async () => {
     const store = await open(

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { errorReason } from '../../registry/store/files.ts';
 import { CorruptFileError } from '../../registry/store/journaled-file.ts';
 import { StoreError } from '../../registry/store/store.ts';
+import type { ForgottenSessions } from './ended-sessions.ts';
 import { holderSchema, type StoredSession, stateOf, toStored } from './session-state.ts';
 
 /** The snapshot file, beside `registry.json` (decisions 1.5). */
@@ -13,7 +14,10 @@ const VERSION = 1;
 const SLICE_CHARACTERS = 128 * 1024;
 
 const snapshotSchema = z.object({
-  ended: z.record(z.string(), z.number()).default({}),
+  ended: z
+    .record(z.string(), z.union([z.number(), z.object({ expires: z.number(), holder: holderSchema })]))
+    .default({}),
+  forgotten: z.array(z.object({ namespace: z.string(), user: z.string().optional(), expires: z.number() })).default([]),
   changed: z
     .record(
       z.string(),
@@ -31,6 +35,7 @@ const snapshotSchema = z.object({
 /** The content of `sessions.json`. */
 interface Snapshot {
   sessions: Map<string, StoredSession>;
+  forgotten: readonly ForgottenSessions[];
   /** First journal generation to replay; undefined in a file from before there was a journal. */
   generation: number | undefined;
 }
@@ -49,15 +54,18 @@ export function readSnapshot(bytes: Buffer): Snapshot {
     const [issue] = read.error.issues;
     throw new CorruptFileError(SNAPSHOT_NAME, `is not valid: ${issue?.path.join('.')}: ${issue?.message}`);
   }
-  const { ended, changed, journal } = read.data;
+  const { ended, forgotten, changed, journal } = read.data;
   const sessions = new Map<string, StoredSession>();
   for (const [id, { expires, holder, logLevel, subscriptions }] of Object.entries(changed)) {
     const state = logLevel === undefined ? { subscriptions } : { logLevel, subscriptions };
     const stored = toStored(expires, state, holder);
     if (stored) sessions.set(id, stored);
   }
-  for (const [id, expires] of Object.entries(ended)) sessions.set(id, { kind: 'ended', expires });
-  return { sessions, generation: journal };
+  for (const [id, end] of Object.entries(ended)) {
+    // A number in files from before sessions were stored with their holder.
+    sessions.set(id, { kind: 'ended', ...(typeof end === 'number' ? { expires: end } : end) });
+  }
+  return { sessions, forgotten, generation: journal };
 }
 
 /**
@@ -66,6 +74,7 @@ export function readSnapshot(bytes: Buffer): Snapshot {
  */
 export function* snapshotSlices(
   sessions: readonly (readonly [string, StoredSession])[],
+  forgotten: readonly ForgottenSessions[],
   generation: number,
 ): Generator<string> {
   let slice = `{\n  "version": ${VERSION}`;
@@ -82,11 +91,15 @@ export function* snapshotSlices(
     }
     slice += separator ? '\n  }' : '}';
   }
-  yield `${slice},\n  "journal": ${generation}\n}\n`;
+  const over = forgotten.length > 0 ? `,\n  "forgotten": ${JSON.stringify(forgotten)}` : '';
+  yield `${slice}${over},\n  "journal": ${generation}\n}\n`;
 }
 
 function textOf(stored: StoredSession): string {
-  if (stored.kind === 'ended') return String(stored.expires);
+  if (stored.kind === 'ended') {
+    const { expires, holder } = stored;
+    return holder ? JSON.stringify({ expires, holder }) : String(expires);
+  }
   const { logLevel, subscriptions } = stateOf(stored);
   const subscribed = subscriptions.length > 0 ? subscriptions : undefined;
   const { expires, holder } = stored;

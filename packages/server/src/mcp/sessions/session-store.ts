@@ -2,6 +2,7 @@ import type { Holder } from '../../http/shares.ts';
 import { errorReason, type Files } from '../../registry/store/files.ts';
 import { type Checkpoint, CorruptFileError, JournaledFile, jsonArray } from '../../registry/store/journaled-file.ts';
 import { StoreError, type StoreLog } from '../../registry/store/store.ts';
+import { EndedSessions } from './ended-sessions.ts';
 import { readSnapshot, SNAPSHOT_NAME, snapshotSlices } from './session-snapshot.ts';
 import {
   applyChange,
@@ -48,9 +49,20 @@ export interface SessionStore {
   close(): Promise<void>;
 }
 
+/** Limits of a store. */
+export interface SessionStoreLimits {
+  /** Subscriptions of all clients. */
+  readonly subscriptions?: SubscriptionShares;
+  /** Maximum number of ended sessions. */
+  readonly maxEnded?: number;
+}
+
 /** A session store without persistence. */
-export function memorySessionStore(now: () => number = Date.now, shares?: SubscriptionShares): SessionStore {
-  const sessions = new SessionTable(undefined, shares);
+export function memorySessionStore(
+  now: () => number = Date.now,
+  { subscriptions, maxEnded }: SessionStoreLimits = {},
+): SessionStore {
+  const sessions = new SessionTable({ subscriptions, ended: new EndedSessions(maxEnded) });
   /** Writes until expired sessions are removed again: the scan then costs no more than the writes before it. */
   let writesUntilScan = 0;
   const set = (id: string, stored: StoredSession | undefined): void => {
@@ -99,15 +111,13 @@ async function endDisplaced(store: SessionStore, sessions: SessionTable, id: str
 const COMPACT_FROM_BYTES = 256 * 1024;
 
 /** Options of {@link FileSessionStore}. */
-export interface FileSessionStoreOptions {
+export interface FileSessionStoreOptions extends SessionStoreLimits {
   /** An existing folder, used by this process only. */
   readonly folder: string;
   readonly files: Files;
   readonly log: StoreLog;
   /** Epoch milliseconds; defaults to the system clock. */
   readonly now?: () => number;
-  /** Subscriptions of all clients. */
-  readonly subscriptions?: SubscriptionShares;
   /** Minimum length of a journal that is compacted while the store is open. Default: 256 KiB. */
   readonly compactFromBytes?: number;
 }
@@ -134,7 +144,7 @@ export class FileSessionStore implements SessionStore {
   readonly #now: () => number;
   readonly #compactFromBytes: number;
   readonly #file: JournaledFile;
-  readonly #shares: SubscriptionShares | undefined;
+  readonly #limits: SessionStoreLimits;
   onDisplaced: ((id: string, subscription: Subscription) => void) | undefined = undefined;
   sessions: SessionTable;
   /** Bytes of `sessions.json`. */
@@ -155,12 +165,12 @@ export class FileSessionStore implements SessionStore {
     return store;
   }
 
-  private constructor({ folder, files, log, now, subscriptions, compactFromBytes }: FileSessionStoreOptions) {
+  private constructor({ folder, files, log, now, compactFromBytes, ...limits }: FileSessionStoreOptions) {
     this.#folder = folder;
     this.#log = log;
     this.#now = now ?? Date.now;
-    this.#shares = subscriptions;
-    this.sessions = new SessionTable(undefined, subscriptions);
+    this.#limits = limits;
+    this.sessions = new SessionTable();
     this.#compactFromBytes = compactFromBytes ?? COMPACT_FROM_BYTES;
     this.#file = new JournaledFile({
       files,
@@ -199,12 +209,14 @@ export class FileSessionStore implements SessionStore {
   async #load(): Promise<void> {
     try {
       const bytes = await this.#file.readSnapshot();
-      const snapshot = bytes ? readSnapshot(bytes) : { sessions: new Map(), generation: undefined };
+      const snapshot = bytes ? readSnapshot(bytes) : { sessions: new Map(), forgotten: [], generation: undefined };
       const replay = new SessionReplay(snapshot.sessions);
       this.#needsCompaction = await this.#file.replay(snapshot.generation, (...line) => {
         for (const record of parseRecords(...line)) replay.apply(record);
       });
-      this.sessions = new SessionTable(replay.finish(), this.#shares);
+      const { subscriptions, maxEnded } = this.#limits;
+      const ended = new EndedSessions(maxEnded, snapshot.forgotten);
+      this.sessions = new SessionTable({ sessions: replay.finish(), subscriptions, ended });
       this.sessions.onDisplaced = (id, uri) => void endDisplaced(this, this.sessions, id, uri);
       this.sessions.removeExpired(this.#now());
       this.#snapshotBytes = bytes?.length ?? 0;
@@ -310,10 +322,11 @@ export class FileSessionStore implements SessionStore {
     this.sessions.removeExpired(this.#now());
     const checkpoint: Checkpoint = this.#file.rotateJournal();
     const entries = this.sessions.entries();
+    const forgotten = this.sessions.forgotten();
     this.#needsCompaction = false;
     let written = 0;
     const counted = function* (): Generator<string> {
-      for (const slice of snapshotSlices(entries, checkpoint.generation)) {
+      for (const slice of snapshotSlices(entries, forgotten, checkpoint.generation)) {
         written += slice.length;
         yield slice;
       }

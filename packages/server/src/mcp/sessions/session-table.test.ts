@@ -17,7 +17,7 @@ const ofBob = (...uris: string[]): StoredSession => ({
 it('limits the total size, and frees it when a session ends or expires', () => {
   const shares = new SubscriptionShares({ count: 1_000, bytes: 100 });
   const x = (characters: number) => 'x'.repeat(characters);
-  const table = new SessionTable(new Map([['old', subscribed(x(40))]]), shares);
+  const table = new SessionTable({ sessions: new Map([['old', subscribed(x(40))]]), subscriptions: shares });
   table.admit('a', subscribed(x(60)));
   table.set('a', subscribed(x(60)));
   expect(() => table.admit('b', subscribed('y'))).toThrow('try again later');
@@ -36,7 +36,7 @@ it('limits the total size, and frees it when a session ends or expires', () => {
 });
 
 it('ends the oldest subscription of the largest holder for one with less than its share', () => {
-  const table = new SessionTable(undefined, new SubscriptionShares({ count: 4, bytes: 1_000 }));
+  const table = new SessionTable({ subscriptions: new SubscriptionShares({ count: 4, bytes: 1_000 }) });
   const displaced: string[] = [];
   table.onDisplaced = (id, uri) => displaced.push(`${id} ${uri}`);
   for (const [id, stored] of [

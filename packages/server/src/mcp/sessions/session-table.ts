@@ -1,20 +1,33 @@
 import { type Holder, NO_HOLDER } from '../../http/shares.ts';
+import { EndedSessions, type ForgottenSessions } from './ended-sessions.ts';
 import { type SessionState, SessionStateError, type StoredSession, stateOf } from './session-state.ts';
 import { type CountedSubscription, NO_SUBSCRIPTIONS, SubscriptionShares } from './subscription-shares.ts';
 
-/** Stored sessions by id. Counts their subscriptions, and ends those that make room for others. */
+/** Content of {@link SessionTable}, and what is counted together with it. */
+export interface SessionTableOptions {
+  readonly sessions?: Map<string, StoredSession>;
+  readonly subscriptions?: SubscriptionShares | undefined;
+  readonly ended?: EndedSessions;
+}
+
+/** Stored sessions by id. Counts their subscriptions and ends, and removes those that make room for others. */
 export class SessionTable {
   /** Called when a subscription of a session has to end; it is not counted any more. */
   onDisplaced: (id: string, uri: string) => void = () => {};
   readonly #sessions: Map<string, StoredSession>;
   readonly #shares: SubscriptionShares;
+  readonly #ended: EndedSessions;
   /** Counted subscriptions by session and uri. */
   readonly #counted = new Map<string, Map<string, CountedSubscription>>();
 
-  constructor(sessions: Map<string, StoredSession> = new Map(), shares: SubscriptionShares = new SubscriptionShares()) {
+  constructor({ sessions = new Map(), subscriptions, ended }: SessionTableOptions = {}) {
     this.#sessions = sessions;
-    this.#shares = shares;
-    for (const [id, stored] of sessions) this.#count(id, stored);
+    this.#shares = subscriptions ?? new SubscriptionShares();
+    this.#ended = ended ?? new EndedSessions();
+    for (const [id, stored] of [...sessions]) {
+      this.#count(id, stored);
+      this.#countEnded(id, stored);
+    }
   }
 
   get size(): number {
@@ -25,9 +38,10 @@ export class SessionTable {
     return this.#sessions.get(id);
   }
 
-  /** True for a session that has ended. */
-  hasEnded(id: string): boolean {
-    return this.#sessions.get(id)?.kind === 'ended';
+  /** True for a session that has ended. `session`: in case that its end is forgotten. */
+  hasEnded(id: string, session?: { readonly holder: Holder; readonly expires: number }): boolean {
+    if (this.#sessions.get(id)?.kind === 'ended') return true;
+    return session !== undefined && this.#ended.covers(session.holder, session.expires);
   }
 
   /** The session's state; undefined when nothing was changed. */
@@ -57,16 +71,31 @@ export class SessionTable {
     if (stored) this.#sessions.set(id, stored);
     else this.#sessions.delete(id);
     this.#count(id, stored);
+    this.#countEnded(id, stored);
   }
 
   /** Removes expired sessions. `now` in epoch milliseconds. */
   removeExpired(now: number): void {
     for (const [id, { expires }] of this.#sessions) if (expires <= now) this.set(id, undefined);
+    this.#ended.removeExpired(now);
+  }
+
+  /** See {@link EndedSessions.forgotten}. */
+  forgotten(): ForgottenSessions[] {
+    return this.#ended.forgotten();
   }
 
   /** A copy of all entries. */
   entries(): [string, StoredSession][] {
     return [...this.#sessions];
+  }
+
+  #countEnded(id: string, stored: StoredSession | undefined): void {
+    if (stored?.kind !== 'ended') return this.#ended.delete(id);
+    // Stored before holders were: it expires within a week, and nobody could be held to its end if it were forgotten.
+    if (!stored.holder) return;
+    const forgotten = this.#ended.add(id, stored.holder, stored.expires);
+    for (const each of forgotten) this.#sessions.delete(each);
   }
 
   #count(id: string, stored: StoredSession | undefined, add = this.#restore): void {

@@ -49,7 +49,7 @@ export class ClientSession implements DownstreamSession {
   }
 
   get hasEnded(): boolean {
-    return this.#store.sessions.hasEnded(this.id);
+    return this.#store.sessions.hasEnded(this.id, this);
   }
 
   get logLevel(): string | undefined {
