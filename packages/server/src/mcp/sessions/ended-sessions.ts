@@ -58,7 +58,6 @@ export class EndedSessions {
 
   /** True if a session of this holder is over because it is as old as a forgotten one. */
   covers({ namespace, user }: Holder, expires: number): boolean {
-    if (this.#forgotten.size === 0) return false;
     const users = this.#forgotten.get(namespace);
     if (!users) return false;
     return expires <= Math.max(users.get(user) ?? 0, users.get(undefined) ?? 0);

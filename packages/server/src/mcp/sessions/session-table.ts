@@ -17,6 +17,8 @@ export class SessionTable {
   readonly #sessions: Map<string, StoredSession>;
   readonly #shares: SubscriptionShares;
   readonly #ended: EndedSessions;
+  /** Asked by every request of a session. */
+  #hasForgotten: boolean;
   /** Counted subscriptions by session and uri. */
   readonly #counted = new Map<string, Map<string, CountedSubscription>>();
 
@@ -24,6 +26,7 @@ export class SessionTable {
     this.#sessions = sessions;
     this.#shares = subscriptions ?? new SubscriptionShares();
     this.#ended = ended ?? new EndedSessions();
+    this.#hasForgotten = this.#ended.forgotten().length > 0;
     for (const [id, stored] of [...sessions]) {
       this.#count(id, stored);
       this.#countEnded(id, stored);
@@ -41,7 +44,7 @@ export class SessionTable {
   /** True for a session that has ended. `session`: in case that its end is forgotten. */
   hasEnded(id: string, session?: { readonly holder: Holder; readonly expires: number }): boolean {
     if (this.#sessions.get(id)?.kind === 'ended') return true;
-    return session !== undefined && this.#ended.covers(session.holder, session.expires);
+    return this.#hasForgotten && session !== undefined && this.#ended.covers(session.holder, session.expires);
   }
 
   /** The session's state; undefined when nothing was changed. */
@@ -96,6 +99,7 @@ export class SessionTable {
     if (!stored.holder) return;
     const forgotten = this.#ended.add(id, stored.holder, stored.expires);
     for (const each of forgotten) this.#sessions.delete(each);
+    this.#hasForgotten ||= forgotten.length > 0;
   }
 
   #count(id: string, stored: StoredSession | undefined, add = this.#restore): void {
