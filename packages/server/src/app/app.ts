@@ -13,11 +13,13 @@ import { LegacyBackendProxy } from '../management/legacy-backend.ts';
 import { plainError } from '../management/responses.ts';
 import { Management, managementObserver } from '../management/server.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
+import { onSubscriptionDisplaced } from '../mcp/displaced-subscriptions.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
 import { ActiveSessions } from '../mcp/sessions/active-sessions.ts';
 import { EventStore } from '../mcp/sessions/event-store.ts';
 import { ClientSessions } from '../mcp/sessions/sessions.ts';
+import { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
 import { EvaluatorEngine } from '../policy/engine.ts';
 import { LlmClient } from '../policy/llm/client.ts';
@@ -141,12 +143,17 @@ export async function startService(
 
   const profiles = new ClientProfiles(registry, SERVER_INFO);
   const sealer = await openSealer(config, logger, files);
-  const sessionStore = await openSessionStore(config, logger, files);
+  const subscriptions = new SubscriptionShares(config.subscriptionLimits);
+  const sessionStore = await openSessionStore(config, logger, files, {
+    subscriptions,
+    maxEnded: config.maxEndedSessions,
+  });
   open.defer(() => sessionStore.close());
   const replica = randomBytes(6).toString('base64url');
   const events = new EventStore(sealer, replica, config.maxResumableBytes);
   open.defer(() => events.close());
-  const sessions = new ClientSessions(sealer, profiles, sessionStore, new ActiveSessions(events, replica));
+  const activeSessions = new ActiveSessions(events, replica);
+  const sessions = new ClientSessions(sealer, profiles, sessionStore, activeSessions);
   const openStreams = new OpenStreams();
   const interactions = new InteractionStore(config.interactionCapacity);
   const toolCalls = new ToolCallEvents(logger, (id) => interactions.completion(id) !== undefined);
@@ -154,6 +161,13 @@ export async function startService(
   const sessionSubscriptions = new SessionSubscriptions({
     log: logger.target('service::forward'),
     onLegacyAvailable: (session, headers) => sessionBindings.onListening(session, headers, false),
+  });
+  sessionStore.onDisplaced = onSubscriptionDisplaced({
+    registry,
+    store: sessionStore,
+    active: activeSessions,
+    forwards,
+    sessionSubscriptions,
   });
   const sessionBindings = new SessionBindings({
     upstreams: () => forwards.upstreams(),
@@ -265,6 +279,7 @@ export async function startService(
     sessions,
     sessionBindings,
     sessionSubscriptions,
+    subscriptions,
     events,
     calls,
     listChanges,

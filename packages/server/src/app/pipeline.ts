@@ -26,6 +26,7 @@ import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { McpFilter, McpMethodFilter } from '../mcp/request.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
 import type { ClientSessions } from '../mcp/sessions/sessions.ts';
+import type { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
 import type { EvaluatorEngine } from '../policy/engine.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
@@ -49,6 +50,7 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
   readonly calls: InFlightCalls<InFlightCall>;
   readonly events: EventStore;
   readonly openStreams: OpenStreams;
+  readonly subscriptions: SubscriptionShares;
   readonly listChanges: ListChangeNotifier;
   readonly sessionBindings: SessionBindings;
   readonly sessionSubscriptions: SessionSubscriptions;

@@ -4,7 +4,12 @@ import { formatAddress, type ListenAddress } from '../http/address.ts';
 import type { Secrets } from '../http/secrets/secrets.ts';
 import { type Listener, listen } from '../http/server.ts';
 import { ConfigError } from '../http/settings.ts';
-import { FileSessionStore, memorySessionStore, type SessionStore } from '../mcp/sessions/session-store.ts';
+import {
+  FileSessionStore,
+  memorySessionStore,
+  type SessionStore,
+  type SessionStoreLimits,
+} from '../mcp/sessions/session-store.ts';
 import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { Evaluators, type EvaluatorsOptions } from '../policy/evaluators.ts';
@@ -128,9 +133,14 @@ export async function openSealer({ persist, sessionKey }: Config, logger: Logger
 }
 
 /** Session state that is not part of session ids. */
-export async function openSessionStore({ persist }: Config, logger: Logger, files: Files): Promise<SessionStore> {
-  if (persist.backend === 'none') return memorySessionStore();
-  return FileSessionStore.open({ folder: persist.path, files, log: logger.target('service::mcp') });
+export async function openSessionStore(
+  { persist }: Config,
+  logger: Logger,
+  files: Files,
+  limits: SessionStoreLimits,
+): Promise<SessionStore> {
+  if (persist.backend === 'none') return memorySessionStore(undefined, limits);
+  return FileSessionStore.open({ folder: persist.path, files, log: logger.target('service::mcp'), ...limits });
 }
 
 /** A listener for MCP or inference requests, by name. */

@@ -7,6 +7,9 @@ export interface Holder {
   readonly user: string;
 }
 
+/** Holder of what was stored without one. */
+export const NO_HOLDER: Holder = { namespace: '', user: '' };
+
 /** Longer names are hashed: what is counted must not grow with what clients send. */
 const MAX_NAME = 64;
 

@@ -10,6 +10,7 @@ import { ListChangeNotifier } from './list-changes.ts';
 import { ListenStream } from './listen-stream.ts';
 import { OpenStreams } from './open-streams.ts';
 import { ResponseWriter } from './response.ts';
+import { SubscriptionShares } from './sessions/subscription-shares.ts';
 
 /** A client whose read speed the test controls. */
 class Client extends EventEmitter implements ResponseLike {
@@ -63,9 +64,15 @@ describe('a slow reader of a listen stream', () => {
     };
     client = new Client();
     stream = new ListenStream(
-      { listChanges: new ListChangeNotifier(registry), openStreams, watcherOptions },
+      {
+        listChanges: new ListChangeNotifier(registry),
+        openStreams,
+        subscriptions: new SubscriptionShares(),
+        watcherOptions,
+      },
       { toolsListChanged: true, resourcesListChanged: true },
       { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] },
+      { namespace: DEFAULT_NAMESPACE, user: 'u' },
       new ResponseWriter(client, [], '1'),
     );
     stream.start();

@@ -1,4 +1,4 @@
-import { LIST_CHANGED } from '@sluice/protocol/mcp/constants';
+import { LIST_CHANGED, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import {
   acknowledgment,
   type ListenFilter,
@@ -7,6 +7,7 @@ import {
   subscriptionNotification,
   withSubscriptionId,
 } from '@sluice/protocol/mcp/subscriptions';
+import type { Holder } from '../http/shares.ts';
 import type { Kind } from '../registry/entries.ts';
 import {
   type NamespacedClient,
@@ -17,11 +18,14 @@ import {
 import type { ListChangeNotifier, NamespaceListener } from './list-changes.ts';
 import type { OpenStream, OpenStreams } from './open-streams.ts';
 import type { ResponseWriter } from './response.ts';
+import { type CountedSubscription, NO_SUBSCRIPTIONS, type SubscriptionShares } from './sessions/subscription-shares.ts';
 
 /** Dependencies of all streams. */
 export interface ListenParts {
   readonly listChanges: ListChangeNotifier;
   readonly openStreams: OpenStreams;
+  /** Counts the subscribed resources. */
+  readonly subscriptions: SubscriptionShares;
   readonly watcherOptions: ResourceWatcherOptions;
 }
 
@@ -32,12 +36,16 @@ const LINGER_MS = 2_000;
  * The stream of one `subscriptions/listen` (2026-07-28, "Subscriptions"): the acknowledgment, once the upstreams of the
  * resources have responded; then notifications, until the client disconnects or the service ends the stream with a result.
  *
+ * The stream also ends with a result when its resource subscriptions have to make room for those of others: the client may
+ * subscribe again.
+ *
  * A client that reads slowly gets each notification once, and the upstreams are paused.
  */
-export class ListenStream implements OpenStream, NamespaceListener, ResourceWatchHandler {
+export class ListenStream implements OpenStream, NamespaceListener, ResourceWatchHandler, CountedSubscription {
   readonly #parts: ListenParts;
   readonly #requested: ListenFilter;
   readonly #watcher: NamespacedClient;
+  readonly #holder: Holder;
   readonly #client: ResponseWriter;
   /** The subscribed lists. */
   readonly #kinds: ReadonlySet<Kind>;
@@ -53,10 +61,17 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
   #blocked = false;
   #ended = false;
 
-  constructor(parts: ListenParts, requested: ListenFilter, watcher: NamespacedClient, client: ResponseWriter) {
+  constructor(
+    parts: ListenParts,
+    requested: ListenFilter,
+    watcher: NamespacedClient,
+    holder: Holder,
+    client: ResponseWriter,
+  ) {
     this.#parts = parts;
     this.#requested = requested;
     this.#watcher = watcher;
+    this.#holder = holder;
     this.#client = client;
     const kinds: Kind[] = [];
     if (requested.toolsListChanged) kinds.push('tool');
@@ -66,13 +81,16 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
   }
 
   start(): void {
-    const { listChanges, openStreams, watcherOptions } = this.#parts;
+    const { listChanges, openStreams, subscriptions, watcherOptions } = this.#parts;
+    const uris = this.#requested.resourceSubscriptions;
+    if (uris && !subscriptions.add(this, this.#holder, uris)) {
+      return this.#client.sendError({ code: SERVER_ERROR, message: NO_SUBSCRIPTIONS });
+    }
     this.#client.onDisconnect(() => this.#close());
     this.#removeStream = openStreams.add(this);
     if (this.#ended) return;
     // Changes from here on are reported after the acknowledgment.
     this.#unsubscribe = listChanges.subscribe(this.#watcher.namespace, this);
-    const uris = this.#requested.resourceSubscriptions;
     if (!uris) return this.onReady([]);
     this.#watch = new ResourceWatcher(watcherOptions, this.#watcher, uris, this);
     this.#watch.start();
@@ -110,6 +128,10 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
 
   keepAlive(): void {
     if (this.#acknowledged && !this.#blocked) this.#client.keepAlive();
+  }
+
+  displace(): void {
+    this.end();
   }
 
   /** Sends the pending notifications and the result. */
@@ -162,6 +184,7 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
   /** Releases the resources of the stream. */
   #close(): void {
     this.#ended = true;
+    this.#parts.subscriptions.delete(this);
     this.#removeStream?.();
     this.#unsubscribe?.();
     this.#watch?.close();

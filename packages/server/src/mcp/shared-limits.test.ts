@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { liveTests } from '../../testing/live-tests.ts';
+import { post, reply } from '../../../../test/fixtures/raw-client.ts';
+import { LISTEN_HEADERS, listenText, listenTo } from '../../testing/listening-client.ts';
+import { liveTests, notification } from '../../testing/live-tests.ts';
 import type { LiveUpstream } from '../../testing/live-upstream.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
 import { type SessionClient, sessionClient } from '../../testing/session-client.ts';
@@ -7,7 +9,12 @@ import { type SessionClient, sessionClient } from '../../testing/session-client.
 const { live } = liveTests();
 let service: TestService;
 beforeAll(async () => {
-  service = await startTestService({ SERVICE_MAX_RESUMABLE_BYTES: String(1024 * 1024) });
+  service = await startTestService({
+    SERVICE_MAX_RESUMABLE_BYTES: String(1024 * 1024),
+    SERVICE_MAX_SUBSCRIPTIONS: '4',
+    SERVICE_MAX_SUBSCRIPTION_BYTES: '4096',
+    SERVICE_MAX_ENDED_SESSIONS: '4',
+  });
 });
 afterAll(() => service.stop(0));
 
@@ -43,4 +50,69 @@ it('resumable streams of one namespace make room for the response of another', a
   const latest = client.listen(left.at(-1));
   expect(await latest.ended).toBe(true);
   expect(JSON.parse(latest.messages[0] ?? '')).toMatchObject({ id: 6, result: {} });
+});
+
+const subscribe = (client: SessionClient, uri: string) =>
+  client.request('resources/subscribe', JSON.stringify({ uri }));
+const REFUSED = {
+  error: { code: -32600, message: expect.stringContaining('too many resource subscriptions at once') },
+};
+
+it('resource subscriptions of one namespace make room for those of others, and end upstream', async () => {
+  const uris = ['r://1', 'r://2', 'r://3', 'r://4', 'r://5'];
+  const [many, few] = [await live({ uris }, service), await live({ uris }, service)];
+  const [client, other] = [await sessionClient(many.url), await sessionClient(few.url)];
+  const listening = client.listen();
+  await listening.head;
+  for (const uri of uris.slice(0, 4)) expect(await subscribe(client, uri)).toMatchObject({ result: {} });
+  expect(await subscribe(client, 'r://5')).toMatchObject(REFUSED);
+  // A refused one is not left upstream.
+  await expect.poll(() => many.upstream.of('resources/unsubscribe').map(({ params }) => params.uri)).toEqual(['r://5']);
+
+  for (const uri of uris.slice(0, 2)) expect(await subscribe(other, uri)).toMatchObject({ result: {} });
+  expect(await subscribe(other, 'r://3')).toMatchObject(REFUSED);
+  await expect
+    .poll(() => many.upstream.of('resources/unsubscribe').map(({ params }) => params.uri))
+    .toEqual(['r://5', 'r://1', 'r://2']);
+  await listening.matching(/r:\/\/2 ended/);
+  const data = (uri: string) =>
+    `subscription to ${uri} ended to make room for those of others; subscribe again if it is still needed`;
+  expect(listening.messages.filter((text) => !text.includes('list_changed')).map((text) => JSON.parse(text))).toEqual(
+    ['r://1', 'r://2'].flatMap((uri) => [
+      JSON.parse(notification('resources/updated', JSON.stringify({ uri }))),
+      JSON.parse(notification('message', JSON.stringify({ level: 'warning', logger: 'sluice', data: data(uri) }))),
+    ]),
+  );
+
+  // Those of `subscriptions/listen` count with them: its stream ends properly.
+  const third = await live({ uris }, service);
+  const stream = await listenTo(third.url, { resourceSubscriptions: ['r://1', 'r://2'] });
+  await stream.first(1);
+  const fourth = await live({ uris }, service);
+  expect(await subscribe(await sessionClient(fourth.url), 'r://1')).toMatchObject({ result: {} });
+  await stream.ended;
+  expect(JSON.parse(stream.events.at(-1) ?? '').result).toMatchObject({ resultType: 'complete' });
+  const long = { resourceSubscriptions: ['r://1', `r://${'x'.repeat(4096)}`] };
+  const refused = await post(third.url, listenText(long), LISTEN_HEADERS);
+  expect(JSON.parse(reply(refused)).error.message).toContain('too many resource subscriptions at once');
+  for (const each of [client, other]) expect(await each.end()).toBe(204);
+});
+
+it('a client that ends many sessions has to renew its own older ones, and ended ones never become valid again', async () => {
+  const isValid = async (client: SessionClient) =>
+    (await client.post('{"jsonrpc":"2.0","id":1,"method":"ping"}')).status === 200;
+  const [own, foreign] = ['ending', 'other'].map((namespace) => service.url(namespace));
+  if (!own || !foreign) throw new Error('no urls');
+  for (const namespace of ['ending', 'other']) await service.register('namespaces', { name: namespace });
+  const [older, other] = [await sessionClient(own), await sessionClient(foreign)];
+  const ended: SessionClient[] = [];
+  for (let number = 0; number < 10; number++) {
+    const client = await sessionClient(own);
+    expect(await client.end()).toBe(204);
+    ended.push(client);
+  }
+  const latest = await sessionClient(own);
+  for (const client of ended) expect(await isValid(client)).toBe(false);
+  expect(await isValid(older)).toBe(false);
+  expect([await isValid(other), await isValid(latest)]).toEqual([true, true]);
 });

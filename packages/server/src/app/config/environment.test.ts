@@ -383,6 +383,27 @@ const ROWS: readonly Row[] = [
     rejected: [['0', 'is below 1']],
   },
   {
+    variable: 'SERVICE_MAX_SUBSCRIPTIONS',
+    read: (env) => env.subscriptionLimits.count,
+    unset: 10_000,
+    accepted: [['0', 0]],
+    rejected: [['-1', 'is not a whole number']],
+  },
+  {
+    variable: 'SERVICE_MAX_SUBSCRIPTION_BYTES',
+    read: (env) => env.subscriptionLimits.bytes,
+    unset: 64 * 1024 * 1024,
+    accepted: [['1024', 1024]],
+    rejected: [['1023', 'is below 1024']],
+  },
+  {
+    variable: 'SERVICE_MAX_ENDED_SESSIONS',
+    read: (env) => env.maxEndedSessions,
+    unset: 100_000,
+    accepted: [['1', 1]],
+    rejected: [['0', 'is below 1']],
+  },
+  {
     variable: 'SERVICE_LOCAL',
     read: ({ local, mgmtListen }) => [local, mgmtListen.host],
     unset: [false, '0.0.0.0'],

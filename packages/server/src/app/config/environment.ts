@@ -17,7 +17,9 @@ import {
 } from '../../http/settings.ts';
 import { inferenceAllow } from '../../inference/allow.ts';
 import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
+import { MAX_ENDED_SESSIONS } from '../../mcp/sessions/ended-sessions.ts';
 import { MAX_RESUMABLE_BYTES } from '../../mcp/sessions/event-store.ts';
+import { SUBSCRIPTION_LIMITS } from '../../mcp/sessions/subscription-shares.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { CATALOG_LIMITS } from '../../upstreams/mcp/catalog/catalog-size.ts';
@@ -70,6 +72,9 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MAX_CATALOG_BYTES: integer(1024, 1024 ** 3).default(CATALOG_LIMITS.bytes),
     SERVICE_CLIENT_DISCOVERIES: integer(1, 1_000).default(CLIENT_DISCOVERY_LIMITS.concurrent),
     SERVICE_CLIENT_DISCOVERIES_PER_MINUTE: integer(1, 10_000).default(CLIENT_DISCOVERY_LIMITS.perMinute),
+    SERVICE_MAX_SUBSCRIPTIONS: count.default(SUBSCRIPTION_LIMITS.count),
+    SERVICE_MAX_SUBSCRIPTION_BYTES: integer(1024, Number.MAX_SAFE_INTEGER).default(SUBSCRIPTION_LIMITS.bytes),
+    SERVICE_MAX_ENDED_SESSIONS: integer(1, 10_000_000).default(MAX_ENDED_SESSIONS),
     SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
     SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
     SERVICE_SESSION_KEY: key.optional(),
@@ -141,6 +146,11 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     messageLimits,
     /** Memory for the request bodies of all listeners. */
     maxBodiesBytes: variables.SERVICE_MAX_BODIES_BYTES,
+    subscriptionLimits: {
+      count: variables.SERVICE_MAX_SUBSCRIPTIONS,
+      bytes: variables.SERVICE_MAX_SUBSCRIPTION_BYTES,
+    },
+    maxEndedSessions: variables.SERVICE_MAX_ENDED_SESSIONS,
     maxResumableBytes: variables.SERVICE_MAX_RESUMABLE_BYTES,
     /** Limits of what an upstream lists. */
     catalogLimits: {

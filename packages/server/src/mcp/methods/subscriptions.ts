@@ -4,6 +4,7 @@ import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/messag
 import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { rpcError } from '../../http/outcome.ts';
+import { holderOf } from '../../http/shares.ts';
 import type { Namespace } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import { type NamespaceState, routeResource } from '../../registry/snapshot.ts';
@@ -19,6 +20,7 @@ import type { OpenStreams } from '../open-streams.ts';
 import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../request.ts';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
+import type { SubscriptionShares } from '../sessions/subscription-shares.ts';
 
 /** Dependencies of legacy subscriptions. */
 export interface ResourceSubscriptionParts {
@@ -130,6 +132,7 @@ export interface SubscribeParts extends ResourceSubscriptionParts {
   readonly registry: Registry;
   readonly listChanges: ListChangeNotifier;
   readonly openStreams: OpenStreams;
+  readonly subscriptions: SubscriptionShares;
   /** Identity of the service, sent to upstreams for clients that send none. */
   readonly serverInfo: Implementation;
   readonly log: TargetLogger;
@@ -142,9 +145,10 @@ const MAX_URIS = 1_000;
  * `subscriptions/listen` of modern clients, `resources/subscribe` and `resources/unsubscribe` of legacy ones (mcp 1).
  */
 export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
-  const { registry, forwards, relay, listChanges, openStreams, log } = parts;
+  const { registry, forwards, relay, listChanges, openStreams, subscriptions, log } = parts;
   const forwardOfUnlisted = (namespace: NamespaceState, uri: string) => relay.findUnlistedForward(namespace, uri);
-  const listening = { listChanges, openStreams, watcherOptions: { registry, forwards, forwardOfUnlisted, log } };
+  const watcherOptions = { registry, forwards, forwardOfUnlisted, log };
+  const listening = { listChanges, openStreams, subscriptions, watcherOptions };
   const filter: McpFilter = (context) => {
     const { message, namespace, era } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
@@ -160,7 +164,7 @@ export function serviceSubscribe(parts: SubscribeParts): McpMethodFilter {
 }
 
 function listen(
-  { headers, capabilities }: McpRequest,
+  { headers, capabilities, user, observation }: McpRequest,
   message: RequestMessage,
   namespace: Namespace,
   { relay, serverInfo }: SubscribeParts,
@@ -180,7 +184,11 @@ function listen(
     capabilities,
     headers: own,
   };
-  return { kind: 'deferred', start: (client) => new ListenStream(listening, requested, watcher, client).start() };
+  const holder = holderOf(namespace, user, observation?.request.client);
+  return {
+    kind: 'deferred',
+    start: (client) => new ListenStream(listening, requested, watcher, holder, client).start(),
+  };
 }
 
 function clientInfo({ params: { _meta: meta } }: RequestMessage): JsonObject | undefined {

@@ -4,6 +4,7 @@ import { type Fault, VolatileFiles } from '../../registry/store/fixtures/volatil
 import { folderWith } from './fixtures/folder-with.ts';
 import type { SessionState } from './session-state.ts';
 import { FileSessionStore, type SessionStore } from './session-store.ts';
+import { SubscriptionShares } from './subscription-shares.ts';
 
 const FOLDER = '/kept';
 const FOREVER = 8e15;
@@ -109,6 +110,66 @@ describe('the cost of a change', () => {
     expect((await open(files.after('lost'))).sessions.state('s0')?.logLevel).toBe('299 99');
   });
 });
+
+it('subscriptions count for the same holders after a restart, and those that make room end durably', async () => {
+  const files = new VolatileFiles();
+  const reopen = (log = new RecordedLog()) =>
+    FileSessionStore.open({
+      folder: FOLDER,
+      files,
+      log,
+      subscriptions: new SubscriptionShares({ count: 3, bytes: 99 }),
+    });
+  const ann = { namespace: 'a', user: 'ann' };
+  const bob = { namespace: 'b', user: 'bob' };
+  const first = await reopen();
+  for (const uri of ['u1', 'u2', 'u3']) await first.change('of ann', FOREVER, subscribe(uri), ann);
+  await expect(first.change('of ann', FOREVER, subscribe('u4'), ann)).rejects.toThrow(
+    'too many resource subscriptions',
+  );
+  await first.close();
+
+  const second = await reopen();
+  await expect(second.change('of ann', FOREVER, subscribe('u4'), ann)).rejects.toThrow(
+    'too many resource subscriptions',
+  );
+  const displaced = new Promise((resolve) => {
+    second.onDisplaced = (id, { uri }) => resolve([id, uri]);
+  });
+  await second.change('of bob', FOREVER, subscribe('v'), bob);
+  expect(await displaced).toEqual(['of ann', 'u1']);
+  // As after a crash: only the journal has it.
+  const third = await reopen();
+  const uris = (id: string) => third.sessions.state(id)?.subscriptions.map(({ uri }) => uri);
+  expect([uris('of ann'), uris('of bob')]).toEqual([['u2', 'u3'], ['v']]);
+  await expect(third.change('of ann', FOREVER, subscribe('u4'), ann)).rejects.toThrow(
+    'too many resource subscriptions',
+  );
+});
+
+it.each(['closed', 'killed'])(
+  'an ended session whose end was forgotten has ended after a restart too (%s)',
+  async (how) => {
+    const files = new VolatileFiles();
+    const reopen = () =>
+      FileSessionStore.open({ folder: FOLDER, files, log: new RecordedLog(), maxEnded: 10, compactFromBytes: 300 });
+    const ann = { namespace: 'a', user: 'ann' };
+    const bob = { namespace: 'a', user: 'bob' };
+    const store = await reopen();
+    for (let n = 0; n < 50; n++) await store.end(`s${n}`, FOREVER - 50 + n, ann);
+    if (how === 'closed') await store.close();
+    const again = await reopen();
+    for (const { sessions } of [store, again]) {
+      expect(sessions.size).toBe(10);
+      for (let n = 0; n < 50; n++)
+        expect(sessions.hasEnded(`s${n}`, { holder: ann, expires: FOREVER - 50 + n })).toBe(true);
+      expect(sessions.hasEnded('older', { holder: ann, expires: 1 })).toBe(true);
+      expect(sessions.hasEnded('newer', { holder: ann, expires: FOREVER })).toBe(false);
+      expect(sessions.hasEnded('other', { holder: bob, expires: 1 })).toBe(false);
+    }
+    if (how === 'killed') await again.close();
+  },
+);
 
 describe('folder contents', () => {
   it('is a file from before there were changes', async () => {

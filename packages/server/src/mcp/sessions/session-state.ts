@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Holder } from '../../http/shares.ts';
 
 /** Settings and subscriptions of a client in its session (mcp 3). */
 export interface SessionState {
@@ -16,14 +17,16 @@ export interface Subscription {
 
 /** The stored part of a session, until the session expires (`expires`, epoch milliseconds). */
 export type StoredSession =
-  | { readonly kind: 'ended'; readonly expires: number }
-  | { readonly kind: 'changed'; readonly expires: number; readonly state: SessionState };
+  | { readonly kind: 'ended'; readonly expires: number; readonly holder?: Holder | undefined }
+  | {
+      readonly kind: 'changed';
+      readonly expires: number;
+      readonly holder?: Holder | undefined;
+      readonly state: SessionState;
+    };
 
 /** Limits of one session's state: number of subscriptions, and bytes of the whole state as JSON. */
 export const STATE_LIMITS = { subscriptions: 1_000, bytes: 256 * 1024 } as const;
-
-/** Limit of the states of all sessions, in characters: sessions cost a client nothing and live for days. */
-const MAX_CHARACTERS = 64 * 1024 * 1024;
 
 /** Why a state was rejected. */
 export type StateRejection = 'ended' | 'too_many_subscriptions' | 'too_large';
@@ -47,9 +50,9 @@ export function stateOf(stored: StoredSession | undefined): SessionState {
 }
 
 /** The stored form of a state; undefined for the initial state, which is not stored. */
-export function toStored(expires: number, state: SessionState): StoredSession | undefined {
+export function toStored(expires: number, state: SessionState, holder?: Holder): StoredSession | undefined {
   const isInitial = state.logLevel === undefined && state.subscriptions.length === 0;
-  return isInitial ? undefined : { kind: 'changed', expires, state };
+  return isInitial ? undefined : { kind: 'changed', expires, holder, state };
 }
 
 /** Returns the stored form of a session after it was ended or changed; undefined for nothing. Throws
@@ -59,10 +62,11 @@ export function applyChange(
   before: StoredSession | undefined,
   expires: number,
   change: 'end' | ((before: SessionState) => SessionState),
+  holder: Holder | undefined = before?.holder,
 ): StoredSession | undefined {
-  if (change === 'end') return before?.kind === 'ended' ? before : { kind: 'ended', expires };
+  if (change === 'end') return before?.kind === 'ended' ? before : { kind: 'ended', expires, holder };
   if (before?.kind === 'ended') throw new SessionStateError('ended', 'the session has ended');
-  return toStored(expires, validated(change(stateOf(before))));
+  return toStored(expires, validated(change(stateOf(before))), holder);
 }
 
 /** Checks the limits and copies the state with each uri once: the caller's objects may change later. */
@@ -89,11 +93,20 @@ function forwardsByUri(subscriptions: readonly Subscription[]): Map<string, stri
   return new Map(subscriptions.map(({ uri, forward }) => [uri, forward]));
 }
 
-const endRecord = z.object({ op: z.literal('end'), id: z.string(), expires: z.number() });
+/** Schema of the holder of a session. */
+export const holderSchema = z.object({ namespace: z.string(), user: z.string() });
+
+const endRecord = z.object({
+  op: z.literal('end'),
+  id: z.string(),
+  expires: z.number(),
+  holder: holderSchema.optional(),
+});
 const changeRecord = z.object({
   op: z.literal('change'),
   id: z.string(),
   expires: z.number(),
+  holder: holderSchema.optional(),
   /** The new level, null for none; unchanged when missing. */
   logLevel: z.string().nullable().optional(),
   /** Uri and forward of new subscriptions and of those that moved to another forward. */
@@ -115,7 +128,8 @@ export function recordOf(
   after: StoredSession | undefined,
 ): SessionRecord | undefined {
   if (before === after) return undefined;
-  if (after?.kind === 'ended') return { op: 'end', id, expires };
+  const held = after?.holder && { holder: after.holder };
+  if (after?.kind === 'ended') return { op: 'end', id, expires, ...held };
   const [old, next] = [stateOf(before), stateOf(after)];
   const oldForwards = forwardsByUri(old.subscriptions);
   const nextForwards = forwardsByUri(next.subscriptions);
@@ -127,6 +141,7 @@ export function recordOf(
     op: 'change',
     id,
     expires,
+    ...held,
     ...(levelChanged && { logLevel: next.logLevel ?? null }),
     ...(subscribed.length > 0 && { subscribed }),
     ...(unsubscribed.length > 0 && { unsubscribed }),
@@ -135,6 +150,7 @@ export function recordOf(
 
 interface DraftState {
   expires: number;
+  holder: Holder | undefined;
   logLevel: string | undefined;
   readonly forwards: Map<string, string>;
 }
@@ -150,15 +166,16 @@ export class SessionReplay {
   }
 
   apply(record: SessionRecord): void {
-    const { id, expires } = record;
+    const { id, expires, holder } = record;
     if (record.op === 'end') {
       this.#drafts.delete(id);
-      this.#sessions.set(id, { kind: 'ended', expires });
+      this.#sessions.set(id, { kind: 'ended', expires, holder });
       return;
     }
     const draft = this.#draft(id, expires);
     if (!draft) return;
     draft.expires = expires;
+    draft.holder = holder ?? draft.holder;
     if (record.logLevel !== undefined) draft.logLevel = record.logLevel ?? undefined;
     for (const uri of record.unsubscribed ?? []) draft.forwards.delete(uri);
     for (const [uri, forward] of record.subscribed ?? []) draft.forwards.set(uri, forward);
@@ -166,9 +183,10 @@ export class SessionReplay {
 
   /** The sessions after all records. */
   finish(): Map<string, StoredSession> {
-    for (const [id, { expires, logLevel, forwards }] of this.#drafts) {
+    for (const [id, { expires, holder, logLevel, forwards }] of this.#drafts) {
       const subscriptions = [...forwards].map(([uri, forward]) => ({ uri, forward }));
-      const stored = toStored(expires, logLevel === undefined ? { subscriptions } : { logLevel, subscriptions });
+      const state = logLevel === undefined ? { subscriptions } : { logLevel, subscriptions };
+      const stored = toStored(expires, state, holder);
       if (stored) this.#sessions.set(id, stored);
       else this.#sessions.delete(id);
     }
@@ -182,71 +200,13 @@ export class SessionReplay {
     const stored = this.#sessions.get(id);
     if (stored?.kind === 'ended') return undefined;
     const { logLevel, subscriptions } = stateOf(stored);
-    const draft: DraftState = { expires, logLevel, forwards: forwardsByUri(subscriptions) };
+    const draft: DraftState = {
+      expires,
+      holder: stored?.holder,
+      logLevel,
+      forwards: forwardsByUri(subscriptions),
+    };
     this.#drafts.set(id, draft);
     return draft;
   }
-}
-
-/** Stored sessions by id, with a limit on their total size. */
-export class SessionTable {
-  readonly #sessions: Map<string, StoredSession>;
-  readonly #maxCharacters: number;
-  #characters = 0;
-
-  /** `maxCharacters` is for tests. */
-  constructor(sessions: Map<string, StoredSession> = new Map(), maxCharacters: number = MAX_CHARACTERS) {
-    this.#sessions = sessions;
-    this.#maxCharacters = maxCharacters;
-    for (const stored of sessions.values()) this.#characters += sizeOf(stored);
-  }
-
-  get size(): number {
-    return this.#sessions.size;
-  }
-
-  get(id: string): StoredSession | undefined {
-    return this.#sessions.get(id);
-  }
-
-  /** True for a session that has ended. */
-  hasEnded(id: string): boolean {
-    return this.#sessions.get(id)?.kind === 'ended';
-  }
-
-  /** The session's state; undefined when nothing was changed. */
-  state(id: string): SessionState | undefined {
-    const stored = this.#sessions.get(id);
-    return stored?.kind === 'changed' ? stored.state : undefined;
-  }
-
-  /** Throws {@link SessionStateError} when a session cannot grow from `before` to `after` within the limit. */
-  checkLimit(before: StoredSession | undefined, after: StoredSession | undefined): void {
-    const growth = sizeOf(after) - sizeOf(before);
-    if (growth <= 0 || this.#characters + growth <= this.#maxCharacters) return;
-    throw new SessionStateError('too_large', 'session storage is full; try again later');
-  }
-
-  /** Replaces a session; undefined removes it. */
-  set(id: string, stored: StoredSession | undefined): void {
-    this.#characters += sizeOf(stored) - sizeOf(this.#sessions.get(id));
-    if (stored) this.#sessions.set(id, stored);
-    else this.#sessions.delete(id);
-  }
-
-  /** Removes expired sessions. `now` in epoch milliseconds. */
-  removeExpired(now: number): void {
-    for (const [id, { expires }] of this.#sessions) if (expires <= now) this.set(id, undefined);
-  }
-
-  /** A copy of all entries. */
-  entries(): [string, StoredSession][] {
-    return [...this.#sessions];
-  }
-}
-
-/** Characters of a session's subscriptions. */
-function sizeOf(stored: StoredSession | undefined): number {
-  if (stored?.kind !== 'changed') return 0;
-  return stored.state.subscriptions.reduce((sum, { uri, forward }) => sum + uri.length + forward.length, 0);
 }

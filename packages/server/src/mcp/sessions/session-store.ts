@@ -1,7 +1,9 @@
-import { z } from 'zod';
+import type { Holder } from '../../http/shares.ts';
 import { errorReason, type Files } from '../../registry/store/files.ts';
 import { type Checkpoint, CorruptFileError, JournaledFile, jsonArray } from '../../registry/store/journaled-file.ts';
 import { StoreError, type StoreLog } from '../../registry/store/store.ts';
+import { EndedSessions } from './ended-sessions.ts';
+import { readSnapshot, SNAPSHOT_NAME, snapshotSlices } from './session-snapshot.ts';
 import {
   applyChange,
   recordOf,
@@ -9,17 +11,21 @@ import {
   type SessionRecord,
   SessionReplay,
   type SessionState,
-  SessionTable,
   type StoredSession,
-  stateOf,
-  toStored,
+  type Subscription,
 } from './session-state.ts';
+import { SessionTable } from './session-table.ts';
+import type { SubscriptionShares } from './subscription-shares.ts';
 
 /**
  * The part of sessions that their ids do not contain: ended sessions, and the state of the others.
  * Stored until the session expires; `expires` is that time in epoch milliseconds, the same in every call for a session.
+ * `holder` is whom the session counts for.
  */
 export interface SessionStore {
+  /** Called when a subscription has ended to make room for those of others. */
+  onDisplaced: ((id: string, subscription: Subscription) => void) | undefined;
+
   /** The stored sessions, as of the latest durable change. */
   readonly sessions: Pick<SessionTable, 'hasEnded' | 'state'>;
 
@@ -27,7 +33,7 @@ export interface SessionStore {
    * Ends a session and drops its state; resolves once that is durable. Rejects with `StoreError` when it could not be
    * stored: the session then continues unchanged.
    */
-  end(id: string, expires: number): Promise<void>;
+  end(id: string, expires: number, holder?: Holder): Promise<void>;
 
   /**
    * Replaces the state by the result of `change`; resolves once that is durable and visible in {@link
@@ -37,15 +43,26 @@ export interface SessionStore {
    * Rejects and leaves the state unchanged: with `SessionStateError` when the session has ended or a limit is exceeded,
    * with `StoreError` when it could not be stored, with the error of `change` otherwise.
    */
-  change(id: string, expires: number, change: (before: SessionState) => SessionState): Promise<void>;
+  change(id: string, expires: number, change: (before: SessionState) => SessionState, holder?: Holder): Promise<void>;
 
   /** Finishes pending writes and compacts the journal. Later changes are rejected. Throws `StoreError`. */
   close(): Promise<void>;
 }
 
+/** Limits of a store. */
+export interface SessionStoreLimits {
+  /** Subscriptions of all clients. */
+  readonly subscriptions?: SubscriptionShares;
+  /** Maximum number of ended sessions. */
+  readonly maxEnded?: number;
+}
+
 /** A session store without persistence. */
-export function memorySessionStore(now: () => number = Date.now): SessionStore {
-  const sessions = new SessionTable();
+export function memorySessionStore(
+  now: () => number = Date.now,
+  { subscriptions, maxEnded }: SessionStoreLimits = {},
+): SessionStore {
+  const sessions = new SessionTable({ subscriptions, ended: new EndedSessions(maxEnded) });
   /** Writes until expired sessions are removed again: the scan then costs no more than the writes before it. */
   let writesUntilScan = 0;
   const set = (id: string, stored: StoredSession | undefined): void => {
@@ -54,26 +71,47 @@ export function memorySessionStore(now: () => number = Date.now): SessionStore {
     sessions.removeExpired(now());
     writesUntilScan = sessions.size;
   };
-  return {
+  const store: SessionStore = {
+    onDisplaced: undefined,
     sessions,
-    async end(id, expires) {
-      set(id, applyChange(sessions.get(id), expires, 'end'));
+    async end(id, expires, holder) {
+      set(id, applyChange(sessions.get(id), expires, 'end', holder));
     },
-    async change(id, expires, change) {
+    async change(id, expires, change, holder) {
       const before = sessions.get(id);
-      const after = applyChange(before, expires, change);
-      sessions.checkLimit(before, after);
-      set(id, after);
+      const stored = applyChange(before, expires, change, holder);
+      try {
+        sessions.admit(id, stored);
+      } catch (error) {
+        sessions.restore(id, before);
+        throw error;
+      }
+      set(id, stored);
     },
     async close() {},
   };
+  sessions.onDisplaced = (id, uri) => void endDisplaced(store, sessions, id, uri);
+  return store;
+}
+
+/** Ends a subscription that makes room for others. A failure to store that costs only room after the next start. */
+async function endDisplaced(store: SessionStore, sessions: SessionTable, id: string, uri: string): Promise<void> {
+  const stored = sessions.get(id);
+  if (stored?.kind !== 'changed') return;
+  let ended: Subscription | undefined;
+  const without = (before: SessionState): SessionState => {
+    ended = before.subscriptions.find((subscription) => subscription.uri === uri);
+    return { ...before, subscriptions: before.subscriptions.filter((subscription) => subscription !== ended) };
+  };
+  await store.change(id, stored.expires, without).catch(() => undefined);
+  if (ended) store.onDisplaced?.(id, ended);
 }
 
 /** Journals shorter than this are not compacted while the store is open. */
 const COMPACT_FROM_BYTES = 256 * 1024;
 
 /** Options of {@link FileSessionStore}. */
-export interface FileSessionStoreOptions {
+export interface FileSessionStoreOptions extends SessionStoreLimits {
   /** An existing folder, used by this process only. */
   readonly folder: string;
   readonly files: Files;
@@ -87,6 +125,7 @@ export interface FileSessionStoreOptions {
 interface PendingChange {
   readonly id: string;
   readonly expires: number;
+  readonly holder: Holder | undefined;
   readonly change: 'end' | ((before: SessionState) => SessionState);
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
@@ -105,7 +144,9 @@ export class FileSessionStore implements SessionStore {
   readonly #now: () => number;
   readonly #compactFromBytes: number;
   readonly #file: JournaledFile;
-  sessions = new SessionTable();
+  readonly #limits: SessionStoreLimits;
+  onDisplaced: ((id: string, subscription: Subscription) => void) | undefined = undefined;
+  sessions: SessionTable;
   /** Bytes of `sessions.json`. */
   #snapshotBytes = 0;
   #isOpen = true;
@@ -124,10 +165,12 @@ export class FileSessionStore implements SessionStore {
     return store;
   }
 
-  private constructor({ folder, files, log, now, compactFromBytes }: FileSessionStoreOptions) {
+  private constructor({ folder, files, log, now, compactFromBytes, ...limits }: FileSessionStoreOptions) {
     this.#folder = folder;
     this.#log = log;
     this.#now = now ?? Date.now;
+    this.#limits = limits;
+    this.sessions = new SessionTable();
     this.#compactFromBytes = compactFromBytes ?? COMPACT_FROM_BYTES;
     this.#file = new JournaledFile({
       files,
@@ -139,12 +182,12 @@ export class FileSessionStore implements SessionStore {
     });
   }
 
-  end(id: string, expires: number): Promise<void> {
-    return this.#put(id, expires, 'end');
+  end(id: string, expires: number, holder?: Holder): Promise<void> {
+    return this.#put({ id, expires, change: 'end', holder });
   }
 
-  change(id: string, expires: number, change: (before: SessionState) => SessionState): Promise<void> {
-    return this.#put(id, expires, change);
+  change(id: string, expires: number, change: (before: SessionState) => SessionState, holder?: Holder): Promise<void> {
+    return this.#put({ id, expires, change, holder });
   }
 
   async close(): Promise<void> {
@@ -166,12 +209,15 @@ export class FileSessionStore implements SessionStore {
   async #load(): Promise<void> {
     try {
       const bytes = await this.#file.readSnapshot();
-      const snapshot = bytes ? readSnapshot(bytes) : { sessions: new Map(), generation: undefined };
+      const snapshot = bytes ? readSnapshot(bytes) : { sessions: new Map(), forgotten: [], generation: undefined };
       const replay = new SessionReplay(snapshot.sessions);
       this.#needsCompaction = await this.#file.replay(snapshot.generation, (...line) => {
         for (const record of parseRecords(...line)) replay.apply(record);
       });
-      this.sessions = new SessionTable(replay.finish());
+      const { subscriptions, maxEnded } = this.#limits;
+      const ended = new EndedSessions(maxEnded, snapshot.forgotten);
+      this.sessions = new SessionTable({ sessions: replay.finish(), subscriptions, ended });
+      this.sessions.onDisplaced = (id, uri) => void endDisplaced(this, this.sessions, id, uri);
       this.sessions.removeExpired(this.#now());
       this.#snapshotBytes = bytes?.length ?? 0;
     } catch (error) {
@@ -186,10 +232,10 @@ export class FileSessionStore implements SessionStore {
     }
   }
 
-  #put(id: string, expires: number, change: PendingChange['change']): Promise<void> {
+  #put(change: Omit<PendingChange, 'resolve' | 'reject'>): Promise<void> {
     if (!this.#isOpen) return Promise.reject(new StoreError(`the session store in ${this.#folder} is closed`));
     return new Promise((resolve, reject) => {
-      this.#queue.push({ id, expires, change, resolve, reject });
+      this.#queue.push({ ...change, resolve, reject });
       this.#writing ??= this.#write();
     });
   }
@@ -222,6 +268,7 @@ export class FileSessionStore implements SessionStore {
       const failure = new StoreError(`${this.#file.journalPath} could not be written: ${errorReason(error)}`, {
         cause: error,
       });
+      for (const id of after.keys()) this.sessions.restore(id, this.sessions.get(id));
       for (const { reject } of pending) reject(failure);
       return;
     }
@@ -235,11 +282,11 @@ export class FileSessionStore implements SessionStore {
     const after = new Map<string, StoredSession | undefined>();
     const pending: PendingChange[] = [];
     for (const queued of this.#queue.splice(0)) {
-      const { id, expires, change } = queued;
+      const { id, expires, change, holder } = queued;
       const before = after.has(id) ? after.get(id) : this.sessions.get(id);
       try {
-        const stored = applyChange(before, expires, change);
-        this.sessions.checkLimit(before, stored);
+        const stored = applyChange(before, expires, change, holder);
+        this.sessions.admit(id, stored);
         const record = recordOf(id, expires, before, stored);
         if (record) {
           records.push(record);
@@ -247,6 +294,7 @@ export class FileSessionStore implements SessionStore {
         }
         pending.push(queued);
       } catch (error) {
+        this.sessions.restore(id, before);
         queued.reject(error);
       }
     }
@@ -274,10 +322,11 @@ export class FileSessionStore implements SessionStore {
     this.sessions.removeExpired(this.#now());
     const checkpoint: Checkpoint = this.#file.rotateJournal();
     const entries = this.sessions.entries();
+    const forgotten = this.sessions.forgotten();
     this.#needsCompaction = false;
     let written = 0;
     const counted = function* (): Generator<string> {
-      for (const slice of snapshotSlices(entries, checkpoint.generation)) {
+      for (const slice of snapshotSlices(entries, forgotten, checkpoint.generation)) {
         written += slice.length;
         yield slice;
       }
@@ -293,103 +342,4 @@ function parseRecords(text: string, file: string, offset: number): SessionRecord
   } catch (error) {
     throw new CorruptFileError(file, `has an unknown record at byte ${offset}`, { cause: error });
   }
-}
-
-/** The snapshot file, beside `registry.json` (decisions 1.5). */
-const SNAPSHOT_NAME = 'sessions.json';
-
-/** Version of the file format. */
-const VERSION = 1;
-/** Characters of one slice of a snapshot; the event loop turns between slices. */
-const SLICE_CHARACTERS = 128 * 1024;
-
-const snapshotSchema = z.object({
-  ended: z.record(z.string(), z.number()).default({}),
-  changed: z
-    .record(
-      z.string(),
-      z.object({
-        expires: z.number(),
-        logLevel: z.string().optional(),
-        subscriptions: z.array(z.object({ uri: z.string(), forward: z.string() })).default([]),
-      }),
-    )
-    .default({}),
-  journal: z.int().positive().optional(),
-});
-
-/** The content of `sessions.json`. */
-export interface Snapshot {
-  sessions: Map<string, StoredSession>;
-  /** First journal generation to replay; undefined in a file from before there was a journal. */
-  generation: number | undefined;
-}
-
-/** Reads `sessions.json`. Throws {@link CorruptFileError}, or {@link StoreError} for a later version. */
-function readSnapshot(bytes: Buffer): Snapshot {
-  let content: unknown;
-  try {
-    content = JSON.parse(bytes.toString());
-  } catch (error) {
-    throw new CorruptFileError(SNAPSHOT_NAME, `is not valid JSON: ${errorReason(error)}`, { cause: error });
-  }
-  checkVersion(content);
-  const read = snapshotSchema.safeParse(content);
-  if (!read.success) {
-    const [issue] = read.error.issues;
-    throw new CorruptFileError(SNAPSHOT_NAME, `is not valid: ${issue?.path.join('.')}: ${issue?.message}`);
-  }
-  const { ended, changed, journal } = read.data;
-  const sessions = new Map<string, StoredSession>();
-  for (const [id, { expires, logLevel, subscriptions }] of Object.entries(changed)) {
-    const stored = toStored(expires, logLevel === undefined ? { subscriptions } : { logLevel, subscriptions });
-    if (stored) sessions.set(id, stored);
-  }
-  for (const [id, expires] of Object.entries(ended)) sessions.set(id, { kind: 'ended', expires });
-  return { sessions, generation: journal };
-}
-
-/**
- * Yields the text of `sessions.json` in slices, each small enough for one turn of the event loop. `generation`: the
- * first journal generation that is not in `sessions`.
- */
-function* snapshotSlices(
-  sessions: readonly (readonly [string, StoredSession])[],
-  generation: number,
-): Generator<string> {
-  let slice = `{\n  "version": ${VERSION}`;
-  for (const kind of ['ended', 'changed'] as const) {
-    slice += `,\n  "${kind}": {`;
-    let separator = '';
-    for (const [id, stored] of sessions) {
-      if (stored.kind !== kind) continue;
-      slice += `${separator}\n    ${JSON.stringify(id)}: ${textOf(stored)}`;
-      separator = ',';
-      if (slice.length < SLICE_CHARACTERS) continue;
-      yield slice;
-      slice = '';
-    }
-    slice += separator ? '\n  }' : '}';
-  }
-  yield `${slice},\n  "journal": ${generation}\n}\n`;
-}
-
-function textOf(stored: StoredSession): string {
-  if (stored.kind === 'ended') return String(stored.expires);
-  const { logLevel, subscriptions } = stateOf(stored);
-  const subscribed = subscriptions.length > 0 ? subscriptions : undefined;
-  const text = JSON.stringify({ expires: stored.expires, logLevel, subscriptions: subscribed }, null, 2);
-  return text.replaceAll('\n', '\n    ');
-}
-
-function checkVersion(content: unknown): void {
-  const read = z.object({ version: z.number() }).safeParse(content);
-  if (!read.success) throw new CorruptFileError(SNAPSHOT_NAME, 'is not a JSON object with a version');
-  const { version } = read.data;
-  if (version > VERSION) {
-    throw new StoreError(
-      `${SNAPSHOT_NAME} has version ${version}, but this release reads version ${VERSION}: start the release that wrote it`,
-    );
-  }
-  if (version !== VERSION) throw new CorruptFileError(SNAPSHOT_NAME, `has an unknown version: ${version}`);
 }

@@ -1,23 +1,58 @@
 import { expect, it } from 'vitest';
-import { SessionTable, type StoredSession } from './session-state.ts';
+import type { StoredSession } from './session-state.ts';
+import { SessionTable } from './session-table.ts';
+import { SubscriptionShares } from './subscription-shares.ts';
 
-const subscribed = (characters: number): StoredSession => ({
+const subscribed = (...uris: string[]): StoredSession => ({
   kind: 'changed',
   expires: 1_000,
-  state: { subscriptions: [{ uri: 'x'.repeat(characters - 1), forward: 'f' }] },
+  holder: { namespace: 'n', user: 'ann' },
+  state: { subscriptions: uris.map((uri) => ({ uri, forward: 'f' })) },
+});
+const ofBob = (...uris: string[]): StoredSession => ({
+  ...subscribed(...uris),
+  holder: { namespace: 'n', user: 'bob' },
 });
 
 it('limits the total size, and frees it when a session ends or expires', () => {
-  const table = new SessionTable(new Map([['old', subscribed(40)]]), 100);
-  table.checkLimit(undefined, subscribed(60));
-  table.set('a', subscribed(60));
-  expect(() => table.checkLimit(undefined, subscribed(1))).toThrow('try again later');
+  const shares = new SubscriptionShares({ count: 1_000, bytes: 100 });
+  const x = (characters: number) => 'x'.repeat(characters);
+  const table = new SessionTable({ sessions: new Map([['old', subscribed(x(40))]]), subscriptions: shares });
+  table.admit('a', subscribed(x(60)));
+  table.set('a', subscribed(x(60)));
+  expect(() => table.admit('b', subscribed('y'))).toThrow('try again later');
+  table.restore('b', undefined);
   // Changes that do not grow the state are always accepted.
-  table.checkLimit(subscribed(60), subscribed(60));
-  table.checkLimit(subscribed(60), undefined);
+  table.admit('a', subscribed(x(60)));
+  table.admit('a', undefined);
   table.set('a', { kind: 'ended', expires: 2_000 });
-  table.checkLimit(undefined, subscribed(60));
-  expect(() => table.checkLimit(undefined, subscribed(61))).toThrow('try again later');
+  table.admit('b', subscribed(x(60)));
+  table.restore('b', undefined);
+  expect(() => table.admit('b', subscribed(x(61)))).toThrow('try again later');
+  table.restore('b', undefined);
   table.removeExpired(1_500);
-  table.checkLimit(undefined, subscribed(100));
+  table.admit('b', subscribed(x(100)));
+  expect(shares.size).toBe(1);
+});
+
+it('ends the oldest subscription of the largest holder for one with less than its share', () => {
+  const table = new SessionTable({ subscriptions: new SubscriptionShares({ count: 4, bytes: 1_000 }) });
+  const displaced: string[] = [];
+  table.onDisplaced = (id, uri) => displaced.push(`${id} ${uri}`);
+  for (const [id, stored] of [
+    ['one', subscribed('a', 'b')],
+    ['two', subscribed('c')],
+    ['three', ofBob('d')],
+  ] as const) {
+    table.admit(id, stored);
+    table.set(id, stored);
+  }
+  expect(() => table.admit('two', subscribed('c', 'e'))).toThrow('too many resource subscriptions');
+  table.restore('two', subscribed('c'));
+  expect(displaced).toEqual([]);
+  table.admit('three', ofBob('d', 'e'));
+  table.set('three', ofBob('d', 'e'));
+  expect(displaced).toEqual(['one a']);
+  table.set('one', subscribed('b'));
+  expect(() => table.admit('three', ofBob('d', 'e', 'f'))).toThrow('too many resource subscriptions');
 });

@@ -49,7 +49,7 @@ export class ClientSession implements DownstreamSession {
   }
 
   get hasEnded(): boolean {
-    return this.#store.sessions.hasEnded(this.id);
+    return this.#store.sessions.hasEnded(this.id, this);
   }
 
   get logLevel(): string | undefined {
@@ -75,12 +75,12 @@ export class ClientSession implements DownstreamSession {
 
   /** Changes the state of the session; resolves once that is durable. Rejects if it exceeds the limits. */
   change(change: (before: SessionState) => SessionState): Promise<void> {
-    return this.#store.change(this.id, this.expires, change);
+    return this.#store.change(this.id, this.expires, change, this.holder);
   }
 
   /** Ends the session for good; resolves once that is durable. */
   end(): Promise<void> {
-    return this.#store.end(this.id, this.expires);
+    return this.#store.end(this.id, this.expires, this.holder);
   }
 }
 

@@ -299,7 +299,7 @@ export class SessionSubscriptions {
   }
 
   /** The session has ended a subscription at this upstream. */
-  onUnsubscribed(upstream: Upstream, session: DownstreamSession): void {
+  onUnsubscribed(upstream: Upstream, session: Pick<DownstreamSession, 'id'>): void {
     this.#find(upstream, session)?.reconcile();
   }
 
@@ -319,7 +319,7 @@ export class SessionSubscriptions {
     this.#find(upstream, session)?.close();
   }
 
-  #find(upstream: Upstream, { id }: DownstreamSession): SessionSubscription | undefined {
+  #find(upstream: Upstream, { id }: Pick<DownstreamSession, 'id'>): SessionSubscription | undefined {
     return this.#subscriptions.get(upstream)?.get(id);
   }
 

@@ -1,0 +1,54 @@
+import { memberText } from '@sluice/protocol/json/text';
+import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
+import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
+import type { Registry } from '../registry/registry.ts';
+import type { Forwards } from '../upstreams/mcp/forwards.ts';
+import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
+import type { ActiveSessions } from './sessions/active-sessions.ts';
+import type { SessionStore } from './sessions/session-store.ts';
+
+/** Dependencies of {@link onSubscriptionDisplaced}. */
+export interface DisplacedSubscriptionParts {
+  readonly registry: Pick<Registry, 'current'>;
+  readonly store: SessionStore;
+  readonly active: ActiveSessions;
+  readonly forwards: Forwards;
+  readonly sessionSubscriptions: SessionSubscriptions;
+}
+
+/**
+ * Returns the handler for a subscription of a legacy session that made room for those of others. It ends upstream as well.
+ * The legacy era has no message for that, so the client gets an update, for which it reads the resource once more, and a
+ * warning in its log. Ending the session instead would interrupt much more than one subscription.
+ */
+export function onSubscriptionDisplaced(parts: DisplacedSubscriptionParts): NonNullable<SessionStore['onDisplaced']> {
+  const { registry, store, active, forwards, sessionSubscriptions } = parts;
+  return (id, { uri, forward }) => {
+    const upstream = forwards.upstream(forward);
+    if (upstream?.isModernOnly) sessionSubscriptions.onUnsubscribed(upstream, { id });
+    else if (upstream) {
+      const unsubscribe = async (): Promise<void> => {
+        const bound = await upstream.sessions.get(id);
+        await bound?.client?.request('resources/unsubscribe', { uri });
+      };
+      unsubscribe().catch(() => undefined);
+    }
+    const channel = active.find(id);
+    if (!channel?.isListening) return;
+    channel.send(legacyResourceUpdated(uri));
+    const params = { level: 'warning', logger: 'sluice', data: displacedMessage(uri) };
+    const minimum = store.sessions.state(id)?.logLevel ?? MINIMUM_LEVEL;
+    const identities = registry.current.forwards.get(forward)?.catalogs.map(({ identity }) => identity) ?? [];
+    if (!identities.some(declaresLogging) || !reachesLevel(params, minimum)) return;
+    channel.send(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params }));
+  };
+}
+
+function displacedMessage(uri: string): string {
+  return `subscription to ${uri} ended to make room for those of others; subscribe again if it is still needed`;
+}
+
+/** Clients accept log messages only of a server that declares them. */
+function declaresLogging(identity: string): boolean {
+  return memberText(memberText(identity, 'capabilities') ?? '{}', 'logging') !== undefined;
+}

@@ -1,0 +1,93 @@
+import { type Holder, Shares } from '../../http/shares.ts';
+
+/** Default of SERVICE_MAX_ENDED_SESSIONS. */
+export const MAX_ENDED_SESSIONS = 100_000;
+
+/** Sessions of a holder that are over although their ends are forgotten: those that expire at this time or before. */
+export interface ForgottenSessions {
+  readonly namespace: string;
+  /** Undefined for all users of the namespace. */
+  readonly user?: string | undefined;
+  /** Epoch milliseconds. */
+  readonly expires: number;
+}
+
+/**
+ * Ends of sessions, which namespaces and users share (decisions 10.4). An ended session must never be valid again, so that
+ * the limit cannot be kept by forgetting alone: when the end of a session is forgotten, all sessions of the same holder that
+ * are as old or older are over too, and their clients have to initialize again. Nobody else's are.
+ */
+export class EndedSessions {
+  readonly #limit: number;
+  /** Ids of ended sessions. */
+  readonly #shares: Shares<string>;
+  readonly #ended = new Map<string, { readonly holder: Holder; readonly expires: number }>();
+  /** By namespace and user; undefined for all users. */
+  readonly #forgotten = new Map<string, Map<string | undefined, number>>();
+  #forgottenSize = 0;
+
+  constructor(limit: number = MAX_ENDED_SESSIONS, forgotten: Iterable<ForgottenSessions> = []) {
+    this.#limit = limit;
+    this.#shares = new Shares(limit);
+    for (const { namespace, user, expires } of forgotten) this.#forget(namespace, user, expires);
+  }
+
+  /** Adds an ended session. Returns the ids of those that are forgotten for it. */
+  add(id: string, holder: Holder, expires: number): string[] {
+    const forgotten: string[] = [];
+    if (this.#ended.has(id)) return forgotten;
+    const forget = (victim: string): void => {
+      const session = this.#ended.get(victim);
+      this.delete(victim);
+      forgotten.push(victim);
+      if (session) this.#forget(session.holder.namespace, session.holder.user, session.expires);
+    };
+    if (!this.#shares.makeRoom(holder, 1, forget)) {
+      const [oldest] = this.#shares.items(holder);
+      if (oldest !== undefined) forget(oldest);
+    }
+    this.#ended.set(id, { holder, expires });
+    this.#shares.set(id, holder, 1);
+    return forgotten;
+  }
+
+  delete(id: string): void {
+    this.#ended.delete(id);
+    this.#shares.delete(id);
+  }
+
+  /** True if a session of this holder is over because it is as old as a forgotten one. */
+  covers({ namespace, user }: Holder, expires: number): boolean {
+    const users = this.#forgotten.get(namespace);
+    if (!users) return false;
+    return expires <= Math.max(users.get(user) ?? 0, users.get(undefined) ?? 0);
+  }
+
+  /** Removes what concerns expired sessions only. */
+  removeExpired(now: number): void {
+    for (const [namespace, users] of this.#forgotten) {
+      for (const [user, expires] of users) if (expires <= now && users.delete(user)) this.#forgottenSize--;
+      if (users.size === 0) this.#forgotten.delete(namespace);
+    }
+  }
+
+  /** A copy of what has to be stored besides the ended sessions. */
+  forgotten(): ForgottenSessions[] {
+    return [...this.#forgotten].flatMap(([namespace, users]) =>
+      [...users].map(([user, expires]) => (user === undefined ? { namespace, expires } : { namespace, user, expires })),
+    );
+  }
+
+  #forget(namespace: string, user: string | undefined, expires: number): void {
+    const users = this.#forgotten.get(namespace) ?? new Map<string | undefined, number>();
+    this.#forgotten.set(namespace, users);
+    if (!users.has(user)) this.#forgottenSize++;
+    users.set(user, Math.max(users.get(user) ?? 0, expires));
+    if (this.#forgottenSize <= this.#limit) return;
+    // Clients with that many addresses concern their whole namespace: memory is limited in any case.
+    const latest = users.values().reduce((some, other) => Math.max(some, other));
+    this.#forgottenSize -= users.size - 1;
+    users.clear();
+    users.set(undefined, latest);
+  }
+}

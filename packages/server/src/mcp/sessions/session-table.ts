@@ -1,0 +1,132 @@
+import { type Holder, NO_HOLDER } from '../../http/shares.ts';
+import { EndedSessions, type ForgottenSessions } from './ended-sessions.ts';
+import { type SessionState, SessionStateError, type StoredSession, stateOf } from './session-state.ts';
+import { type CountedSubscription, NO_SUBSCRIPTIONS, SubscriptionShares } from './subscription-shares.ts';
+
+/** Content of {@link SessionTable}, and what is counted together with it. */
+export interface SessionTableOptions {
+  readonly sessions?: Map<string, StoredSession>;
+  readonly subscriptions?: SubscriptionShares | undefined;
+  readonly ended?: EndedSessions;
+}
+
+/** Stored sessions by id. Counts their subscriptions and ends, and removes those that make room for others. */
+export class SessionTable {
+  /** Called when a subscription of a session has to end; it is not counted any more. */
+  onDisplaced: (id: string, uri: string) => void = () => {};
+  readonly #sessions: Map<string, StoredSession>;
+  readonly #shares: SubscriptionShares;
+  readonly #ended: EndedSessions;
+  /** Asked by every request of a session. */
+  #hasForgotten: boolean;
+  /** Counted subscriptions by session and uri. */
+  readonly #counted = new Map<string, Map<string, CountedSubscription>>();
+
+  constructor({ sessions = new Map(), subscriptions, ended }: SessionTableOptions = {}) {
+    this.#sessions = sessions;
+    this.#shares = subscriptions ?? new SubscriptionShares();
+    this.#ended = ended ?? new EndedSessions();
+    this.#hasForgotten = this.#ended.forgotten().length > 0;
+    for (const [id, stored] of [...sessions]) {
+      this.#count(id, stored);
+      this.#countEnded(id, stored);
+    }
+  }
+
+  get size(): number {
+    return this.#sessions.size;
+  }
+
+  get(id: string): StoredSession | undefined {
+    return this.#sessions.get(id);
+  }
+
+  /** True for a session that has ended. `session`: in case that its end is forgotten. */
+  hasEnded(id: string, session?: { readonly holder: Holder; readonly expires: number }): boolean {
+    if (this.#sessions.get(id)?.kind === 'ended') return true;
+    return this.#hasForgotten && session !== undefined && this.#ended.covers(session.holder, session.expires);
+  }
+
+  /** The session's state; undefined when nothing was changed. */
+  state(id: string): SessionState | undefined {
+    const stored = this.#sessions.get(id);
+    return stored?.kind === 'changed' ? stored.state : undefined;
+  }
+
+  /**
+   * Counts the subscriptions that a session will have, before they are stored. Throws {@link SessionStateError} if there is
+   * no room for them; {@link restore} must follow then, or if they cannot be stored.
+   */
+  admit(id: string, stored: StoredSession | undefined): void {
+    const add = (item: CountedSubscription, holder: Holder, uri: string): void => {
+      if (!this.#shares.add(item, holder, [uri])) throw new SessionStateError('too_large', NO_SUBSCRIPTIONS);
+    };
+    this.#count(id, stored, add);
+  }
+
+  /** Counts exactly the subscriptions of this session, whether there is room or not. */
+  restore(id: string, stored: StoredSession | undefined): void {
+    this.#count(id, stored);
+  }
+
+  /** Replaces a session; undefined removes it. */
+  set(id: string, stored: StoredSession | undefined): void {
+    if (stored) this.#sessions.set(id, stored);
+    else this.#sessions.delete(id);
+    this.#count(id, stored);
+    this.#countEnded(id, stored);
+  }
+
+  /** Removes expired sessions. `now` in epoch milliseconds. */
+  removeExpired(now: number): void {
+    for (const [id, { expires }] of this.#sessions) if (expires <= now) this.set(id, undefined);
+    this.#ended.removeExpired(now);
+  }
+
+  /** See {@link EndedSessions.forgotten}. */
+  forgotten(): ForgottenSessions[] {
+    return this.#ended.forgotten();
+  }
+
+  /** A copy of all entries. */
+  entries(): [string, StoredSession][] {
+    return [...this.#sessions];
+  }
+
+  #countEnded(id: string, stored: StoredSession | undefined): void {
+    if (stored?.kind !== 'ended') return this.#ended.delete(id);
+    // Stored before holders were: it expires within a week, and nobody could be held to its end if it were forgotten.
+    if (!stored.holder) return;
+    const forgotten = this.#ended.add(id, stored.holder, stored.expires);
+    for (const each of forgotten) this.#sessions.delete(each);
+    this.#hasForgotten ||= forgotten.length > 0;
+  }
+
+  #count(id: string, stored: StoredSession | undefined, add = this.#restore): void {
+    const uris = new Set(stateOf(stored).subscriptions.map(({ uri }) => uri));
+    const counted = this.#counted.get(id) ?? new Map<string, CountedSubscription>();
+    for (const [uri, item] of counted) {
+      if (uris.has(uri)) continue;
+      counted.delete(uri);
+      this.#shares.delete(item);
+    }
+    if (uris.size === 0) {
+      this.#counted.delete(id);
+      return;
+    }
+    this.#counted.set(id, counted);
+    for (const uri of uris) {
+      if (counted.has(uri)) continue;
+      const displace = (): void => {
+        counted.delete(uri);
+        this.onDisplaced(id, uri);
+      };
+      const item = { displace };
+      add(item, stored?.holder ?? NO_HOLDER, uri);
+      counted.set(uri, item);
+    }
+  }
+
+  readonly #restore = (item: CountedSubscription, holder: Holder, uri: string): void =>
+    this.#shares.restore(item, holder, [uri]);
+}
