@@ -1019,7 +1019,7 @@ export interface components {
             prefix?: string | null;
             /** @description Headers to set, and with null to remove. null removes all. Required, if only as `{}`, when `address` moves a forward with headers to another origin. */
             headers?: {
-                [key: string]: string | null;
+                [key: string]: (string | null) | (string | null);
             } | null;
         };
         InferenceConfig: {

@@ -91,13 +91,17 @@ describe('a suspended call whose upstream does not wait', () => {
     expect(await resultText(last)).toBe('done without');
   });
 
-  it.each([401, 404, 503])('fails if the upstream answers the response with HTTP %i', async (status) => {
+  it.each([
+    [401, '; set its credentials in "headers" of the forward'],
+    [404, ''],
+    [503, ''],
+  ])('fails if the upstream answers the response with HTTP %i', async (status, hint) => {
     const { upstream, client, call, pending, answers } = await suspendedCall(live);
     upstream.acceptStatus = status;
     expect(await failure(client.retry(pending.state, answers))).toEqual({
       status: 200,
       code: -32603,
-      message: `forwarded tool call failed: upstream ${upstream.url} answered with HTTP ${status}`,
+      message: `forwarded tool call failed: upstream ${upstream.url} answered with HTTP ${status}${hint}`,
     });
     await expect.poll(() => call.isDisconnected).toBe(true);
     expect(upstream.answers()).toHaveLength(1);
