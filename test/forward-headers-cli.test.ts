@@ -57,6 +57,8 @@ it('sluice forwards adds, changes and removes headers', async () => {
   const malformed = await sluice(['forwards', 'edit', name, '--header', 'a-literal-token']);
   expect(malformed).toMatchObject({ code: 1, err: 'sluice: invalid value of --header: expected "name: value"\n' });
   expect(literal.err).not.toContain('a-literal-token');
+  const file = await sluice(['forwards', 'edit', name, '--header', `x-key: $\{file:key}`]);
+  expect(file).toMatchObject({ code: 1, err: expect.stringContaining('SERVICE_SECRETS_PATH is not set') });
 });
 
 it('sluice export, diff and apply include headers; those that a file does not name stay', async () => {

@@ -16,6 +16,9 @@ const UNDOCUMENTED_RULES = [
   /must be host:port without http:\/\/, with a port from 1 to 65535/,
   // The same for URLs.
   /must be an http or https URL/,
+  // Headers with references that are invalid or cannot be used, names that are refused or differ in case only.
+  /headers\.\S* (?:must contain|must be printable|contains|refers to|is set by the service itself|is a duplicate)/,
+  /another origin: send headers with it/,
   // Upstreams of the inference listener, which have several forms, and unknown fields of its settings.
   /invalid inference configuration: (?:upstream (?:\\"|or capacity)|.* is not a known field)/s,
 ];

@@ -1326,7 +1326,7 @@ export interface components {
             prefix?: string | null;
             /** @description Headers to set, and with null to remove. null removes all. Required, if only as `{}`, when `address` moves a forward with headers to another origin. */
             headers?: {
-                [key: string]: string | null;
+                [key: string]: (string | null) | (string | null);
             } | null;
             /** @description Exposed entries. Takes effect at once, before they are discovered again. null: all. */
             expose?: components["schemas"]["ExposePatch"] | null;

@@ -118,30 +118,36 @@ function checkedHeaders<Value extends string | null>(isAllowed: (value: unknown)
   });
 }
 
-const propertyNames = { pattern: `^${NAME}$` };
-const stored = { type: 'string', maxLength: MAX_LENGTH, pattern: `^${VALUE}$` } as const;
+/** Value with a reference; that all of its references are valid is described in text. */
+const REFERRING = '^[ -~]*\\$\\{(env:SERVICE_SECRET_[A-Za-z0-9_]+|file:[A-Za-z0-9_.-]+)\\}[ -~]*$';
+/** {@link LITERAL} in any case. */
+const LITERAL_NAMES =
+  '^([Aa][Cc][Cc][Ee][Pp][Tt]-[Ll][Aa][Nn][Gg][Uu][Aa][Gg][Ee]|[Uu][Ss][Ee][Rr]-[Aa][Gg][Ee][Nn][Tt])$';
+
+/** JSON Schema of the map; `type` is that of its values. */
+function mapSchema<const Type extends string | readonly string[]>(type: Type) {
+  return {
+    type: 'object',
+    maxProperties: MAX_HEADERS,
+    propertyNames: { pattern: `^${NAME}$` },
+    patternProperties: { [LITERAL_NAMES]: { type, maxLength: MAX_LENGTH, pattern: `^${VALUE}$` } },
+    additionalProperties: { type, maxLength: MAX_LENGTH, pattern: REFERRING },
+  };
+}
 
 /**
  * Headers of all requests to an upstream, as written: with references in place of secrets (decisions 10.1). Issues never
  * contain a value.
  */
-export const forwardHeaders = checkedHeaders((value) => typeof value === 'string', 'a string').meta({
-  type: 'object',
-  maxProperties: MAX_HEADERS,
-  propertyNames,
-  additionalProperties: stored,
-});
+export const forwardHeaders = checkedHeaders((value) => typeof value === 'string', 'a string').meta(
+  mapSchema('string'),
+);
 
 /** Changes of headers: null removes one, missing ones stay. */
 export const forwardHeadersPatch = checkedHeaders(
   (value) => typeof value === 'string' || value === null,
   'a string or null',
-).meta({
-  type: 'object',
-  maxProperties: MAX_HEADERS,
-  propertyNames,
-  additionalProperties: { ...stored, type: ['string', 'null'] },
-});
+).meta(mapSchema(['string', 'null']));
 
 export type ForwardHeaders = z.infer<typeof forwardHeaders>;
 export type ForwardHeadersPatch = z.infer<typeof forwardHeadersPatch>;

@@ -1,4 +1,6 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { propertyRuns } from '../../../../../test/fixtures/seed.ts';
 import { SecretSearch, StreamRedactor } from './redaction.ts';
 
 const SECRET = 'tok/en+"1\\u0';
@@ -57,6 +59,38 @@ describe('redaction of a stream', () => {
     for (const parts of splits('abcdef abcdef-2 xyzxyz')) {
       expect(redactParts(parts, 'abcdef', 'xyzxyz', 'abcdef-2')).toBe('[REDACTED] [REDACTED] [REDACTED]');
     }
+  });
+
+  it('has the same result however text of parts of secrets is split', () => {
+    const parts = [
+      'tok',
+      '/en+',
+      '"1',
+      '\\',
+      'u0',
+      '\\/',
+      '\\u002f',
+      '\\u00',
+      '2B',
+      '\\\\',
+      'x',
+      'tok/en',
+      '\\"',
+      SECRET,
+    ];
+    const texts = fc.array(fc.constantFrom(...parts), { maxLength: 12 }).map((found) => found.join(''));
+    fc.assert(
+      fc.property(texts, fc.array(fc.nat(40)), (text, lengths) => {
+        let rest = Buffer.from(text);
+        const chunks = lengths.map((length) => {
+          const chunk = rest.subarray(0, length);
+          rest = rest.subarray(length);
+          return chunk;
+        });
+        expect(redactParts([...chunks, rest], SECRET, 'tok/en')).toBe(redactParts([text], SECRET, 'tok/en'));
+      }),
+      { numRuns: propertyRuns(2_000) },
+    );
   });
 
   it('takes linear time for text that only looks like secrets', () => {

@@ -26,14 +26,16 @@ const INCOMPLETE = -2;
 export class SecretSearch {
   readonly #secrets: readonly string[];
   readonly #prefixes: RegExp;
+  /** Codes of the characters that an occurrence may begin with: 1 at their index. */
+  readonly #first = new Uint8Array(256);
   readonly #maxLength: number;
 
   /** At least one secret of at least {@link MIN_REDACTED_LENGTH} characters of ASCII. */
   constructor(secrets: readonly string[]) {
     // Of secrets that begin alike, the longest is found.
     this.#secrets = [...secrets].sort((a, b) => b.length - a.length);
-    const prefixes = this.#secrets.map((secret) => [...secret.slice(0, PREFIX_LENGTH)].map(formsOf).join(''));
-    this.#prefixes = new RegExp(prefixes.join('|'), 'g');
+    this.#prefixes = new RegExp(this.#secrets.map(prefixPattern).join('|'), 'g');
+    for (const secret of ['\\', ...this.#secrets]) this.#first[secret.charCodeAt(0)] = 1;
     this.#maxLength = (this.#secrets[0]?.length ?? 0) * MAX_FORM_LENGTH;
   }
 
@@ -48,14 +50,21 @@ export class SecretSearch {
   ): { readonly start: number; readonly end: number | undefined } | undefined {
     this.#prefixes.lastIndex = from;
     for (let found = this.#prefixes.exec(text); found; found = this.#prefixes.exec(text)) {
-      const end = this.#endAt(text, found.index, isComplete);
-      if (end >= 0) return { start: found.index, end };
-      if (end === INCOMPLETE) return { start: found.index, end: undefined };
+      const start = escapeStart(text, found.index, from);
+      const end = this.#endAt(text, start, isComplete);
+      if (end >= 0) return { start, end };
+      if (end === INCOMPLETE) return { start, end: undefined };
       this.#prefixes.lastIndex = found.index + 1;
     }
     if (isComplete) return undefined;
     // An occurrence that begins at the end of the text may not have its whole prefix there.
-    for (let start = Math.max(from, text.length - this.#maxLength); start < text.length; start++) {
+    const first = this.#first;
+    const { length } = text;
+    for (let at = Math.max(from, length - this.#maxLength); at < length; at++) {
+      if (first[text.charCodeAt(at)] !== 1) continue;
+      const min = at;
+      while (at < length - 1 && text.charCodeAt(at) === BACKSLASH) at++;
+      const start = escapeStart(text, at, min);
       if (this.#endAt(text, start, false) === INCOMPLETE) return { start, end: undefined };
     }
     return undefined;
@@ -81,13 +90,38 @@ export class SecretSearch {
   }
 }
 
+/** Pattern of the beginning of a secret, without the backslashes before it: searching for these would be slow. */
+function prefixPattern(secret: string): string {
+  const [first = '', ...others] = secret.replace(/^\\+/, '').slice(0, PREFIX_LENGTH);
+  return `(?:${literalPattern(first)}|${escapePattern(first)})${others.map(formsOf).join('')}`;
+}
+
+/** The start of the backslashes before a character, but not before `from`. */
+function escapeStart(text: string, at: number, from: number): number {
+  const min = Math.max(from, at - MAX_BACKSLASHES);
+  let start = at;
+  while (start > min && text.charCodeAt(start - 1) === BACKSLASH) start--;
+  return start;
+}
+
 /** Pattern of the forms of a character, as {@link formEnd} compares them. */
 function formsOf(character: string): string {
-  const code = character.charCodeAt(0);
-  const digits = code.toString(16).padStart(2, '0');
-  const escaped = digits.replace(/[a-f]/, (digit) => `[${digit}${digit.toUpperCase()}]`);
-  if (code === BACKSLASH) return `\\\\{0,${MAX_BACKSLASHES}}(?:u00${escaped})?`;
-  return `(?:\\\\{0,${MAX_BACKSLASHES}}\\x${digits}|\\\\{1,${MAX_BACKSLASHES}}u00${escaped})`;
+  const backslashes = `\\\\{0,${MAX_BACKSLASHES}}`;
+  if (character === '\\') return `${backslashes}(?:${escapePattern(character)})?`;
+  return `${backslashes}(?:${literalPattern(character)}|${escapePattern(character)})`;
+}
+
+function literalPattern(character: string): string {
+  return `\\x${hexOf(character)}`;
+}
+
+/** Without its backslashes. */
+function escapePattern(character: string): string {
+  return `u00${hexOf(character).replace(/[a-f]/, (digit) => `[${digit}${digit.toUpperCase()}]`)}`;
+}
+
+function hexOf(character: string): string {
+  return character.charCodeAt(0).toString(16).padStart(2, '0');
 }
 
 function occurrenceEnd(text: string, start: number, secret: string): number {

@@ -32,6 +32,6 @@ function textOf(value: unknown): string | undefined {
 /** `error_description` or `error` of a challenge (RFC 6750 3). */
 function challengeText(challenge: ResponseHeaders[string]): string {
   const text = Array.isArray(challenge) ? challenge.join(', ') : (challenge ?? '');
-  const [, description, error] = /\berror_description="([^"]*)"|\berror="([^"]*)"/.exec(text) ?? [];
-  return description ?? error ?? '';
+  const [, found = ''] = /\berror_description="([^"]*)"/.exec(text) ?? /\berror="([^"]*)"/.exec(text) ?? [];
+  return found;
 }
