@@ -2,7 +2,7 @@ import { type ClientCapabilities, NO_CAPABILITIES } from '@sluice/protocol/mcp/c
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { Backoff } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../http/client/errors.ts';
-import { applyCatalogs, knownCatalogs } from '../../registry/catalogs.ts';
+import { applyCatalogsInSteps, knownCatalogs } from '../../registry/catalogs.ts';
 import type { Forward } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
@@ -182,7 +182,11 @@ export class ForwardController implements UpstreamObserver {
     const runs = opened.flatMap((client) =>
       [...variants()].map((capabilities) => {
         const first = capabilities === NO_CAPABILITIES ? client : undefined;
-        return discover({ ...this.#client, signal, capabilities, limits, texts }, client.era, first);
+        return discover(
+          { ...this.#client, signal, capabilities, limits, texts, turns: registry.turns },
+          client.era,
+          first,
+        );
       }),
     );
     const catalogs = await Promise.all(runs).catch(async (error: unknown) => {
@@ -196,13 +200,13 @@ export class ForwardController implements UpstreamObserver {
     }
     // An inconclusive probe does not change the known catalogs of the era.
     const inconclusiveEras = new Set(inconclusive.map(({ era }) => era));
-    const retained = await registry.commit((draft) => {
-      const forward = draft.forwards.get(this.forward.name);
+    const { name, address, registrationId } = this.forward;
+    const retained = await registry.commitInSteps(function* (draft) {
+      const forward = draft.forwards.get(name);
       // Meanwhile another forward may have been registered with the name, or its address may have changed.
-      if (forward?.registrationId !== this.forward.registrationId) return [];
-      if (forward.address !== this.forward.address) return [];
+      if (forward?.registrationId !== registrationId || forward.address !== address) return [];
       const known = knownCatalogs(draft, forward, inconclusiveEras);
-      applyCatalogs(draft, forward, [...catalogs, ...known]);
+      yield* applyCatalogsInSteps(draft, forward, [...catalogs, ...known]);
       return known;
     });
     const retainedEras = new Set(retained.map(({ era }) => era));
