@@ -39,7 +39,7 @@ test('a forward that is deleted and registered again during its discovery is ret
   const second = await quick(context);
   const answer = api.call('POST', '/api/v1/forwards', { name: 'f', address: first.url, labels: { whose: 'first' } });
   await first.asked;
-  const commit = vi.spyOn(api.registry, 'commit');
+  const commit = vi.spyOn(api.registry, 'commitInSteps');
   store.hold = true;
   const before = api.call('POST', '/api/v1/namespaces', { name: 'before' });
   await expect.poll(() => commit.mock.calls.length).toBe(1);
@@ -67,7 +67,7 @@ test('a refresh of a forward that is deleted while its catalog is stored does no
   store.hold = true;
   const before = api.call('POST', '/api/v1/namespaces', { name: 'before' });
   await expect.poll(() => store.waiting).toBe(1);
-  const commit = vi.spyOn(api.registry, 'commit');
+  const commit = vi.spyOn(api.registry, 'commitInSteps');
   const removal = api.call('DELETE', '/api/v1/forwards/f');
   await expect.poll(() => commit.mock.calls.length).toBe(1);
   const refresh = api.call('POST', '/api/v1/forwards/f/refreshes');

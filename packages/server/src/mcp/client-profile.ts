@@ -5,7 +5,7 @@ import { capabilityKey, catalogKey, chooseVariant } from '@sluice/protocol/mcp/c
 import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import type { Implementation } from '@sluice/protocol/mcp/message';
 import type { CacheHint, KnownCatalog } from '../registry/entries.ts';
-import type { CatalogView } from '../registry/index.ts';
+import type { CatalogView } from '../registry/list.ts';
 import type { Registry } from '../registry/registry.ts';
 
 /** Equivalent schemas of true and false, by their first letter. */

@@ -15,9 +15,9 @@ import { Exposure } from './exposure.ts';
 import { ADDRESS_LABEL, hasOperatorState } from './retained.ts';
 import { discoveredMembers, render } from './serialize.ts';
 import type { Counts } from './snapshot.ts';
-import { detached } from './stored.ts';
+import { forEachInSteps, runSteps, type Steps } from './steps.ts';
 
-/** One object of an upstream's list: its name or uri, and its exact text. */
+/** One object of an upstream's list: its name or uri, and its exact text, which is no slice of a longer one. */
 export interface ListedItem {
   readonly key: string;
   readonly json: string;
@@ -45,13 +45,22 @@ const LISTS = [
  * that the forward does not expose are left out; returns their number by kind.
  */
 export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly DiscoveredCatalog[]): Counts {
+  return runSteps(applyCatalogsInSteps(draft, forward, catalogs));
+}
+
+/** As {@link applyCatalogs}. */
+export function* applyCatalogsInSteps(
+  draft: Draft,
+  forward: Forward,
+  catalogs: readonly DiscoveredCatalog[],
+): Steps<Counts> {
   const exposure = new Exposure(forward);
   const hidden = { tool: 0, resource: 0, prompt: 0 };
-  const entries = draft.entriesOf(forward.name);
-  const before = byUpstreamKey(entries.filter(({ discovered }) => !discovered?.copied));
+  const entries = yield* draft.entriesInSteps(forward.name);
+  const before = yield* byUpstreamKey(entries.filter(({ discovered }) => !discovered?.copied));
   const copies = entries.filter(({ discovered }) => discovered?.copied);
-  const copied = byUpstreamKey(copies);
-  const orphaned = byUpstreamKey(forward.orphanedOverrides ?? []);
+  const copied = yield* byUpstreamKey(copies);
+  const orphaned = yield* byUpstreamKey(forward.orphanedOverrides ?? []);
   const listed = {
     tool: new Map<string, DiscoveredItem>(),
     resource: new Map<string, DiscoveredItem>(),
@@ -59,14 +68,14 @@ export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly
   };
   for (const { list, kind, template } of LISTS) {
     let position = 0;
-    for (const [key, variants] of merge(catalogs, list)) {
+    yield* forEachInSteps(yield* merge(catalogs, list), ([key, variants]) => {
       if (!exposure.exposes(kind, key)) {
         hidden[kind]++;
-        continue;
+        return;
       }
       const found = { kind, template, key, variants, position: position++ };
       // A uri is also listed as a template: the resource is served.
-      if (listed[kind].has(key)) continue;
+      if (listed[kind].has(key)) return;
       listed[kind].set(key, found);
       const known = before[kind].get(key) ?? orphaned[kind].get(key);
       if (known !== before[kind].get(key) || !known || !isCurrent(forward, found, known)) {
@@ -76,13 +85,13 @@ export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly
       }
       before[kind].delete(key);
       orphaned[kind].delete(key);
-    }
+    });
   }
   for (const kind of KINDS) {
-    for (const [key, missing] of before[kind]) {
+    yield* forEachInSteps(before[kind], ([key, missing]) => {
       draft.remove(missing);
       if (hasOperatorState(forward, missing)) orphaned[kind].set(key, missing);
-    }
+    });
   }
   for (const copy of copies) {
     const found = listed[copy.kind].get(upstreamKeyOf(copy));
@@ -94,13 +103,13 @@ export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly
   return hidden;
 }
 
-function byUpstreamKey(entries: readonly Entry[]): Record<Kind, Map<string, Entry>> {
+function* byUpstreamKey(entries: readonly Entry[]): Steps<Record<Kind, Map<string, Entry>>> {
   const found = {
     tool: new Map<string, Entry>(),
     resource: new Map<string, Entry>(),
     prompt: new Map<string, Entry>(),
   };
-  for (const entry of entries) found[entry.kind].set(upstreamKeyOf(entry), entry);
+  yield* forEachInSteps(entries, (entry) => found[entry.kind].set(upstreamKeyOf(entry), entry));
   return found;
 }
 
@@ -128,23 +137,23 @@ function storeKnownCatalogs(
  * Merges one list of all catalogs, by key: equal texts become one variant. The order is that of the longest catalog, of
  * which the shorter ones are usually subsets.
  */
-function merge(
+function* merge(
   catalogs: readonly DiscoveredCatalog[],
   list: (typeof LISTS)[number]['list'],
-): Map<string, readonly EntryVariant[]> {
+): Steps<Map<string, readonly EntryVariant[]>> {
   const merged = new Map<string, { json: string; catalogs: string[] | undefined }[]>();
   for (const catalog of [...catalogs].sort((a, b) => b[list].length - a[list].length)) {
-    for (const { key, json } of catalog[list]) {
+    yield* forEachInSteps(catalog[list], ({ key, json }) => {
       const variants = merged.get(key);
       const variant = variants?.find((other) => other.json === json);
       if (variant) variant.catalogs?.push(catalog.key);
       else if (variants) variants.push({ json, catalogs: [catalog.key] });
       else merged.set(key, [{ json, catalogs: [catalog.key] }]);
-    }
+    });
   }
-  for (const variants of merged.values()) {
+  yield* forEachInSteps(merged.values(), (variants) => {
     for (const variant of variants) if (variant.catalogs?.length === catalogs.length) variant.catalogs = undefined;
-  }
+  });
   return merged;
 }
 
@@ -197,10 +206,10 @@ function discoveredLabels(forward: Forward, { kind, template }: DiscoveredItem, 
   return Object.fromEntries(template ? [...others, [TEMPLATE_LABEL, 'true']] : others);
 }
 
-/** Reuses the stored string of an unchanged text, and copies a new one, which would retain its whole list response. */
+/** Reuses the stored string of an unchanged text. */
 function withStoredTexts(variants: readonly EntryVariant[], known: readonly EntryVariant[]): EntryVariant[] {
   return variants.map(({ json, catalogs }) => {
-    const text = known.find((variant) => variant.json === json)?.json ?? detached(json);
+    const text = known.find((variant) => variant.json === json)?.json ?? json;
     return { json: text, catalogs };
   });
 }

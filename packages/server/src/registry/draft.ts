@@ -16,6 +16,7 @@ import {
 } from './entries.ts';
 import type { DraftIndex, DraftMap, EntryIndex } from './index.ts';
 import { byRegistration, emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
+import { forEachInSteps, runSteps, type Steps, singleStep } from './steps.ts';
 import type { Change, Section } from './store/store.ts';
 import { storedEntry, storedForward, storedNamespace, storedService } from './stored.ts';
 
@@ -52,12 +53,17 @@ export class Draft {
 
   /** Runs an operation. When it throws, its changes are undone and the error is rethrown. */
   attempt<T>(operation: (draft: Draft) => T): T {
+    return runSteps(this.attemptInSteps((draft) => singleStep(() => operation(draft))));
+  }
+
+  /** As {@link attempt}, of an operation in steps. No other operation may run before it has ended. */
+  *attemptInSteps<T>(operation: (draft: Draft) => Steps<T>): Steps<T> {
     const undo: (() => void)[] = [];
     const changes = this.changes.length;
     const next = this.#next;
     this.#undo = undo;
     try {
-      return operation(this);
+      return yield* operation(this);
     } catch (error) {
       for (const step of undo.reverse()) step();
       this.changes.length = changes;
@@ -198,13 +204,18 @@ export class Draft {
 
   /** All entries discovered by a forward, and their copies. */
   entriesOf(forward: string): Entry[] {
+    return runSteps(this.entriesInSteps(forward));
+  }
+
+  /** As {@link entriesOf}. */
+  *entriesInSteps(forward: string): Steps<Entry[]> {
     const found: Entry[] = [];
     for (const namespace of this.#namespaces.keys()) {
       for (const kind of KINDS) {
         if (!this.#mayHaveEntriesOf(namespace, kind, forward)) continue;
-        for (const entry of this.entries(kind, namespace)) {
+        yield* forEachInSteps(this.entries(kind, namespace), (entry) => {
           if (entry.discovered?.forward === forward) found.push(entry);
-        }
+        });
       }
     }
     return found;
@@ -224,6 +235,11 @@ export class Draft {
 
   /** Ends the draft: returns its state and the lists that may differ from the base. */
   finish(): { snapshot: Snapshot; changed: ChangedLists[] } {
+    return runSteps(this.finishInSteps());
+  }
+
+  /** As {@link finish}. */
+  *finishInSteps(): Steps<{ snapshot: Snapshot; changed: ChangedLists[] }> {
     const changed: ChangedLists[] = [];
     for (const [namespace, drafts] of this.#indexes) {
       const state = this.#namespaces.get(namespace);
@@ -232,12 +248,14 @@ export class Draft {
       for (const kind of KINDS) {
         const draft = drafts[kind];
         if (!draft) continue;
-        indexes[kind] = draft.publish();
+        indexes[kind] = yield* draft.publishInSteps();
         changed.push({ namespace, kind });
       }
       this.#namespaces.set(namespace, { ...state, indexes });
     }
-    const services = this.#draftServices ? new Services(this.#draftServices.publish()) : this.#services;
+    const services = this.#draftServices
+      ? new Services(runSteps(this.#draftServices.publishInSteps()))
+      : this.#services;
     return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#unusable, services), changed };
   }
 

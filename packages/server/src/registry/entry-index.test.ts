@@ -1,7 +1,9 @@
+import { Turns } from '@sluice/protocol/turns';
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_NAMESPACE, type Entry, type KnownCatalog, type Labels, TEMPLATE_LABEL } from './entries.ts';
 import { catalog, view } from './fixtures/upstreams.ts';
-import { type CatalogView, EntryIndex } from './index.ts';
+import { EntryIndex } from './index.ts';
+import type { CatalogView } from './list.ts';
 import { render } from './serialize.ts';
 
 interface Made {
@@ -280,4 +282,23 @@ describe('prebuilt lists', () => {
     expect(list.bytes).toBe(Buffer.byteLength(textOf(list)));
     expect(list.bytes).toBeGreaterThan(textOf(list).length);
   });
+});
+
+test('a long list is built in slices, once for all who ask, and equals one that is built at once', async () => {
+  const made = indexWith(...Array.from({ length: 2_500 }, (_, position) => entry(`é${position}`, 1, { position })));
+  const turns = new Turns();
+  const anyone = view(() => []);
+  const long = made.listInSlices(anyone, 'tools/list', turns);
+  expect(long).toBeInstanceOf(Promise);
+  expect(made.listInSlices(anyone, 'tools/list', turns)).toBe(long);
+  const built = await long;
+  expect(textOf(built)).toBe(
+    anyone.wrap('tools/list', `[${made.entries.map(({ rendered }) => rendered[0]?.json)}]`, {
+      ttlMs: 0,
+      cacheScope: 'public',
+    }),
+  );
+  expect(built.bytes).toBe(Buffer.byteLength(built.json));
+  expect(made.listInSlices(anyone, 'tools/list', turns)).toBe(built);
+  expect(made.list(anyone, 'tools/list')).toBe(built);
 });

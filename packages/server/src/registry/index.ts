@@ -1,12 +1,7 @@
-import {
-  byOrder,
-  type CacheHint,
-  type Entry,
-  isEnabled,
-  isTemplate,
-  type KnownCatalog,
-  sameRecord,
-} from './entries.ts';
+import type { Turns } from '@sluice/protocol/turns';
+import { byOrder, type Entry, isEnabled, isTemplate, sameRecord } from './entries.ts';
+import { buildList, type CatalogView, isSameList, type PrebuiltList } from './list.ts';
+import { forEachInSteps, runSteps, type Steps, sortInSteps } from './steps.ts';
 
 /** Number of changes at which the upper layer is merged into the base; every copy copies the upper layer. */
 const MERGE_FROM = 1024;
@@ -69,43 +64,34 @@ export class DraftMap<V extends object> {
     this.#changes.set(key, value);
   }
 
+  /** Whether so much has changed that the layers are merged. */
+  get isMerged(): boolean {
+    return this.#changes.size >= MERGE_FROM;
+  }
+
   /** Ends the draft and returns its state. */
   publish(): LayeredMap<V> {
-    if (this.#changes.size < MERGE_FROM) return this.#view;
-    const merged = new Map(this.#base);
-    for (const [key, value] of this.#changes) {
+    return runSteps(this.publishInSteps());
+  }
+
+  /** As {@link publish}. */
+  *publishInSteps(): Steps<LayeredMap<V>> {
+    if (!this.isMerged) return this.#view;
+    const merged = new Map<string, V>();
+    yield* forEachInSteps(this.#base, ([key, value]) => merged.set(key, value));
+    yield* forEachInSteps(this.#changes, ([key, value]) => {
       if (value === undefined) merged.delete(key);
       else merged.set(key, value);
-    }
+    });
     return new LayeredMap(merged);
   }
 }
 
-/** The lists as one kind of client sees them; one view per (era, capability set) of clients. */
-export interface CatalogView {
-  /** Identifies the view; prebuilt lists are cached by it. */
-  readonly key: string;
-  /** The forward's catalog for this client, if there is one. */
-  choose(forward: string): KnownCatalog | undefined;
-  /** Adapts a list item to the client. Called for every item, so fast when nothing changes. */
-  item(method: string, json: string): string;
-  /** Builds the result with a list: `items` is the JSON text of the array, `cache` the combined hints. */
-  wrap(method: string, items: string, cache: CacheHint): string;
-}
-
-/** The result of a list request, ready to send. */
-export interface PrebuiltList {
-  /** JSON text; in UTF-8 where it is long. */
-  readonly json: string | Buffer;
-  /** Length of `json` in UTF-8. */
-  readonly bytes: number;
-}
-
-/** From this size on, encoding the text for every response costs more than a separate write. */
-const ENCODE_ONCE_BYTES = 64 * 1024;
-
 /** Cached lists per index. Clients choose their capabilities, so the number of views must be bounded. */
 const MAX_PREBUILT = 64;
+
+/** Lists with more entries are built in slices. */
+const MAX_AT_ONCE = 1_000;
 
 /**
  * The entries of one kind in one namespace. Several entries can have the same key: the first registered holds it, the
@@ -121,6 +107,7 @@ export class EntryIndex {
   #shadowed: readonly Entry[] | undefined;
   #counts: ReadonlyMap<string, number> | undefined;
   readonly #lists = new Map<string, PrebuiltList>();
+  readonly #building = new Map<string, Promise<PrebuiltList>>();
 
   constructor(claims = new LayeredMap<readonly Entry[]>()) {
     this.#claims = claims;
@@ -157,6 +144,15 @@ export class EntryIndex {
     return this.#registered;
   }
 
+  /** Prepares `registeredEntries`. */
+  *sort(): Steps<void> {
+    const holders: Entry[] = [];
+    yield* forEachInSteps(this.#claims.values(), ([holder]) => {
+      if (holder) holders.push(holder);
+    });
+    this.#registered = yield* sortInSteps(holders, byOrder);
+  }
+
   /** The disabled entries, shadowed ones included, in no order. */
   get disabled(): readonly Entry[] {
     this.#disabled ??= [...this.all()].filter((entry) => !isEnabled(entry));
@@ -188,22 +184,38 @@ export class EntryIndex {
 
   /** The list for the clients of a view; `method` selects templates or entries and the caching hints. */
   list(view: CatalogView, method: string): PrebuiltList {
-    const key = `${method} ${view.key}`;
-    let list = this.#lists.get(key);
-    if (!list) {
-      if (this.#lists.size >= MAX_PREBUILT) this.#lists.clear();
-      const built = buildList(this.entries, view, method);
-      // Equal lists of several views are stored once.
-      list = this.#lists.values().find((other) => isSameList(other, built)) ?? built;
-      this.#lists.set(key, list);
-    }
-    return list;
+    const key = listKey(view, method);
+    return this.#lists.get(key) ?? this.#store(key, runSteps(buildList(this.entries, view, method)));
+  }
+
+  /** As {@link list}. A long one that is not built yet is built in slices. */
+  listInSlices(view: CatalogView, method: string, turns: Turns): PrebuiltList | Promise<PrebuiltList> {
+    const key = listKey(view, method);
+    const list = this.#lists.get(key);
+    if (list) return list;
+    const { entries } = this;
+    if (entries.length <= MAX_AT_ONCE) return this.list(view, method);
+    // Clients that ask meanwhile wait for the same one.
+    return this.#building.getOrInsertComputed(key, () =>
+      turns
+        .run(buildList(entries, view, method))
+        .then((built) => this.#store(key, built))
+        .finally(() => this.#building.delete(key)),
+    );
   }
 
   /** A list of these keys only, for one response: uncacheable and private, because it was filtered for its client. */
   listOf(keys: ReadonlySet<string>, view: CatalogView, method: string): PrebuiltList {
     const entries = this.entries.filter(({ key }) => keys.has(key));
-    return buildList(entries, view, method, { ttlMs: 0, cacheScope: 'private' });
+    return runSteps(buildList(entries, view, method, { ttlMs: 0, cacheScope: 'private' }));
+  }
+
+  #store(key: string, built: PrebuiltList): PrebuiltList {
+    if (this.#lists.size >= MAX_PREBUILT) this.#lists.clear();
+    // Equal lists of several views are stored once.
+    const list = this.#lists.values().find((other) => isSameList(other, built)) ?? built;
+    this.#lists.set(key, list);
+    return list;
   }
 
   /** Creates a draft of this index. */
@@ -255,8 +267,20 @@ export class DraftIndex {
   }
 
   publish(): EntryIndex {
-    return new EntryIndex(this.#claims.publish());
+    return runSteps(this.publishInSteps());
   }
+
+  /** As {@link publish}. */
+  *publishInSteps(): Steps<EntryIndex> {
+    const index = new EntryIndex(yield* this.#claims.publishInSteps());
+    // After smaller changes it is sorted when it is needed: there may be thousands of them.
+    if (this.#claims.isMerged) yield* index.sort();
+    return index;
+  }
+}
+
+function listKey({ key }: CatalogView, method: string): string {
+  return `${method} ${key}`;
 }
 
 function count(claims: Iterable<readonly Entry[]>): Map<string, number> {
@@ -267,46 +291,4 @@ function count(claims: Iterable<readonly Entry[]>): Map<string, number> {
     counts.set(forward, (counts.get(forward) ?? 0) + (copied ? 0 : 1));
   }
   return counts;
-}
-
-const UNCACHED: CacheHint = { ttlMs: 0, cacheScope: 'public' };
-
-/** `hintOfAll` replaces the caching hints of the forwards. */
-function buildList(entries: readonly Entry[], view: CatalogView, method: string, hintOfAll?: CacheHint): PrebuiltList {
-  const templates = method === 'resources/templates/list';
-  const chosen = new Map<string, KnownCatalog | undefined>();
-  const parts: string[] = [];
-  let cache: CacheHint | undefined;
-  for (const entry of entries) {
-    if (isTemplate(entry) !== templates) continue;
-    const forward = entry.discovered?.forward;
-    let hint = UNCACHED;
-    let variant = entry.rendered[0];
-    if (forward !== undefined) {
-      const catalog = chosen.getOrInsertComputed(forward, (name) => view.choose(name));
-      if (catalog) {
-        variant = entry.rendered.find(({ catalogs }) => !catalogs || catalogs.includes(catalog.key));
-        hint = catalog.cache[method] ?? UNCACHED;
-      }
-    }
-    if (!variant) continue;
-    parts.push(view.item(method, variant.json));
-    cache = cache ? stricterHint(cache, hint) : hint;
-  }
-  const json = view.wrap(method, `[${parts.join(',')}]`, hintOfAll ?? cache ?? UNCACHED);
-  const bytes = Buffer.byteLength(json);
-  return { json: bytes < ENCODE_ONCE_BYTES ? json : Buffer.from(json), bytes };
-}
-
-function isSameList(a: PrebuiltList, b: PrebuiltList): boolean {
-  if (a.bytes !== b.bytes) return false;
-  return typeof a.json === 'string' || typeof b.json === 'string' ? a.json === b.json : a.json.equals(b.json);
-}
-
-/** The shorter time and the narrower scope of two hints (mcp 2). */
-function stricterHint(a: CacheHint, b: CacheHint): CacheHint {
-  return {
-    ttlMs: Math.min(a.ttlMs, b.ttlMs),
-    cacheScope: a.cacheScope === 'private' || b.cacheScope === 'private' ? 'private' : 'public',
-  };
 }

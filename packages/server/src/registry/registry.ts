@@ -1,6 +1,8 @@
+import { Turns } from '@sluice/protocol/turns';
 import { type ChangedLists, Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, type Forward, KINDS, type Kind, SECTION } from './entries.ts';
 import { Snapshot } from './snapshot.ts';
+import { type Steps, singleStep } from './steps.ts';
 import { isDiskFull } from './store/files.ts';
 import { type Change, type Loaded, SECTIONS, type Section, type Store } from './store/store.ts';
 import {
@@ -138,8 +140,11 @@ function kindOf(section: Section): Kind {
 /** An operation on the registry. When it throws, its changes are discarded. */
 export type Mutation<T> = (draft: Draft) => T;
 
+/** An operation in steps, for long ones: other work of the event loop runs between them. */
+export type LongMutation<T> = (draft: Draft) => Steps<T>;
+
 interface Pending {
-  run(draft: Draft): void;
+  run(draft: Draft): Steps<void>;
   /** `failure`: the store's error; undefined when the batch was committed. */
   settle(failure: unknown): void;
 }
@@ -153,6 +158,8 @@ interface Pending {
 export class Registry {
   /** The committed state. */
   current = Snapshot.empty();
+  /** Slices of long work on catalogs, here and in discoveries. */
+  readonly turns = new Turns();
   readonly #store: Store;
   readonly #listeners = new Set<(touched: readonly ChangedLists[]) => void>();
   #queue: Pending[] = [];
@@ -189,14 +196,19 @@ export class Registry {
 
   /** Runs an operation and resolves with its result once its changes are durable and visible. */
   commit<T>(mutation: Mutation<T>): Promise<T> {
+    return this.commitInSteps((draft) => singleStep(() => mutation(draft)));
+  }
+
+  /** As {@link commit}, of an operation in steps. Later ones wait until it has ended. */
+  commitInSteps<T>(mutation: LongMutation<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       let outcome: { value: T } | { error: unknown } | undefined;
       let isFirst = true;
       this.#queue.push({
-        run: (draft) => {
+        run: function* (draft) {
           isFirst = draft.changes.length === 0;
           try {
-            outcome = { value: draft.attempt(mutation) };
+            outcome = { value: yield* draft.attemptInSteps(mutation) };
           } catch (error) {
             outcome = { error };
           }
@@ -232,17 +244,27 @@ export class Registry {
       const batch = this.#queue;
       this.#queue = [];
       const draft = new Draft(this.current);
-      for (const pending of batch) pending.run(draft);
+      for (const pending of batch) {
+        const running = this.#run(pending.run(draft));
+        if (running instanceof Promise) await running;
+      }
       const failure = await this.#publish(draft);
       for (const pending of batch) pending.settle(failure);
     }
     this.#writing = undefined;
   }
 
+  /** Runs one step at once, which is all of most operations, and others in slices. */
+  #run<T>(steps: Steps<T>): T | Promise<T> {
+    const { done, value } = steps.next();
+    return done ? value : this.turns.run(steps);
+  }
+
   /** Makes the draft the current state once it is durable. Returns the store's error when it failed. */
   async #publish(draft: Draft): Promise<unknown> {
     if (draft.changes.length === 0) return undefined;
-    const { snapshot, changed } = draft.finish();
+    const finished = this.#run(draft.finishInSteps());
+    const { snapshot, changed } = finished instanceof Promise ? await finished : finished;
     try {
       await this.#store.commit(draft.changes, () => {
         this.current = snapshot;

@@ -19,8 +19,11 @@ export interface CollectOptions {
   readonly onHead?: (status: number, headers: ResponseHeaders) => BodyReader | undefined;
 }
 
-/** Reads a body as it arrives; returns true as soon as it needs no more. If it throws, the request is aborted. */
-export type BodyReader = (chunk: Buffer) => boolean;
+/**
+ * Reads a body as it arrives; returns true as soon as it needs no more. If it throws, the request is aborted. With a promise,
+ * nothing more is received until it has resolved.
+ */
+export type BodyReader = (chunk: Buffer) => boolean | Promise<boolean>;
 
 /** A collected response. */
 export interface CollectedResponse {
@@ -52,23 +55,30 @@ class ResponseCollector implements ResponseHandler {
   #call: UpstreamCall | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
   #settled = false;
+  /** The reader is busy. */
+  #isReading = false;
+  /** The body has ended while the reader was busy. */
+  #hasEnded = false;
   #status = 0;
   #headers: ResponseHeaders = {};
   #bytes = 0;
+  /** Time that is left, and since when. Time in which the reader is busy does not count. */
+  #remainingMs: number;
+  #since = 0;
 
   constructor(address: string, options: CollectOptions) {
     this.#address = address;
     this.#options = options;
+    this.#remainingMs = options.timeoutMs;
   }
 
   send(transport: UpstreamTransport, request: UpstreamRequest): Promise<CollectedResponse> {
-    const { timeoutMs, signal } = this.#options;
+    const { signal } = this.#options;
     if (signal?.aborted) {
       this.#onAbort();
     } else {
       signal?.addEventListener('abort', this.#onAbort);
-      const what = `did not answer within ${timeoutMs / 1000} s`;
-      this.#timer = setTimeout(() => this.#fail(new UpstreamError('timeout', this.#address, what)), timeoutMs);
+      this.#startTimer();
       this.#call = transport.dispatch(request, this);
     }
     return this.#outcome.promise;
@@ -97,13 +107,14 @@ class ResponseCollector implements ResponseHandler {
     } else if (this.#reader === undefined) {
       this.#body.push(chunk);
     } else {
-      this.#read(this.#reader, chunk);
+      return this.#read(this.#reader, chunk);
     }
     return true;
   }
 
   onEnd(): void {
     if (this.#settled) clearTimeout(this.#timer);
+    else if (this.#isReading) this.#hasEnded = true;
     else this.#complete();
   }
 
@@ -112,13 +123,46 @@ class ResponseCollector implements ResponseHandler {
     else this.#fail(error);
   }
 
-  #read(reader: BodyReader, chunk: Buffer): void {
+  /** Returns false to pause. */
+  #read(reader: BodyReader, chunk: Buffer): boolean {
     try {
-      if (!reader(chunk)) return;
+      const read = reader(chunk);
+      if (read === true) this.#finish();
+      if (typeof read === 'boolean') return true;
+      this.#isReading = true;
+      clearTimeout(this.#timer);
+      this.#remainingMs -= performance.now() - this.#since;
+      read.then(
+        (isEnough) => this.#onRead(isEnough),
+        (error: unknown) => this.#fail(error),
+      );
+      return false;
     } catch (error) {
       this.#fail(error);
-      return;
+      return true;
     }
+  }
+
+  #onRead(isEnough: boolean): void {
+    this.#isReading = false;
+    if (this.#settled) return;
+    if (this.#hasEnded) return this.#complete();
+    if (isEnough) this.#finish();
+    else this.#startTimer();
+    this.#call?.resume();
+  }
+
+  #startTimer(): void {
+    const what = `did not answer within ${this.#options.timeoutMs / 1000} s`;
+    this.#since = performance.now();
+    this.#timer = setTimeout(
+      () => this.#fail(new UpstreamError('timeout', this.#address, what)),
+      Math.max(0, this.#remainingMs),
+    );
+  }
+
+  /** Completes although the body goes on. */
+  #finish(): void {
     this.#complete();
     this.#timer = setTimeout(() => this.#call?.abort(), LINGER_MS).unref();
   }

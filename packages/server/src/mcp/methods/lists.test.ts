@@ -20,7 +20,11 @@ it.each(['is removed', 'is deleted and recreated'])(
     await registry.commit((draft) => createEntry(draft, 'tool', TOOL));
     const admitted = Promise.withResolvers<Snapshot>();
     const profiles = new ClientProfiles(registry, { name: 's', title: 'S', version: '1' });
-    const { filter } = serviceToolList({ forwards: { ensureDiscoveredFor: () => admitted.promise }, profiles });
+    const { filter } = serviceToolList({
+      forwards: { ensureDiscoveredFor: () => admitted.promise },
+      profiles,
+      registry,
+    });
     const context = new McpRequest('POST', '/ops/mcp', {}, Buffer.from(REQUEST));
     const message = parseMessage(context.body);
     if (message.kind !== 'request') throw new Error('the request is none');

@@ -1,7 +1,8 @@
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import { rpcError } from '../../http/outcome.ts';
 import type { CacheHint, Kind } from '../../registry/entries.ts';
-import type { CatalogView } from '../../registry/index.ts';
+import type { CatalogView, PrebuiltList } from '../../registry/list.ts';
+import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import type { ClientProfiles } from '../client-profile.ts';
@@ -11,6 +12,7 @@ import type { McpFilter, McpMethodFilter, McpOutcome } from '../request.ts';
 export interface ListParts {
   readonly forwards: Pick<Forwards, 'ensureDiscoveredFor'>;
   readonly profiles: ClientProfiles;
+  readonly registry: Pick<Registry, 'turns'>;
 }
 
 const NOT_CACHEABLE: CacheHint = { ttlMs: 0, cacheScope: 'private' };
@@ -19,17 +21,17 @@ const NOT_CACHEABLE: CacheHint = { ttlMs: 0, cacheScope: 'private' };
  * Serves list methods from memory, without an upstream request (specification, "MCP request handling"). A client with
  * capabilities that have not been declared before waits, within limits, for the discovery with them.
  */
-function lists(kind: Kind, methods: readonly string[], { forwards, profiles }: ListParts): McpMethodFilter {
+function lists(kind: Kind, methods: readonly string[], { forwards, profiles, registry }: ListParts): McpMethodFilter {
   const filter: McpFilter = (context) => {
     const { message, namespace, session, era, capabilities, onlyTools, evaluated } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
     const { method } = message;
     const profile = session?.profile ?? profiles.of(era, capabilities);
     const view = evaluated ? uncacheable(profile.view) : profile.view;
-    const respond = ({ [kind]: index }: NamespaceState['indexes']): McpOutcome => {
+    const respond = ({ [kind]: index }: NamespaceState['indexes']): McpOutcome | Promise<McpOutcome> => {
       // An evaluator's choice: `tools/list` alone has one.
-      const list = onlyTools ? index.listOf(onlyTools, view, method) : index.list(view, method);
-      return { kind: 'result', ...list };
+      const list = onlyTools ? index.listOf(onlyTools, view, method) : index.listInSlices(view, method, registry.turns);
+      return list instanceof Promise ? list.then(toOutcome) : toOutcome(list);
     };
     const discovery = forwards.ensureDiscoveredFor(profile, context);
     if (!discovery) return respond(namespace.indexes);
@@ -41,6 +43,10 @@ function lists(kind: Kind, methods: readonly string[], { forwards, profiles }: L
     });
   };
   return { methods, filter };
+}
+
+function toOutcome({ json, bytes }: PrebuiltList): McpOutcome {
+  return { kind: 'result', json, bytes };
 }
 
 /**

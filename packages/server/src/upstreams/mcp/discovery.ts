@@ -1,14 +1,14 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isJsonObject } from '@sluice/protocol/json/parse';
-import { elements, members } from '@sluice/protocol/json/text';
 import { type ClientCapabilities, catalogKey } from '@sluice/protocol/mcp/capabilities';
 import { type Era, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
+import { Turns } from '@sluice/protocol/turns';
 import { UpstreamError } from '../../http/client/errors.ts';
 import type { DiscoveredCatalog, ListedItem } from '../../registry/catalogs.ts';
 import type { CacheHint } from '../../registry/entries.ts';
 import { CATALOG_LIMITS, type CatalogLimits, CatalogSize, CatalogTexts } from './catalog/catalog-size.ts';
 import { ListItems, type ListSpec } from './catalog/list-items.ts';
-import { openLegacy, openModern, type RpcClient, type RpcClientOptions, requireResult } from './rpc-client.ts';
+import { ListPage, type ListPageParts } from './catalog/list-page.ts';
+import { openLegacy, openModern, type RpcClient, type RpcClientOptions, toUpstreamError } from './rpc-client.ts';
 
 /** Catalog of an upstream for clients of one era and one set of capabilities. */
 export interface Catalog extends DiscoveredCatalog {
@@ -36,15 +36,14 @@ const LISTS: readonly ListSpec[] = [
 /** The identity goes to every client. */
 const MAX_IDENTITY_LENGTH = 256 * 1024;
 
-/** Items of a page processed before other work gets a turn: a page may have a hundred thousand. */
-const ITEMS_PER_TURN = 1_000;
-
 /** Options of {@link discover}. */
 export interface DiscoveryOptions extends RpcClientOptions {
   /** Default: {@link CATALOG_LIMITS}. */
   readonly limits?: CatalogLimits;
   /** Shared by the catalogs of one discovery. */
   readonly texts?: CatalogTexts;
+  /** Shared by all discoveries (default: new). */
+  readonly turns?: Turns;
 }
 
 /**
@@ -70,10 +69,15 @@ function openClient(options: RpcClientOptions, era: Era): Promise<RpcClient> {
 async function readCatalog(options: DiscoveryOptions, client: RpcClient): Promise<Catalog> {
   const { transport, capabilities } = options;
   const { address } = transport;
-  const { limits = CATALOG_LIMITS, texts = new CatalogTexts(address, limits) } = options;
+  const { limits = CATALOG_LIMITS, texts = new CatalogTexts(address, limits), turns = new Turns() } = options;
   const size = new CatalogSize(address, limits);
   const { era, protocolVersion, identity } = client;
-  const found: Record<ListSpec['into'], ListedItem[]> = { tools: [], resources: [], templates: [], prompts: [] };
+  const found: Record<ListSpec['into'], readonly ListedItem[]> = {
+    tools: [],
+    resources: [],
+    templates: [],
+    prompts: [],
+  };
   const cache: Record<string, CacheHint> = {};
   const notes: string[] = [];
   try {
@@ -83,7 +87,7 @@ async function readCatalog(options: DiscoveryOptions, client: RpcClient): Promis
     }
     for (const list of LISTS) {
       if (!isJsonObject(client.serverCapabilities[list.capability])) continue;
-      const reader = new ListReader(options, client, list, { size, texts });
+      const reader = new ListReader(options, client, list, { address, size, texts, turns });
       found[list.into] = await reader.read();
       if (reader.cache !== undefined) cache[list.method] = reader.cache;
       notes.push(...reader.notes());
@@ -98,6 +102,8 @@ async function readCatalog(options: DiscoveryOptions, client: RpcClient): Promis
 
 /** What the lists of one catalog share. */
 interface CatalogParts {
+  readonly address: string;
+  readonly turns: Turns;
   readonly size: CatalogSize;
   readonly texts: CatalogTexts;
 }
@@ -106,42 +112,28 @@ interface CatalogParts {
 class ListReader {
   /** Strictest of the pages' hints; undefined in the legacy era and without a page. */
   cache: CacheHint | undefined = undefined;
-  readonly #address: string;
   readonly #client: RpcClient;
-  readonly #list: ListSpec;
   readonly #signal: AbortSignal | undefined;
-  readonly #size: CatalogSize;
-  readonly #items: ListItems;
+  readonly #page: ListPageParts;
   #pages = 0;
   #stopped: string | undefined = undefined;
 
-  constructor(
-    { transport, signal }: DiscoveryOptions,
-    client: RpcClient,
-    list: ListSpec,
-    { size, texts }: CatalogParts,
-  ) {
-    this.#address = transport.address;
+  constructor({ signal }: DiscoveryOptions, client: RpcClient, list: ListSpec, { texts, ...parts }: CatalogParts) {
     this.#client = client;
-    this.#list = list;
     this.#signal = signal;
-    this.#size = size;
-    this.#items = new ListItems(list, client.era, texts);
+    this.#page = { ...parts, list, items: new ListItems(list, client.era, texts) };
   }
 
-  async read(): Promise<ListedItem[]> {
-    const { method } = this.#list;
+  async read(): Promise<readonly ListedItem[]> {
+    const { address, items } = this.#page;
     const cursors = new Set<string>();
     let cursor: unknown;
     do {
-      const reply = await this.#client.request(method, cursor === undefined ? undefined : { cursor });
-      if (reply.kind === 'error' && reply.code === METHOD_NOT_FOUND) break;
-      const { text, result } = requireResult(reply, method, this.#address);
+      const result = await this.#readPage(cursor === undefined ? undefined : { cursor });
+      if (!result) break;
       if (this.#signal?.aborted)
-        throw new UpstreamError('aborted', this.#address, 'was not read to the end: the discovery was canceled');
+        throw new UpstreamError('aborted', address, 'was not read to the end: the discovery was canceled');
       this.#pages++;
-      this.#size.add(0, Buffer.byteLength(text));
-      await this.#readPage(text, result);
       // Any string is a cursor, also the empty one; null means the same as none.
       cursor = result.nextCursor ?? undefined;
       if (cursor !== undefined && typeof cursor !== 'string') {
@@ -152,39 +144,37 @@ class ListReader {
         cursors.add(cursor);
       }
     } while (cursor !== undefined && this.#stopped === undefined);
-    return this.#items.accepted;
+    return items.accepted;
   }
 
   notes(): string[] {
-    const { method } = this.#list;
-    const notes = this.#items.notes();
+    const { items, list } = this.#page;
+    const notes = items.notes();
     if (this.#stopped !== undefined) {
-      notes.push(`${method}: stopped after ${this.#pages} ${this.#pages === 1 ? 'page' : 'pages'} at ${this.#stopped}`);
+      notes.push(
+        `${list.method}: stopped after ${this.#pages} ${this.#pages === 1 ? 'page' : 'pages'} at ${this.#stopped}`,
+      );
     }
     return notes;
   }
 
-  async #readPage(text: string, result: Readonly<Record<string, unknown>>): Promise<void> {
-    const { method, member } = this.#list;
-    const items = result[member];
-    if (!Array.isArray(items)) {
-      throw new UpstreamError('invalid', this.#address, `answered ${method} without ${member}`);
+  /** Returns the members of the result besides the list; undefined if the upstream does not know the method. */
+  async #readPage(params: Readonly<Record<string, unknown>> | undefined) {
+    const { address, items, list, turns } = this.#page;
+    let page: ListPage | undefined;
+    const outcome = await this.#client.requestScanned(list.method, params, (id, isStream) => {
+      page = new ListPage(this.#page, id, isStream);
+      return page;
+    });
+    if (outcome.kind === 'error') {
+      if (outcome.code === METHOD_NOT_FOUND) return undefined;
+      throw toUpstreamError(outcome, list.method, address);
     }
-    if (this.#client.era === 'modern') this.cache = strictestHint(this.cache, result);
-    let index = 0;
-    for (const { start, end } of elements(text, lastMemberStart(text, member))) {
-      this.#size.add(1, 0);
-      this.#items.add(items[index++], text.slice(start, end));
-      if (index % ITEMS_PER_TURN === 0) await nextTurn();
-    }
+    if (!page?.items) throw new UpstreamError('invalid', address, `answered ${list.method} without ${list.member}`);
+    await turns.run(items.add(page.items));
+    if (this.#client.era === 'modern') this.cache = strictestHint(this.cache, outcome.result);
+    return outcome.result;
   }
-}
-
-/** Start of the value of member `name`; of duplicates the last, as `JSON.parse` does. */
-function lastMemberStart(text: string, name: string): number {
-  let last = text.length;
-  for (const { key, start } of members(text)) if (key === name) last = start;
-  return last;
 }
 
 /** The stricter of the hints so far and those of one more page; a missing or invalid hint counts as the strictest. */

@@ -4,10 +4,11 @@ import { Backoff } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { SecretHeaders } from '../../http/secrets/secret-headers.ts';
 import type { Secrets } from '../../http/secrets/secrets.ts';
-import { applyCatalogs, type DiscoveredCatalog, knownCatalogs } from '../../registry/catalogs.ts';
+import { applyCatalogsInSteps, type DiscoveredCatalog, knownCatalogs } from '../../registry/catalogs.ts';
 import { type Forward, KINDS } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Counts } from '../../registry/snapshot.ts';
+import type { Steps } from '../../registry/steps.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { CATALOG_LIMITS, type CatalogLimits, CatalogTexts } from './catalog/catalog-size.ts';
 import { type Catalog, type DebounceOptions, DiscoveryDebouncer, discover } from './discovery.ts';
@@ -188,7 +189,11 @@ export class ForwardController implements UpstreamObserver {
     const runs = opened.flatMap((client) =>
       [...variants()].map((capabilities) => {
         const first = capabilities === NO_CAPABILITIES ? client : undefined;
-        return discover({ ...this.#client, signal, capabilities, limits, texts }, client.era, first);
+        return discover(
+          { ...this.#client, signal, capabilities, limits, texts, turns: registry.turns },
+          client.era,
+          first,
+        );
       }),
     );
     const catalogs = await Promise.all(runs).catch(async (error: unknown) => {
@@ -202,13 +207,13 @@ export class ForwardController implements UpstreamObserver {
     }
     // An inconclusive probe does not change the known catalogs of the era.
     const inconclusiveEras = new Set(inconclusive.map(({ era }) => era));
-    const applied: AppliedCatalogs = await registry.commit((draft) => {
-      const forward = draft.forwards.get(this.forward.name);
+    const { name, address, registrationId } = this.forward;
+    const applied = await registry.commitInSteps(function* (draft): Steps<AppliedCatalogs> {
+      const forward = draft.forwards.get(name);
       // Meanwhile another forward may have been registered with the name, or its address may have changed.
-      if (forward?.registrationId !== this.forward.registrationId) return { known: [] };
-      if (forward.address !== this.forward.address) return { known: [] };
+      if (forward?.registrationId !== registrationId || forward.address !== address) return { known: [] };
       const known = knownCatalogs(draft, forward, inconclusiveEras);
-      return { known, hidden: applyCatalogs(draft, forward, [...catalogs, ...known]) };
+      return { known, hidden: yield* applyCatalogsInSteps(draft, forward, [...catalogs, ...known]) };
     });
     const retainedEras = new Set(applied.known.map(({ era }) => era));
     this.upstream.setEras(new Set([...opened.map(({ era }) => era), ...retainedEras]));

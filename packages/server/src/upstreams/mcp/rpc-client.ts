@@ -22,7 +22,15 @@ import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { collectResponse } from '../../http/client/collect-response.ts';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
-import { isSessionNotFound, newRequestId, type RpcResponse, sendMessage } from './rpc-request.ts';
+import {
+  type BodyScan,
+  isSessionNotFound,
+  newRequestId,
+  type RpcOutcome,
+  type RpcRequest,
+  type RpcResponse,
+  sendMessage,
+} from './rpc-request.ts';
 
 /** Connection and identity of an {@link RpcClient}. */
 export interface RpcClientOptions {
@@ -108,10 +116,11 @@ async function send(
   method: string,
   params?: Params,
   id?: string,
+  scan?: RpcRequest['scan'],
 ): Promise<RpcResponse> {
   const { sessionId } = envelope;
   const message = JSON.stringify({ jsonrpc: '2.0', id, method, params: envelope.params(params) });
-  const request = { message, id, headers: envelope.headers(method, params), timeoutMs, signal };
+  const request = { message, id, headers: envelope.headers(method, params), timeoutMs, signal, scan };
   try {
     const response = await sendMessage(transport, request);
     const code = response.outcome?.kind === 'error' ? response.outcome.code : undefined;
@@ -124,17 +133,22 @@ async function send(
 }
 
 /** Reads the response to a request. Throws `invalid` for a result that is not an object. */
-function toReply({ text, outcome, status }: RpcResponse, method: string, address: string): RpcReply {
+function toReply(response: RpcResponse, method: string, address: string): RpcReply {
+  const outcome = toOutcome(response, method, address);
+  if (outcome.kind === 'error') return outcome;
+  return { kind: 'result', text: memberText(response.text ?? '', 'result') ?? '{}', result: outcome.result };
+}
+
+type ObjectOutcome = Exclude<RpcOutcome, { kind: 'result' }> | { readonly kind: 'result'; readonly result: Params };
+
+function toOutcome({ outcome, status }: RpcResponse, method: string, address: string): ObjectOutcome {
   if (outcome?.kind === 'error') return outcome;
-  const result = text === undefined ? undefined : memberText(text, 'result');
-  if (outcome === undefined || result === undefined || !isJsonObject(outcome.result)) {
-    throw new UpstreamError('invalid', address, `answered ${method} with a result that is not an object`, { status });
-  }
-  return { kind: 'result', text: result, result: outcome.result };
+  if (outcome && isJsonObject(outcome.result)) return { kind: 'result', result: outcome.result };
+  throw new UpstreamError('invalid', address, `answered ${method} with a result that is not an object`, { status });
 }
 
 /** The result of a request that requires one: an error is thrown as an {@link UpstreamError} `rpc`. */
-export function requireResult(reply: RpcReply, method: string, address: string): Extract<RpcReply, { kind: 'result' }> {
+function requireResult(reply: RpcReply, method: string, address: string): Extract<RpcReply, { kind: 'result' }> {
   if (reply.kind === 'result') return reply;
   throw toUpstreamError(reply, method, address);
 }
@@ -184,6 +198,20 @@ export class RpcClient<E extends Era = Era> {
   async request(method: string, params?: Params): Promise<RpcReply> {
     const response = await send(this.#options, this.#envelope, method, params, newRequestId());
     return toReply(response, method, this.#options.transport.address);
+  }
+
+  /**
+   * Sends one request whose response is scanned while it arrives: the scan for the request's id is created when the response
+   * begins. Rejects with an {@link UpstreamError} if there is no result.
+   */
+  async requestScanned(
+    method: string,
+    params: Params | undefined,
+    scan: (id: string, isStream: boolean) => BodyScan,
+  ): Promise<ObjectOutcome> {
+    const id = newRequestId();
+    const response = await send(this.#options, this.#envelope, method, params, id, (isStream) => scan(id, isStream));
+    return toOutcome(response, method, this.#options.transport.address);
   }
 
   /** Ends the session upstream, if there is one; never rejects. */

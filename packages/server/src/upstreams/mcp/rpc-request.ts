@@ -63,6 +63,19 @@ export interface RpcRequest {
   readonly timeoutMs: number;
   /** Aborts the exchange; it fails with the reason if that is an {@link UpstreamError}. */
   readonly signal?: AbortSignal | undefined;
+  /** Creates the scan of a successful response, in place of reading it into memory. */
+  readonly scan?: ((isStream: boolean) => BodyScan) | undefined;
+}
+
+/** Reads the response to a request while it arrives. */
+export interface BodyScan {
+  /** Reads the next bytes of the body; returns true as soon as it needs no more. Throws `UpstreamError`. */
+  write(chunk: Buffer): Promise<boolean>;
+  /** The response, if it has arrived. */
+  readonly outcome: RpcOutcome | undefined;
+  /** Whether the body is JSON, or has nothing but white space. */
+  readonly isJson: boolean;
+  readonly isEmpty: boolean;
 }
 
 /** Parsed content of a JSON-RPC response. */
@@ -94,19 +107,26 @@ const MAX_ERROR_BYTES = 64 * 1024;
  */
 export async function sendMessage(
   transport: UpstreamTransport,
-  { message, id, headers, timeoutMs, signal }: RpcRequest,
+  { message, id, headers, timeoutMs, signal, scan }: RpcRequest,
   maxBytes: number = MAX_BYTES,
 ): Promise<RpcResponse> {
   const { address } = transport;
   const request = { method: 'POST', headers: [...MESSAGE_HEADERS, ...headers], body: message };
   let events: ResponseEvents | undefined;
+  let scanned: BodyScan | undefined;
   const response = await collectResponse(transport, request, {
-    maxBytes,
+    // A scan has limits of its own.
+    maxBytes: scan ? Number.POSITIVE_INFINITY : maxBytes,
     maxErrorBytes: MAX_ERROR_BYTES,
     timeoutMs,
     signal,
     onHead(status, responseHeaders) {
-      if (id === undefined || status >= 300 || mediaType(responseHeaders) !== 'text/event-stream') return undefined;
+      if (id === undefined || status >= 300) return undefined;
+      const isStream = mediaType(responseHeaders) === 'text/event-stream';
+      const started = scan?.(isStream);
+      scanned = started;
+      if (started) return (chunk) => started.write(chunk);
+      if (!isStream) return undefined;
       const reader = new ResponseEvents(address, id, maxBytes);
       events = reader;
       return (chunk) => reader.read(chunk);
@@ -114,10 +134,14 @@ export async function sendMessage(
   });
   const { status } = response;
   const sessionId = sessionIdOf(response.headers);
-  if (events !== undefined) {
-    if (events.response !== undefined) return { status, sessionId, ...events.response };
+  const type = mediaType(response.headers);
+  const { outcome: result } = scanned ?? {};
+  if (result !== undefined) return { status, sessionId, outcome: result };
+  if (events?.response !== undefined) return { status, sessionId, ...events.response };
+  if (events !== undefined || (scanned && type === 'text/event-stream')) {
     throw new UpstreamError('dropped', address, 'ended the event stream before the response', { status });
   }
+  if (scanned) throw new UpstreamError('invalid', address, describeUnexpectedBody(status, type, scanned), { status });
   if (id === undefined && status < 300) return { status, sessionId };
   const text = response.body.toString('utf8');
   const value = tryParseJson(text);
@@ -130,13 +154,18 @@ export async function sendMessage(
     throw new UpstreamError('http', address, what, { status });
   }
   if (outcome !== undefined) return { status, sessionId, text, outcome };
-  const what = describeUnexpectedBody(status, mediaType(response.headers), text, value);
+  const content = { isEmpty: text.trim() === '', isJson: value !== undefined };
+  const what = describeUnexpectedBody(status, type, content);
   throw new UpstreamError('invalid', address, what, { status });
 }
 
-function describeUnexpectedBody(status: number, type: string, text: string, value: unknown): string {
-  if (text.trim() === '') return `accepted the request without answering it (HTTP ${status})`;
-  if (value !== undefined) {
+function describeUnexpectedBody(
+  status: number,
+  type: string,
+  { isEmpty, isJson }: Pick<BodyScan, 'isEmpty' | 'isJson'>,
+): string {
+  if (isEmpty) return `accepted the request without answering it (HTTP ${status})`;
+  if (isJson) {
     return `answered with JSON that is not the JSON-RPC response to the request (HTTP ${status})`;
   }
   if (type === 'application/json') return `answered with text that is not JSON (HTTP ${status})`;
@@ -209,7 +238,8 @@ function readAnonymousError(value: unknown): RpcOutcome | undefined {
   return readError(value.error);
 }
 
-function readError(error: unknown): RpcOutcome | undefined {
+/** The outcome of a response with this error; undefined if it is none. */
+export function readError(error: unknown): RpcOutcome | undefined {
   if (!isJsonObject(error) || typeof error.code !== 'number') return undefined;
   const message = typeof error.message === 'string' ? error.message : '';
   return { kind: 'error', code: error.code, message, data: error.data };

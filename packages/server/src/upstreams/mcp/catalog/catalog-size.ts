@@ -1,6 +1,6 @@
 import { UpstreamError } from '../../../http/client/errors.ts';
+import type { ListedItem } from '../../../registry/catalogs.ts';
 import type { ServedList } from '../../../registry/served-schemas.ts';
-import { detached } from '../../../registry/stored.ts';
 
 /** Limits of the catalogs of one forward (decisions 10.4). Beyond them a discovery fails, and the last good catalog stays. */
 export interface CatalogLimits {
@@ -50,7 +50,7 @@ export class CatalogSize {
  */
 export class CatalogTexts {
   readonly #size: CatalogSize;
-  readonly #texts: Readonly<Record<ServedList, Map<string, string[]>>> = {
+  readonly #items: Readonly<Record<ServedList, Map<string, ListedItem[]>>> = {
     tools: new Map(),
     resources: new Map(),
     templates: new Map(),
@@ -61,15 +61,18 @@ export class CatalogTexts {
     this.#size = new CatalogSize(address, limits);
   }
 
-  /** Returns the stored text of an entry. Throws an {@link UpstreamError} `too-large` beyond the limits. */
-  store(list: ServedList, key: string, json: string): string {
-    const texts = this.#texts[list].get(key);
-    const known = texts?.find((text) => text === json);
-    if (known !== undefined) return known;
-    this.#size.add(texts ? 0 : 1, Buffer.byteLength(json));
-    const text = detached(json);
-    if (texts) texts.push(text);
-    else this.#texts[list].set(detached(key), [text]);
-    return text;
+  /**
+   * Returns the stored form of an entry. `json` must not be a slice of a longer text, which it would retain. Throws an
+   * {@link UpstreamError} `too-large` beyond the limits.
+   */
+  store(list: ServedList, key: string, json: string): ListedItem {
+    const items = this.#items[list].get(key);
+    const known = items?.find((item) => item.json === json);
+    if (known) return known;
+    this.#size.add(items ? 0 : 1, Buffer.byteLength(json));
+    const item = { key, json };
+    if (items) items.push(item);
+    else this.#items[list].set(key, [item]);
+    return item;
   }
 }

@@ -1,4 +1,4 @@
-import { isJsonObject } from '@sluice/protocol/json/parse';
+import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { readParamHeaders } from '@sluice/protocol/mcp/param-headers';
 import { singleLine } from '@sluice/protocol/text';
@@ -21,10 +21,18 @@ export interface ListSpec {
 /** Entries that a note names, and characters of each name. */
 const MAX_NAMED = 20;
 const MAX_NAME_LENGTH = 64;
+const ITEMS_PER_STEP = 500;
+
+/** An item of a list. Without a key it has none; with a problem it is not usable. */
+export interface CheckedItem {
+  readonly key: string | undefined;
+  readonly json: string;
+  readonly problem?: string | undefined;
+}
 
 /**
- * Collects the usable items of one list. Items without a key and repeated ones are skipped and counted (decisions 4.3). Items
- * for which clients would reject the whole list are left out, counted and named (decisions 10.1).
+ * Checks and collects the items of one list. Items without a key and repeated ones are skipped and counted (decisions 4.3).
+ * Items for which clients would reject the whole list are left out, counted and named (decisions 10.1).
  */
 export class ListItems {
   readonly accepted: ListedItem[] = [];
@@ -43,24 +51,38 @@ export class ListItems {
     this.#texts = texts;
   }
 
-  /** Adds an item: its parsed value, and its exact text. Throws an `UpstreamError` if the catalog is too large. */
-  add(value: unknown, json: string): void {
+  /** Checks an item, given as its exact text. Throws an `UpstreamError` if the catalog is too large. */
+  check(json: string): CheckedItem {
+    const { into } = this.#list;
+    const value = tryParseJson(json);
     const key = isJsonObject(value) ? value[this.#list.key] : undefined;
-    if (!isJsonObject(value) || typeof key !== 'string' || key === '') {
-      this.#unnamed++;
-      return;
-    }
-    if (this.#keys.has(key)) {
-      this.#repeated++;
-      return;
-    }
+    if (!isJsonObject(value) || typeof key !== 'string' || key === '') return { key: undefined, json };
     const problem = this.#problemOf(value);
-    if (problem !== undefined) {
-      if (++this.#unusable <= MAX_NAMED) this.#named.push(`${singleLine(key, MAX_NAME_LENGTH)} (${quoted(problem)})`);
-      return;
+    return problem === undefined ? this.#texts.store(into, key, json) : { key, json: '', problem };
+  }
+
+  /** An item that was not read. */
+  tooLarge(limit: number): CheckedItem {
+    return { key: 'an entry', json: '', problem: `larger than ${limit} bytes` };
+  }
+
+  /** Adds the items of one page. */
+  *add(items: readonly CheckedItem[]): Generator<undefined, void> {
+    for (const [index, item] of items.entries()) {
+      this.#add(item);
+      if (index % ITEMS_PER_STEP === 0) yield;
     }
-    this.#keys.add(key);
-    this.accepted.push({ key, json: this.#texts.store(this.#list.into, key, json) });
+  }
+
+  #add({ key, json, problem }: CheckedItem): void {
+    if (key === undefined) this.#unnamed++;
+    else if (this.#keys.has(key)) this.#repeated++;
+    else if (problem !== undefined) {
+      if (++this.#unusable <= MAX_NAMED) this.#named.push(`${singleLine(key, MAX_NAME_LENGTH)} (${quoted(problem)})`);
+    } else {
+      this.#keys.add(key);
+      this.accepted.push({ key, json });
+    }
   }
 
   /** What was not accepted, for the forward's `statusMessage`. */

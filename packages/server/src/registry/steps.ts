@@ -1,0 +1,69 @@
+/**
+ * Long work on the registry is written as generators, which yield after each step: `Turns` then runs it in slices, so that a
+ * catalog of 100,000 entries does not hold the event loop.
+ */
+export type Steps<T> = Generator<undefined, T, undefined>;
+
+/** Items that are processed in one step. */
+const PER_STEP = 256;
+
+/** Work of one step. */
+// biome-ignore lint/correctness/useYield: it has no second one
+export function* singleStep<T>(work: () => T): Steps<T> {
+  return work();
+}
+
+/** Runs all steps at once. */
+export function runSteps<T>(steps: Steps<T>): T {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+/** Calls `process` for each item. */
+export function* forEachInSteps<T>(items: Iterable<T>, process: (item: T) => void): Steps<void> {
+  let count = 0;
+  for (const item of items) {
+    process(item);
+    if (++count % PER_STEP === 0) yield;
+  }
+}
+
+/** Items that are sorted at once. */
+const RUN = 2_048;
+
+/** Returns the items in order; equal ones keep their order. */
+export function* sortInSteps<T>(items: readonly T[], compare: (a: T, b: T) => number): Steps<T[]> {
+  let runs: T[][] = [];
+  for (let at = 0; at < items.length; at += RUN) {
+    runs.push(items.slice(at, at + RUN).sort(compare));
+    yield;
+  }
+  while (runs.length > 1) {
+    const merged: T[][] = [];
+    for (let at = 0; at < runs.length; at += 2) merged.push(yield* merge(runs[at] ?? [], runs[at + 1] ?? [], compare));
+    runs = merged;
+  }
+  return runs[0] ?? [];
+}
+
+function* merge<T>(a: readonly T[], b: readonly T[], compare: (a: T, b: T) => number): Steps<T[]> {
+  const merged: T[] = [];
+  let [atA, atB] = [0, 0];
+  while (atA < a.length || atB < b.length) {
+    const nextA = a[atA];
+    const nextB = b[atB];
+    const takesA = atB === b.length || (atA < a.length && isAtMost(nextA, nextB, compare));
+    const next = takesA ? nextA : nextB;
+    if (takesA) atA++;
+    else atB++;
+    if (next !== undefined) merged.push(next);
+    if (merged.length % RUN === 0) yield;
+  }
+  return merged;
+}
+
+function isAtMost<T>(a: T | undefined, b: T | undefined, compare: (a: T, b: T) => number): boolean {
+  return a !== undefined && b !== undefined && compare(a, b) <= 0;
+}
