@@ -107,7 +107,7 @@ describe('headers of a forward', () => {
     expect(reply(await client.call('tools/call', '{"name":"echo"}', own))).toContain('done');
     expect(reply(await callEcho(own))).toContain('done');
     await send(service.url(name), 'DELETE', client.headers);
-    await vi.waitFor(() => expect(upstream.sessions()).toBe(2));
+    await expect.poll(() => upstream.sessions()).toBe(2);
     const kinds = new Set(upstream.seen.map(({ http, method }) => method ?? http));
     expect([...kinds].sort()).toEqual(
       expect.arrayContaining(['DELETE', 'GET', 'initialize', 'notifications/initialized', 'tools/call', 'tools/list']),
@@ -335,17 +335,13 @@ it('headers are stored with references only, and a restart uses the values of th
     return startTestService({ ...persist, SERVICE_SECRET_KEY: key }, argv);
   };
   const first = await start('value-one', '--service-config', config);
-  await vi.waitFor(async () =>
-    expect((await first.manage('GET', '/forwards/up')).data).toMatchObject({ available: true }),
-  );
+  await expect.poll(async () => (await first.manage('GET', '/forwards/up')).data).toMatchObject({ available: true });
   await first.stop();
   const files = await Promise.all((await readdir(registry)).map((entry) => readFile(join(registry, entry), 'utf8')));
   expect(files.join()).toContain(env('SERVICE_SECRET_KEY'));
   expect(files.join()).not.toContain('value-one');
   const second = await start('value-two');
-  await vi.waitFor(async () =>
-    expect((await second.manage('GET', '/forwards/up')).data).toMatchObject({ available: true }),
-  );
+  await expect.poll(async () => (await second.manage('GET', '/forwards/up')).data).toMatchObject({ available: true });
   await second.stop(0);
   expect(new Set(upstream.seen.map(({ headers }) => headers['x-key']))).toEqual(new Set(['value-one', 'value-two']));
 });
