@@ -86,7 +86,7 @@ it('sluice export, diff and apply include headers; those that a file does not na
   });
   expect(other.seen).toEqual([]);
   expect(await apply(state(', headers: {}', other.url))).toMatchObject({ code: 0 });
-  // Registered again, with another prefix, it has the same headers.
+  // With another prefix it has the same headers.
   expect(await apply(state('', other.url, ', prefix: p.'))).toMatchObject({ code: 0 });
   expect(await headersOf(name)).toEqual({ Authorization: TOKEN, 'x-key': KEY });
   expect(await apply(state(', headers: null', other.url, ', prefix: p.'))).toMatchObject({ code: 0 });

@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from './fixtures/raw-upstream.ts';
@@ -10,7 +10,7 @@ const KEY = `$\{env:SERVICE_SECRET_KEY}`;
 
 /** Waits for the state of the forward. */
 async function stateOf(service: TestService, expected: object): Promise<void> {
-  await vi.waitFor(async () => expect((await service.manage('GET', '/forwards/up')).data).toMatchObject(expected));
+  await expect.poll(async () => (await service.manage('GET', '/forwards/up')).data).toMatchObject(expected);
 }
 
 it('headers of the bootstrap file are stored as written, and a restart uses the secrets and origins of that time', async ({

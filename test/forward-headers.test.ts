@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startLiveUpstream } from '../packages/server/testing/live-upstream.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { listen } from './fixtures/http-server.ts';
@@ -107,7 +107,7 @@ describe('headers of a forward', () => {
     expect(reply(await client.call('tools/call', '{"name":"echo"}', own))).toContain('done');
     expect(reply(await callEcho(own))).toContain('done');
     await send(service.url(name), 'DELETE', client.headers);
-    await vi.waitFor(() => expect(upstream.sessions()).toBe(2));
+    await expect.poll(() => upstream.sessions()).toBe(2);
     const kinds = new Set(upstream.seen.map(({ http, method }) => method ?? http));
     expect([...kinds].sort()).toEqual(
       expect.arrayContaining(['DELETE', 'GET', 'initialize', 'notifications/initialized', 'tools/call', 'tools/list']),
@@ -181,12 +181,9 @@ describe('headers of a forward', () => {
     expect(await call()).toEqual(['k first-value', '[REDACTED], not second-value']);
     await writeFile(path, 'second-value');
     // The upstream may still repeat the old one.
-    await vi.waitFor(async () => expect(await call()).toEqual(['k second-value', '[REDACTED], not [REDACTED]']), 5_000);
+    await expect.poll(call).toEqual(['k second-value', '[REDACTED], not [REDACTED]']);
     await rm(path);
-    await vi.waitFor(
-      async () => expect(reply(await callEcho())).toContain(`${file('rotated')}, which does not exist`),
-      5_000,
-    );
+    await expect.poll(async () => reply(await callEcho())).toContain(`${file('rotated')}, which does not exist`);
     expect(await manage('GET', `/${name}`)).toMatchObject({
       available: false,
       statusMessage: expect.stringContaining('which does not exist; retrying in'),
