@@ -17,6 +17,7 @@ import {
 import { inferenceAllow } from '../../inference/allow.ts';
 import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
+import { MAX_LOG_BYTES } from '../../telemetry/log-sink.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { forwardHeaders } from '../../upstreams/mcp/relay/request-rewrite.ts';
 
@@ -60,6 +61,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MAX_JSON_DEPTH: integer(8, 2_000).default(MESSAGE_LIMITS.depth),
     SERVICE_MAX_JSON_MEMBERS: integer(16, 1_000_000).default(MESSAGE_LIMITS.members),
     SERVICE_MAX_CAPABILITIES_BYTES: integer(64, 4 * 1024 * 1024).default(MESSAGE_LIMITS.capabilitiesBytes),
+    SERVICE_MAX_LOG_BYTES: integer(1024 * 1024, 1024 * 1024 * 1024).default(MAX_LOG_BYTES),
     SERVICE_MAX_BODIES_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_BODIES_BYTES),
     SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
     SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
@@ -130,6 +132,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     messageLimits,
     /** Memory for the request bodies of all listeners. */
     maxBodiesBytes: variables.SERVICE_MAX_BODIES_BYTES,
+    maxLogBytes: variables.SERVICE_MAX_LOG_BYTES,
     /** Limits of calls that wait for input of their clients. */
     parkedCallsLimit: variables.SERVICE_PARKED_CALLS_LIMIT,
     parkedCallTimeoutMs: variables.SERVICE_PARKED_CALL_TIMEOUT_MS,
