@@ -5,7 +5,9 @@ import { loadConfig } from './app/config/config.ts';
 import { welcome } from './app/welcome.ts';
 import { ConfigError } from './http/settings.ts';
 import { StoreError } from './registry/store/store.ts';
-import { createLogger, createLogSink } from './telemetry/log.ts';
+import { createLogger } from './telemetry/log.ts';
+import { standardError } from './telemetry/log-destination.ts';
+import { LogSink } from './telemetry/log-sink.ts';
 
 /** Runs the service until it is stopped; the exit code indicates how it ended (decisions 1.1). */
 async function main(): Promise<void> {
@@ -15,14 +17,14 @@ async function main(): Promise<void> {
     return;
   }
   const { config } = invocation;
-  const sink = createLogSink(process.stderr);
+  const sink = new LogSink(standardError(), config.maxLogBytes);
   process.once('exit', sink.flush);
   const logger = createLogger(config.logFilter, sink.write);
   for (const warning of config.warnings) logger.target('service').warn(warning);
 
   const service = await startService(config, logger, { droppedLines: sink.dropped });
   if (service.empty) process.stdout.write(welcome(service.addresses, config.pipeline.listeners));
-  stopOnSignal(service);
+  stopOnSignal(service, sink);
 }
 
 /**
@@ -31,8 +33,11 @@ async function main(): Promise<void> {
  */
 const SAME_SIGINT_MS = 100;
 
+/** Time for the reader of the log at the end. */
+const LAST_LINES_MS = 5_000;
+
 /** The first signal stops gracefully, a second one immediately. */
-function stopOnSignal(service: Service): void {
+function stopOnSignal(service: Service, log: LogSink): void {
   let first: { signal: NodeJS.Signals; at: number } | undefined;
   const stop = (signal: NodeJS.Signals): void => {
     const at = performance.now();
@@ -41,7 +46,10 @@ function stopOnSignal(service: Service): void {
       process.exit(1);
     }
     first = { signal, at };
-    service.stop().then(() => process.exit(0), die);
+    service
+      .stop()
+      .then(() => log.close(LAST_LINES_MS))
+      .then(() => process.exit(0), die);
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);

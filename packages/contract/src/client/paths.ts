@@ -673,7 +673,7 @@ export interface paths {
         };
         /** Get statistics */
         get: operations["getStatistics"];
-        /** Proxied to the legacy backend */
+        /** Proxied to the legacy backend, like all paths that begin with this one */
         put: {
             parameters: {
                 query?: never;
@@ -696,7 +696,7 @@ export interface paths {
                 };
             };
         };
-        /** Proxied to the legacy backend */
+        /** Proxied to the legacy backend, like all paths that begin with this one */
         post: {
             parameters: {
                 query?: never;
@@ -719,7 +719,7 @@ export interface paths {
                 };
             };
         };
-        /** Proxied to the legacy backend */
+        /** Proxied to the legacy backend, like all paths that begin with this one */
         delete: {
             parameters: {
                 query?: never;
@@ -744,7 +744,7 @@ export interface paths {
         };
         options?: never;
         head?: never;
-        /** Proxied to the legacy backend */
+        /** Proxied to the legacy backend, like all paths that begin with this one */
         patch: {
             parameters: {
                 query?: never;
@@ -821,22 +821,13 @@ export interface paths {
         trace?: never;
     };
     "/api/v1/service-catalog": components["pathItems"]["Proxied"];
-    "/api/v1/service-catalog/{path}": components["pathItems"]["ProxiedBelow"];
     "/api/v1/service-template": components["pathItems"]["Proxied"];
-    "/api/v1/service-template/{path}": components["pathItems"]["ProxiedBelow"];
     "/api/v1/data-store": components["pathItems"]["Proxied"];
-    "/api/v1/data-store/{path}": components["pathItems"]["ProxiedBelow"];
     "/api/v1/capabilities": components["pathItems"]["Proxied"];
-    "/api/v1/capabilities/{path}": components["pathItems"]["ProxiedBelow"];
     "/api/v1/chat": components["pathItems"]["Proxied"];
-    "/api/v1/chat/{path}": components["pathItems"]["ProxiedBelow"];
     "/api/v1/management/info": components["pathItems"]["Proxied"];
-    "/api/v1/management/info/{path}": components["pathItems"]["ProxiedBelow"];
-    "/api/v1/management/statistics/{path}": components["pathItems"]["ProxiedBelow"];
     "/api/v2/code-execution": components["pathItems"]["Proxied"];
-    "/api/v2/code-execution/{path}": components["pathItems"]["ProxiedBelow"];
     "/api/v2/tool-calls": components["pathItems"]["Proxied"];
-    "/api/v2/tool-calls/{path}": components["pathItems"]["ProxiedBelow"];
     "/metrics": {
         parameters: {
             query?: never;
@@ -2382,7 +2373,7 @@ export interface components {
                 path?: never;
                 cookie?: never;
             };
-            /** Proxied to the legacy backend */
+            /** Proxied to the legacy backend, like all paths that begin with this one */
             get: {
                 parameters: {
                     query?: never;
@@ -2405,7 +2396,7 @@ export interface components {
                     };
                 };
             };
-            /** Proxied to the legacy backend */
+            /** Proxied to the legacy backend, like all paths that begin with this one */
             put: {
                 parameters: {
                     query?: never;
@@ -2428,7 +2419,7 @@ export interface components {
                     };
                 };
             };
-            /** Proxied to the legacy backend */
+            /** Proxied to the legacy backend, like all paths that begin with this one */
             post: {
                 parameters: {
                     query?: never;
@@ -2451,7 +2442,7 @@ export interface components {
                     };
                 };
             };
-            /** Proxied to the legacy backend */
+            /** Proxied to the legacy backend, like all paths that begin with this one */
             delete: {
                 parameters: {
                     query?: never;
@@ -2476,156 +2467,12 @@ export interface components {
             };
             options?: never;
             head?: never;
-            /** Proxied to the legacy backend */
+            /** Proxied to the legacy backend, like all paths that begin with this one */
             patch: {
                 parameters: {
                     query?: never;
                     header?: never;
                     path?: never;
-                    cookie?: never;
-                };
-                requestBody?: never;
-                responses: {
-                    400: components["responses"]["BadRequest"];
-                    403: components["responses"]["Forbidden"];
-                    502: components["responses"]["BadGateway"];
-                    503: components["responses"]["Unavailable"];
-                    /** @description Response of the legacy backend. */
-                    default: {
-                        headers: {
-                            [name: string]: unknown;
-                        };
-                        content?: never;
-                    };
-                };
-            };
-            trace?: never;
-        };
-        ProxiedBelow: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path: {
-                    /** @description Rest of the path; may contain `/`. */
-                    path: string;
-                };
-                cookie?: never;
-            };
-            /** Proxied to the legacy backend */
-            get: {
-                parameters: {
-                    query?: never;
-                    header?: never;
-                    path: {
-                        /** @description Rest of the path; may contain `/`. */
-                        path: string;
-                    };
-                    cookie?: never;
-                };
-                requestBody?: never;
-                responses: {
-                    400: components["responses"]["BadRequest"];
-                    403: components["responses"]["Forbidden"];
-                    502: components["responses"]["BadGateway"];
-                    503: components["responses"]["Unavailable"];
-                    /** @description Response of the legacy backend. */
-                    default: {
-                        headers: {
-                            [name: string]: unknown;
-                        };
-                        content?: never;
-                    };
-                };
-            };
-            /** Proxied to the legacy backend */
-            put: {
-                parameters: {
-                    query?: never;
-                    header?: never;
-                    path: {
-                        /** @description Rest of the path; may contain `/`. */
-                        path: string;
-                    };
-                    cookie?: never;
-                };
-                requestBody?: never;
-                responses: {
-                    400: components["responses"]["BadRequest"];
-                    403: components["responses"]["Forbidden"];
-                    502: components["responses"]["BadGateway"];
-                    503: components["responses"]["Unavailable"];
-                    /** @description Response of the legacy backend. */
-                    default: {
-                        headers: {
-                            [name: string]: unknown;
-                        };
-                        content?: never;
-                    };
-                };
-            };
-            /** Proxied to the legacy backend */
-            post: {
-                parameters: {
-                    query?: never;
-                    header?: never;
-                    path: {
-                        /** @description Rest of the path; may contain `/`. */
-                        path: string;
-                    };
-                    cookie?: never;
-                };
-                requestBody?: never;
-                responses: {
-                    400: components["responses"]["BadRequest"];
-                    403: components["responses"]["Forbidden"];
-                    502: components["responses"]["BadGateway"];
-                    503: components["responses"]["Unavailable"];
-                    /** @description Response of the legacy backend. */
-                    default: {
-                        headers: {
-                            [name: string]: unknown;
-                        };
-                        content?: never;
-                    };
-                };
-            };
-            /** Proxied to the legacy backend */
-            delete: {
-                parameters: {
-                    query?: never;
-                    header?: never;
-                    path: {
-                        /** @description Rest of the path; may contain `/`. */
-                        path: string;
-                    };
-                    cookie?: never;
-                };
-                requestBody?: never;
-                responses: {
-                    400: components["responses"]["BadRequest"];
-                    403: components["responses"]["Forbidden"];
-                    502: components["responses"]["BadGateway"];
-                    503: components["responses"]["Unavailable"];
-                    /** @description Response of the legacy backend. */
-                    default: {
-                        headers: {
-                            [name: string]: unknown;
-                        };
-                        content?: never;
-                    };
-                };
-            };
-            options?: never;
-            head?: never;
-            /** Proxied to the legacy backend */
-            patch: {
-                parameters: {
-                    query?: never;
-                    header?: never;
-                    path: {
-                        /** @description Rest of the path; may contain `/`. */
-                        path: string;
-                    };
                     cookie?: never;
                 };
                 requestBody?: never;

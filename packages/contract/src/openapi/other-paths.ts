@@ -2,20 +2,17 @@ import { PROXIED_PREFIXES } from '../operations/proxied.ts';
 
 /** Paths that are not operations of the contract, because they do not answer with the envelope. */
 export function otherPaths(): Record<string, object> {
-  const proxied = PROXIED_PREFIXES.flatMap((prefix) => [
-    // One path item has all methods; `GET` of the statistics is an operation, and other methods are proxied.
-    ...(prefix === NATIVE ? [] : [[prefix, { $ref: '#/components/pathItems/Proxied' }] as const]),
-    [`${prefix}/{path}`, { $ref: '#/components/pathItems/ProxiedBelow' }] as const,
-  ]);
+  const proxied = PROXIED_PREFIXES.filter((prefix) => prefix !== NATIVE).map((prefix) => [prefix, REFERENCE] as const);
   return { ...Object.fromEntries(proxied), ...pages() };
 }
 
 /** The path of the statistics, an operation of the contract. */
 const NATIVE = '/api/v1/management/statistics';
+const REFERENCE = { $ref: '#/components/pathItems/Proxied' };
 
-/** The methods of {@link otherPaths} that are proxied. */
+/** The methods of all prefixes that are proxied: a page with operations for each would take long to load. */
 export function proxiedPathItems(): Record<string, object> {
-  return { Proxied: proxiedItem(), ProxiedBelow: { parameters: [pathParameter('path')], ...proxiedItem() } };
+  return { Proxied: proxiedItem() };
 }
 
 /** Methods that are proxied on the path of the statistics. */
@@ -32,7 +29,7 @@ function pathParameter(name: string): object {
 function proxiedItem() {
   const operation = {
     tags: ['legacy backend'],
-    summary: 'Proxied to the legacy backend',
+    summary: 'Proxied to the legacy backend, like all paths that begin with this one',
     responses: {
       default: { description: 'Response of the legacy backend.' },
       400: { $ref: '#/components/responses/BadRequest' },

@@ -37,11 +37,9 @@ describe('/openapi.json', () => {
     }
   });
 
-  test('contains the paths that are proxied, with everything below them', async () => {
+  test('contains the prefixes that are proxied', async () => {
     const { paths } = (await ServedDocument.of(api)).content;
-    for (const prefix of PROXIED_PREFIXES) {
-      for (const path of [prefix, `${prefix}/{path}`]) expect(paths, path).toHaveProperty([path]);
-    }
+    for (const prefix of PROXIED_PREFIXES) expect(paths).toHaveProperty([prefix]);
   });
 
   test('is created once, in a worker thread', async (context) => {

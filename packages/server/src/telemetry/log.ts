@@ -1,4 +1,3 @@
-import type { Writable } from 'node:stream';
 import { ellipsize, escapeInvisible, INVISIBLE } from '@sluice/protocol/text';
 
 /** Log levels, most severe first. */
@@ -55,14 +54,18 @@ const SEVERITY: Readonly<Record<LogThreshold, number>> = { off: 0, error: 1, war
 const noop: LogMethod = () => {};
 
 /** Creates the log. `write` receives lines with their line break and must not throw; `now` returns epoch milliseconds. */
-export function createLogger(filter: LogFilter, write: (line: string) => void, now: () => number = Date.now): Logger {
+export function createLogger(
+  filter: LogFilter,
+  write: (line: string, level: LogLevel) => void,
+  now: () => number = Date.now,
+): Logger {
   return {
     target(target) {
       const threshold = SEVERITY[filter[target]];
       const enabled = (level: LogLevel): boolean => SEVERITY[level] <= threshold;
       const withStacks = enabled('debug');
       const at = (level: LogLevel): LogMethod =>
-        enabled(level) ? (msg, fields) => write(logLine(now(), level, target, msg, fields, withStacks)) : noop;
+        enabled(level) ? (msg, fields) => write(logLine(now(), level, target, msg, fields, withStacks), level) : noop;
       return targetLogger(at, enabled);
     },
   };
@@ -177,62 +180,4 @@ function messageOf(error: Error): string {
 function codeOf(error: Error): string | number | undefined {
   if (!('code' in error)) return undefined;
   return typeof error.code === 'string' || typeof error.code === 'number' ? error.code : undefined;
-}
-
-/** Destination of log lines. */
-export interface LogSink {
-  /** Adds a line, which is written at the end of this event loop turn. Never throws. */
-  readonly write: (line: string) => void;
-  /**
-   * Writes pending lines at once. For the `exit` event of the process, after which no turn follows: files and terminals then
-   * have all lines, a pipe as many as fit its buffer.
-   */
-  readonly flush: () => void;
-  /** Returns the number of dropped lines. */
-  readonly dropped: () => number;
-}
-
-const MAX_PENDING_BYTES = 8 * 1024 * 1024;
-
-/**
- * Creates the sink of the standard error stream (other streams cannot be used after an error). Node.js writes to files
- * and terminals synchronously and to pipes asynchronously. The lines of one turn are written together: with 16 lines
- * per turn, a line takes 0.7 µs instead of 2.2 µs in a file (measured). A pipe that is not read neither blocks the
- * service nor fills its memory: beyond `maxPending` bytes lines are dropped, and their number is logged when the reader
- * continues. After an error of the stream (EPIPE, ENOSPC) only the affected lines are lost; each later turn tries
- * again, since a named pipe may get a new reader and a disk new space.
- */
-export function createLogSink(stream: Writable, maxPending: number = MAX_PENDING_BYTES): LogSink {
-  let batch = '';
-  let scheduled = false;
-  let dropped = 0;
-  let droppedTotal = 0;
-
-  const flush = (): void => {
-    scheduled = false;
-    if (batch === '') return;
-    const text = batch;
-    batch = '';
-    stream.write(text);
-  };
-  const write = (line: string): void => {
-    if (stream.writableLength + batch.length > maxPending) {
-      dropped++;
-      droppedTotal++;
-      return;
-    }
-    batch += line;
-    if (scheduled) return;
-    scheduled = true;
-    setImmediate(flush);
-  };
-
-  stream.on('drain', () => {
-    if (dropped === 0) return;
-    const count = dropped;
-    dropped = 0;
-    write(logLine(Date.now(), 'warn', 'service', 'log lines dropped: standard error was not read in time', { count }));
-  });
-  stream.on('error', () => {});
-  return { write, flush, dropped: () => droppedTotal };
 }

@@ -332,6 +332,16 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
+    variable: 'SERVICE_MAX_LOG_BYTES',
+    read: (env) => env.maxLogBytes,
+    unset: 64 * 1024 * 1024,
+    accepted: [['1048576', 1_048_576]],
+    rejected: [
+      ['1048575', 'is below 1048576'],
+      ['64 MiB', 'is not a whole number'],
+    ],
+  },
+  {
     variable: 'SERVICE_MAX_BODIES_BYTES',
     read: (env) => env.maxBodiesBytes,
     unset: 256 * 1024 * 1024,

@@ -21,6 +21,7 @@ import { MAX_ENDED_SESSIONS } from '../../mcp/sessions/ended-sessions.ts';
 import { MAX_RESUMABLE_BYTES } from '../../mcp/sessions/event-store.ts';
 import { SUBSCRIPTION_LIMITS } from '../../mcp/sessions/subscription-shares.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
+import { MAX_LOG_BYTES } from '../../telemetry/log-sink.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { CATALOG_LIMITS } from '../../upstreams/mcp/catalog/catalog-size.ts';
 import { CLIENT_DISCOVERY_LIMITS } from '../../upstreams/mcp/client-discoveries.ts';
@@ -66,6 +67,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MAX_JSON_DEPTH: integer(8, 2_000).default(MESSAGE_LIMITS.depth),
     SERVICE_MAX_JSON_MEMBERS: integer(16, 1_000_000).default(MESSAGE_LIMITS.members),
     SERVICE_MAX_CAPABILITIES_BYTES: integer(64, 4 * 1024 * 1024).default(MESSAGE_LIMITS.capabilitiesBytes),
+    SERVICE_MAX_LOG_BYTES: integer(1024 * 1024, 1024 * 1024 * 1024).default(MAX_LOG_BYTES),
     SERVICE_MAX_BODIES_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_BODIES_BYTES),
     SERVICE_MAX_RESUMABLE_BYTES: integer(1024 * 1024, Number.MAX_SAFE_INTEGER).default(MAX_RESUMABLE_BYTES),
     SERVICE_MAX_CATALOG_ENTRIES: integer(1, 10_000_000).default(CATALOG_LIMITS.entries),
@@ -161,6 +163,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
       concurrent: variables.SERVICE_CLIENT_DISCOVERIES,
       perMinute: variables.SERVICE_CLIENT_DISCOVERIES_PER_MINUTE,
     },
+    maxLogBytes: variables.SERVICE_MAX_LOG_BYTES,
     /** Limits of calls that wait for input of their clients. */
     parkedCallsLimit: variables.SERVICE_PARKED_CALLS_LIMIT,
     parkedCallTimeoutMs: variables.SERVICE_PARKED_CALL_TIMEOUT_MS,
