@@ -17,7 +17,6 @@ import { ExecutionStatus, type ExecutionStatus__Output } from './generated/codee
 import { type CallSettings, callStream } from './grpc-client.ts';
 import { type GrpcOperation, type OperationContext, ServiceError } from './operation.ts';
 import {
-  BLOCK_BYTES,
   ContentSize,
   describeUpstreamRequest,
   parseArguments,
@@ -180,8 +179,9 @@ export interface CodeToolsOptions {
 /** Time for which a stream may continue after the timeout of its code, in milliseconds (decisions 4.10). */
 const DEADLINE_GRACE_MS = 5_000;
 
-/** Output that is processed without yielding to the event loop: a few milliseconds. */
+/** Output that is processed without yielding to the event loop: a few milliseconds. A reply costs as much as 2 Ki characters. */
 const CHARACTERS_PER_TURN = 256 * 1024;
+const REPLY_CHARACTERS = 2 * 1024;
 
 /** One call that executes code. */
 interface CodeRun {
@@ -296,7 +296,7 @@ export class CodeTools {
         });
       }
       for (const update of applied.updates) await progress.report(update);
-      unyielded += BLOCK_BYTES + reply.content.reduce((sum, { length }) => sum + length, 0);
+      unyielded += REPLY_CHARACTERS + reply.content.reduce((sum, { length }) => sum + length, 0);
       if (unyielded < CHARACTERS_PER_TURN) continue;
       unyielded = 0;
       await nextTurn();

@@ -15,7 +15,7 @@ export interface ContentResult {
 /** Characters from which on a result is serialized in steps, and of one step: a few milliseconds. */
 const CHARACTERS_PER_STEP = 256 * 1024;
 /** Cost of a block besides its text. */
-const BLOCK_CHARACTERS = 64;
+const BLOCK_CHARACTERS = 128;
 
 /** Result of a tool call, with one text block per text (specification, "Request-building rules" 5). */
 export function toolResult(era: Era, texts: readonly string[], isError: boolean): ContentResult {
@@ -79,8 +79,9 @@ export function* contentBytes({ head, block, tail, texts }: ContentResult): Gene
   return parts;
 }
 
-/** Returns a position near this one that is not within a pair of surrogates. */
+/** Returns a position near this one that is not within a pair of surrogates, and not after the end. */
 function stepEnd(text: string, at: number): number {
+  if (at >= text.length) return text.length;
   const code = text.charCodeAt(at - 1);
   return code >= 0xd800 && code <= 0xdbff ? at + 1 : at;
 }
