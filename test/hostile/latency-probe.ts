@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
@@ -26,11 +27,10 @@ export class LatencyProbe {
 
   /** Returns the latencies since the last call. */
   async take(): Promise<Latencies> {
-    const { promise, resolve, reject } = Promise.withResolvers<Latencies>();
-    this.#worker.once('message', resolve);
-    this.#worker.once('error', reject);
+    const taken = once(this.#worker, 'message');
     this.#worker.postMessage('take');
-    return promise;
+    const [latencies] = await taken;
+    return latencies;
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import { type Gateway, type GatewayOptions, startGateway } from '../fixtures/gateway.ts';
-import { PROBE_ANNOUNCEMENT, type Turns } from './turn-probe.ts';
+import { PRELOADED, PROBE_ANNOUNCEMENT, type Turns } from './turn-probe.ts';
 
 /** A gateway that measures the turns of its event loop. */
 export interface MeasuredGateway extends AsyncDisposable {
@@ -14,7 +13,7 @@ export interface MeasuredGateway extends AsyncDisposable {
   readonly peakRss: () => Promise<number>;
 }
 
-const PROBE = fileURLToPath(new URL('./turn-probe.ts', import.meta.url));
+const PROBE = new URL(`./turn-probe.ts${PRELOADED}`, import.meta.url).href;
 
 /** Node.js arguments of `npm start`, and those of the probe. */
 const MEASURED_ARGS: readonly string[] = [

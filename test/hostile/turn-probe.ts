@@ -6,6 +6,9 @@ import { createServer } from 'node:http';
 /** Line on standard error that announces the port of the probe. */
 export const PROBE_ANNOUNCEMENT = 'turn probe: port ';
 
+/** End of the module's URL where it is preloaded. */
+export const PRELOADED = '?preloaded';
+
 /** CPU time of turns, in milliseconds. */
 export interface Turns {
   readonly count: number;
@@ -41,15 +44,20 @@ function takeTurns(): Turns {
   return turns;
 }
 
-const server = createServer((request, response) => {
-  // Verifies the probe itself: a service that parses a large text at once.
-  if (request.url === '/block') JSON.parse(BLOCKING_TEXT);
-  // The turn of this request included.
-  setImmediate(() => setImmediate(() => response.end(JSON.stringify(takeTurns()))));
-});
-server.listen(0, '127.0.0.1', () => {
-  const address = server.address();
-  if (typeof address === 'object' && address !== null) console.error(`${PROBE_ANNOUNCEMENT}${address.port}`);
-});
-server.unref();
-setImmediate(onTurn).unref();
+function startProbe(): void {
+  const server = createServer((request, response) => {
+    // Verifies the probe itself: a service that parses a large text at once.
+    if (request.url === '/block') JSON.parse(BLOCKING_TEXT);
+    // The turn of this request included.
+    setImmediate(() => setImmediate(() => response.end(JSON.stringify(takeTurns()))));
+  });
+  server.listen(0, '127.0.0.1', () => {
+    const address = server.address();
+    if (typeof address === 'object' && address !== null) console.error(`${PROBE_ANNOUNCEMENT}${address.port}`);
+  });
+  server.unref();
+  setImmediate(onTurn).unref();
+}
+
+// Elsewhere this module is imported for its types only.
+if (import.meta.url.endsWith(PRELOADED)) startProbe();

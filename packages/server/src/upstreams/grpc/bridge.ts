@@ -1,15 +1,14 @@
 import { serviceAddress } from '@sluice/contract';
 import { isJsonObject } from '@sluice/protocol/json/parse';
-import type { Era } from '@sluice/protocol/mcp/constants';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
-import { resultText } from '@sluice/protocol/mcp/message';
 import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../../registry/entries.ts';
 import { CallObserver } from '../../telemetry/call-observer.ts';
 import { contentOfTexts, toolCallIdentity, toolSummary } from '../../telemetry/tool-calls/event.ts';
 import type { Caller, CallOutcome } from '../downstream.ts';
 import { findResourceService, findToolService } from './channels.ts';
 import { CodeTools, type CodeToolsOptions } from './code-execution.ts';
+import { resourceResult, toolResult } from './content-result.ts';
 import type { ResourceRequest } from './generated/resource/ResourceRequest.ts';
 import { callUnary } from './grpc-client.ts';
 import { describeService, type GrpcOperation, type OperationResult, type RunningOperations } from './operation.ts';
@@ -22,7 +21,6 @@ import {
   serviceRequestId,
   stringMember,
   toolRequest,
-  toolResult,
 } from './tool-operation.ts';
 
 /** Error category of a read whose service returns an error. */
@@ -125,7 +123,8 @@ export class GrpcBridge {
         checkContentSize(describeService(service), content, blockBytes);
         observer.end(isError ? RESOURCE_ERROR : undefined);
         if (isError) return error(content.join('\n') || `service ${service.name} answered with an error and no text`);
-        return { kind: 'result', json: resourceResult(caller.era, uri, resource, content) };
+        const mimeType = stringMember(resource.definition, 'mimeType') || 'text/plain';
+        return resourceResult(caller.era, uri, mimeType, content);
       },
       onFailure({ category, message }) {
         observer.end(category);
@@ -159,17 +158,4 @@ export function resourceRequest(resource: Entry, location: string): ResourceRequ
     configurationURI: stringMember(resource.members, 'configurationURI'),
     secretsURI: stringMember(resource.members, 'secretsURI'),
   };
-}
-
-/** Result of reading a resource, as JSON text, with one text content per text of the reply (decisions 4.10). */
-function resourceResult(
-  era: Era,
-  uri: string,
-  { definition }: Pick<Entry, 'definition'>,
-  content: readonly string[],
-): string {
-  const mimeType = stringMember(definition, 'mimeType') || 'text/plain';
-  const contents = content.map((text) => ({ uri, mimeType, text }));
-  // The modern era requires cache hints (2026-07-28, "Caching"): a result for one caller must not be cached.
-  return resultText(era, era === 'modern' ? { contents, ttlMs: 0, cacheScope: 'private' } : { contents });
 }

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { serviceAddress } from '@sluice/contract';
 import { acceptsEventStream } from '@sluice/protocol/mcp/era';
 import { progressTokenText, type RequestMessage } from '@sluice/protocol/mcp/message';
@@ -10,6 +11,7 @@ import type { ToolCallSink } from '../../telemetry/tool-calls/events.ts';
 import type { Caller, CallResponse } from '../downstream.ts';
 import { findCodeService, type GrpcChannels, type Protocols } from './channels.ts';
 import { type CodeTarget, codeRequest, isCodeUri, parseCodeUri } from './code-request.ts';
+import { toolResult } from './content-result.ts';
 import type { CodeExecutionReply__Output } from './generated/codeexecution/CodeExecutionReply.ts';
 import { ExecutionStatus, type ExecutionStatus__Output } from './generated/codeexecution/ExecutionStatus.ts';
 import { type CallSettings, callStream } from './grpc-client.ts';
@@ -20,7 +22,6 @@ import {
   parseArguments,
   serviceRequestId,
   stringMember,
-  toolResult,
 } from './tool-operation.ts';
 
 /** State of an execution (specification, "Enumerations"; decisions 3). */
@@ -178,6 +179,10 @@ export interface CodeToolsOptions {
 /** Time for which a stream may continue after the timeout of its code, in milliseconds (decisions 4.10). */
 const DEADLINE_GRACE_MS = 5_000;
 
+/** Output that is processed without yielding to the event loop: a few milliseconds. A reply costs as much as 2 Ki characters. */
+const CHARACTERS_PER_TURN = 256 * 1024;
+const REPLY_CHARACTERS = 2 * 1024;
+
 /** One call that executes code. */
 interface CodeRun {
   readonly caller: Caller;
@@ -278,6 +283,7 @@ export class CodeTools {
       { ...settings, deadlineMs },
     );
     let isReported = false;
+    let unyielded = 0;
     for await (const reply of replies) {
       const applied = execution.apply(reply);
       if (applied.statusIgnored && !isReported) {
@@ -290,6 +296,10 @@ export class CodeTools {
         });
       }
       for (const update of applied.updates) await progress.report(update);
+      unyielded += REPLY_CHARACTERS + reply.content.reduce((sum, { length }) => sum + length, 0);
+      if (unyielded < CHARACTERS_PER_TURN) continue;
+      unyielded = 0;
+      await nextTurn();
     }
   }
 }

@@ -6,7 +6,8 @@ import { WaitingClient } from './fixtures/waiting-client.ts';
 import { type OperationResult, RunningOperations } from './operation.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
-const DONE = { kind: 'result', json: '{}' } as const;
+/** A result whose JSON text is this. */
+const resultOf = (json: string) => ({ kind: 'content', head: json, block: '', tail: '', texts: [] }) as const;
 
 /** Starts operations of clients of an era. Each runs until the test ends it or it is canceled. */
 function runningOperations({ era = 'modern', totalMs = 60_000 }: { era?: 'legacy' | 'modern'; totalMs?: number } = {}) {
@@ -46,14 +47,14 @@ function runningOperations({ era = 'modern', totalMs = 60_000 }: { era?: 'legacy
       },
       onFailure({ category, message }) {
         failures.push(`${category} ${message}`);
-        return { kind: 'result', json: `"failed: ${message}"` };
+        return resultOf(`"failed: ${message}"`);
       },
     });
     return {
       client,
       failures,
       seen,
-      finish: () => execution.resolve(DONE),
+      finish: () => execution.resolve(resultOf('{}')),
       fail: () => execution.reject(new Error('S3CRET')),
     };
   };

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { getSystemErrorMap } from 'node:util';
 import { status } from '@grpc/grpc-js';
 import { serviceAddress, type ToolCallErrorCategory } from '@sluice/contract';
@@ -14,6 +15,7 @@ import {
   type InFlightCalls,
   SHUTTING_DOWN,
 } from '../mcp/relay/in-flight-calls.ts';
+import { type ContentResult, contentBytes, contentJson, isLargeContent } from './content-result.ts';
 import { isStatusError, statusDetails, statusName } from './grpc-client.ts';
 
 /** Failed call of a capability service. The message goes to the client. */
@@ -95,10 +97,8 @@ function findSystemCode(details: string): string | undefined {
   return details.match(/\bE[A-Z_0-9]+\b/g)?.find((code) => codes.has(code));
 }
 
-/** Result of an operation: a JSON-RPC result, as JSON text, or an error. */
-export type OperationResult =
-  | { readonly kind: 'result'; readonly json: string }
-  | { readonly kind: 'error'; readonly error: RpcError };
+/** Result of an operation: a JSON-RPC result, or an error. */
+export type OperationResult = ContentResult | { readonly kind: 'error'; readonly error: RpcError };
 
 /** Response to the client of an operation. */
 export type OperationResponse = CallResponse & Pick<ClientResponse, 'sendCallResult'>;
@@ -167,7 +167,7 @@ export class OperationRun implements InFlightCall {
     const result = await this.#execute();
     if (this.#settled) return;
     this.#settle();
-    this.#send(result);
+    await this.#send(result);
   }
 
   matches(session: string, idText: string): boolean {
@@ -194,7 +194,7 @@ export class OperationRun implements InFlightCall {
       this.#calls.add(this);
       return;
     }
-    this.#send(this.#abort(`the call did not finish within ${this.#calls.limits.totalMs / 1000} s`));
+    void this.#send(this.#abort(`the call did not finish within ${this.#calls.limits.totalMs / 1000} s`));
   }
 
   onShutdown(): void {
@@ -225,9 +225,20 @@ export class OperationRun implements InFlightCall {
     if (this.#caller.era === 'modern' && !this.#settled) this.#abort(CLIENT_DISCONNECTED);
   }
 
-  #send(result: OperationResult | undefined): void {
-    if (result?.kind === 'error') this.#response.sendError(result.error);
-    else if (result) this.#response.sendCallResult(result.json, acceptsJson(this.#caller.headers.accept));
+  async #send(result: OperationResult | undefined): Promise<void> {
+    if (!result) return;
+    if (result.kind === 'error') return this.#response.sendError(result.error);
+    const isJsonAccepted = acceptsJson(this.#caller.headers.accept);
+    if (!isLargeContent(result)) return this.#response.sendCallResult(contentJson(result), isJsonAccepted);
+    const steps = contentBytes(result);
+    let step = steps.next();
+    while (!step.done) {
+      await nextTurn();
+      step = steps.next();
+    }
+    const before = [Buffer.from('{"jsonrpc":"2.0","id":')];
+    const after = [Buffer.from(',"result":'), ...step.value, Buffer.from('}')];
+    this.#response.sendBytes({ before, after }, false, undefined, 200, isJsonAccepted);
   }
 
   #abort(reason: string, category: ToolCallErrorCategory = 'UNKNOWN'): OperationResult {

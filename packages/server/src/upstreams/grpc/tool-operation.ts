@@ -1,13 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { members } from '@sluice/protocol/json/text';
-import type { Era } from '@sluice/protocol/mcp/constants';
-import { paramText, type RequestMessage, resultText } from '@sluice/protocol/mcp/message';
+import { paramText, type RequestMessage } from '@sluice/protocol/mcp/message';
 import type { Entry } from '../../registry/entries.ts';
 import type { UpstreamRequestInfo } from '../../telemetry/call-observer.ts';
 import { AUTH_PREFIX } from '../../telemetry/tool-calls/event.ts';
 import type { ToolInvokeRequest } from './generated/tool/ToolInvokeRequest.ts';
-import { type OperationResult, ServiceError } from './operation.ts';
+import { ServiceError } from './operation.ts';
 
 /** Converts a value for capability services: strings unchanged, other values as JSON (decisions 4.10), null to undefined. */
 function asText(value: JsonValue | undefined): string | undefined {
@@ -167,12 +166,6 @@ function buildHeaders(
   return headers;
 }
 
-/** Result of a tool call, with one text block per content (specification, "Request-building rules" 5). */
-export function toolResult(era: Era, content: readonly string[], isError: boolean): OperationResult {
-  const json = resultText(era, { content: content.map((text) => ({ type: 'text', text })), isError });
-  return { kind: 'result', json };
-}
-
 /** Description of a request to a service for metrics and traces. */
 export function describeUpstreamRequest(
   { path }: { readonly path: string },
@@ -195,8 +188,11 @@ const MAX_CONTENT_BYTES = 64 * 1024 * 1024;
 /** Overhead counted per text, also an empty one, for lists and the block in the result. */
 export const BLOCK_BYTES = 64;
 
-/** Characters with escapes of two characters; other control characters take six. */
-const SHORT_ESCAPES = '"\\\b\t\n\f\r';
+/** Bytes that the escape of an ASCII character adds: one for a short escape, five for another control character. */
+const ESCAPE_BYTES = Uint8Array.from(
+  { length: 0x80 },
+  (_, code) => JSON.stringify(String.fromCharCode(code)).length - 3,
+);
 
 /**
  * Size of the texts of a service in the JSON of a response: up to six times their length, and unbounded for empty texts
@@ -246,7 +242,7 @@ export function jsonBytes(text: string): number {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code >= 0x80) bytes += code < 0x800 || (code >= 0xd800 && code <= 0xdfff) ? 1 : 2;
-    else if (code < 0x20 || code === 0x22 || code === 0x5c) bytes += SHORT_ESCAPES.includes(text.charAt(at)) ? 1 : 5;
+    else bytes += ESCAPE_BYTES[code] ?? 0;
   }
   return bytes;
 }
