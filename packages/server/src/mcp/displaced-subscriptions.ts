@@ -2,6 +2,7 @@ import { memberText } from '@sluice/protocol/json/text';
 import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import type { Registry } from '../registry/registry.ts';
+import type { DownstreamChannel, StreamListener } from '../upstreams/downstream.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
 import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import type { ActiveSessions } from './sessions/active-sessions.ts';
@@ -23,7 +24,9 @@ export interface DisplacedSubscriptionParts {
  */
 export function onSubscriptionDisplaced(parts: DisplacedSubscriptionParts): NonNullable<SessionStore['onDisplaced']> {
   const { registry, store, active, forwards, sessionSubscriptions } = parts;
-  return (id, { uri, forward }) => {
+  const waiting = new Set<WaitingNotice>();
+  return (session, { uri, forward }) => {
+    const { id } = session;
     const upstream = forwards.upstream(forward);
     if (upstream?.isModernOnly) sessionSubscriptions.onUnsubscribed(upstream, { id });
     else if (upstream) {
@@ -33,15 +36,50 @@ export function onSubscriptionDisplaced(parts: DisplacedSubscriptionParts): NonN
       };
       unsubscribe().catch(() => undefined);
     }
-    const channel = active.find(id);
-    if (!channel?.isListening) return;
-    channel.send(legacyResourceUpdated(uri));
-    const params = { level: 'warning', logger: 'sluice', data: displacedMessage(uri) };
-    const minimum = store.sessions.state(id)?.logLevel ?? MINIMUM_LEVEL;
-    const identities = registry.current.forwards.get(forward)?.catalogs.map(({ identity }) => identity) ?? [];
-    if (!identities.some(declaresLogging) || !reachesLevel(params, minimum)) return;
-    channel.send(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params }));
+    const channel = active.ensure(session);
+    const inform = (): void => {
+      channel.send(legacyResourceUpdated(uri));
+      const params = { level: 'warning', logger: 'sluice', data: displacedMessage(uri) };
+      const minimum = store.sessions.state(id)?.logLevel ?? MINIMUM_LEVEL;
+      const identities = registry.current.forwards.get(forward)?.catalogs.map(({ identity }) => identity) ?? [];
+      if (!identities.some(declaresLogging) || !reachesLevel(params, minimum)) return;
+      channel.send(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params }));
+    };
+    if (channel.isListening) return inform();
+    const [oldest] = waiting;
+    if (waiting.size >= MAX_WAITING) oldest?.drop();
+    new WaitingNotice(channel, inform, waiting);
   };
+}
+
+/** Number of notices that wait for their clients to listen; of more, the oldest are lost. */
+const MAX_WAITING = 1_000;
+
+/** Informs a client that does not listen as soon as it does. */
+class WaitingNotice implements StreamListener {
+  readonly #channel: DownstreamChannel;
+  readonly #inform: () => void;
+  readonly #waiting: Set<WaitingNotice>;
+
+  /** `waiting` has the notice while it waits. */
+  constructor(channel: DownstreamChannel, inform: () => void, waiting: Set<WaitingNotice>) {
+    this.#channel = channel;
+    this.#inform = inform;
+    this.#waiting = waiting;
+    waiting.add(this);
+    channel.addListener(this);
+  }
+
+  onListeningChanged(): void {
+    // Once the stream has its connection.
+    queueMicrotask(this.#inform);
+    this.drop();
+  }
+
+  drop(): void {
+    this.#waiting.delete(this);
+    this.#channel.removeListener(this);
+  }
 }
 
 function displacedMessage(uri: string): string {

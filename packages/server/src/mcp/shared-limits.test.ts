@@ -62,8 +62,6 @@ it('resource subscriptions of one namespace make room for those of others, and e
   const uris = ['r://1', 'r://2', 'r://3', 'r://4', 'r://5'];
   const [many, few] = [await live({ uris }, service), await live({ uris }, service)];
   const [client, other] = [await sessionClient(many.url), await sessionClient(few.url)];
-  const listening = client.listen();
-  await listening.head;
   for (const uri of uris.slice(0, 4)) expect(await subscribe(client, uri)).toMatchObject({ result: {} });
   expect(await subscribe(client, 'r://5')).toMatchObject(REFUSED);
   // A refused one is not left upstream.
@@ -74,6 +72,8 @@ it('resource subscriptions of one namespace make room for those of others, and e
   await expect
     .poll(() => many.upstream.of('resources/unsubscribe').map(({ params }) => params.uri))
     .toEqual(['r://5', 'r://1', 'r://2']);
+  // A client that does not listen is informed when it does.
+  const listening = client.listen();
   await listening.matching(/r:\/\/2 ended/);
   const data = (uri: string) =>
     `subscription to ${uri} ended to make room for those of others; subscribe again if it is still needed`;

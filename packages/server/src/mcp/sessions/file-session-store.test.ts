@@ -134,10 +134,10 @@ it('subscriptions count for the same holders after a restart, and those that mak
     'too many resource subscriptions',
   );
   const displaced = new Promise((resolve) => {
-    second.onDisplaced = (id, { uri }) => resolve([id, uri]);
+    second.onDisplaced = ({ id, holder }, { uri }) => resolve([id, holder, uri]);
   });
   await second.change('of bob', FOREVER, subscribe('v'), bob);
-  expect(await displaced).toEqual(['of ann', 'u1']);
+  expect(await displaced).toEqual(['of ann', ann, 'u1']);
   // As after a crash: only the journal has it.
   const third = await reopen();
   const uris = (id: string) => third.sessions.state(id)?.subscriptions.map(({ uri }) => uri);

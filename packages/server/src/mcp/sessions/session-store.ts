@@ -1,4 +1,4 @@
-import type { Holder } from '../../http/shares.ts';
+import { type Holder, NO_HOLDER } from '../../http/shares.ts';
 import { errorReason, type Files } from '../../registry/store/files.ts';
 import { type Checkpoint, CorruptFileError, JournaledFile, jsonArray } from '../../registry/store/journaled-file.ts';
 import { StoreError, type StoreLog } from '../../registry/store/store.ts';
@@ -24,7 +24,7 @@ import type { SubscriptionShares } from './subscription-shares.ts';
  */
 export interface SessionStore {
   /** Called when a subscription has ended to make room for those of others. */
-  onDisplaced: ((id: string, subscription: Subscription) => void) | undefined;
+  onDisplaced: DisplacedListener | undefined;
 
   /** The stored sessions, as of the latest durable change. */
   readonly sessions: Pick<SessionTable, 'hasEnded' | 'state'>;
@@ -48,6 +48,12 @@ export interface SessionStore {
   /** Finishes pending writes and compacts the journal. Later changes are rejected. Throws `StoreError`. */
   close(): Promise<void>;
 }
+
+/** Receives a session and its subscription that has ended. */
+export type DisplacedListener = (
+  session: { readonly id: string; readonly holder: Holder },
+  subscription: Subscription,
+) => void;
 
 /** Limits of a store. */
 export interface SessionStoreLimits {
@@ -104,7 +110,7 @@ async function endDisplaced(store: SessionStore, sessions: SessionTable, id: str
     return { ...before, subscriptions: before.subscriptions.filter((subscription) => subscription !== ended) };
   };
   await store.change(id, stored.expires, without).catch(() => undefined);
-  if (ended) store.onDisplaced?.(id, ended);
+  if (ended) store.onDisplaced?.({ id, holder: stored.holder ?? NO_HOLDER }, ended);
 }
 
 /** Journals shorter than this are not compacted while the store is open. */
@@ -145,7 +151,7 @@ export class FileSessionStore implements SessionStore {
   readonly #compactFromBytes: number;
   readonly #file: JournaledFile;
   readonly #limits: SessionStoreLimits;
-  onDisplaced: ((id: string, subscription: Subscription) => void) | undefined = undefined;
+  onDisplaced: DisplacedListener | undefined = undefined;
   sessions: SessionTable;
   /** Bytes of `sessions.json`. */
   #snapshotBytes = 0;
