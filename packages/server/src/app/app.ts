@@ -54,7 +54,7 @@ import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
 import { type ChainParts, makeChain, pipelineListener } from './pipeline.ts';
 import { startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
-import { bind, bootstrap, openEvaluators, openRegistry, openSealer, openSessionStore } from './storage.ts';
+import { bind, bootstrap, openEvaluators, openMarks, openRegistry, openSealer, openSessionStore } from './storage.ts';
 
 /** Running service. */
 export interface Service {
@@ -113,6 +113,7 @@ export async function startService(
     clientInfo: { ...SERVER_INFO },
     healthCheckIntervalMs: config.healthCheckIntervalMs,
     catalogLimits: config.catalogLimits,
+    discoveryMarks: await openMarks(config, files),
     clientDiscoveryLimits: config.clientDiscoveryLimits,
   });
   open.defer(() => forwards.close(0));

@@ -17,6 +17,7 @@ import { FileRevisionStore, memoryRevisionStore } from '../policy/revision-store
 import { bootstrapForward } from '../registry/change-forward.ts';
 import { OperationError } from '../registry/operations.ts';
 import { Registry, snapshotEntries } from '../registry/registry.ts';
+import { type DiscoveryMarks, openDiscoveryMarks } from '../registry/store/discovery-marks.ts';
 import { FileStore } from '../registry/store/file-store.ts';
 import { errorReason, type Files, isDiskFull } from '../registry/store/files.ts';
 import { memoryStore } from '../registry/store/store.ts';
@@ -42,6 +43,11 @@ export async function openRegistry(config: Config, logger: Logger, files: Files)
   );
   for (const problem of await registry.load()) log.warn(problem);
   return registry;
+}
+
+/** The marks of discoveries in progress; undefined without persistence. Call after {@link openRegistry}, which locks the folder. */
+export async function openMarks({ persist }: Config, files: Files): Promise<DiscoveryMarks | undefined> {
+  return persist.backend === 'none' ? undefined : await openDiscoveryMarks(files, persist.path);
 }
 
 /**

@@ -9,6 +9,7 @@ import { type Forward, KINDS } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Counts } from '../../registry/snapshot.ts';
 import type { Steps } from '../../registry/steps.ts';
+import type { DiscoveryMarks } from '../../registry/store/discovery-marks.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { CATALOG_LIMITS, type CatalogLimits, CatalogTexts } from './catalog/catalog-size.ts';
 import { type Catalog, type DebounceOptions, DiscoveryDebouncer, discover } from './discovery.ts';
@@ -30,6 +31,8 @@ export interface ForwardControllerOptions {
   readonly hasLegacyClients: () => boolean;
   /** Default: {@link CATALOG_LIMITS}. */
   readonly catalogLimits?: CatalogLimits;
+  /** Undefined without persistence. */
+  readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Milliseconds between checks of a healthy upstream; 0 for none. */
   readonly healthCheckIntervalMs: number;
   /** Milliseconds until the first retry of an inconclusive probe (default 60000); for tests. */
@@ -61,6 +64,7 @@ export class ForwardController implements UpstreamObserver {
   /** Whether the next run probes the eras, and whether the current one does. */
   #probeRequested = false;
   #isProbing = false;
+  #heldUntil: Promise<unknown> | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
   /** Era of health checks: one in which the upstream responded last. */
   #healthCheckEra: Era = 'legacy';
@@ -94,6 +98,11 @@ export class ForwardController implements UpstreamObserver {
     if (this.#run && this.#isProbing && !fresh) return this.#run;
     this.#probeRequested = true;
     return this.#rediscover();
+  }
+
+  /** Delays the next run, which must not have started. `turn` must not reject. */
+  holdUntil(turn: Promise<unknown>): void {
+    this.#heldUntil = turn;
   }
 
   /** Discovers in a run that starts now or next; known eras may be used without a probe. */
@@ -157,7 +166,11 @@ export class ForwardController implements UpstreamObserver {
   }
 
   async #runUntilCurrent(): Promise<void> {
+    const { discoveryMarks } = this.#options;
     try {
+      if (this.#heldUntil) await this.#heldUntil;
+      this.#heldUntil = undefined;
+      discoveryMarks?.begin(this.forward.name);
       do {
         this.#rerun = false;
         await this.#discoverOnce();
@@ -166,6 +179,7 @@ export class ForwardController implements UpstreamObserver {
       this.#markDown(error);
       throw error;
     } finally {
+      discoveryMarks?.end(this.forward.name);
       // Synchronously: a caller after the last check of `#rerun` must not share this run.
       this.#run = undefined;
     }

@@ -10,6 +10,7 @@ import { OperationError } from '../../registry/operations.ts';
 import { addForward, type ForwardInput, removeForward } from '../../registry/operations-topology.ts';
 import type { Mutation, Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
+import type { DiscoveryMarks } from '../../registry/store/discovery-marks.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { CapabilityProfiles } from './capability-profiles.ts';
 import type { CatalogLimits } from './catalog/catalog-size.ts';
@@ -35,6 +36,8 @@ export interface ForwardsOptions {
   readonly healthCheckIntervalMs: number;
   /** Default: `CATALOG_LIMITS`. */
   readonly catalogLimits?: CatalogLimits;
+  /** Undefined without persistence. */
+  readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Default: `CLIENT_DISCOVERY_LIMITS`. */
   readonly clientDiscoveryLimits?: ClientDiscoveryLimits;
 }
@@ -81,14 +84,32 @@ export class Forwards {
     this.#idleTimer = setInterval(() => this.#closeIdle(), IDLE_CHECK_MS).unref();
   }
 
-  /** Starts the controllers of all forwards in the registry; discovery runs in the background. */
+  /**
+   * Starts the controllers of all forwards in the registry; discovery runs in the background. Forwards whose discovery was in
+   * progress when the previous process died may be the cause: each is discovered alone, after all others (decisions 10.4).
+   */
   start(): void {
     for (const forward of this.#options.registry.current.forwards.values()) {
       for (const { capabilities } of forward.catalogs) this.#profiles.restore(capabilities);
       // A forward registered a moment ago is being discovered already, and a client waits for that.
       if (!this.#controllers.has(forward.name)) this.#startController(forward);
     }
-    for (const controller of this.#controllers.values()) controller.discover(true).catch(() => undefined);
+    const { discoveryMarks, log } = this.#options;
+    const interrupted = new Set(discoveryMarks?.interrupted);
+    const others = [...this.#controllers.values()].filter(({ forward }) => !interrupted.has(forward.name));
+    let previous: Promise<unknown> = Promise.allSettled(others.map((controller) => controller.discover(true)));
+    for (const name of interrupted) {
+      const controller = this.#controllers.get(name);
+      if (!controller) {
+        discoveryMarks?.end(name);
+        continue;
+      }
+      log.warn('discovery was interrupted by the end of the previous process; it is repeated after all others', {
+        forward: name,
+      });
+      controller.holdUntil(previous);
+      previous = controller.discover(true).catch(() => undefined);
+    }
   }
 
   /**
@@ -244,6 +265,7 @@ export class Forwards {
     const closed = Promise.allSettled([...closing, ...controllers.map((controller) => controller.close())]);
     await withTimeout(Math.max(graceMs, MIN_CLOSE_MS), closed);
     await Promise.all(upstreams.map((upstream) => upstream.destroy()));
+    await this.#options.discoveryMarks?.close();
   }
 
   /** Closes idle sessions, and removes unregistered upstreams that were not called for long. */
