@@ -59,7 +59,7 @@ export type DisplacedListener = (
 export interface SessionStoreLimits {
   /** Subscriptions of all clients. */
   readonly subscriptions?: SubscriptionShares;
-  /** Maximum number of ended sessions. */
+  /** Maximum number of ended sessions, and of those with a log level. */
   readonly maxEnded?: number;
 }
 
@@ -68,7 +68,7 @@ export function memorySessionStore(
   now: () => number = Date.now,
   { subscriptions, maxEnded }: SessionStoreLimits = {},
 ): SessionStore {
-  const sessions = new SessionTable({ subscriptions, ended: new EndedSessions(maxEnded) });
+  const sessions = new SessionTable({ subscriptions, ended: new EndedSessions(maxEnded), maxLevels: maxEnded });
   /** Writes until expired sessions are removed again: the scan then costs no more than the writes before it. */
   let writesUntilScan = 0;
   const set = (id: string, stored: StoredSession | undefined): void => {
@@ -222,7 +222,7 @@ export class FileSessionStore implements SessionStore {
       });
       const { subscriptions, maxEnded } = this.#limits;
       const ended = new EndedSessions(maxEnded, snapshot.forgotten);
-      this.sessions = new SessionTable({ sessions: replay.finish(), subscriptions, ended });
+      this.sessions = new SessionTable({ sessions: replay.finish(), subscriptions, ended, maxLevels: maxEnded });
       this.sessions.onDisplaced = (id, uri) => void endDisplaced(this, this.sessions, id, uri);
       this.sessions.removeExpired(this.#now());
       this.#snapshotBytes = bytes?.length ?? 0;

@@ -56,3 +56,22 @@ it('ends the oldest subscription of the largest holder for one with less than it
   table.set('one', subscribed('b'));
   expect(() => table.admit('three', ofBob('d', 'e', 'f'))).toThrow('too many resource subscriptions');
 });
+
+it('forgets the oldest log levels of the largest holder', () => {
+  const table = new SessionTable({ maxLevels: 3 });
+  const level = (user: string): StoredSession => ({
+    kind: 'changed',
+    expires: 1_000,
+    holder: { namespace: 'n', user },
+    state: { logLevel: 'error', subscriptions: [] },
+  });
+  for (let n = 1; n <= 100; n++) table.set(`ann ${n}`, level('ann'));
+  expect(table.size).toBe(3);
+  table.set('bob', level('bob'));
+  expect(['ann 98', 'ann 99', 'ann 100', 'bob'].map((id) => table.state(id)?.logLevel)).toEqual([
+    undefined,
+    'error',
+    'error',
+    'error',
+  ]);
+});

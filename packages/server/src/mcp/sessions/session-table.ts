@@ -1,6 +1,6 @@
-import { type Holder, NO_HOLDER } from '../../http/shares.ts';
-import { EndedSessions, type ForgottenSessions } from './ended-sessions.ts';
-import { type SessionState, SessionStateError, type StoredSession, stateOf } from './session-state.ts';
+import { type Holder, NO_HOLDER, Shares } from '../../http/shares.ts';
+import { EndedSessions, type ForgottenSessions, MAX_ENDED_SESSIONS } from './ended-sessions.ts';
+import { type SessionState, SessionStateError, type StoredSession, stateOf, toStored } from './session-state.ts';
 import { type CountedSubscription, NO_SUBSCRIPTIONS, SubscriptionShares } from './subscription-shares.ts';
 
 /** Content of {@link SessionTable}, and what is counted together with it. */
@@ -8,6 +8,8 @@ export interface SessionTableOptions {
   readonly sessions?: Map<string, StoredSession>;
   readonly subscriptions?: SubscriptionShares | undefined;
   readonly ended?: EndedSessions;
+  /** Maximum number of sessions with a log level. */
+  readonly maxLevels?: number | undefined;
 }
 
 /** Stored sessions by id. Counts their subscriptions and ends, and removes those that make room for others. */
@@ -19,17 +21,26 @@ export class SessionTable {
   readonly #ended: EndedSessions;
   /** Asked by every request of a session. */
   #hasForgotten: boolean;
+  /** Sessions with a log level. */
+  readonly #levels: Shares<string>;
   /** Counted subscriptions by session and uri. */
   readonly #counted = new Map<string, Map<string, CountedSubscription>>();
 
-  constructor({ sessions = new Map(), subscriptions, ended }: SessionTableOptions = {}) {
+  constructor({
+    sessions = new Map(),
+    subscriptions,
+    ended,
+    maxLevels = MAX_ENDED_SESSIONS,
+  }: SessionTableOptions = {}) {
     this.#sessions = sessions;
     this.#shares = subscriptions ?? new SubscriptionShares();
     this.#ended = ended ?? new EndedSessions();
     this.#hasForgotten = this.#ended.forgotten().length > 0;
+    this.#levels = new Shares(maxLevels);
     for (const [id, stored] of [...sessions]) {
       this.#count(id, stored);
       this.#countEnded(id, stored);
+      this.#countLevel(id, stored);
     }
   }
 
@@ -75,6 +86,7 @@ export class SessionTable {
     else this.#sessions.delete(id);
     this.#count(id, stored);
     this.#countEnded(id, stored);
+    this.#countLevel(id, stored);
   }
 
   /** Removes expired sessions. `now` in epoch milliseconds. */
@@ -100,6 +112,31 @@ export class SessionTable {
     const forgotten = this.#ended.add(id, stored.holder, stored.expires);
     for (const each of forgotten) this.#sessions.delete(each);
     this.#hasForgotten ||= forgotten.length > 0;
+  }
+
+  /** Clients without a level get messages of all levels, so that levels can be forgotten without being stored. */
+  #countLevel(id: string, stored: StoredSession | undefined): void {
+    if (stateOf(stored).logLevel === undefined) {
+      this.#levels.delete(id);
+      return;
+    }
+    if (this.#levels.has(id)) return;
+    const holder = stored?.holder ?? NO_HOLDER;
+    if (!this.#levels.makeRoom(holder, 1, (victim) => this.#forgetLevel(victim))) {
+      const [oldest] = this.#levels.items(holder);
+      if (oldest !== undefined) this.#forgetLevel(oldest);
+    }
+    this.#levels.set(id, holder, 1);
+  }
+
+  #forgetLevel(id: string): void {
+    this.#levels.delete(id);
+    const stored = this.#sessions.get(id);
+    if (stored?.kind !== 'changed') return;
+    const { subscriptions } = stored.state;
+    const rest = toStored(stored.expires, { subscriptions }, stored.holder);
+    if (rest) this.#sessions.set(id, rest);
+    else this.#sessions.delete(id);
   }
 
   #count(id: string, stored: StoredSession | undefined, add = this.#restore): void {
