@@ -154,10 +154,10 @@ it('messages to suspended calls count towards the limit: a response beyond it be
 
 it('one user can use at most half of the limit', () => {
   const suspended = suspendedCalls(4);
-  const asks = [undefined, undefined, undefined, 'ann', 'ann', 'ann', 'bob'].map((user) =>
+  const relayed = [undefined, undefined, undefined, 'ann', 'ann', 'ann', 'bob'].map((user) =>
     suspendableCall(suspended, 1, user).relayRequest(),
   );
-  expect(asks).toEqual([true, true, false, true, true, false, false]);
+  expect(relayed).toEqual([true, true, false, true, true, false, false]);
 });
 
 it('only the outline of a request is stored: large ones do not prevent other suspensions', async () => {
