@@ -22,7 +22,7 @@ export function callForwards(state: State, { method, name, refreshes, query = {}
   return { status: 200, data: { removed: name } };
 }
 
-/** Removes all of its discovered entries, but no hand-made ones (decisions 4.3). */
+/** Removes all of its discovered entries, but no manual ones (decisions 4.3). */
 export function removeForward(state: State, { name }: Forward): void {
   for (const entry of [...state.entries].filter(({ discovered }) => discovered?.forward === name)) {
     const now = state.entries.find(

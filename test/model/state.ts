@@ -39,11 +39,11 @@ export interface Entry {
   readonly enabled: boolean;
   readonly labels: Labels;
   /**
-   * Members under REST names, besides name, location, namespace and labels: of a hand-made entry all given ones, of a
+   * Members under REST names, besides name, location, namespace and labels: of a manual entry all given ones, of a
    * discovered one the registry's own.
    */
   readonly members: JsonObject;
-  /** Undefined for a hand-made entry. */
+  /** Undefined for a manual entry. */
   readonly discovered: Discovered | undefined;
 }
 
@@ -119,7 +119,7 @@ export interface State {
   entries: Entry[];
   services: Service[];
   upstreams: UpstreamState[];
-  /** Forwards and hand-made entries are numbered in order. */
+  /** Forwards and manual entries are numbered in order. */
   next: number;
 }
 

@@ -1,4 +1,7 @@
-import { speaksTls } from './tls-probe.ts';
+import { connect } from 'node:tls';
+
+/** Enough for a handshake; the command has failed already. */
+const TLS_PROBE_TIMEOUT_MS = 2000;
 
 const CERTIFICATE_CODES =
   /^(?:CERT_|DEPTH_ZERO_SELF_SIGNED_CERT$|SELF_SIGNED_CERT_IN_CHAIN$|UNABLE_TO_|ERR_TLS_CERT_ALTNAME_INVALID$|HOSTNAME_MISMATCH$|INVALID_CA$)/;
@@ -48,6 +51,23 @@ export async function isTlsMismatch(error: unknown, address: string): Promise<bo
   const { code = '' } = rootCause(error);
   const url = new URL(address);
   return url.protocol === 'http:' && /^(?:HPE_|ECONNRESET$|EPIPE$|UND_ERR_SOCKET$)/.test(code) && speaksTls(url);
+}
+
+/** Whether the server at the address of a URL speaks TLS, with any certificate. */
+function speaksTls({ hostname, port, protocol }: URL): Promise<boolean> {
+  return new Promise((resolve) => {
+    const host = hostname.replace(/^\[(.*)\]$/, '$1');
+    const defaultPort = protocol === 'https:' ? 443 : 80;
+    const socket = connect({ host, port: Number(port || defaultPort), rejectUnauthorized: false });
+    const end = (isTls: boolean) => {
+      socket.destroy();
+      resolve(isTls);
+    };
+    socket.setTimeout(TLS_PROBE_TIMEOUT_MS, () => end(false));
+    socket.once('secureConnect', () => end(true));
+    socket.once('error', () => end(false));
+    socket.once('close', () => end(false));
+  });
 }
 
 /** `fetch` wraps the error, twice for a host with several addresses. */

@@ -66,6 +66,15 @@ function scan(text: string | Buffer, positions: readonly number[] = [], enterDep
   return tree;
 }
 
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** JSON, also with white space, non-ASCII keys and escapes. */
 const texts = fc
   .tuple(fc.jsonValue({ maxDepth: 4 }), fc.constantFrom(0, 1, '\t'), fc.boolean())
@@ -77,9 +86,11 @@ const texts = fc
   });
 const positions = fc.array(fc.nat(), { maxLength: 12 });
 
-test('a sink that enters everything receives what JSON.parse returns', () => {
+test('a sink that enters everything receives what JSON.parse returns, once the text is complete', () => {
   fc.assert(
-    fc.property(texts, positions, (text, splits) => {
+    fc.property(texts, positions, fc.nat(), (text, splits, at) => {
+      const part = Buffer.from(text).subarray(0, at % Buffer.byteLength(text));
+      expect(scan(part, splits).scanner).toMatchObject({ isComplete: isJson(part.toString()), isInvalid: false });
       const tree = scan(text, splits);
       const expected: unknown = JSON.parse(text);
       expect(tree.scanner.isComplete).toBe(true);
@@ -130,13 +141,7 @@ test('changed JSON is complete exactly if JSON.parse accepts it, whatever is ent
       (text, at, removed, inserted, splits, enterDepth) => {
         const where = at % (text.length + 1);
         const changed = (text.slice(0, where) + inserted + text.slice(where + removed)).toWellFormed();
-        let isJson = true;
-        try {
-          JSON.parse(changed);
-        } catch {
-          isJson = false;
-        }
-        expect(scan(changed, splits, enterDepth).scanner.isComplete, changed).toBe(isJson);
+        expect(scan(changed, splits, enterDepth).scanner.isComplete, changed).toBe(isJson(changed));
       },
     ),
     { numRuns: propertyRuns(20_000) },

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { propertyRuns } from '../../../../test/fixtures/seed.ts';
 import { deliverChunks, splitPositions } from './chunks.fixture.ts';
 import { CompletionFields } from './completion-fields.ts';
 
@@ -9,56 +8,6 @@ function scan(bytes: Buffer | string, positions: readonly number[] = []): Comple
   deliverChunks(Buffer.from(bytes), positions, (chunk) => json.write(chunk));
   return json;
 }
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** JSON with whitespace, or with all non-ASCII characters escaped. */
-const texts = fc
-  .tuple(fc.jsonValue({ maxDepth: 4 }), fc.constantFrom(0, 1, '\t'), fc.boolean())
-  .map(([value, indent, escaped]) => {
-    const text = JSON.stringify(value, null, indent);
-    return escaped
-      ? text.replaceAll(/[\u0080-\uffff]/g, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`)
-      : text;
-  });
-
-test('JSON in any chunks is complete at its end and not before', () => {
-  fc.assert(
-    fc.property(texts, splitPositions, fc.nat(), (text, positions, at) => {
-      expect(scan(text, positions)).toMatchObject({ isComplete: true, isInvalid: false });
-      const part = Buffer.from(text).subarray(0, at % (Buffer.byteLength(text) + 1));
-      expect(scan(part, positions).isComplete).toBe(isJson(part.toString()));
-      expect(scan(part).isInvalid).toBe(false);
-    }),
-    { numRuns: 500 },
-  );
-});
-
-test('changed JSON is valid exactly if JSON.parse accepts it', () => {
-  const change = fc.constantFrom(...'{}[]",:\\ 0-+.eEtfnu/\u0000\n\u001fa1', '\\u12', 'tru', '""', '01', '1.', '\\x');
-  fc.assert(
-    fc.property(
-      texts,
-      fc.nat(),
-      fc.nat({ max: 3 }),
-      change,
-      splitPositions,
-      (text, at, removed, inserted, positions) => {
-        const where = at % (text.length + 1);
-        const changed = (text.slice(0, where) + inserted + text.slice(where + removed)).toWellFormed();
-        expect(scan(changed, positions).isComplete, changed).toBe(isJson(changed));
-      },
-    ),
-    { numRuns: propertyRuns(5_000) },
-  );
-});
 
 test('id and model are those of the top-level object, as JSON.parse finds them', () => {
   const keys = fc.constantFrom('id', 'model', 'messages', 'other', '"', 'é');

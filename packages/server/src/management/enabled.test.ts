@@ -167,7 +167,7 @@ describe('a disabled entry stays disabled', () => {
     ]);
     await refresh();
     expect(await states(api)).toContainEqual(['default', 'a', false]);
-    // A hand-made entry does not return.
+    // A manual entry does not return.
     await api.call('POST', '/api/v1/tools', { ...TOOL, name: 'mine' });
     expect(JSON.parse((await api.call('DELETE', '/api/v1/tools/mine')).text)).not.toHaveProperty('warnings');
   });

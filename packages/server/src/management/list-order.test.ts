@@ -14,7 +14,7 @@ test('manual entries and forwards are listed in order of registration, entries o
   });
   const upstream = await startRawUpstream({ scripts: lists(['z', 'm', 'a']) });
   context.onTestFinished(upstream.close);
-  const makeByHand = async (name: string): Promise<void> => {
+  const register = async (name: string): Promise<void> => {
     await api.call('POST', '/api/v1/tools', { ...TOOL, name });
     await api.call('POST', '/api/v1/resources', { name, location: `x:${name}`, type: 'custom' });
     await api.call('POST', '/api/v1/prompts', { name });
@@ -30,9 +30,9 @@ test('manual entries and forwards are listed in order of registration, entries o
   };
   const thrice = (...names: string[]) => [names, names, names];
 
-  await makeByHand('x');
+  await register('x');
   await api.call('POST', '/api/v1/forwards', { name: 'up', address: upstream.url });
-  await makeByHand('b');
+  await register('b');
   expect(await listed()).toEqual(thrice('x', 'z', 'm', 'a', 'b'));
 
   // Later discoveries keep the position of the first one, with new entries in the upstream's order.
@@ -43,6 +43,6 @@ test('manual entries and forwards are listed in order of registration, entries o
 
   // An entry that is deleted and created again is last.
   for (const kind of ['tools', 'resources', 'prompts']) await api.call('DELETE', `/api/v1/${kind}/x`);
-  await makeByHand('x');
+  await register('x');
   expect(await listed()).toEqual(thrice('a', 'new', 'z', 'b', 'x'));
 });

@@ -110,7 +110,7 @@ test("all members of MCP's schemas are known", () => {
 });
 
 test('many unknown members are rejected with the first ones', async () => {
-  const members = Object.fromEntries(Object.keys(Array(5_000).fill(0)).map((at) => [`titl${at}`, 1]));
+  const members = Object.fromEntries(Object.keys(Array(4_900).fill(0)).map((at) => [`titl${at}`, 1]));
   const answer = await api.call('PUT', '/api/v1/tools/a', { ...BODIES.tools, ...members });
   expect(answer).toMatchObject({ status: 400, error: { details: { length: 20 } } });
 });

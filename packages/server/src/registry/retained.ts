@@ -24,7 +24,7 @@ export function hasOperatorState({ prefix, namespace: home }: Forward, entry: En
 
 /**
  * Retains the state of removed entries in their forward, so that it applies when the upstream lists them again
- * (decisions 10.1). Does nothing for hand-made entries, copies and entries without such state.
+ * (decisions 10.1). Does nothing for manual entries, copies and entries without such state.
  */
 export function retainState(draft: Draft, entry: Entry): void {
   const { discovered } = entry;

@@ -218,11 +218,11 @@ export function emptyNamespace(name: Namespace, labels: Labels = {}): NamespaceS
   };
 }
 
-/** Where a request about a resource goes: to a forward, or to the executor of a hand-made entry. */
+/** Where a request about a resource goes: to a forward, or to the executor of a manual entry. */
 export interface ResourceRoute {
   /** Undefined for a uri that is in no list. */
   readonly entry: Entry | undefined;
-  /** Undefined for a hand-made entry. */
+  /** Undefined for a manual entry. */
   readonly forward: string | undefined;
 }
 

@@ -151,7 +151,7 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
     return {
       entry: render({
         ...base,
-        ...handMadeState(found),
+        ...manualState(found),
         registrationId,
         position: 0,
         discovered: undefined,
@@ -190,8 +190,8 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
   return { entry, shadowed };
 }
 
-/** A hand-made entry is disabled by its own member, which a file written by hand may have as well. */
-function handMadeState(found: ReadonlyMap<string, string>): Pick<Entry, 'disabledBy'> {
+/** A manual entry is disabled by its own member, which a file written by hand may have as well. */
+function manualState(found: ReadonlyMap<string, string>): Pick<Entry, 'disabledBy'> {
   return found.get('enabled') === 'false' ? { disabledBy: 'operator' } : {};
 }
 

@@ -58,7 +58,7 @@ describe.each(eras)('resources (%s)', (era) => {
   });
 
   it('without an executor return an error', async () => {
-    const namespace = `handmade-${era}`;
+    const namespace = `manual-${era}`;
     await relay.service.register('resources', { name: 'r', location: 'x://r', type: 'Archive', namespace });
     const response = await read(relay.service.url(namespace), 'x://r');
     expect([response.status, errorOf(response)]).toEqual([

@@ -122,17 +122,17 @@ describe('invalid input requests fail the call, and none is sent', () => {
 });
 
 describe('the call of a client that does not support server requests fails', () => {
-  const asks = inputRequired(rootsRequests('k'));
+  const inputRequests = inputRequired(rootsRequests('k'));
 
   it('without a session', async () => {
-    const { url, rounds } = await startSession([asks]);
+    const { url, rounds } = await startSession([inputRequests]);
     const response = await post(url, callText('"c"'), { 'mcp-protocol-version': LEGACY });
     expect(JSON.parse(response.text)).toEqual({ jsonrpc: '2.0', id: 'c', error: notOffered('roots/list') });
     expect(rounds()).toHaveLength(1);
   });
 
   it('that accepts JSON only', async () => {
-    const { url, rounds } = await startSession([asks]);
+    const { url, rounds } = await startSession([inputRequests]);
     const { headers } = await sessionClient(url, { capabilities: ALL_CAPABILITIES });
     const response = await post(url, callText('"c"'), { ...headers, accept: 'application/json' });
     expect(JSON.parse(response.text)).toEqual({ jsonrpc: '2.0', id: 'c', error: notOffered('roots/list') });

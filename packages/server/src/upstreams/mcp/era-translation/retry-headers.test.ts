@@ -19,8 +19,8 @@ it('messages to the upstream after a retry have the forwarded headers of the ret
   expect(call.headers.authorization).toBe('Bearer one');
   const received = () => upstream.posted.filter(({ method }) => method === undefined);
   call.begin();
-  const asks = ['1', '2'].map((id) => event(`{"jsonrpc":"2.0","id":${id},"method":"roots/list"}`));
-  call.response.write(asks.join(''));
+  const serverRequests = ['1', '2'].map((id) => event(`{"jsonrpc":"2.0","id":${id},"method":"roots/list"}`));
+  call.response.write(serverRequests.join(''));
   const pending = await inputRequired(first);
   const [one] = pending.keys;
   const second = client.retry(

@@ -10,7 +10,7 @@ const { upstreamWith } = relay;
 const noAddress = (name: string) => `tool ${name}: its uri must be an http:// or https:// address`;
 
 describe.each(eras)('manual entries (%s)', (era) => {
-  const namespace = `hand-${era}`;
+  const namespace = `manual-${era}`;
   const complete = era === 'modern' ? { resultType: 'complete' } : {};
 
   it('render a prompt locally', async () => {
