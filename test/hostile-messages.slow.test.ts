@@ -1,4 +1,5 @@
 import { beforeAll, expect, it } from 'vitest';
+import { testSeed } from './fixtures/seed.ts';
 import { hostileCases } from './hostile/hostile-cases.ts';
 import { type HostileRun, startHostileRun } from './hostile/hostile-run.ts';
 
@@ -7,7 +8,7 @@ let run: HostileRun;
 let blockedMs: number;
 
 beforeAll(async () => {
-  run = await startHostileRun(false);
+  run = await startHostileRun(testSeed(), false);
   ({ longestMs: blockedMs } = await run.measured.blockedTurns());
   return () => run[Symbol.asyncDispose]();
 }, 120_000);
@@ -25,7 +26,7 @@ it.each([
 ])(
   'the event loop never takes half as long as for parsing 4 MiB: %s',
   async (name) => {
-    const hostile = hostileCases().find((candidate) => candidate.name === name);
+    const hostile = hostileCases(testSeed()).find((candidate) => candidate.name === name);
     if (!hostile) throw new Error(`no such case: ${name}`);
     const { longestMs, isFailed, outcome, latencies } = await run.measure(hostile);
     expect(isFailed, outcome).toBe(false);

@@ -1,3 +1,4 @@
+import { campaignSeed } from '../fixtures/seed.ts';
 import type { HostileCase } from '../hostile/hostile-case.ts';
 import { hostileCases } from '../hostile/hostile-cases.ts';
 import { type CaseResult, startHostileRun } from '../hostile/hostile-run.ts';
@@ -17,10 +18,11 @@ export const hostileMessagesCampaign: Campaign = {
   name: 'hostile-messages',
   title: 'Hostile messages on all sides',
   async run(print) {
-    const cases = hostileCases();
+    const seed = campaignSeed();
+    const cases = hostileCases(seed);
     const results: CaseResult[] = [];
     const failures: string[] = [];
-    await using run = await startHostileRun(true);
+    await using run = await startHostileRun(seed, true);
     const { longestMs } = await run.measured.blockedTurns();
     if (longestMs <= MAX_TURN_MS) failures.push('the probe does not notice a service that parses a large text at once');
     for (const hostile of cases) {
@@ -30,7 +32,7 @@ export const hostileMessagesCampaign: Campaign = {
       failures.push(...problems.map((problem) => `${result.group}, ${result.name}: ${problem}`));
       print(`${problems.length > 0 ? 'FAIL' : 'PASS'} ${rowOf(result).join(' | ')} | ${result.outcome.slice(0, 300)}`);
     }
-    return { passed: failures.length === 0, report: report(cases, results, failures) };
+    return { passed: failures.length === 0, report: report(seed, cases, results, failures) };
   },
 };
 
@@ -71,7 +73,12 @@ function rowOf(result: CaseResult): string[] {
   ];
 }
 
-function report(cases: readonly HostileCase[], results: readonly CaseResult[], failures: readonly string[]): string {
+function report(
+  seed: number,
+  cases: readonly HostileCase[],
+  results: readonly CaseResult[],
+  failures: readonly string[],
+): string {
   const groups = [...new Set(cases.map(({ group }) => group))];
   const tables = groups.map((group) => {
     const rows = results
@@ -80,7 +87,7 @@ function report(cases: readonly HostileCase[], results: readonly CaseResult[], f
     const head = '| | longest turn, CPU ms | p99 of `tools/list` and `/healthz`, ms | beside a reader | RSS | |\n';
     return `${group[0]?.toUpperCase()}${group.slice(1)}:\n\n${head}|---|---|---|---|---|---|\n${rows.join('')}`;
   });
-  return `${tables.join('\n')}\n**Failures: ${failures.length}**\n\n${failures.map((line) => `- ${line}\n`).join('')}`;
+  return `Seed ${seed}.\n\n${tables.join('\n')}\n**Failures: ${failures.length}**\n\n${failures.map((line) => `- ${line}\n`).join('')}`;
 }
 
 function megabytes(bytes: number): string {

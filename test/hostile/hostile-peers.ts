@@ -19,9 +19,9 @@ export interface PeerAddresses {
   readonly grpcPort: number;
 }
 
-/** Starts the peers in a process of their own with low priority, so that only the service's own work delays others. */
-export async function startHostilePeers(): Promise<CurrentProcess & { readonly addresses: PeerAddresses }> {
-  const started = await startProcess(new URL(import.meta.url));
+/** Starts the peers in a process of their own with low priority, so that only the service's own work delays others. `seed`: that of the generated cases. */
+export async function startHostilePeers(seed: number): Promise<CurrentProcess & { readonly addresses: PeerAddresses }> {
+  const started = await startProcess(new URL(import.meta.url), [String(seed)]);
   const { upstreams, llm, grpcPort } = Object(started.ready);
   return { ...started, addresses: { upstreams, llm, grpcPort } };
 }
@@ -29,7 +29,7 @@ export async function startHostilePeers(): Promise<CurrentProcess & { readonly a
 /** Tools of both upstreams. */
 const TOOLS = toolList(toolText('a'), toolText('b'));
 
-async function serve(): Promise<void> {
+async function serve(seed: number): Promise<void> {
   setPriority(constants.priority.PRIORITY_LOW);
   const [legacy, modern, llm] = await Promise.all([
     startRawUpstream({ eras: ['legacy'], scripts: { 'tools/list': TOOLS } }),
@@ -38,7 +38,7 @@ async function serve(): Promise<void> {
   ]);
   const peers: HostilePeers = { upstreams: { legacy, modern }, llm, onGrpcCall: (stream) => stream.close() };
   const grpc = await startRawService((stream) => peers.onGrpcCall(stream));
-  const cases = hostileCases();
+  const cases = hostileCases(seed);
   const addresses: PeerAddresses = {
     upstreams: { legacy: legacy.url, modern: modern.url },
     llm: llm.url,
@@ -60,4 +60,4 @@ async function serve(): Promise<void> {
   });
 }
 
-if (import.meta.main) await serve();
+if (import.meta.main) await serve(Number(process.argv[2]));

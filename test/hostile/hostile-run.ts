@@ -36,12 +36,16 @@ export interface HostileRun extends AsyncDisposable {
 /** Namespaces of the two upstreams; that of the second one's other forward has an evaluator. */
 const NAMESPACES = { legacy: 'legacy', modern: 'modern', evaluated: 'modern' } as const;
 
-/** Starts it. Without `compare`, cases are sent to the gateway only. */
-export async function startHostileRun(compare: boolean, nodeArgs: readonly string[] = []): Promise<HostileRun> {
+/** Starts it, for cases of this seed. Without `compare`, they are sent to the gateway only. */
+export async function startHostileRun(
+  seed: number,
+  compare: boolean,
+  nodeArgs: readonly string[] = [],
+): Promise<HostileRun> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-hostile-'));
   await using stack = new AsyncDisposableStack();
   stack.defer(() => rm(folder, { recursive: true, force: true }));
-  const peers = await startHostilePeers();
+  const peers = await startHostilePeers(seed);
   stack.defer(() => peers.close());
   const { upstreams, llm, grpcPort } = peers.addresses;
   const file = join(folder, 'service.json');

@@ -1,11 +1,12 @@
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { legacyClient, modernClient, post, type RawResponse, send } from '../fixtures/raw-client.ts';
+import { legacyClient, modernClient, post, send } from '../fixtures/raw-client.ts';
 import { toolList, toolText } from '../fixtures/raw-upstream/texts.ts';
-import { type RawUpstream, startRawUpstream } from '../fixtures/raw-upstream.ts';
+import { startRawUpstream } from '../fixtures/raw-upstream.ts';
 import { grpcReplies } from './grpc-replies.ts';
 import type { HostileCase, HostilePeers, HostileTarget } from './hostile-case.ts';
 import { hostileText } from './texts.ts';
+import { answerWith, callTool, grpcContent, responseWith, summaryOf } from './traffic.ts';
 
 const MIB = 1024 * 1024;
 /** Size of a request just below the limit of a body. */
@@ -14,20 +15,6 @@ const REQUEST_BYTES = 4 * MIB - 64 * 1024;
 /** The cases of the known attacks, by what they send. */
 export function tableCases(): HostileCase[] {
   return [...requestCases(), ...responseCases(), ...catalogCases(), ...serviceCases(), ...connectionCases()];
-}
-
-/** Returns a summary of a response: its status, and its error if it has one. */
-function summaryOf({ status, text }: RawResponse): string {
-  const error = text.length < 10_000 ? /"(?:message|text)":\s*"([^"]{0,120})/.exec(text)?.[1] : undefined;
-  return error === undefined ? `${status}, ${text.length} bytes` : `${status} ${error}`;
-}
-
-/** Calls the tool `a` of a modern client with these arguments; `capabilities` are those that it declares. */
-async function callTool(target: HostileTarget, namespace: string, args = '{}', capabilities = '{}'): Promise<string> {
-  const client = modernClient(`${target.mcp}/${namespace}/mcp`, capabilities);
-  const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":${capabilities},"io.modelcontextprotocol/clientInfo":{"name":"h","version":"1"}},"name":"a","arguments":${args}}}`;
-  const headers = { ...client.headers, 'mcp-method': 'tools/call', 'mcp-name': 'a' };
-  return summaryOf(await post(`${target.mcp}/${namespace}/mcp`, body, headers));
 }
 
 function requestCases(): HostileCase[] {
@@ -39,7 +26,7 @@ function requestCases(): HostileCase[] {
   });
   const capabilities = (name: string, form: string) =>
     sending(`${name} as client capabilities`, (target) =>
-      callTool(target, 'modern', '{}', hostileText(form, REQUEST_BYTES)),
+      callTool(target, 'modern', { capabilities: hostileText(form, REQUEST_BYTES) }),
     );
   return [
     capabilities('2 million nested brackets', 'nested arrays'),
@@ -51,25 +38,17 @@ function requestCases(): HostileCase[] {
       ).then(summaryOf),
     ),
     sending('a nested argument', (target) =>
-      callTool(target, 'modern', `{"x":${hostileText('nested objects', REQUEST_BYTES)}}`),
+      callTool(target, 'modern', { params: `"arguments":{"x":${hostileText('nested objects', REQUEST_BYTES)}}` }),
     ),
     sending('one escaped key before many small values', (target) =>
-      callTool(target, 'modern', hostileText('one escaped key', REQUEST_BYTES)),
+      callTool(target, 'modern', { params: `"arguments":${hostileText('one escaped key', REQUEST_BYTES)}` }),
     ),
     sending('short escaped strings, evaluated', (target) =>
-      callTool(target, 'evaluated', `{"x":${hostileText('short escaped strings', REQUEST_BYTES)}}`),
+      callTool(target, 'evaluated', {
+        params: `"arguments":{"x":${hostileText('short escaped strings', REQUEST_BYTES)}}`,
+      }),
     ),
   ];
-}
-
-/** Lets the upstream answer calls with a body in which `$id` is the id of the request. */
-function answerWith(upstream: RawUpstream, type: 'application/json' | 'text/event-stream', body: string): void {
-  upstream.scripts['tools/call'] = { kind: 'http', status: 200, type, body };
-}
-
-/** The JSON text of a response to a call, with this result. */
-function responseWith(result: string): string {
-  return `{"jsonrpc":"2.0","id":$id,"result":${result}}`;
 }
 
 function responseCases(): HostileCase[] {
@@ -112,16 +91,16 @@ function responseCases(): HostileCase[] {
   ];
 }
 
-/** Registers an upstream, and returns its forward once it is available or has failed. */
-async function discovered(target: HostileTarget, name: string, address: string): Promise<string> {
+/** Registers an upstream, and returns the state of its forward once it is available or has failed. */
+export async function discovered(target: HostileTarget, name: string, address: string): Promise<string> {
   const api = `${target.management}/api/v1/forwards`;
   const body = JSON.stringify({ name, address, namespace: name });
   await send(api, 'POST', { 'content-type': 'application/json' }, body);
   for (let attempt = 0; attempt < 600; attempt++) {
     const { text } = await send(`${api}/${name}`, 'GET');
-    const { status, statusMessage } = Object(Object(JSON.parse(text)).data);
-    if (status === 'AVAILABLE' || (typeof statusMessage === 'string' && statusMessage !== '')) {
-      return `${status} ${String(statusMessage ?? '').slice(0, 120)}`;
+    const { available, statusMessage } = Object(Object(JSON.parse(text)).data);
+    if (available === true || (typeof statusMessage === 'string' && statusMessage !== '')) {
+      return `${available ? 'available' : 'unavailable'} ${String(statusMessage ?? '').slice(0, 120)}`;
     }
     await delay(100);
   }
@@ -192,21 +171,11 @@ function serviceCases(): HostileCase[] {
       return callService(target, tool);
     },
   });
-  /** The field `content` (2) with this text. */
-  const content = (text: string): Buffer => {
-    const bytes = Buffer.from(text);
-    const length: number[] = [];
-    for (let rest = bytes.length; ; rest >>>= 7) {
-      length.push(rest > 0x7f ? (rest & 0x7f) | 0x80 : rest);
-      if (rest <= 0x7f) break;
-    }
-    return Buffer.concat([Buffer.from([0x12, ...length]), bytes]);
-  };
   return [
     capability('a reply with 900,000 empty contents', 'work', [1, Buffer.alloc(1_800_000, Buffer.from([0x12, 0]))]),
-    capability('a reply of 4 MB of escapes', 'work', [1, content('\u0001'.repeat(4_000_000))]),
-    capability('a code stream of 64 MiB', 'run', [64, content('a'.repeat(MIB - 64))]),
-    capability('a code stream of 64 MiB in small replies', 'run', [600_000, content('a'.repeat(40))]),
+    capability('a reply of 4 MB of escapes', 'work', [1, grpcContent('\u0001'.repeat(4_000_000))]),
+    capability('a code stream of 64 MiB', 'run', [64, grpcContent('a'.repeat(MIB - 64))]),
+    capability('a code stream of 64 MiB in small replies', 'run', [600_000, grpcContent('a'.repeat(40))]),
     {
       name: 'a management body of 1 MiB',
       group: 'a capability service, and the management API',

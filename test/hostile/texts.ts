@@ -6,7 +6,7 @@ export interface HostileText {
 }
 
 /** Forms of hostile JSON, from what attackers have sent. */
-const HOSTILE_TEXTS: readonly HostileText[] = [
+export const HOSTILE_TEXTS: readonly HostileText[] = [
   { name: 'nested arrays', write: (bytes) => '['.repeat(bytes / 2) + ']'.repeat(bytes / 2) },
   { name: 'nested objects', write: (bytes) => `${'{"a":'.repeat(bytes / 6)}0${'}'.repeat(bytes / 6)}` },
   { name: 'empty arrays', write: (bytes) => `[${repeated('[]', bytes)}]` },
