@@ -11,7 +11,8 @@ import type { Counts } from '../../registry/snapshot.ts';
 import type { Steps } from '../../registry/steps.ts';
 import type { DiscoveryMarks } from '../../registry/store/discovery-marks.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { CATALOG_LIMITS, type CatalogLimits, CatalogTexts } from './catalog/catalog-size.ts';
+import { CATALOG_LIMITS, type CatalogLimits } from './catalog/catalog-size.ts';
+import { CatalogTexts } from './catalog/catalog-texts.ts';
 import { type Catalog, type DebounceOptions, DiscoveryDebouncer, discover } from './discovery.ts';
 import { EraCache, type InconclusiveProbe } from './era-detection.ts';
 import { HealthCheck } from './health-check.ts';
@@ -65,6 +66,8 @@ export class ForwardController implements UpstreamObserver {
   #probeRequested = false;
   #isProbing = false;
   #heldUntil: Promise<unknown> | undefined = undefined;
+  /** What the last discovery has read. */
+  #texts: CatalogTexts | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
   /** Era of health checks: one in which the upstream responded last. */
   #healthCheckEra: Era = 'legacy';
@@ -199,7 +202,7 @@ export class ForwardController implements UpstreamObserver {
     // The clients of the probe read the catalog for the empty set of capabilities.
     const abortRuns = new AbortController();
     const signal = AbortSignal.any([this.#closing.signal, abortRuns.signal]);
-    const texts = new CatalogTexts(this.upstream.transport.address, limits);
+    const texts = new CatalogTexts(this.upstream.transport.address, limits, this.#texts);
     const runs = opened.flatMap((client) =>
       [...variants()].map((capabilities) => {
         const first = capabilities === NO_CAPABILITIES ? client : undefined;
@@ -229,6 +232,7 @@ export class ForwardController implements UpstreamObserver {
       const known = knownCatalogs(draft, forward, inconclusiveEras);
       return { known, hidden: yield* applyCatalogsInSteps(draft, forward, [...catalogs, ...known]) };
     });
+    this.#texts = texts.complete();
     const retainedEras = new Set(applied.known.map(({ era }) => era));
     this.upstream.setEras(new Set([...opened.map(({ era }) => era), ...retainedEras]));
     this.#markUp([

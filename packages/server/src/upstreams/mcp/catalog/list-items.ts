@@ -5,7 +5,7 @@ import { singleLine } from '@sluice/protocol/text';
 import { quoted } from '../../../http/client/errors.ts';
 import type { ListedItem } from '../../../registry/catalogs.ts';
 import { findViolation, type ServedList } from '../../../registry/served-schemas.ts';
-import type { CatalogTexts } from './catalog-size.ts';
+import type { CatalogTexts, CheckedItem } from './catalog-texts.ts';
 
 /** A list of an upstream, requested if it declares `capability`. */
 export interface ListSpec {
@@ -22,13 +22,6 @@ export interface ListSpec {
 const MAX_NAMED = 20;
 const MAX_NAME_LENGTH = 64;
 const ITEMS_PER_STEP = 500;
-
-/** An item of a list. Without a key it has none; with a problem it is not usable. */
-export interface CheckedItem {
-  readonly key: string | undefined;
-  readonly json: string;
-  readonly problem?: string | undefined;
-}
 
 /**
  * Checks and collects the items of one list. Items without a key and repeated ones are skipped and counted (decisions 4.3).
@@ -53,12 +46,7 @@ export class ListItems {
 
   /** Checks an item, given as its exact text. Throws an `UpstreamError` if the catalog is too large. */
   check(json: string): CheckedItem {
-    const { into } = this.#list;
-    const value = tryParseJson(json);
-    const key = isJsonObject(value) ? value[this.#list.key] : undefined;
-    if (!isJsonObject(value) || typeof key !== 'string' || key === '') return { key: undefined, json };
-    const problem = this.#problemOf(value);
-    return problem === undefined ? this.#texts.store(into, key, json) : { key, json: '', problem };
+    return this.#texts.item(this.#list.into, this.#era, json, this.#parse);
   }
 
   /** An item that was not read. */
@@ -97,6 +85,13 @@ export class ListItems {
     }
     return notes;
   }
+
+  readonly #parse = (json: string): CheckedItem => {
+    const value = tryParseJson(json);
+    const key = isJsonObject(value) ? value[this.#list.key] : undefined;
+    if (!isJsonObject(value) || typeof key !== 'string' || key === '') return { key: undefined, json };
+    return { key, json, problem: this.#problemOf(value) };
+  };
 
   #problemOf(value: Readonly<Record<string, unknown>>): string | undefined {
     const violation = findViolation(this.#list.into, value);

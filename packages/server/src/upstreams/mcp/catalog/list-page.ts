@@ -6,7 +6,8 @@ import type { Turns } from '@sluice/protocol/turns';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { type BodyScan, type RpcOutcome, readError } from '../rpc-request.ts';
 import type { CatalogSize } from './catalog-size.ts';
-import type { CheckedItem, ListItems, ListSpec } from './list-items.ts';
+import type { CheckedItem } from './catalog-texts.ts';
+import type { ListItems, ListSpec } from './list-items.ts';
 
 /** Larger entries are left out: they are parsed at once. */
 const MAX_ITEM_BYTES = 1024 * 1024;

@@ -1,0 +1,69 @@
+import type { Era } from '@sluice/protocol/mcp/constants';
+import type { ServedList } from '../../../registry/served-schemas.ts';
+import { type CatalogLimits, CatalogSize } from './catalog-size.ts';
+
+/** An item of a list. Without a key it has none; with a problem it is not usable. */
+export interface CheckedItem {
+  readonly key: string | undefined;
+  /** Its exact text, which is no slice of a longer one. */
+  readonly json: string;
+  readonly problem?: string | undefined;
+}
+
+type Items = Readonly<Record<ServedList, Map<string, CheckedItem>>>;
+
+/**
+ * The distinct items of the catalogs that one discovery reads. An upstream usually lists the same for all client capabilities,
+ * and at the next discovery: each text is parsed, checked, stored and counted once.
+ */
+export class CatalogTexts {
+  readonly #size: CatalogSize;
+  /** By exact text. What is usable depends on the era. */
+  readonly #items: Readonly<Record<Era, Items>> = { legacy: emptyItems(), modern: emptyItems() };
+  readonly #keys: Readonly<Record<ServedList, Set<string>>> = {
+    tools: new Set(),
+    resources: new Set(),
+    templates: new Set(),
+    prompts: new Set(),
+  };
+  /** Those of the last discovery, until this one has ended. */
+  #previous: CatalogTexts | undefined;
+
+  constructor(address: string, limits: CatalogLimits, previous?: CatalogTexts) {
+    this.#size = new CatalogSize(address, limits);
+    this.#previous = previous;
+  }
+
+  /** Returns the item with this text, checked by `check` if it is new. Throws an `UpstreamError` beyond the limits. */
+  item(list: ServedList, era: Era, json: string, check: (json: string) => CheckedItem): CheckedItem {
+    return this.find(list, era, json) ?? this.#add(list, era, this.#previous?.find(list, era, json) ?? check(json));
+  }
+
+  /** The item with this text, if there is one. */
+  find(list: ServedList, era: Era, json: string): CheckedItem | undefined {
+    return this.#items[era][list].get(json);
+  }
+
+  /** The discovery has ended. */
+  complete(): this {
+    this.#previous = undefined;
+    return this;
+  }
+
+  #add(list: ServedList, era: Era, item: CheckedItem): CheckedItem {
+    const { key, json, problem } = item;
+    // Usually the same in both eras.
+    const other = this.#items[era === 'legacy' ? 'modern' : 'legacy'][list].get(json);
+    const keys = this.#keys[list];
+    const isNew = key !== undefined && problem === undefined && !keys.has(key);
+    if (!other) this.#size.add(isNew ? 1 : 0, Buffer.byteLength(json));
+    if (isNew) keys.add(key);
+    const stored = other && other.problem === problem ? other : item;
+    this.#items[era][list].set(stored.json, stored);
+    return stored;
+  }
+}
+
+function emptyItems(): Items {
+  return { tools: new Map(), resources: new Map(), templates: new Map(), prompts: new Map() };
+}
