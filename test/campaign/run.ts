@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import type { Campaign } from './campaign.ts';
 import { evaluatorsCampaign } from './evaluators.ts';
 import { fuzzCampaign } from './fuzz.ts';
+import { hiddenCampaign } from './hidden.ts';
 import { killCampaign } from './kill.ts';
 import { modelCampaign } from './model.ts';
 import { pipelineCampaign } from './pipeline.ts';
@@ -24,6 +25,7 @@ const campaigns: readonly Campaign[] = [
   pipelineCampaign,
   propertiesCampaign,
   evaluatorsCampaign,
+  hiddenCampaign,
 ];
 
 const REPORT = new URL('../../docs/campaign.md', import.meta.url);
