@@ -128,6 +128,18 @@ test('apply changes namespace and prefix of its forward', async (context) => {
   expect((await service.manage('GET', '/tools/p_delete_database')).data).toMatchObject({ enabled: false });
 });
 
+test('apply moves its forward to a namespace that it is to stay out of', async (context) => {
+  const upstream = await startUpstream(context);
+  const service = await startTestService();
+  context.onTestFinished(() => service.stop());
+  await service.register('forwards', { name: 'up', address: upstream.url, namespace: 'vault' });
+  const tools = '\ntools: [{ forward: up, upstreamName: delete_database, namespace: vault, title: T }]';
+  const seen = await apply(context, service, stateOf(upstream, 'a', tools));
+  expect(seen.flat()).not.toContain('delete_database');
+  expect(await toolsIn(service)).toEqual(['echo']);
+  expect(await toolsIn(service, 'vault')).toEqual(['delete_database']);
+});
+
 test('a label of its forward is changed in the bootstrap file', async (context) => {
   const upstream = await startUpstream(context);
   const folder = await mkdtemp(join(tmpdir(), 'sluice-hidden-'));

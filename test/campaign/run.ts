@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import type { Campaign } from './campaign.ts';
 import { evaluatorsCampaign } from './evaluators.ts';
 import { fuzzCampaign } from './fuzz.ts';
+import { hiddenCampaign } from './hidden.ts';
 import { hostileMessagesCampaign } from './hostile-messages.ts';
 import { killCampaign } from './kill.ts';
 import { modelCampaign } from './model.ts';
@@ -26,6 +27,7 @@ const campaigns: readonly Campaign[] = [
   propertiesCampaign,
   evaluatorsCampaign,
   hostileMessagesCampaign,
+  hiddenCampaign,
 ];
 
 const REPORT = new URL('../../docs/campaign.md', import.meta.url);

@@ -49,7 +49,7 @@ export async function executeSteps(
   actual: CurrentState,
   { interrupted, onOutcome, allowBroken = false }: ExecuteOptions,
 ): Promise<Outcome[]> {
-  const executor = new StepExecutor(client, actual, allowBroken);
+  const executor = new StepExecutor(client, actual, steps, allowBroken);
   const outcomes: Outcome[] = [];
   let stopped = false;
   for (const step of steps) {
@@ -79,10 +79,19 @@ class StepExecutor {
   readonly #forwards: Map<string, ForwardDefaults>;
   readonly #tools: ToolLookup;
   readonly #allowBroken: boolean;
+  readonly #steps: readonly Step[];
+  /** Tools that are disabled until their own step, as {@link originOf}. */
+  readonly #withheld = new Set<string>();
   #evaluators: { readonly revision: number; readonly list: EvaluatorStep['list'] };
 
-  constructor(client: Client, { forwards, discovered, evaluators }: CurrentState, allowBroken: boolean) {
+  constructor(
+    client: Client,
+    { forwards, discovered, evaluators }: CurrentState,
+    steps: readonly Step[],
+    allowBroken: boolean,
+  ) {
     this.#client = client;
+    this.#steps = steps;
     this.#forwards = new Map(forwards.map((forward) => [forward.name, forward]));
     this.#tools = new ToolLookup(client, discovered);
     this.#allowBroken = allowBroken;
@@ -161,7 +170,8 @@ class StepExecutor {
   async #changeForward(forward: DesiredForward): Promise<StepNotes> {
     const { name, address, namespace, labels, prefix, headers, expose } = forward;
     const params = { path: { name } };
-    const { labels: before } = await unwrap(this.#client.GET('/api/v1/forwards/{name}', { params }));
+    const { labels: before, namespace: home } = await unwrap(this.#client.GET('/api/v1/forwards/{name}', { params }));
+    if (namespace !== home) await this.#withhold(name, namespace);
     const removed = Object.keys(before).filter((label) => !Object.hasOwn(labels, label));
     const changes = { ...labels, ...Object.fromEntries(removed.map((label) => [label, null])) };
     const body = {
@@ -174,6 +184,21 @@ class StepExecutor {
     };
     const changed = await unwrap(this.#client.PATCH('/api/v1/forwards/{name}', { params, body }));
     return this.#registered(forward, changed);
+  }
+
+  /** Tools that are to be in another namespace than their forward would be in its new one until their own step. */
+  async #withhold(forward: string, namespace: string): Promise<void> {
+    const names: string[] = [];
+    for (const step of this.#steps) {
+      if (step.kind !== 'override' || step.action !== 'update' || step.forward !== forward) continue;
+      const isAway = step.wanted.namespace !== undefined && step.wanted.namespace !== namespace;
+      const tool = isAway ? await this.#tools.find({ ...step, position: undefined }) : undefined;
+      if (!tool?.enabled) continue;
+      names.push(step.upstreamName);
+      this.#withheld.add(originOf(step));
+    }
+    if (names.length === 0) return;
+    await unwrap(this.#client.POST('/api/v1/tools/enabled', { body: { forward, names, enabled: false } }));
   }
 
   #registered(forward: DesiredForward, state: Forward): string[] {
@@ -216,12 +241,16 @@ class StepExecutor {
   async #runOverride(step: Step & OverrideStep): Promise<StepNotes> {
     const tool = await this.#tools.find(step);
     if (!tool) return undefined;
+    const isWithheld = step.action === 'update' && this.#withheld.delete(originOf(step));
     const forward = this.#forwards.get(step.forward);
     if (!forward) throw new Failure(`unknown forward ${step.forward}`);
     const { name: next = tool.name } = step.wanted;
-    const changed = step.action === 'rename' ? { ...tool, name: next } : applyOverrides(step.wanted, tool, forward);
+    const changed =
+      step.action === 'rename'
+        ? { ...tool, name: next }
+        : applyOverrides(step.wanted, isWithheld ? { ...tool, enabled: true } : tool, forward);
     if (toolChanges(tool, changed).length === 0) return undefined;
-    if (!tool.enabled && changed.enabled && step.widens === undefined) {
+    if (!isWithheld && !tool.enabled && changed.enabled && step.widens === undefined) {
       throw new Failure(`tool ${tool.name} was disabled after the plan; apply again to enable it`);
     }
     const { name, namespace, labels, enabled, members } = changed;
@@ -236,6 +265,10 @@ class StepExecutor {
     this.#tools.update({ ...tool, name, namespace, labels, enabled, members });
     return [];
   }
+}
+
+function originOf({ forward, upstreamName }: OverrideStep): string {
+  return JSON.stringify([forward, upstreamName]);
 }
 
 /** Resolves with undefined when the entry was already deleted. */

@@ -106,6 +106,7 @@ const evaluator = (more: string) =>
 
 test.each([
   ['enabling a tool', tool('enabled: false'), tool('enabled: true'), ['enables it']],
+  ['clearing a mark', tool('enabled: false'), tool('enabled: null'), ['enables it']],
   ['disabling a tool', UP, tool('enabled: false'), []],
   [
     'a mark of a tool that is not discovered',

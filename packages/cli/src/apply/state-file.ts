@@ -54,6 +54,7 @@ const toolOverridesSchema = withAliases(
       forward: entryName,
       upstreamName: z.string().min(1, 'must not be empty').optional(),
       description: z.string().nullable().optional(),
+      enabled: z.boolean().nullable().optional(),
       title: z.string().nullable().optional(),
       annotations: jsonObject.nullable().optional(),
       icons: z.array(jsonValue).nullable().optional(),
@@ -255,7 +256,18 @@ class StateReader {
     this.#warnMisspelled(entry);
     const members = definedMembers(others);
     const { position } = entry;
-    this.#overrides.push({ forward, upstreamName, name, namespace: target, labels, enabled, members, position });
+    // null removes the mark.
+    const wanted = enabled === null ? true : enabled;
+    this.#overrides.push({
+      forward,
+      upstreamName,
+      name,
+      namespace: target,
+      labels,
+      enabled: wanted,
+      members,
+      position,
+    });
   }
 
   #parse<T extends z.ZodType>(entry: Entry, schema: T): z.output<T> | undefined {
