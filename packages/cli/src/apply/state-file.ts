@@ -56,6 +56,8 @@ const toolOverridesSchema = withAliases(
       annotations: jsonObject.nullable().optional(),
       icons: z.array(jsonValue).nullable().optional(),
       output_schema: jsonObject.nullable().optional(),
+      execution: jsonObject.nullable().optional(),
+      _meta: jsonObject.nullable().optional(),
       uri: forwardManaged,
       toolType: forwardManaged,
       shadowed: forwardManaged,
