@@ -59,6 +59,7 @@ const toolOverridesSchema = withAliases(
       annotations: jsonObject.nullable().optional(),
       icons: z.array(jsonValue).nullable().optional(),
       output_schema: jsonObject.nullable().optional(),
+      execution: jsonObject.nullable().optional(),
       _meta: jsonObject.nullable().optional(),
       uri: forwardManaged,
       toolType: forwardManaged,

@@ -11,7 +11,7 @@ export interface DiscoveryMarks {
   begin(forward: string): void;
   /** Removes its mark. */
   end(forward: string): void;
-  /** Resolves when all marks are written. */
+  /** Removes the marks of discoveries that the end of the service cancels; resolves when that is written. */
   close(): Promise<void>;
 }
 
@@ -23,6 +23,7 @@ export async function openDiscoveryMarks(files: Files, folder: string): Promise<
   const path = join(folder, FILE);
   const interrupted = parseNames(await readIfExists(files, path).catch(() => undefined));
   const current = new Set(interrupted);
+  const running = new Set<string>();
   let last = Promise.resolve();
 
   const write = async (): Promise<void> => {
@@ -41,12 +42,19 @@ export async function openDiscoveryMarks(files: Files, folder: string): Promise<
       // The latest last: it is the most likely cause if the process dies.
       current.delete(forward);
       current.add(forward);
+      running.add(forward);
       update();
     },
     end(forward) {
+      running.delete(forward);
       if (current.delete(forward)) update();
     },
-    close: () => last,
+    close() {
+      for (const forward of running) current.delete(forward);
+      if (running.size > 0) update();
+      running.clear();
+      return last;
+    },
   };
 }
 

@@ -1,4 +1,5 @@
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import { memberText, stringValue } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { readParamHeaders } from '@sluice/protocol/mcp/param-headers';
 import { singleLine } from '@sluice/protocol/text';
@@ -21,6 +22,8 @@ export interface ListSpec {
 /** Entries that a note names, and characters of each name. */
 const MAX_NAMED = 20;
 const MAX_NAME_LENGTH = 64;
+/** Longest key that is read of an entry that is not parsed. */
+const MAX_KEY_LENGTH = 1_024;
 const ITEMS_PER_STEP = 500;
 
 /**
@@ -49,9 +52,11 @@ export class ListItems {
     return this.#texts.item(this.#list.into, this.#era, json, this.#parse);
   }
 
-  /** An item that was not read. */
-  tooLarge(limit: number): CheckedItem {
-    return { key: 'an entry', json: '', problem: `larger than ${limit} bytes` };
+  /** An item that is not parsed; `json` is empty if it was not even stored. */
+  unread(json: string, problem: string): CheckedItem {
+    const text = memberText(json, this.#list.key) ?? '';
+    const isShort = text.startsWith('"') && text.length <= MAX_KEY_LENGTH;
+    return { key: isShort ? stringValue(text) : 'an entry', json: '', problem };
   }
 
   /** Adds the items of one page. */

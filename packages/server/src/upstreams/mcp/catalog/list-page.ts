@@ -1,6 +1,6 @@
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
-import { stringValue } from '@sluice/protocol/json/text';
+import { BACKSLASH, COMMA, OPEN_BRACE, OPEN_BRACKET, QUOTE, stringValue } from '@sluice/protocol/json/text';
 import { EventDataReader } from '@sluice/protocol/mcp/event-data';
 import type { Turns } from '@sluice/protocol/turns';
 import { UpstreamError } from '../../../http/client/errors.ts';
@@ -9,8 +9,9 @@ import type { CatalogSize } from './catalog-size.ts';
 import type { CheckedItem } from './catalog-texts.ts';
 import type { ListItems, ListSpec } from './list-items.ts';
 
-/** Larger entries are left out: they are parsed at once. */
-const MAX_ITEM_BYTES = 1024 * 1024;
+/** Entries that are larger or have more values are left out: they are parsed at once. */
+const MAX_ITEM_BYTES = 8 * 1024 * 1024;
+const MAX_ITEM_VALUES = 30_000;
 /** Larger errors are not read. */
 const MAX_ERROR_BYTES = 64 * 1024;
 /** Bytes that are scanned in one step. */
@@ -223,7 +224,12 @@ export class ListPage implements BodyScan, JsonSink {
 
   #readItem(end: number): CheckedItem {
     const bytes = this.#capture(end);
-    return bytes ? this.#parts.items.check(bytes.toString()) : this.#parts.items.tooLarge(MAX_ITEM_BYTES);
+    const { items } = this.#parts;
+    if (!bytes) return items.unread('', `larger than ${MAX_ITEM_BYTES} bytes`);
+    const json = bytes.toString();
+    // Shorter texts cannot have so many.
+    const isLong = bytes.length > MAX_ITEM_VALUES && hasMoreValues(bytes, MAX_ITEM_VALUES);
+    return isLong ? items.unread(json, `more than ${MAX_ITEM_VALUES} values`) : items.check(json);
   }
 
   #readError(end: number): void {
@@ -241,4 +247,15 @@ export class ListPage implements BodyScan, JsonSink {
       this.items = message.items;
     } else if (!this.#events && isJsonObject(message.error) && (message.id ?? null) === null) this.#outcome = error;
   }
+}
+
+/** Whether JSON has more values than this, by its commas and brackets outside strings. */
+function hasMoreValues(json: Buffer, limit: number): boolean {
+  let count = 0;
+  for (let at = 0; at < json.length && count <= limit; at++) {
+    const byte = json[at];
+    if (byte === COMMA || byte === OPEN_BRACE || byte === OPEN_BRACKET) count++;
+    else if (byte === QUOTE) for (at++; at < json.length && json[at] !== QUOTE; at++) if (json[at] === BACKSLASH) at++;
+  }
+  return count > limit;
 }
