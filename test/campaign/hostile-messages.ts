@@ -10,7 +10,7 @@ import { quantile } from './tally.ts';
 const MAX_TURN_MS = 50;
 /** Growth of the service's RSS during a case, in bytes. */
 const MAX_GROWTH = 384 * 1024 * 1024;
-/** Additional latency of others at the 99th percentile, beside a process that only reads, in milliseconds. */
+/** Additional latency of others at the 90th percentile, beside a process that only reads, in milliseconds. */
 const MAX_DELAY_MS = 250;
 
 /** Sends hostile messages on all sides, and measures whether others are still served. */
@@ -45,7 +45,7 @@ function problemsOf({
   outcome,
   isFailed,
 }: CaseResult): string[] {
-  const delay = readerLatencies ? p99(latencies) - p99(readerLatencies) : 0;
+  const delay = readerLatencies ? p90(latencies) - p90(readerLatencies) : 0;
   return [
     ...(isFailed ? [outcome.slice(0, 300)] : []),
     ...(longestMs > MAX_TURN_MS ? [`a turn of ${Math.round(longestMs)} ms`] : []),
@@ -55,14 +55,14 @@ function problemsOf({
   ];
 }
 
-function p99({ list, health }: Latencies): number {
-  return Math.max(quantile(list, 0.99), quantile(health, 0.99));
+function p90({ list, health }: Latencies): number {
+  return Math.max(quantile(list, 0.9), quantile(health, 0.9));
 }
 
 function rowOf(result: CaseResult): string[] {
   const { name, longestMs, peakRss, rssBefore, latencies, readerLatencies } = result;
   const times = (measured: Latencies | undefined): string =>
-    measured ? [measured.list, measured.health].map((list) => `${Math.round(quantile(list, 0.99))}`).join(' and ') : '';
+    measured ? [measured.list, measured.health].map((list) => `${Math.round(quantile(list, 0.9))}`).join(' and ') : '';
   return [
     name,
     longestMs.toFixed(1),
@@ -84,7 +84,7 @@ function report(
     const rows = results
       .filter((result) => result.group === group)
       .map((result) => `| ${rowOf(result).join(' | ')} |\n`);
-    const head = '| | longest turn, CPU ms | p99 of `tools/list` and `/healthz`, ms | beside a reader | RSS | |\n';
+    const head = '| | longest turn, CPU ms | p90 of `tools/list` and `/healthz`, ms | beside a reader | RSS | |\n';
     return `${group[0]?.toUpperCase()}${group.slice(1)}:\n\n${head}|---|---|---|---|---|---|\n${rows.join('')}`;
   });
   return `Seed ${seed}.\n\n${tables.join('\n')}\n**Failures: ${failures.length}**\n\n${failures.map((line) => `- ${line}\n`).join('')}`;

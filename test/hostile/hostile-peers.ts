@@ -3,7 +3,7 @@ import { startRawService } from '../../packages/server/src/upstreams/grpc/fixtur
 import { startChatCompletions } from '../../packages/server/testing/chat-completions.ts';
 import { type CurrentProcess, serveParent, startProcess } from '../fixtures/own-process.ts';
 import type { Era } from '../fixtures/raw-upstream/message.ts';
-import { toolList, toolText } from '../fixtures/raw-upstream/texts.ts';
+import { textResultText, toolList, toolText } from '../fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../fixtures/raw-upstream.ts';
 import { grpcReplies } from './grpc-replies.ts';
 import type { HostilePeers } from './hostile-case.ts';
@@ -50,6 +50,7 @@ async function serve(seed: number): Promise<void> {
       const { name, mcp, management } = Object(argument);
       const found = cases.find((candidate) => candidate.name === name);
       if (!found) throw new Error(`unknown case: ${name}`);
+      for (const { scripts } of [legacy, modern]) scripts['tools/call'] = textResultText('done');
       llm.defaultResult = 'pass';
       peers.onGrpcCall = grpcReplies(1, Buffer.alloc(0));
       return found.send(peers, {

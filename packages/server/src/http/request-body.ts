@@ -106,13 +106,23 @@ export function collectBody(request: IncomingMessage, limit: number, memory: Bod
       reservation = memory.budget.open(memory.holder(), onNoMemory);
       memory.response.once('close', reservation.release);
     }
-    if (!reservation.grow(body.capacity)) onNoMemory();
+    if (reservation.grow(body.capacity)) readInNextTurn(request);
+    else onNoMemory();
   });
   request.on('end', () => {
     reservation?.complete();
     handler.onBody(body.concat());
   });
   request.on('error', (error) => handler.onError(error));
+}
+
+/**
+ * Reads the next chunk of a large body in the next turn of the event loop. Node.js would read up to 2 MiB of each connection
+ * in one turn: many uploads at once would delay all other requests.
+ */
+function readInNextTurn(request: IncomingMessage): void {
+  request.pause();
+  setImmediate(() => request.resume());
 }
 
 /** Returns whether the headers of a request announce a body, which may be empty (RFC 9112 6.3). */
@@ -134,6 +144,7 @@ const LINGER_MS = 2_000;
 export function drainRequestBody(request: IncomingMessage, response: Pick<ResponseLike, 'shouldKeepAlive'>): void {
   request.resume();
   if (request.complete || !hasBody(request.headers)) return;
+  request.on('data', () => readInNextTurn(request));
   const closing = response.shouldKeepAlive === false;
   // Otherwise Node would close the connection right after the response.
   response.shouldKeepAlive = true;

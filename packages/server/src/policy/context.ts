@@ -123,8 +123,8 @@ async function toPairs(
 const LARGE_CHARACTERS = 64 * 1024;
 
 async function valueText(json: string): Promise<string> {
-  if (!json.startsWith('"')) return finish(compactJson(json));
   if (json.length > LARGE_CHARACTERS) await nextTurn();
+  if (!json.startsWith('"')) return finish(compactJson(json));
   return stringValue(json).toWellFormed();
 }
 
