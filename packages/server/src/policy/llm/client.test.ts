@@ -132,7 +132,7 @@ describe('a response', () => {
     ['an empty text', ''],
     ['JSON', '{"a":1.0}'],
     ['a fence', '```json\n{}\n```'],
-    ['a text of nearly 1 MiB', 'x'.repeat(1024 * 1024 - 400)],
+    ['a text of nearly 512 KiB', 'x'.repeat(512 * 1024 - 400)],
   ])('may be %s', async (_what, content) => {
     llm.script(content);
     expect(await clientWith().complete(connectionTo(llm.url), MESSAGES)).toBe(content);
@@ -207,7 +207,7 @@ describe('a failure', () => {
       'a response that is too large',
       { content: 'x'.repeat(1024 * 1024) },
       'too-large',
-      'response exceeds 1048576 bytes',
+      'response exceeds 524288 bytes',
     ],
     ['no head', { stopsIn: 'head', hangsUp: true }, 'network', new RegExp(`^${ENDED}`)],
     [

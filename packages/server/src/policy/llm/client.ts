@@ -96,7 +96,7 @@ export interface LlmLimits {
 }
 
 const TIMEOUT_MS = 10_000;
-const MAX_BYTES = 1024 * 1024;
+const MAX_BYTES = 512 * 1024;
 /** More at a time would make the LLM or the system reject connections: our own overload would look like its failure. */
 const MAX_CONCURRENT = 200;
 const MAX_QUEUED = 10_000;

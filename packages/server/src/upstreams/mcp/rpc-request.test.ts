@@ -165,6 +165,14 @@ describe('sendMessage', () => {
     await expect(sendRequest(handle, {}, 1000)).rejects.toMatchObject({ kind: 'too-large' });
   });
 
+  it.each([
+    ['a body', json(`{"jsonrpc":"2.0","id":"7","result":{"x":[${'[],'.repeat(50_000)}0]}}`)],
+    ['an event', stream(`data: {"jsonrpc":"2.0","id":"7","result":{"x":[${'[],'.repeat(50_000)}0]}}\n\n`)],
+  ])('rejects %s with more values than are parsed', async (_what, handle) => {
+    const message = expect.stringContaining('sent a message of more than 50000 JSON values');
+    await expect(sendRequest(handle)).rejects.toMatchObject({ kind: 'too-large', message });
+  });
+
   it('aborts the upstream request on timeout', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const arrived = Promise.withResolvers<void>();

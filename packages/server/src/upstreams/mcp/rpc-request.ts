@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isJsonObject, parseJson, tryParseJson } from '@sluice/protocol/json/parse';
+import { JsonScanner } from '@sluice/protocol/json/scanner';
 import { elements } from '@sluice/protocol/json/text';
 import { HEADER_SESSION_ID } from '@sluice/protocol/mcp/constants';
 import {
@@ -93,8 +94,9 @@ export interface RpcResponse {
   readonly outcome?: RpcOutcome;
 }
 
-/** Bytes of a response (decisions 8). */
-const MAX_BYTES = 64 * 1024 * 1024;
+/** Bytes and JSON values of a response that is parsed, which takes a few milliseconds. Lists are scanned instead. */
+const MAX_BYTES = 512 * 1024;
+const MAX_VALUES = 50_000;
 /** Bytes read of a response with an HTTP error status, for its message. */
 const MAX_ERROR_BYTES = 64 * 1024;
 
@@ -144,6 +146,7 @@ export async function sendMessage(
   if (scanned) throw new UpstreamError('invalid', address, describeUnexpectedBody(status, type, scanned), { status });
   if (id === undefined && status < 300) return { status, sessionId };
   const text = response.body.toString('utf8');
+  checkValues(address, text);
   const value = tryParseJson(text);
   const outcome = readResponse(value, id) ?? readAnonymousError(value);
   if (status >= 300) {
@@ -217,11 +220,23 @@ class ResponseEvents implements EventSink {
   }
 
   #parse(data: string): unknown {
+    checkValues(this.#address, data);
     try {
       return parseJson(data);
     } catch (cause) {
       throw new UpstreamError('invalid', this.#address, 'sent an event that is not JSON', { cause });
     }
+  }
+}
+
+/** Throws an {@link UpstreamError} if a text has more JSON values than are parsed. */
+function checkValues(address: string, text: string): void {
+  // Shorter texts cannot have so many.
+  if (text.length <= MAX_VALUES) return;
+  const scanner = new JsonScanner({ onValue: () => false, onKey() {}, onScalar() {}, onEnd() {} });
+  scanner.write(Buffer.from(text));
+  if (scanner.size > MAX_VALUES) {
+    throw new UpstreamError('too-large', address, `sent a message of more than ${MAX_VALUES} JSON values`);
   }
 }
 

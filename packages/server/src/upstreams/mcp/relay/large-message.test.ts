@@ -172,4 +172,15 @@ describe('the scan of a large response', () => {
       expect(scanned(body).value).toBeUndefined();
     }
   });
+
+  it('is read up to its first 10,000 members, and those of its result', () => {
+    const many = '"a":1,'.repeat(20_000);
+    const first = scanned(
+      Buffer.from(`{"id":7,"result":{"isError":true,${many}"resultType":"complete"},${many}"method":"x"}`),
+    );
+    expect(first.value).toEqual({ id: 7, result: { isError: true } });
+    expect(first.result?.members).toBeUndefined();
+    expect(withId(first, '"c"')).toContain('{"id":"c","result"');
+    expect(scanned(Buffer.from(`{${many}"id":7,"result":{}}`)).value).toEqual({});
+  });
 });

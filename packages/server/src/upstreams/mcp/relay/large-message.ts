@@ -13,6 +13,8 @@ const MAX_PARSED_VALUES = 50_000;
 
 /** Content blocks of which something is stored; telemetry and the cache of resource links need no more. */
 const MAX_BLOCKS = 1_000;
+/** Members of the message, and of its result, that are read. */
+const MAX_MEMBERS = 10_000;
 /** Members of a result whose positions are stored: of each at most one, except for duplicates. */
 const MAX_POSITIONS = 100;
 
@@ -32,6 +34,8 @@ const POSITIONED: ReadonlySet<string> = new Set(['resultType', 'structuredConten
 
 interface Container {
   readonly path: string;
+  /** Number of members so far. */
+  members: number;
   /** Undefined for one that is not entered. */
   readonly value: JsonObject | JsonValue[] | undefined;
 }
@@ -92,7 +96,7 @@ class MessageScan implements JsonSink {
     if (parent?.path === '' && key === 'id') this.idStart = start;
     const path = parent ? (isElement ? `${parent.path}[]` : `${parent.path}.${key}`) : '';
     if (kind !== 'object' && kind !== 'array') {
-      this.#open.push({ path, value: undefined });
+      this.#open.push({ path, members: 0, value: undefined });
       this.#key = key;
       return true;
     }
@@ -100,7 +104,7 @@ class MessageScan implements JsonSink {
     this.#store(key, value);
     // Of other arrays and objects it only matters that they exist.
     if (kind === 'object' ? STORED[path] === undefined : STORED[`${path}[]`] === undefined) return this.#skip();
-    this.#open.push({ path, value });
+    this.#open.push({ path, members: 0, value });
     if (path === '.result') {
       this.result = { start: start + 1, isEmpty: true, members: [] };
       this.#before = start + 1;
@@ -109,9 +113,15 @@ class MessageScan implements JsonSink {
   }
 
   onKey(start: number): void {
+    const parent = this.#open.at(-1);
+    if (parent && ++parent.members > MAX_MEMBERS) {
+      this.#key = undefined;
+      if (parent.path === '.result' && this.result) this.result.members = undefined;
+      return this.scanner.leave();
+    }
     const { token } = this.scanner;
     this.#key = token === undefined ? undefined : stringValue(token);
-    if (this.#open.at(-1)?.path !== '.result') return;
+    if (parent?.path !== '.result') return;
     this.#keyStart = start;
     if (this.result) this.result.isEmpty = false;
     if (this.#member) this.#member.next = start;
