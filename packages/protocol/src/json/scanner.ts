@@ -104,16 +104,22 @@ export class JsonScanner {
 
   /** Text of the key or scalar during `onKey` and `onScalar`; undefined if it exceeds {@link MAX_TOKEN_BYTES}. */
   get token(): string | undefined {
-    const length = this.#beforeBytes + this.#to - this.#from;
-    if (length > MAX_TOKEN_BYTES) return undefined;
+    if (this.tokenLength > MAX_TOKEN_BYTES) return undefined;
     if (this.#beforeBytes === 0 && this.#chunk) return this.#chunk.toString('utf8', this.#from, this.#to);
-    return this.tokenStart.toString();
+    return this.tokenStart().toString();
   }
 
-  /** The first {@link MAX_TOKEN_BYTES} of the key or scalar during `onKey` and `onScalar`. */
-  get tokenStart(): Buffer {
-    const last = this.#chunk?.subarray(this.#from, this.#to) ?? Buffer.alloc(0);
-    return Buffer.concat([...this.#before, last]).subarray(0, MAX_TOKEN_BYTES);
+  /** Length of the key or scalar in bytes, during `onKey` and `onScalar`. */
+  get tokenLength(): number {
+    return this.#beforeBytes + this.#to - this.#from;
+  }
+
+  /** The first bytes of the key or scalar during `onKey` and `onScalar`: at most {@link MAX_TOKEN_BYTES}. */
+  tokenStart(maxBytes = MAX_TOKEN_BYTES): Buffer {
+    const [first] = this.#before;
+    if (first && first.length >= maxBytes) return first.subarray(0, maxBytes);
+    const last = this.#chunk?.subarray(this.#from, Math.min(this.#to, this.#from + maxBytes)) ?? Buffer.alloc(0);
+    return first ? Buffer.concat([...this.#before, last]).subarray(0, maxBytes) : last;
   }
 
   /** Leaves the innermost container that the sink has entered: the rest of it is only validated, until its `onEnd`. */

@@ -66,15 +66,21 @@ export function stringValue(json: string): string {
   return json.includes('\\') ? String(JSON.parse(json)) : json.slice(1, -1);
 }
 
-/** The beginning of the value of a JSON string, of which the first bytes are known: without a truncated character. */
+/** The beginning of the value of a JSON string, of which only the first bytes are known, without a truncated character. */
 export function stringStart(bytes: Buffer): string {
-  let end = 1;
-  while (end < bytes.length && bytes[end] !== QUOTE) {
-    const byte = bytes[end] ?? 0;
-    let length = byte < 0xc0 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
-    if (byte === BACKSLASH) length = bytes[end + 1] === 0x75 ? 6 : 2;
-    if (end + length > bytes.length) break;
-    end += length;
+  let end = bytes.length;
+  // A character of several bytes.
+  let lead = end - 1;
+  while (lead > end - 4 && ((bytes[lead] ?? 0) & 0xc0) === 0x80) lead--;
+  const byte = bytes[lead] ?? 0;
+  if (byte >= 0xc0 && end - lead < (byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4)) end = lead;
+  // An escape, which begins after an even number of backslashes.
+  const last = bytes.lastIndexOf(BACKSLASH, end - 1);
+  if (last > 0 && last > end - 6) {
+    let first = last;
+    while (bytes[first - 1] === BACKSLASH) first--;
+    const length = bytes[last + 1] === 0x75 ? 6 : 2;
+    if ((last - first) % 2 === 0 && last + length > end) end = last;
   }
   return stringValue(`${bytes.toString('utf8', 0, end)}"`);
 }

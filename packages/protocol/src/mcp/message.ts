@@ -109,7 +109,7 @@ export interface Malformed {
 const NO_PARAMS: JsonObject = {};
 
 /** Length in characters above which a value is retained as text: parsed, it may need twenty times as much memory. */
-const LARGE_CHARACTERS = 64 * 1024;
+const LARGE_CHARACTERS = 16 * 1024;
 
 /** Text of a message; a large one in ASCII is not decoded as a whole. */
 type SourceText = string | Buffer;

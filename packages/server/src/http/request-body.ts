@@ -44,6 +44,18 @@ export class ChunkBuffer {
     return this.#chunks;
   }
 
+  /** Returns the bytes between two positions, without copying them. */
+  slice(from: number, to: number): Buffer[] {
+    const parts: Buffer[] = [];
+    let start = 0;
+    for (const chunk of this.chunks) {
+      const part = chunk.subarray(Math.max(0, from - start), Math.max(0, to - start));
+      if (part.length > 0) parts.push(part);
+      start += chunk.length;
+    }
+    return parts;
+  }
+
   /** Returns all chunks as one buffer. Nothing may be pushed afterwards. */
   concat(): Buffer {
     const { chunks } = this;

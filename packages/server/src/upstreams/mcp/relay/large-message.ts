@@ -1,11 +1,13 @@
 import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
-import { stringStart, stringValue } from '@sluice/protocol/json/text';
+import { BACKSLASH, stringStart, stringValue } from '@sluice/protocol/json/text';
 import { ChunkBuffer } from '../../../http/request-body.ts';
 import type { ResponseBytes } from '../../downstream.ts';
 
 /** Messages from this size on are scanned as they arrive, not parsed. */
-export const LARGE_MESSAGE_BYTES = 64 * 1024;
+export const LARGE_MESSAGE_BYTES = 16 * 1024;
+/** Results from this size on are sent while they arrive. */
+const RELAYED_BYTES = 64 * 1024;
 
 /** Messages up to this size, with at most so many values, can be parsed at once: that takes a few milliseconds. */
 const MAX_PARSED_BYTES = 4 * 1024 * 1024;
@@ -13,6 +15,8 @@ const MAX_PARSED_VALUES = 50_000;
 
 /** Content blocks of which something is stored; telemetry and the cache of resource links need no more. */
 const MAX_BLOCKS = 1_000;
+/** Longer texts are truncated: tool-call events contain 16 KiB of texts. With escapes, that takes more bytes of JSON. */
+const PLAIN_TEXT_BYTES = 20 * 1024;
 /** Members of the message, and of its result, that are read. */
 const MAX_MEMBERS = 10_000;
 /** Members of a result whose positions are stored: of each at most one, except for duplicates. */
@@ -130,8 +134,9 @@ class MessageScan implements JsonSink {
 
   onScalar(): void {
     this.#open.pop();
-    const { token } = this.scanner;
-    const value: JsonValue = token === undefined ? stringStart(this.scanner.tokenStart) : JSON.parse(token);
+    const isLong = this.scanner.tokenLength > PLAIN_TEXT_BYTES;
+    const token = isLong ? undefined : this.scanner.token;
+    const value: JsonValue = token === undefined ? this.#startOfText() : JSON.parse(token);
     this.#store(this.#key, value);
     this.#key = undefined;
     this.#isSkipping = true;
@@ -150,6 +155,11 @@ class MessageScan implements JsonSink {
       if (this.#member) this.#member.end = end;
     }
     if (Array.isArray(parent?.value) && parent.value.length >= MAX_BLOCKS) this.scanner.leave();
+  }
+
+  #startOfText(): string {
+    const start = this.scanner.tokenStart(PLAIN_TEXT_BYTES);
+    return stringStart(start.includes(BACKSLASH) ? this.scanner.tokenStart() : start);
   }
 
   #beginMember(key: string, start: number): void {
@@ -199,9 +209,12 @@ export class LargeMessage {
     return this.#scan.scanner.isInvalid;
   }
 
-  /** True if the message so far is a result, as far as is known for the request with this id. */
-  isResultFor(id: JsonValue): boolean {
+  /**
+   * True if the message so far is a large result, as far as is known for the request with this id, and need not be held.
+   */
+  isRelayable(id: JsonValue): boolean {
     const { value, idRange } = this.#scan;
+    if (this.length < RELAYED_BYTES) return false;
     if (!isJsonObject(value) || !('result' in value) || 'error' in value || value.method !== undefined) return false;
     return idRange === undefined || value.id === id;
   }
@@ -259,35 +272,30 @@ export class LargeMessage {
 
   /** Returns the bytes with these edits, cut where the id is. Nothing may be written afterwards. */
   cut(edits: readonly ByteEdit[] = []): ResponseBytes {
-    const body = this.#bytes.concat();
     const { idRange } = this.#scan;
     if (!idRange) {
       // An error without an id.
-      const members = body.indexOf('{') + 1;
+      const members = Buffer.concat(this.#bytes.chunks).indexOf('{') + 1;
       return {
-        before: [body.subarray(0, members), Buffer.from('"id":')],
-        after: [Buffer.from(','), body.subarray(members)],
+        before: [...this.#bytes.slice(0, members), Buffer.from('"id":')],
+        after: [Buffer.from(','), ...this.#bytes.slice(members, this.length)],
       };
     }
     const { start, end } = idRange;
-    return {
-      before: edited(body, 0, start, edits),
-      after: edited(body, end, body.length, edits),
-    };
+    return { before: this.#edited(0, start, edits), after: this.#edited(end, this.length, edits) };
   }
-}
 
-/** Returns the bytes between two positions with the edits among them. */
-function edited(body: Buffer, from: number, to: number, edits: readonly ByteEdit[]): Buffer[] {
-  const parts: Buffer[] = [];
-  let at = from;
-  for (const { start, end, text } of edits.toSorted((a, b) => a.start - b.start)) {
-    if (start < at || end > to) continue;
-    parts.push(body.subarray(at, start), Buffer.from(text));
-    at = end;
+  /** Returns the bytes between two positions with the edits among them. */
+  #edited(from: number, to: number, edits: readonly ByteEdit[]): Buffer[] {
+    const parts: Buffer[] = [];
+    let at = from;
+    for (const { start, end, text } of edits.toSorted((a, b) => a.start - b.start)) {
+      if (start < at || end > to) continue;
+      parts.push(...this.#bytes.slice(at, start), Buffer.from(text));
+      at = end;
+    }
+    return [...parts, ...this.#bytes.slice(at, to)];
   }
-  parts.push(body.subarray(at, to));
-  return parts;
 }
 
 /** Returns the edits that remove members with this key, with their commas. */

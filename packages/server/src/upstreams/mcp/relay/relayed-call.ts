@@ -196,7 +196,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       const { json, needsTranslation } = this.#plan;
       if (!json || needsTranslation || this.#status >= 300 || response.isStreaming || this.#isClientDisconnected)
         return;
-      if (!large.isResultFor(this.#id)) return;
+      if (!large.isRelayable(this.#id)) return;
       const length = this.#length && large.lengthWithId(response.idText, this.#length);
       this.#responseBody = response.beginBody?.(length);
     }
