@@ -142,7 +142,13 @@ function* merge(
   list: (typeof LISTS)[number]['list'],
 ): Steps<Map<string, readonly EntryVariant[]>> {
   const merged = new Map<string, { json: string; catalogs: string[] | undefined }[]>();
-  for (const catalog of [...catalogs].sort((a, b) => b[list].length - a[list].length)) {
+  const [longest, ...others] = [...catalogs].sort((a, b) => b[list].length - a[list].length);
+  if (!longest) return merged;
+  if (others.every((other) => isSameList(other[list], longest[list]))) {
+    yield* forEachInSteps(longest[list], ({ key, json }) => merged.set(key, [{ json, catalogs: undefined }]));
+    return merged;
+  }
+  for (const catalog of [longest, ...others]) {
     yield* forEachInSteps(catalog[list], ({ key, json }) => {
       const variants = merged.get(key);
       const variant = variants?.find((other) => other.json === json);
@@ -155,6 +161,10 @@ function* merge(
     for (const variant of variants) if (variant.catalogs?.length === catalogs.length) variant.catalogs = undefined;
   });
   return merged;
+}
+
+function isSameList(a: readonly ListedItem[], b: readonly ListedItem[]): boolean {
+  return a.length === b.length && a.every((item, at) => item === b[at]);
 }
 
 /** One object of an upstream and its position in the list. */

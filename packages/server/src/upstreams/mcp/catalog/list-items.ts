@@ -67,14 +67,16 @@ export class ListItems {
     }
   }
 
-  #add({ key, json, problem }: CheckedItem): void {
-    if (key === undefined) this.#unnamed++;
-    else if (this.#keys.has(key)) this.#repeated++;
-    else if (problem !== undefined) {
-      if (++this.#unusable <= MAX_NAMED) this.#named.push(`${singleLine(key, MAX_NAME_LENGTH)} (${quoted(problem)})`);
+  #add(item: CheckedItem): void {
+    if (!hasKey(item)) this.#unnamed++;
+    else if (this.#keys.has(item.key)) this.#repeated++;
+    else if (item.problem !== undefined) {
+      const name = singleLine(item.key, MAX_NAME_LENGTH);
+      if (++this.#unusable <= MAX_NAMED) this.#named.push(`${name} (${quoted(item.problem)})`);
     } else {
-      this.#keys.add(key);
-      this.accepted.push({ key, json });
+      this.#keys.add(item.key);
+      // All catalogs with the same text share the item.
+      this.accepted.push(item);
     }
   }
 
@@ -105,6 +107,10 @@ export class ListItems {
     const headers = readParamHeaders(value.inputSchema);
     return headers.valid ? undefined : headers.reason;
   }
+}
+
+function hasKey(item: CheckedItem): item is CheckedItem & ListedItem {
+  return item.key !== undefined;
 }
 
 function formatCount(count: number): string {
