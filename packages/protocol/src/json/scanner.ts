@@ -213,23 +213,18 @@ export class JsonScanner {
     registers[IN_KEY] = this.#inKey;
     registers[PROGRESS] = this.#progress;
     const at = KERNEL.skip(from, to);
-    if (registers[RESULT] === INVALID) return this.#reject(at);
-    const {
-      [STATE]: state = 0,
-      [DEPTH]: depth = 0,
-      [MAX_DEPTH]: maxDepth = 0,
-      [IN_KEY]: inKey = 0,
-      [PROGRESS]: progress = 0,
-      [SIZE]: size = 0,
-    } = registers;
-    this.#state = state;
-    this.#inKey = inKey;
-    this.#progress = progress;
+    const result = registers[RESULT];
+    if (result === INVALID) return this.#reject(at);
+    const depth = registers[DEPTH] ?? 0;
+    const maxDepth = base + (registers[MAX_DEPTH] ?? 0);
+    this.#state = registers[STATE] ?? 0;
+    this.#inKey = registers[IN_KEY] ?? 0;
+    this.#progress = registers[PROGRESS] ?? 0;
+    this.size += registers[SIZE] ?? 0;
     this.#depth = base + depth;
-    this.size += size;
     if (depth > 0) this.#setOpen(base, open.subarray(0, depth));
-    if (base + maxDepth > this.maxDepth) this.maxDepth = base + maxDepth;
-    if (registers[RESULT] === DONE && this.#depth === this.#entered) this.#end(at);
+    if (maxDepth > this.maxDepth) this.maxDepth = maxDepth;
+    if (result === DONE && this.#depth === this.#entered) this.#end(at);
     return at;
   }
 
