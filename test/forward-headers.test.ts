@@ -277,7 +277,7 @@ describe('the values of headers', () => {
       'answered with HTTP 401 and content type text/plain; set its credentials in "headers" of the forward',
     ],
     ['application/json', 'answered with HTTP 401; set its credentials in "headers" of the forward'],
-  ])('are missing where a call gets a 401 of %s: its client is told what to set', async (type, message) => {
+  ])('are missing: the error for a 401 of %s says what to set', async (type, message) => {
     const upstream = await startUpstream();
     await service.register('forwards', { name, address: upstream.url, namespace: name });
     upstream.scripts['tools/call'] = { kind: 'http', status: 401, type, body: '"unauthorized"' };

@@ -1,7 +1,7 @@
 import { beforeAll, expect, it } from 'vitest';
 import { testSeed } from './fixtures/seed.ts';
-import { hostileCases } from './hostile/hostile-cases.ts';
 import { type HostileRun, startHostileRun } from './hostile/hostile-run.ts';
+import { hostileCases } from './hostile/variants.ts';
 
 let run: HostileRun;
 /** CPU time of a turn in which the service parses 4 MiB of small values at once, in milliseconds. */

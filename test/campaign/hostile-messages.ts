@@ -1,8 +1,8 @@
 import { campaignSeed } from '../fixtures/seed.ts';
 import type { HostileCase } from '../hostile/hostile-case.ts';
-import { hostileCases } from '../hostile/hostile-cases.ts';
 import { type CaseResult, startHostileRun } from '../hostile/hostile-run.ts';
 import type { Latencies } from '../hostile/latency-probe.ts';
+import { hostileCases } from '../hostile/variants.ts';
 import type { Campaign } from './campaign.ts';
 import { quantile } from './tally.ts';
 

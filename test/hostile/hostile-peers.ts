@@ -7,7 +7,7 @@ import { textResultText, toolList, toolText } from '../fixtures/raw-upstream/tex
 import { startRawUpstream } from '../fixtures/raw-upstream.ts';
 import { grpcReplies } from './grpc-replies.ts';
 import type { HostilePeers } from './hostile-case.ts';
-import { hostileCases } from './hostile-cases.ts';
+import { hostileCases } from './variants.ts';
 
 /** Addresses of the hostile peers. */
 export interface PeerAddresses {

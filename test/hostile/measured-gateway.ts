@@ -5,11 +5,11 @@ import { PRELOADED, PROBE_ANNOUNCEMENT, type Turns } from './turn-probe.ts';
 /** A gateway that measures the turns of its event loop. */
 export interface MeasuredGateway extends AsyncDisposable {
   readonly gateway: Gateway;
-  /** Returns the turns since the last call, and starts anew. */
+  /** Returns the turns since the last call, and resets them. */
   readonly turns: () => Promise<Turns>;
   /** Lets the gateway parse a large text at once, and returns its turns: they must be too long. */
   readonly blockedTurns: () => Promise<Turns>;
-  /** Returns the maximum resident set size since the last call in bytes, and starts anew; 0 where the system has none. */
+  /** Returns the maximum resident set size since the last call in bytes, and resets it; 0 where the system has none. */
   readonly peakRss: () => Promise<number>;
 }
 

@@ -8,7 +8,7 @@ import { LIST_END, toolList } from '../fixtures/raw-upstream/texts.ts';
 import { type RawUpstreamOptions, startRawUpstream } from '../fixtures/raw-upstream.ts';
 import { grpcReplies } from './grpc-replies.ts';
 import type { HostileCase, HostilePeers, HostileTarget } from './hostile-case.ts';
-import { discovered } from './table-cases.ts';
+import { discovered, tableCases } from './table-cases.ts';
 import { HOSTILE_TEXTS } from './texts.ts';
 import { answerWith, callTool, grpcContent, responseWith, summaryOf } from './traffic.ts';
 
@@ -29,7 +29,7 @@ interface Surface {
 }
 
 /** Generates cases: each parser gets some forms of hostile text, of random size. The same seed generates the same cases. */
-export function variants(seed: number): HostileCase[] {
+function variants(seed: number): HostileCase[] {
   const random = generator(seed);
   return surfaces().flatMap(({ name, maxBytes, isComparable = true, send: sendText }) => {
     const first = Math.floor(random() * HOSTILE_TEXTS.length);
@@ -269,4 +269,9 @@ function fileSurfaces(): Surface[] {
     file('a bootstrap file', 'service.yaml', (text) => `forwards: ${text}\n`, '--service-config'),
     file('the registry file', 'registry.json', (text) => `{"version":1,"namespaces":${text}}`),
   ];
+}
+
+/** All cases, in the order of the report: those of the known attacks, and generated ones. */
+export function hostileCases(seed: number): HostileCase[] {
+  return [...tableCases(), ...variants(seed)];
 }

@@ -16,7 +16,6 @@ export * from './schemas/json.ts';
 export { mcpEntries } from './schemas/mcp.ts';
 export * from './schemas/namespaces.ts';
 export * from './schemas/observability.ts';
-export * from './schemas/plugins.ts';
 export * from './schemas/services.ts';
 export * from './schemas/tool-calls.ts';
 export * from './validate.ts';

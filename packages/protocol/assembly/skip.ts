@@ -75,7 +75,7 @@ function setClass(characters: string, byteClass: u8): void {
   for (let at = 0; at < characters.length; at++) store<u8>(CLASSES + characters.charCodeAt(at), byteClass);
 }
 
-/** 1 for the bytes that may stand in a string by themselves. */
+/** 1 for the bytes that need no escape in a string. */
 const PLAIN: usize = memory.data(256);
 memory.fill(PLAIN + 0x20, 1, 224);
 store<u8>(PLAIN + 0x22, 0);

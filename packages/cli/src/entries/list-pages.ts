@@ -53,7 +53,7 @@ export async function listPages<Row>(
   return { rows, omitted: page?.next === undefined ? 0 : Math.max(0, page.total - rows.length) };
 }
 
-/** Tells how many rows a list omits: `20 of 345 tools; raise --limit for more`. Not on stdout, which scripts read. */
+/** Prints how many rows a list omits to stderr: `20 of 345 tools; raise --limit for more`. Scripts read stdout. */
 export function noteOmitted(context: Context, { rows, omitted }: ListedRows<unknown>, plural: string): void {
   if (omitted === 0) return;
   const total = rows.length + omitted;

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { jsonObject } from '../schemas/json.ts';
-import { metrics, readiness, statistics } from '../schemas/observability.ts';
-import { pluginManifest } from '../schemas/plugins.ts';
+import { metrics, pluginManifest, readiness, statistics } from '../schemas/observability.ts';
 import { defineOperation } from './operation.ts';
 
 const tag = 'service';

@@ -15,7 +15,7 @@ import { ActionFiles } from '../policy/action-loader.ts';
 import { Evaluators, type EvaluatorsOptions } from '../policy/evaluators.ts';
 import { FileRevisionStore, memoryRevisionStore } from '../policy/revision-store.ts';
 import { bootstrapForward } from '../registry/change-forward.ts';
-import { OperationError } from '../registry/operations.ts';
+import { OperationError } from '../registry/operation-error.ts';
 import { Registry, snapshotEntries } from '../registry/registry.ts';
 import { type DiscoveryMarks, openDiscoveryMarks } from '../registry/store/discovery-marks.ts';
 import { FileStore } from '../registry/store/file-store.ts';

@@ -2,7 +2,7 @@ import { type RequestBody, validate } from '@sluice/contract';
 import { isJsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
 import type { z } from 'zod';
-import { OperationError } from '../registry/operations.ts';
+import { OperationError } from '../registry/operation-error.ts';
 
 /** Maximum nesting of a body: deeper values could exhaust the stack of a consumer. */
 const MAX_DEPTH = 256;

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { OperationError } from '../registry/operations.ts';
+import { OperationError } from '../registry/operation-error.ts';
 
 /** Returns an `ETag` of a JSON value: equal for equal texts. */
 export function entityTag(json: string): string {

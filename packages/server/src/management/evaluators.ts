@@ -8,7 +8,7 @@ import {
   serializeMetadata,
   serializeRevision,
 } from '../policy/revisions.ts';
-import { OperationError } from '../registry/operations.ts';
+import { OperationError } from '../registry/operation-error.ts';
 import type { ManagementContext } from './context.ts';
 import { type ApiResponse, dataResponse, listResponse } from './responses.ts';
 import type { Router } from './router.ts';

@@ -9,7 +9,8 @@ import {
 } from '@sluice/contract';
 import { changeForward, configurationOf, type ForwardChanges } from '../registry/change-forward.ts';
 import { DEFAULT_NAMESPACE, type Entry, type Forward, type Labels } from '../registry/entries.ts';
-import { namespaceOf, OperationError } from '../registry/operations.ts';
+import { OperationError } from '../registry/operation-error.ts';
+import { namespaceOf } from '../registry/operations.ts';
 import { byRegistration, Snapshot } from '../registry/snapshot.ts';
 import type { ForwardStatus } from '../upstreams/mcp/forwards.ts';
 import type { ManagementContext } from './context.ts';

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { quote } from '../http/settings.ts';
 import type { Interaction, RecordedBody } from '../inference/interaction-store.ts';
 import type { InferenceChange, InferenceSettings } from '../inference/settings.ts';
-import { OperationError } from '../registry/operations.ts';
+import { OperationError } from '../registry/operation-error.ts';
 import type { ManagementContext } from './context.ts';
 import { dataResponse, streamResponse } from './responses.ts';
 import { parseLimit, type Router } from './router.ts';

@@ -1,6 +1,6 @@
 import { type NamespaceDeleteResult, namespaceName, operations } from '@sluice/contract';
 import type { Labels } from '../registry/entries.ts';
-import { OperationError } from '../registry/operations.ts';
+import { OperationError } from '../registry/operation-error.ts';
 import { createNamespace, labelNamespace, removeNamespace } from '../registry/operations-topology.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';

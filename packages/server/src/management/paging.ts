@@ -3,7 +3,7 @@ import { MAX_PAGE_SIZE, type PageInfo } from '@sluice/contract';
 import { parseJson } from '@sluice/protocol/json/parse';
 import { quoteText } from '@sluice/protocol/text';
 import { z } from 'zod';
-import { OperationError } from '../registry/operations.ts';
+import { OperationError } from '../registry/operation-error.ts';
 import { type ApiResponse, listResponse } from './responses.ts';
 import { parseLimit } from './router.ts';
 

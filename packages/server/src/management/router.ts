@@ -3,7 +3,7 @@ import type { Operation, RequestBody } from '@sluice/contract';
 import { quoteText } from '@sluice/protocol/text';
 import findMyWay from 'find-my-way';
 import type { z } from 'zod';
-import { OperationError } from '../registry/operations.ts';
+import { OperationError } from '../registry/operation-error.ts';
 import { parseBody } from './body.ts';
 import type { ApiResponse } from './responses.ts';
 

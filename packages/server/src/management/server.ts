@@ -7,7 +7,7 @@ import { collectBody, drainRequestBody, hasBody, setBodyTimeout } from '../http/
 import type { HostOriginGuard } from '../http/request-validation.ts';
 import { createHttpServer, rejectMalformed } from '../http/server.ts';
 import { holderOf } from '../http/shares.ts';
-import { OperationError } from '../registry/operations.ts';
+import { OperationError } from '../registry/operation-error.ts';
 import {
   type ObserveRequest,
   type RequestObservation,

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { MAX_TOOL_CALL_STREAMS, operations, TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract';
 import type { OpenStream } from '../mcp/open-streams.ts';
-import { OperationError } from '../registry/operations.ts';
+import { OperationError } from '../registry/operation-error.ts';
 import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import type { EventCursor, ToolCallEvents, ToolCallListener } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';

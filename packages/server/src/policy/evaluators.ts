@@ -1,6 +1,6 @@
 import type { ErrorCode, Evaluator, EvaluatorWarning, ValidationIssue } from '@sluice/contract';
 import { ConfigError } from '../http/settings.ts';
-import { OperationError } from '../registry/operations.ts';
+import { OperationError } from '../registry/operation-error.ts';
 import { isDiskFull } from '../registry/store/files.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { type ActionFiles, ActionLoader } from './action-loader.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Evaluator, type EvaluatorRevisionContent, evaluatorRevisionContent } from '@sluice/contract';
 import { isJsonObject, parseLossless } from '@sluice/protocol/json/parse';
-import { OperationError } from '../registry/operations.ts';
+import { OperationError } from '../registry/operation-error.ts';
 
 /**
  * A submitted set of evaluators (decisions 2.10). The evaluators are JSON text: as objects they may take twenty times the

@@ -2,7 +2,7 @@ import { changedHeaders, type ExposePatch, type ForwardHeadersPatch, mergeExpose
 import type { Draft } from './draft.ts';
 import type { Entry, Forward } from './entries.ts';
 import { Exposure } from './exposure.ts';
-import { OperationError } from './operations.ts';
+import { OperationError } from './operation-error.ts';
 import { addForward, type ForwardInput } from './operations-topology.ts';
 import { hasOperatorState, withOrphans } from './retained.ts';
 import { render } from './serialize.ts';

@@ -25,7 +25,7 @@ export interface PrebuiltList {
 const ENCODE_ONCE_BYTES = 64 * 1024;
 /** Items that are encoded together. */
 const PER_PART = 256;
-/** Stands for the items where they are inserted; JSON cannot contain it. */
+/** Placeholder for the items; JSON cannot contain it. */
 const PLACEHOLDER = '\0';
 
 const UNCACHED: CacheHint = { ttlMs: 0, cacheScope: 'public' };

@@ -1,6 +1,7 @@
 import type { Draft } from './draft.ts';
 import { type Entry, type Forward, isEnabled, type Kind } from './entries.ts';
-import { findEntries, OperationError } from './operations.ts';
+import { OperationError } from './operation-error.ts';
+import { findEntries } from './operations.ts';
 import { withOrphans } from './retained.ts';
 import { discoveredMembers, render } from './serialize.ts';
 

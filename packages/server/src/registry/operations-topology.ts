@@ -14,7 +14,8 @@ import {
   type ServiceEntry,
   sameRecord,
 } from './entries.ts';
-import { namespaceOf, OperationError } from './operations.ts';
+import { OperationError } from './operation-error.ts';
+import { namespaceOf } from './operations.ts';
 import { coverCopies } from './operations-enabled.ts';
 import type { Snapshot } from './snapshot.ts';
 

@@ -19,8 +19,6 @@ import { mcpName, registryMembers, render, restName, UPSTREAM } from './serializ
 import type { Snapshot } from './snapshot.ts';
 import { findUnknownMembers, type OnUnknownMembers, rejectMisspelledUris } from './unknown-members.ts';
 
-export { OperationError };
-
 /** Selects an entry by name and optionally `?namespace=` and, for resources, `?uri=`. Not validated. */
 export interface Selector {
   readonly name: string;

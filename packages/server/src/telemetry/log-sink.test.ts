@@ -102,7 +102,7 @@ describe('the log sink', () => {
     expect(counts).toMatchObject([{ level: 'warn', target: 'service', count: 21 }]);
   });
 
-  it('counts the lines of a failed write, and goes on', () => {
+  it('counts the lines of a failed write, and continues', () => {
     const reader = new Reader();
     const sink = new LogSink(reader);
     for (let n = 0; n < 33; n++) sink.write(LINE, 'info');

@@ -161,7 +161,7 @@ class ResponseCollector implements ResponseHandler {
     );
   }
 
-  /** Completes although the body goes on. */
+  /** Completes before the end of the body. */
   #finish(): void {
     this.#complete();
     this.#timer = setTimeout(() => this.#call?.abort(), LINGER_MS).unref();

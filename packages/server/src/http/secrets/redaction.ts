@@ -1,4 +1,4 @@
-/** Stands for a secret in redacted text. */
+/** Replaces a secret in redacted text. */
 const REDACTED = '[REDACTED]';
 
 /** Shorter values occur in unrelated text, such as numbers, and are not redacted. */

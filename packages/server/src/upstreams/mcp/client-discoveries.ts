@@ -12,7 +12,7 @@ export const CLIENT_DISCOVERY_LIMITS: ClientDiscoveryLimits = { concurrent: 4, p
 /** The request that declares new capabilities. */
 export interface DiscoveryCause {
   readonly namespace: { readonly name: string } | undefined;
-  /** Undefined where no proxy passes one: the peer address stands in. */
+  /** Undefined where no proxy passes one: the address of the client is used instead. */
   readonly user: string | undefined;
   readonly observation: { readonly request: { readonly client?: string | undefined } } | undefined;
 }

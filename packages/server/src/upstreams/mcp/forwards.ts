@@ -6,7 +6,7 @@ import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import { withTimeout } from '@sluice/protocol/timing';
 import type { Secrets } from '../../http/secrets/secrets.ts';
 import type { Forward, KnownCatalog } from '../../registry/entries.ts';
-import { OperationError } from '../../registry/operations.ts';
+import { OperationError } from '../../registry/operation-error.ts';
 import { addForward, type ForwardInput, removeForward } from '../../registry/operations-topology.ts';
 import type { Mutation, Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';

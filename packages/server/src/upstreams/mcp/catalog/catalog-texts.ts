@@ -1,6 +1,9 @@
+import type { mcpEntries } from '@sluice/contract';
 import type { Era } from '@sluice/protocol/mcp/constants';
-import type { ServedList } from '../../../registry/served-schemas.ts';
 import { type CatalogLimits, CatalogSize } from './catalog-size.ts';
+
+/** List whose entries have one schema. */
+export type ServedList = keyof typeof mcpEntries;
 
 /** An item of a list. Without a key it has none; with a problem it is not usable. */
 export interface CheckedItem {

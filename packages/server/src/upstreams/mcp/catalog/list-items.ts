@@ -1,3 +1,4 @@
+import { mcpEntries, validate } from '@sluice/contract';
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { memberText, stringValue } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
@@ -5,8 +6,7 @@ import { readParamHeaders } from '@sluice/protocol/mcp/param-headers';
 import { singleLine } from '@sluice/protocol/text';
 import { quoted } from '../../../http/client/errors.ts';
 import type { ListedItem } from '../../../registry/catalogs.ts';
-import { findViolation, type ServedList } from '../../../registry/served-schemas.ts';
-import type { CatalogTexts, CheckedItem } from './catalog-texts.ts';
+import type { CatalogTexts, CheckedItem, ServedList } from './catalog-texts.ts';
 
 /** A list of an upstream, requested if it declares `capability`. */
 export interface ListSpec {
@@ -101,7 +101,8 @@ export class ListItems {
   };
 
   #problemOf(value: Readonly<Record<string, unknown>>): string | undefined {
-    const violation = findViolation(this.#list.into, value);
+    const checked = validate(mcpEntries[this.#list.into], value);
+    const [violation] = 'issues' in checked ? checked.issues : [];
     if (violation) return `${violation.path} ${violation.message}`;
     if (this.#list.into !== 'tools' || this.#era !== 'modern') return undefined;
     const headers = readParamHeaders(value.inputSchema);

@@ -183,4 +183,13 @@ describe('the scan of a large response', () => {
     expect(withId(first, '"c"')).toContain('{"id":"c","result"');
     expect(scanned(Buffer.from(`{${many}"id":7,"result":{}}`)).value).toEqual({});
   });
+
+  it('stores only the first texts of many blocks, and the URIs of all', () => {
+    const block = `{"type":"text","text":"${'x'.repeat(10_000)}","uri":"u:a"}`;
+    const { value } = scanned(Buffer.from(`{"id":1,"result":{"content":[${Array(200).fill(block).join(',')}]}}`));
+    const blocks: readonly { text: string; uri: string }[] = Object(value).result.content;
+    expect(blocks.reduce((sum, { text }) => sum + text.length, 0)).toBeLessThan(300_000);
+    expect(blocks.slice(0, 20).every(({ text }) => text.length === 10_000)).toBe(true);
+    expect(blocks.every(({ uri }) => uri === 'u:a')).toBe(true);
+  });
 });

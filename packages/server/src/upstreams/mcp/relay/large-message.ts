@@ -17,6 +17,8 @@ const MAX_PARSED_VALUES = 50_000;
 const MAX_BLOCKS = 1_000;
 /** Longer texts are truncated: tool-call events contain 16 KiB of texts. With escapes, that takes more bytes of JSON. */
 const PLAIN_TEXT_BYTES = 20 * 1024;
+/** Characters of texts that are stored; of further ones it only matters that they exist. */
+const MAX_TEXT_CHARACTERS = 256 * 1024;
 /** Members of the message, and of its result, that are read. */
 const MAX_MEMBERS = 10_000;
 /** Members of a result whose positions are stored: of each at most one, except for duplicates. */
@@ -88,6 +90,8 @@ class MessageScan implements JsonSink {
   /** True while a value is read that was not entered. */
   #isSkipping = false;
   #member: ResultMember | undefined = undefined;
+  /** Characters of the texts of content blocks so far. */
+  #textCharacters = 0;
 
   onValue(kind: JsonKind, start: number): boolean {
     const parent = this.#open.at(-1);
@@ -134,10 +138,7 @@ class MessageScan implements JsonSink {
 
   onScalar(): void {
     this.#open.pop();
-    const isLong = this.scanner.tokenLength > PLAIN_TEXT_BYTES;
-    const token = isLong ? undefined : this.scanner.token;
-    const value: JsonValue = token === undefined ? this.#startOfText() : JSON.parse(token);
-    this.#store(this.#key, value);
+    this.#store(this.#key, this.#key === 'text' ? this.#readText() : this.#readScalar());
     this.#key = undefined;
     this.#isSkipping = true;
   }
@@ -155,6 +156,20 @@ class MessageScan implements JsonSink {
       if (this.#member) this.#member.end = end;
     }
     if (Array.isArray(parent?.value) && parent.value.length >= MAX_BLOCKS) this.scanner.leave();
+  }
+
+  /** Content may have a thousand texts of any length: memory for them must not depend on that. */
+  #readText(): JsonValue {
+    if (this.#textCharacters > MAX_TEXT_CHARACTERS) return '';
+    const text = this.#readScalar();
+    if (typeof text === 'string') this.#textCharacters += text.length;
+    return text;
+  }
+
+  #readScalar(): JsonValue {
+    const isLong = this.scanner.tokenLength > PLAIN_TEXT_BYTES;
+    const token = isLong ? undefined : this.scanner.token;
+    return token === undefined ? this.#startOfText() : JSON.parse(token);
   }
 
   #startOfText(): string {
@@ -202,6 +217,11 @@ export class LargeMessage {
   /** Number of bytes so far. */
   get length(): number {
     return this.#taken + this.#bytes.length;
+  }
+
+  /** Deepest nesting of arrays and objects so far: the scan needs a byte for each level. */
+  get depth(): number {
+    return this.#scan.scanner.maxDepth;
   }
 
   /** True if the message cannot be JSON. */

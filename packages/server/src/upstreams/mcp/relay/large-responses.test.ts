@@ -140,3 +140,24 @@ describe.each(eras)('a large response of an upstream to a %s client', (era) => {
     else call.response.end('1]}}'.padStart(1_000));
   });
 });
+
+it('a result that nests deeper than the limit of buffered responses fails: the scan remembers each level', async () => {
+  const upstream = await streamer();
+  const url = await register(upstream.url);
+  const opened = openCall(url, callText('legacy'), callHeaders('legacy'));
+  const { id, response: sender } = await upstream.next();
+  const closed = once(sender, 'close');
+  sender.writeHead(200, { 'content-type': 'application/json' });
+  sender.write(`{"jsonrpc":"2.0","id":${id},"result":{"content":[],"structuredContent":{"a":`);
+  const block = Buffer.alloc(MIB, '[');
+  sender.write(block);
+  const response = await opened;
+  response.on('error', () => undefined).resume();
+  let sent = 1;
+  for (; !sender.destroyed && sent < 80; sent++) {
+    if (!sender.write(block)) await Promise.race([once(sender, 'drain'), closed]);
+  }
+  await closed;
+  expect(sent).toBeGreaterThanOrEqual(64);
+  expect(await eventsAt(tests.service, url)).toMatchObject([{ eventType: 'STARTED' }, { eventType: 'FAILED' }]);
+});

@@ -201,6 +201,10 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       this.#responseBody = response.beginBody?.(length);
     }
     if (large.isInvalid) return this.#failUnusable('text that is not JSON');
+    const { maxResponseBytes } = this.#context;
+    if (large.depth > maxResponseBytes) {
+      return this.#fail(this.#error('too-large', `answered with more than ${maxResponseBytes} nested values`));
+    }
     const body = this.#responseBody;
     if (!body) return;
     for (const part of large.take(response.idText)) {
