@@ -25,11 +25,14 @@ export interface ApiResponse {
   readonly details?: JsonValue | undefined;
 }
 
+/** The rules for unknown members of a PUT depend on what upstreams list; they have tests of their own. */
+const KEEP_UNKNOWN = { unknown_members: 'keep' };
+
 /** The encoded path and query of a call. */
-export function pathOf({ collection, name, refreshes, query = {} }: ApiRequest): string {
+export function pathOf({ method, collection, name, refreshes, query = {} }: ApiRequest): string {
   if (collection === 'statistics') return '/api/v1/management/statistics';
   const item = name === undefined ? '' : `/${encodeURIComponent(name)}`;
-  const search = new URLSearchParams(query).toString();
+  const search = new URLSearchParams(method === 'PUT' ? { ...query, ...KEEP_UNKNOWN } : query).toString();
   return `/api/v1/${collection}${item}${refreshes ? '/refreshes' : ''}${search === '' ? '' : `?${search}`}`;
 }
 
