@@ -95,6 +95,7 @@ export interface ResponseLike {
   writeHead(status: number, headers: string[]): unknown;
   write(chunk: string | Buffer): boolean;
   end(chunk?: string | Buffer): unknown;
+  end(chunk: string, encoding: 'latin1' | 'utf8'): unknown;
   cork(): void;
   destroy(): unknown;
   on(event: 'close' | 'drain', listener: () => void): unknown;
