@@ -572,6 +572,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Watch events of the service
+         * @description Server-sent events. `event` is the topic; `data` is a `ToolCallEvent` (tool-calls), a `ForwardEvent` (forwards), a `ServiceEvent` (services), an `EvaluatorsEvent` (evaluators) or a `RegistryEvent` (registry). With the header `Last-Event-ID`, the stream continues after that event. The latest 1000 tool-call events and 1000 others are stored; a client that misses events because it is slow, resumes too late or resumes after a restart gets a `missed` event (`MissedEvents`). A comment is sent every 15 s. At most 100 clients can connect.
+         */
+        get: operations["watchEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/interactions": {
         parameters: {
             query?: never;
@@ -1132,6 +1152,20 @@ export interface components {
             code: "WASM_COMPILE_FAILED" | "INVALID_EVALUATOR" | "TRIGGER_NEVER_MATCHES";
             message: string;
         };
+        /** @description A set of evaluators became active. */
+        EvaluatorsEvent: {
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            /** @description The revision that became active */
+            revision: number;
+            /** @description Number of evaluators that run */
+            loaded: number;
+            /** @description Number of evaluators that could not be loaded */
+            skipped: number;
+        };
         EvaluatorsInput: {
             /** @description Evaluators in order of execution. An empty list deletes all. */
             evaluators: components["schemas"]["EvaluatorInput"][];
@@ -1279,6 +1313,60 @@ export interface components {
             resources_discovered: number;
             prompts_discovered: number;
         };
+        /** @description A change of the availability of a forward, or the outcome of a discovery. */
+        ForwardChange: {
+            /** @constant */
+            kind: "available";
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+        } | {
+            /** @constant */
+            kind: "unavailable";
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            /** @description At most 500 characters */
+            reason: string;
+        } | {
+            /** @constant */
+            kind: "discovered";
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            /** @description Milliseconds */
+            duration: number;
+            /** @description Eras in which the upstream was discovered */
+            eras: ("legacy" | "modern")[];
+            tools: number;
+            resources: number;
+            prompts: number;
+            /** @description Entries that were left out, and the like; at most 500 characters */
+            notes?: string;
+        } | {
+            /** @constant */
+            kind: "discovery_failed";
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            /** @description Milliseconds */
+            duration: number;
+            /** @description At most 500 characters */
+            reason: string;
+        };
+        /** @description The availability of a forward changed, or it was discovered. */
+        ForwardEvent: {
+            name: string;
+            change: components["schemas"]["ForwardChange"];
+        };
         ForwardInput: {
             name: string;
             /**
@@ -1385,6 +1473,13 @@ export interface components {
                 wasm_compiled: number;
                 namespace_bindings: number;
             };
+        };
+        /** @description Events were skipped: the client was too slow, or resumes after more events than are stored or after a restart of the service. */
+        MissedEvents: {
+            /** @description Topics of which events are missing */
+            topics: ("tool-calls" | "forwards" | "services" | "evaluators" | "registry")[];
+            /** @description Number of missing events; omitted if it is unknown */
+            count?: number;
         };
         Namespace: {
             name: string;
@@ -1606,6 +1701,31 @@ export interface components {
             resources_discovered: number;
             prompts_discovered: number;
         };
+        /** @description The registry changed. Changes in quick succession are combined. Unchanged members are omitted. */
+        RegistryEvent: {
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            /** @description Namespaces that were added, changed or deleted */
+            namespaces?: string[];
+            /** @description Forwards that were added, changed or deleted */
+            forwards?: string[];
+            /** @description Capability services that were added, changed or deleted */
+            services?: string[];
+            /** @description Namespaces whose tools changed */
+            tools?: string[];
+            /** @description Namespaces whose resources changed */
+            resources?: string[];
+            /** @description Namespaces whose prompts changed */
+            prompts?: string[];
+            /**
+             * @description More than 100 names of one kind; the rest is left out
+             * @constant
+             */
+            truncated?: true;
+        };
         Removed: {
             removed: string;
         };
@@ -1786,6 +1906,22 @@ export interface components {
              * @enum {string}
              */
             health: "pending" | "healthy" | "unhealthy" | "down";
+        };
+        /** @description The health of a capability service changed. */
+        ServiceEvent: {
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            name: string;
+            serviceType: string;
+            serviceSubType?: string;
+            languageName?: string;
+            /** @enum {string} */
+            health: "pending" | "healthy" | "unhealthy" | "down";
+            /** @description Why the service is not healthy, at most 500 characters */
+            reason?: string;
         };
         ServiceInput: {
             /** @description Alias: `serviceName`. */
@@ -4151,6 +4287,33 @@ export interface operations {
     watchToolCallEvents: {
         parameters: {
             query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Stream of events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    watchEvents: {
+        parameters: {
+            query?: {
+                /** @description Comma-separated topics: tool-calls, forwards, services, evaluators, registry. Default: all. */
+                topics?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;

@@ -18,6 +18,7 @@ import { ProvisioningError } from '../upstreams/grpc/provisioning.ts';
 import type { ManagementContext } from './context.ts';
 import { entryRoutes } from './entries.ts';
 import { evaluatorRoutes } from './evaluators.ts';
+import { eventRoutes } from './events.ts';
 import { forwardRoutes } from './forwards.ts';
 import { inferenceConfigRoutes, interactionRoutes } from './interactions.ts';
 import { isLegacyPath, type LegacyBackendProxy } from './legacy-backend.ts';
@@ -73,6 +74,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   metricsRoutes,
   prometheusRoutes,
   toolCallRoutes,
+  eventRoutes,
   interactionRoutes,
   inferenceConfigRoutes,
   referenceRoutes,
