@@ -17,7 +17,7 @@ import type { Forwards } from '../upstreams/mcp/forwards.ts';
 export interface ManagementContext {
   readonly log: TargetLogger;
   readonly registry: Registry;
-  readonly forwards: Pick<Forwards, 'add' | 'change' | 'refresh' | 'remove' | 'onRemoved' | 'status'>;
+  readonly forwards: Pick<Forwards, 'add' | 'change' | 'history' | 'refresh' | 'remove' | 'onRemoved' | 'status'>;
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
   readonly provisioning: Pick<Provisioner, 'provision'>;
   readonly evaluators: Pick<
