@@ -868,6 +868,25 @@ export interface paths {
     "/api/v1/management/info": components["pathItems"]["Proxied"];
     "/api/v2/code-execution": components["pathItems"]["Proxied"];
     "/api/v2/tool-calls": components["pathItems"]["Proxied"];
+    "/api/v1/namespaces/{name}/mcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Open the notification stream of an MCP session */
+        get: operations["openMcpStream"];
+        put?: never;
+        /** Send an MCP message to the endpoint of a namespace */
+        post: operations["callMcp"];
+        /** End an MCP session */
+        delete: operations["endMcpSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -2027,6 +2046,8 @@ export interface components {
             /** @description Tool name; `code-execution/{engine}/{language}` for code */
             toolName: string;
             toolType: string;
+            /** @description Forward that the tool was discovered from */
+            forward?: string;
             /** @description Name of the capability service */
             serviceId?: string;
             /** @description `host:port` of the capability service, or origin of the upstream; empty if there is none */
@@ -2034,6 +2055,11 @@ export interface components {
             conversationId?: string;
             /** @description Request header `x-request-id` of the call */
             requestId?: string;
+            /**
+             * @description The call was made through the MCP endpoint of the management listener
+             * @constant
+             */
+            via?: "console";
             /** @description User reported by the authenticating proxy, at most 256 characters */
             user?: string;
             /** @description Evaluations that the call has passed, in order; omitted if there were none */
@@ -2076,6 +2102,8 @@ export interface components {
             /** @description Tool name; `code-execution/{engine}/{language}` for code */
             toolName: string;
             toolType: string;
+            /** @description Forward that the tool was discovered from */
+            forward?: string;
             /** @description Name of the capability service */
             serviceId?: string;
             /** @description `host:port` of the capability service, or origin of the upstream; empty if there is none */
@@ -2083,6 +2111,11 @@ export interface components {
             conversationId?: string;
             /** @description Request header `x-request-id` of the call */
             requestId?: string;
+            /**
+             * @description The call was made through the MCP endpoint of the management listener
+             * @constant
+             */
+            via?: "console";
             /** @description User reported by the authenticating proxy, at most 256 characters */
             user?: string;
             /** @description Evaluations that the call has passed, in order; omitted if there were none */
@@ -2123,6 +2156,8 @@ export interface components {
             /** @description Tool name; `code-execution/{engine}/{language}` for code */
             toolName: string;
             toolType: string;
+            /** @description Forward that the tool was discovered from */
+            forward?: string;
             /** @description Name of the capability service */
             serviceId?: string;
             /** @description `host:port` of the capability service, or origin of the upstream; empty if there is none */
@@ -2130,6 +2165,11 @@ export interface components {
             conversationId?: string;
             /** @description Request header `x-request-id` of the call */
             requestId?: string;
+            /**
+             * @description The call was made through the MCP endpoint of the management listener
+             * @constant
+             */
+            via?: "console";
             /** @description User reported by the authenticating proxy, at most 256 characters */
             user?: string;
             /** @description Evaluations that the call has passed, in order; omitted if there were none */
@@ -4674,6 +4714,75 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             403: components["responses"]["Forbidden"];
             500: components["responses"]["Internal"];
+        };
+    };
+    openMcpStream: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Namespace. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            403: components["responses"]["Forbidden"];
+            503: components["responses"]["Unavailable"];
+            /** @description As on the MCP listener at `/{name}/mcp`: same filters and evaluators. Events of tool calls have `via: "console"`. No header of the client is copied to an upstream. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    callMcp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Namespace. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            403: components["responses"]["Forbidden"];
+            503: components["responses"]["Unavailable"];
+            /** @description As on the MCP listener at `/{name}/mcp`: same filters and evaluators. Events of tool calls have `via: "console"`. No header of the client is copied to an upstream. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    endMcpSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Namespace. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            403: components["responses"]["Forbidden"];
+            503: components["responses"]["Unavailable"];
+            /** @description As on the MCP listener at `/{name}/mcp`: same filters and evaluators. Events of tool calls have `via: "console"`. No header of the client is copied to an upstream. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
         };
     };
     getPrometheusMetrics: {

@@ -54,7 +54,7 @@ import type { Config } from './config/config.ts';
 import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
-import { type ChainParts, makeChain, pipelineListener } from './pipeline.ts';
+import { type ChainParts, makeChain, managementMcpHandler, pipelineListener } from './pipeline.ts';
 import { startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
 import { bind, bootstrap, openEvaluators, openMarks, openRegistry, openSealer, openSessionStore } from './storage.ts';
 
@@ -303,16 +303,13 @@ export async function startService(
     serverInfo: SERVER_INFO,
     log: logger.target('service::forward'),
   };
-  const servers = pipeline.listeners.map((listener) => ({
+  const chains = pipeline.listeners.map((listener) => ({ listener, chain: makeChain(listener.filters, parts) }));
+  const listening = { guard, events, logger, requests, registry, bodies };
+  const servers = chains.map(({ listener, chain }) => ({
     listener,
     server: pipelineListener(listener, {
-      chain: makeChain(listener.filters, parts),
-      guard,
-      events,
-      logger,
-      requests,
-      registry,
-      bodies,
+      ...listening,
+      chain,
       allow: listener.name === INFERENCE_LISTENER ? pipeline.inferenceAllow : undefined,
     }),
   }));
@@ -361,6 +358,7 @@ export async function startService(
     hostRule,
     bodies,
     observe: managementObserver(requests),
+    serveMcp: managementMcpHandler(chains, listening),
   });
 
   open.defer(() => management.close());
@@ -405,7 +403,7 @@ export async function startService(
         bridgedCalls.close(deadline - performance.now()),
       ]);
       // Stays open until here so that readiness can be probed; slow clients do not delay the shutdown.
-      await managementServer?.listener.drain(remainingMs());
+      await managementServer?.listener.drain(remainingMs(), endCalls);
       exportMs = Math.min(remainingMs(), LAST_EXPORT_MS);
       await resources.disposeAsync();
       log.info('stopped');
