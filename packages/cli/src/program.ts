@@ -10,6 +10,7 @@ import { configureCommand } from './configure/configure.ts';
 import { addDryRunOptions } from './connection/dry-run.ts';
 import type { Context } from './context.ts';
 import { evaluatorsCommand } from './evaluators/evaluators.ts';
+import { eventsCommand } from './events/events.ts';
 import { Failure } from './failure.ts';
 import { forwardsCommand } from './groups/forwards.ts';
 import { interactionsCommand } from './groups/interactions.ts';
@@ -49,6 +50,7 @@ function commandGroups(context: Context): Command[] {
     metricsCommand(context),
     interactionsCommand(context),
     toolCallsCommand(context),
+    eventsCommand(context),
     authCommand(context),
     completionCommand(context),
   ];

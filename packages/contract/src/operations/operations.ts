@@ -1,5 +1,6 @@
 import { promptOperations, resourceOperations, toolOperations } from './entries.ts';
 import { evaluatorOperations } from './evaluators.ts';
+import { eventOperations } from './events.ts';
 import { forwardOperations } from './forwards.ts';
 import { inferenceOperations } from './inference.ts';
 import { namespaceOperations } from './namespaces.ts';
@@ -18,6 +19,7 @@ export const operations = {
   services: serviceOperations,
   evaluators: evaluatorOperations,
   toolCalls: toolCallOperations,
+  events: eventOperations,
   inference: inferenceOperations,
   observability: observabilityOperations,
 };

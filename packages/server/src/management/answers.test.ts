@@ -94,6 +94,8 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(502, `POST ${forwards}/down/refreshes`);
   await answers(404, `GET ${forwards}/none`);
   await answers(404, `POST ${forwards}/none/refreshes`);
+  for (const name of ['up', 'down']) await answers(200, `GET ${forwards}/${name}/history`);
+  await answers(404, `GET ${forwards}/none/history`);
   await answers(409, `DELETE ${namespaces}/elsewhere`);
   await answers(200, `DELETE ${forwards}/down`);
   await answers(404, `DELETE ${forwards}/down`);

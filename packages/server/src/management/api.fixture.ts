@@ -25,6 +25,7 @@ import { createLogger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { StateEvents } from '../telemetry/state-events.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { Provisioner } from '../upstreams/grpc/provisioning.ts';
@@ -53,6 +54,7 @@ export interface Api {
   readonly registry: Registry;
   readonly forwards: Forwards;
   readonly toolCalls: ToolCallEvents;
+  readonly stateEvents: StateEvents;
   readonly openStreams: OpenStreams;
   readonly interactions: InteractionStore;
   readonly inference: InferenceSettings;
@@ -123,6 +125,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const channels = new GrpcChannels(registry);
   const calling = { timeoutMs: 5_000, maxRetries: 0, retryDelayMs: 0 };
   const toolCalls = new ToolCallEvents(logger);
+  const stateEvents = new StateEvents();
   const openStreams = new OpenStreams(settings.keepAliveMs);
   const log = logger.target('service::mgmt');
   const interactions = new InteractionStore(1_000);
@@ -175,6 +178,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     metrics,
     metricSource,
     toolCalls,
+    stateEvents,
     openStreams,
     interactions,
     inference,
@@ -198,6 +202,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     registry,
     forwards,
     toolCalls,
+    stateEvents,
     openStreams,
     interactions,
     inference,

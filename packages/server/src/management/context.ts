@@ -7,6 +7,7 @@ import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import type { StateEvents } from '../telemetry/state-events.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Provisioner } from '../upstreams/grpc/provisioning.ts';
@@ -16,7 +17,7 @@ import type { Forwards } from '../upstreams/mcp/forwards.ts';
 export interface ManagementContext {
   readonly log: TargetLogger;
   readonly registry: Registry;
-  readonly forwards: Pick<Forwards, 'add' | 'change' | 'refresh' | 'remove' | 'onRemoved' | 'status'>;
+  readonly forwards: Pick<Forwards, 'add' | 'change' | 'history' | 'refresh' | 'remove' | 'onRemoved' | 'status'>;
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
   readonly provisioning: Pick<Provisioner, 'provision'>;
   readonly evaluators: Pick<
@@ -27,7 +28,8 @@ export interface ManagementContext {
   readonly metrics: Pick<ServiceMetrics, 'snapshot'>;
   /** All metrics, for Prometheus. */
   readonly metricSource: MetricSource;
-  readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'listen'>;
+  readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'ring'>;
+  readonly stateEvents: StateEvents;
   readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
   readonly inference: InferenceSettings;
   readonly openStreams: Pick<OpenStreams, 'add'>;

@@ -9,6 +9,7 @@ import { collectBody, drainRequestBody, hasBody } from '../http/request-body.ts'
 import type { ServeRequest } from '../http/server.ts';
 import { holderOf } from '../http/shares.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import type { ObservedRequest } from '../telemetry/request-record.ts';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import { serveBatch } from './batch.ts';
 import { type McpFilter, type McpOutcome, McpRequest } from './request.ts';
@@ -59,6 +60,8 @@ export interface ServingOptions {
    */
   readonly mcp: McpServing | undefined;
   readonly log: TargetLogger;
+  /** Target and headers for the chain, where they are not those of the request. */
+  readonly view?: (request: ObservedRequest) => ObservedRequest;
 }
 
 /** See {@link ServingOptions}. */
@@ -91,7 +94,7 @@ export function requestHandler(options: ServingOptions): ServeRequest {
     const { headers } = request;
     if (!mcp) return handle(options, observation, request, response, undefined);
     if (hasBody(headers)) {
-      const { target } = observation.request;
+      const { target } = options.view?.(observation.request) ?? observation.request;
       const query = target.indexOf('?');
       const path = query === -1 ? target : target.slice(0, query);
       if (!mcp.readsBody(path)) return handle(options, observation, request, response, undefined, true);
@@ -154,7 +157,7 @@ function handle(
   body: Buffer | undefined,
   isUnread = false,
 ): void {
-  const { method, target, headers } = observation.request;
+  const { method, target, headers } = options.view?.(observation.request) ?? observation.request;
   const context = new McpRequest(method, target, headers, body ?? EMPTY, observation);
   context.isUnread = isUnread;
   if (options.secure) context.scheme = 'https';

@@ -1,5 +1,7 @@
+import type { ForwardChange } from '@sluice/contract';
 import { type ClientCapabilities, NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import type { Era } from '@sluice/protocol/mcp/constants';
+import { singleLine } from '@sluice/protocol/text';
 import { Backoff } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { SecretHeaders } from '../../http/secrets/secret-headers.ts';
@@ -41,6 +43,8 @@ export interface ForwardControllerOptions {
   readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Milliseconds between checks of a healthy upstream; 0 for none. */
   readonly healthCheckIntervalMs: number;
+  /** Called with each change of availability and each outcome of a discovery. Must not throw. */
+  readonly onChange?: (change: ForwardChange) => void;
   /** Milliseconds until the first retry of an inconclusive probe (default 60000); for tests. */
   readonly inconclusiveRetryMs?: number;
   /** For tests. */
@@ -196,15 +200,18 @@ export class ForwardController implements UpstreamObserver {
 
   async #runUntilCurrent(): Promise<void> {
     const { discoveryMarks } = this.#options;
+    let startedAt = performance.now();
     try {
       if (this.#heldUntil) await this.#heldUntil;
       this.#heldUntil = undefined;
       discoveryMarks?.begin(this.forward.name);
       do {
         this.#rerun = false;
-        await this.#discoverOnce();
+        startedAt = performance.now();
+        await this.#discoverOnce(startedAt);
       } while (this.#rerun);
     } catch (error) {
+      this.#report({ kind: 'discovery_failed', duration: elapsedMs(startedAt), reason: bounded(messageOf(error)) });
       this.#markDown(error);
       throw error;
     } finally {
@@ -214,13 +221,13 @@ export class ForwardController implements UpstreamObserver {
     }
   }
 
-  async #discoverOnce(): Promise<void> {
+  async #discoverOnce(startedAt: number): Promise<void> {
     const { capabilityProfiles } = this.#options;
     this.#isProbing = this.#probeRequested || this.#eras.nextProbeInMs === 0;
     this.#probeRequested = false;
     const readsAll = this.#isProbing || this.#isStale || !this.#reader.hasReading;
     this.#isStale = false;
-    if (!readsAll && (await this.#discoverMissing())) return;
+    if (!readsAll && (await this.#discoverMissing(startedAt))) return;
     const { legacy, modern, inconclusive } = await (this.#isProbing ? this.#eras.probe() : this.#eras.open());
     this.#healthCheckEra = modern ? 'modern' : 'legacy';
     // Before the lists are read, so that no later change is missed.
@@ -230,14 +237,14 @@ export class ForwardController implements UpstreamObserver {
     if (modern) opened.push(modern);
     const reading = await this.#reader.readAll(opened, capabilityProfiles());
     this.#inconclusive = inconclusive;
-    await this.#apply(reading);
+    await this.#apply(reading, startedAt);
   }
 
   /** Reads the lists for new sets of capabilities. Returns false if they cannot be read: then all are read again. */
-  async #discoverMissing(): Promise<boolean> {
+  async #discoverMissing(startedAt: number): Promise<boolean> {
     try {
       const reading = await this.#reader.readMissing(this.#options.capabilityProfiles());
-      if (reading) await this.#apply(reading);
+      if (reading) await this.#apply(reading, startedAt);
       return true;
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
@@ -245,8 +252,8 @@ export class ForwardController implements UpstreamObserver {
     }
   }
 
-  /** Stores the catalogs in one commit. */
-  async #apply(reading: CatalogReading): Promise<void> {
+  /** Stores the catalogs of a discovery in one commit. */
+  async #apply(reading: CatalogReading, startedAt: number): Promise<void> {
     const { registry } = this.#options;
     const { catalogs, isEquivalent } = reading;
     const hidden = this.#hidden;
@@ -270,16 +277,29 @@ export class ForwardController implements UpstreamObserver {
     this.#reader.accept(reading);
     this.#hidden = applied.hidden;
     const retainedEras = new Set(applied.known.map(({ era }) => era));
-    this.upstream.setEras(new Set([...catalogs.map(({ era }) => era), ...retainedEras]));
-    this.#markUp([
+    const eras = [...new Set(catalogs.map(({ era }) => era))];
+    this.upstream.setEras(new Set([...eras, ...retainedEras]));
+    const notes = [
       ...collectNotes(catalogs),
       ...describeHidden(applied.hidden),
       ...this.#inconclusive.filter(({ era }) => retainedEras.has(era)).map(describeRetainedEra),
-    ]);
+    ];
+    const { tool: tools, resource: resources, prompt: prompts } = registry.current.counts(name);
+    const found = { eras, tools, resources, prompts, ...(notes.length > 0 && { notes: bounded(notes.join('; ')) }) };
+    this.#report({ kind: 'discovered', duration: elapsedMs(startedAt), ...found });
+    this.#markUp(notes);
+  }
+
+  #report(change: Unstamped<ForwardChange>): void {
+    if (this.#closing.signal.aborted) return;
+    this.#options.onChange?.({ ...change, timestamp: new Date().toISOString() });
   }
 
   #markUp(notes: readonly string[]): void {
-    if (this.upstream.health.kind !== 'up') this.#options.log.info('forward available', { forward: this.forward.name });
+    if (this.upstream.health.kind !== 'up') {
+      this.#options.log.info('forward available', { forward: this.forward.name });
+      this.#report({ kind: 'available' });
+    }
     this.upstream.health = { kind: 'up', message: notes.length > 0 ? notes.join('; ') : undefined };
     this.#backoff.reset();
     this.#scheduleNextCheck();
@@ -289,10 +309,11 @@ export class ForwardController implements UpstreamObserver {
 
   #markDown(error: unknown): void {
     if (this.#closing.signal.aborted) return;
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     const delay = this.#backoff.next();
     if (this.upstream.health.kind !== 'down') {
       this.#options.log.warn('forward unavailable', { forward: this.forward.name, reason });
+      this.#report({ kind: 'unavailable', reason: bounded(reason) });
     }
     this.#watcher.pause();
     void this.#healthCheck.close();
@@ -323,6 +344,24 @@ export class ForwardController implements UpstreamObserver {
       this.#markDown(error);
     }
   }
+}
+
+/** A change before its time is set. */
+type Unstamped<Change> = Change extends unknown ? Omit<Change, 'timestamp'> : never;
+
+/** Longest text of a reported change, in characters: thousands of changes are stored. */
+const MAX_TEXT = 500;
+
+function bounded(text: string): string {
+  return singleLine(text, MAX_TEXT - 1);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function elapsedMs(startedAt: number): number {
+  return Math.round(performance.now() - startedAt);
 }
 
 /** Result of a discovery in the registry. */
