@@ -89,6 +89,9 @@ beforeAll(async () => {
   const home = join(folder, 'home');
   await mkdir(join(home, '.config/fish/completions'), { recursive: true });
   await mkdir(join(folder, 'actions'));
+  const data = join(folder, 'registry');
+  await mkdir(data);
+  await writeFile(join(data, 'session.key'), 'a1'.repeat(32));
   await symlink(join(ROOT, 'packages'), join(folder, 'packages'));
   const configuration = join(folder, 'connections.yaml');
   await writeFile(configuration, 'llm_connections: [{ name: local, model: m, url: "http://127.0.0.1:9/v1" }]');
@@ -113,6 +116,7 @@ beforeAll(async () => {
     ['http://new:8080', other.management],
     ['https://login.example.com', identities.authServer],
     [DOCUMENTED_GRPC, capabilities.address],
+    ['/data/registry', data],
   ];
   env = {
     HOME: home,
@@ -156,6 +160,7 @@ async function createFiles(): Promise<Record<string, string | Uint8Array>> {
   const pipeline = scriptedTerminal();
   await run(['pipeline', 'show'], pipeline);
   return {
+    'sluice-2026-11-01.tar.gz': await (await fetch(`${service.management}/api/v1/backup`)).bytes(),
     'my-action.ts': source,
     'my-gate.ts': source,
     'ctx.json': JSON.stringify({ method: 'tools/call', namespace: 'finance' }),

@@ -3,6 +3,7 @@ import manifest from '../package.json' with { type: 'json' };
 import { actionCommand } from './action/action.ts';
 import { applyCommand, diffCommand, exportCommand } from './apply/commands.ts';
 import { authCommand } from './auth/auth.ts';
+import { backupCommand, restoreCommand } from './backup/commands.ts';
 import { closestMatch } from './closest-match.ts';
 import { findCommand } from './command-words.ts';
 import { completeCommand, completionCommand } from './completion/completion.ts';
@@ -49,6 +50,8 @@ function commandGroups(context: Context): Command[] {
     metricsCommand(context),
     interactionsCommand(context),
     toolCallsCommand(context),
+    backupCommand(context),
+    restoreCommand(context),
     authCommand(context),
     completionCommand(context),
   ];

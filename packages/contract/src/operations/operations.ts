@@ -1,3 +1,4 @@
+import { backupOperations } from './backup.ts';
 import { promptOperations, resourceOperations, toolOperations } from './entries.ts';
 import { evaluatorOperations } from './evaluators.ts';
 import { forwardOperations } from './forwards.ts';
@@ -20,6 +21,7 @@ export const operations = {
   toolCalls: toolCallOperations,
   inference: inferenceOperations,
   observability: observabilityOperations,
+  backup: backupOperations,
 };
 
 /** All operations in the order of the OpenAPI document. */

@@ -338,6 +338,7 @@ export async function startService(
     evaluators,
     bindings,
     provisioning: new Provisioner({ channels, protocols, settings }),
+    sessions: sessionStore.sessions,
     interactions,
     inference,
     legacyBackend,

@@ -11,6 +11,7 @@ import { listen } from '../http/server.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InferenceSettings } from '../inference/settings.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
+import { memorySessionStore } from '../mcp/sessions/session-store.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
 import { Evaluators } from '../policy/evaluators.ts';
@@ -176,6 +177,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     metricSource,
     toolCalls,
     openStreams,
+    sessions: memorySessionStore().sessions,
     interactions,
     inference,
     evaluators,

@@ -1,6 +1,7 @@
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
+import type { SessionStore } from '../mcp/sessions/session-store.ts';
 import type { NamespaceBindings } from '../policy/bindings.ts';
 import type { Evaluators } from '../policy/evaluators.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -21,13 +22,22 @@ export interface ManagementContext {
   readonly provisioning: Pick<Provisioner, 'provision'>;
   readonly evaluators: Pick<
     Evaluators,
-    'activate' | 'activeRevision' | 'connectionNames' | 'current' | 'replace' | 'revision' | 'revisions'
+    | 'activate'
+    | 'activeRevision'
+    | 'connectionNames'
+    | 'current'
+    | 'replace'
+    | 'revision'
+    | 'revisions'
+    | 'storedRevisions'
   >;
   readonly bindings: Pick<NamespaceBindings, 'delete' | 'list' | 'set'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot'>;
   /** All metrics, for Prometheus. */
   readonly metricSource: MetricSource;
   readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'listen'>;
+  /** The stored MCP sessions. */
+  readonly sessions: SessionStore['sessions'];
   readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
   readonly inference: InferenceSettings;
   readonly openStreams: Pick<OpenStreams, 'add'>;
