@@ -67,7 +67,7 @@ const ADDED: readonly (readonly [string, string])[] = [
 ];
 /** Commands after which the entries and credentials are as before. */
 const READS =
-  /^(?:serve|pipeline|action|diff|export|health|statistics|metrics|tool-calls|completion|configure|mcp|evaluators|auth status|auth token --get|\S+ (?:list|show))\b/;
+  /^(?:serve|pipeline|action|diff|export|health|statistics|metrics|doctor|backup|tool-calls|completion|configure|mcp|evaluators|auth status|auth token --get|\S+ (?:list|show))\b/;
 const SERVICES = ['weather', 'sample-tools', 'sample-code'];
 const DOCUMENTED_GRPC = /\b10\.0\.0\.5:\d+/;
 
@@ -117,6 +117,8 @@ beforeAll(async () => {
     ['https://login.example.com', identities.authServer],
     [DOCUMENTED_GRPC, capabilities.address],
     ['/data/registry', data],
+    ['http://localhost:8080', service.management],
+    ['http://localhost:8081', service.mcp],
   ];
   env = {
     HOME: home,
@@ -230,8 +232,11 @@ async function sluice({ cwd, input, argv }: Invocation): Promise<Outcome> {
   const code = await run(actual, stopFollowing(terminal));
   if (isBuild) built = resolve(cwd, argv.at(-1) ?? '');
   isTested ||= line.startsWith('action test ');
-  // `diff` found differences; a user stopped `tool-calls --follow`.
-  const isExpected = (code === 2 && argv[0] === 'diff') || (code === 130 && argv[0] === 'tool-calls');
+  // `diff` found differences; `doctor` found the model that does not run; a user stopped `tool-calls --follow`.
+  const isExpected =
+    (code === 1 && argv[0] === 'doctor') ||
+    (code === 2 && argv[0] === 'diff') ||
+    (code === 130 && argv[0] === 'tool-calls');
   return { code: isExpected ? 0 : code, out: terminal.out(), err: terminal.err() };
 }
 

@@ -12,6 +12,7 @@ import { addDryRunOptions } from './connection/dry-run.ts';
 import type { Context } from './context.ts';
 import { evaluatorsCommand } from './evaluators/evaluators.ts';
 import { Failure } from './failure.ts';
+import { doctorCommand } from './groups/doctor.ts';
 import { forwardsCommand } from './groups/forwards.ts';
 import { interactionsCommand } from './groups/interactions.ts';
 import { namespacesCommand } from './groups/namespaces.ts';
@@ -50,6 +51,7 @@ function commandGroups(context: Context): Command[] {
     metricsCommand(context),
     interactionsCommand(context),
     toolCallsCommand(context),
+    doctorCommand(context),
     backupCommand(context),
     restoreCommand(context),
     authCommand(context),

@@ -1,8 +1,8 @@
-import { backupOperations } from './backup.ts';
 import { promptOperations, resourceOperations, toolOperations } from './entries.ts';
 import { evaluatorOperations } from './evaluators.ts';
 import { forwardOperations } from './forwards.ts';
 import { inferenceOperations } from './inference.ts';
+import { maintenanceOperations } from './maintenance.ts';
 import { namespaceOperations } from './namespaces.ts';
 import { observabilityOperations } from './observability.ts';
 import type { Operation } from './operation.ts';
@@ -21,7 +21,7 @@ export const operations = {
   toolCalls: toolCallOperations,
   inference: inferenceOperations,
   observability: observabilityOperations,
-  backup: backupOperations,
+  maintenance: maintenanceOperations,
 };
 
 /** All operations in the order of the OpenAPI document. */

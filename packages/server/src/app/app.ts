@@ -339,6 +339,12 @@ export async function startService(
     bindings,
     provisioning: new Provisioner({ channels, protocols, settings }),
     sessions: sessionStore.sessions,
+    diagnostics: {
+      folder: config.persist.backend === 'file' ? config.persist.path : undefined,
+      auth: config.auth,
+      llmConnections: config.bootstrap.llmConnections,
+      classicUrl: config.classicUrl,
+    },
     interactions,
     inference,
     legacyBackend,

@@ -178,6 +178,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     toolCalls,
     openStreams,
     sessions: memorySessionStore().sessions,
+    diagnostics: { folder: undefined, auth: undefined, llmConnections: connections, classicUrl },
     interactions,
     inference,
     evaluators,

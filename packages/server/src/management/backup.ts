@@ -9,7 +9,7 @@ import type { Router } from './router.ts';
 
 /** `/api/v1/backup`: what must last, without keys and secrets (decisions 10.6). */
 export function backupRoutes(router: Router, context: ManagementContext): void {
-  router.add(operations.backup.create, async () => {
+  router.add(operations.maintenance.backup, async () => {
     const now = new Date();
     const archive = await createBackup(backupSources(context), { version: VERSION, now });
     const name = `sluice-backup-${now.toISOString().slice(0, 19).replaceAll(/[-:]/g, '')}Z.tar.gz`;

@@ -1,9 +1,11 @@
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
+import type { AuthIssuer } from '../mcp/oauth-metadata.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { SessionStore } from '../mcp/sessions/session-store.ts';
 import type { NamespaceBindings } from '../policy/bindings.ts';
 import type { Evaluators } from '../policy/evaluators.ts';
+import type { LlmConnection } from '../policy/llm/client.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { MetricSource } from '../telemetry/metrics/metric-source.ts';
@@ -12,6 +14,15 @@ import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Provisioner } from '../upstreams/grpc/provisioning.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
+
+/** Settings that the diagnostics check. */
+export interface DiagnosticSettings {
+  /** The registry folder; undefined without persistence. */
+  readonly folder: string | undefined;
+  readonly auth: AuthIssuer | undefined;
+  readonly llmConnections: readonly LlmConnection[];
+  readonly classicUrl: string | undefined;
+}
 
 /** The parts of the service that the routes of the management API use. */
 export interface ManagementContext {
@@ -36,6 +47,7 @@ export interface ManagementContext {
   /** All metrics, for Prometheus. */
   readonly metricSource: MetricSource;
   readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'listen'>;
+  readonly diagnostics: DiagnosticSettings;
   /** The stored MCP sessions. */
   readonly sessions: SessionStore['sessions'];
   readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;

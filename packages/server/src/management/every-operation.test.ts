@@ -14,8 +14,8 @@ import {
   undo,
 } from './operations.fixture.ts';
 
-// Event streams and downloads have their own tests.
-const ENDING = allOperations.filter(isJsonOperation);
+// Event streams, downloads and measurements have their own tests.
+const ENDING = allOperations.filter((operation) => isJsonOperation(operation) && operation.id !== 'runDiagnostics');
 const READING = ENDING.filter(({ method }) => method === 'GET');
 const WITH_NAME = allOperations.filter(({ path }) => path.includes('{'));
 const PATHS = [...new Set(allOperations.map(({ path }) => path))];

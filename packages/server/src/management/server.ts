@@ -17,6 +17,7 @@ import {
 import { ProvisioningError } from '../upstreams/grpc/provisioning.ts';
 import { backupRoutes } from './backup.ts';
 import type { ManagementContext } from './context.ts';
+import { diagnosticsRoutes } from './diagnostics.ts';
 import { entryRoutes } from './entries.ts';
 import { evaluatorRoutes } from './evaluators.ts';
 import { forwardRoutes } from './forwards.ts';
@@ -78,6 +79,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   inferenceConfigRoutes,
   referenceRoutes,
   backupRoutes,
+  diagnosticsRoutes,
 ];
 
 /** Options of {@link Management}. */
