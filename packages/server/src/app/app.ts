@@ -343,6 +343,13 @@ export async function startService(
     evaluators,
     bindings,
     provisioning: new Provisioner({ channels, protocols, settings }),
+    sessions: sessionStore.sessions,
+    diagnostics: {
+      folder: config.persist.backend === 'file' ? config.persist.path : undefined,
+      auth: config.auth,
+      llmConnections: config.bootstrap.llmConnections,
+      classicUrl: config.classicUrl,
+    },
     interactions,
     inference,
     legacyBackend,

@@ -11,6 +11,7 @@ import { listen } from '../http/server.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InferenceSettings } from '../inference/settings.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
+import { memorySessionStore } from '../mcp/sessions/session-store.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
 import { Evaluators } from '../policy/evaluators.ts';
@@ -180,6 +181,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     toolCalls,
     stateEvents,
     openStreams,
+    sessions: memorySessionStore().sessions,
+    diagnostics: { folder: undefined, auth: undefined, llmConnections: connections, classicUrl },
     interactions,
     inference,
     evaluators,

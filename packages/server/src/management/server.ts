@@ -15,7 +15,9 @@ import {
   requestObserver,
 } from '../telemetry/request-telemetry.ts';
 import { ProvisioningError } from '../upstreams/grpc/provisioning.ts';
+import { backupRoutes } from './backup.ts';
 import type { ManagementContext } from './context.ts';
+import { diagnosticsRoutes } from './diagnostics.ts';
 import { entryRoutes } from './entries.ts';
 import { evaluatorRoutes } from './evaluators.ts';
 import { eventRoutes } from './events.ts';
@@ -78,6 +80,8 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   interactionRoutes,
   inferenceConfigRoutes,
   referenceRoutes,
+  backupRoutes,
+  diagnosticsRoutes,
 ];
 
 /** Options of {@link Management}. */
