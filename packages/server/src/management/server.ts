@@ -15,6 +15,7 @@ import {
   requestObserver,
 } from '../telemetry/request-telemetry.ts';
 import { ProvisioningError } from '../upstreams/grpc/provisioning.ts';
+import { adminConsoleRoutes } from './admin-console.ts';
 import type { ManagementContext } from './context.ts';
 import { entryRoutes } from './entries.ts';
 import { evaluatorRoutes } from './evaluators.ts';
@@ -76,6 +77,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   interactionRoutes,
   inferenceConfigRoutes,
   referenceRoutes,
+  adminConsoleRoutes,
 ];
 
 /** Options of {@link Management}. */
