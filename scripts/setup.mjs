@@ -1,5 +1,6 @@
 // Runs before every npm script, on the machine's Node.js (20 or newer): installs the locked dependencies if they are
-// missing or older than the lock file. They include Node.js 26, which runs everything else.
+// missing or older than the lock file. They include Node.js 26, which runs everything else. With `--console` it also builds
+// the web console if its sources have changed.
 import { spawnSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -15,6 +16,13 @@ if (modified('node_modules/.package-lock.json') < modified('package-lock.json'))
   const { status } = spawnSync('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error'], {
     cwd: root,
     stdio: ['ignore', 2, 2],
+    // The packages of the console's design system report installations.
+    env: { ...process.env, IBM_TELEMETRY_DISABLED: 'true' },
   });
-  process.exit(status ?? 1);
+  if (status !== 0) process.exit(status ?? 1);
+}
+
+if (process.argv.includes('--console')) {
+  const { buildConsole } = await import('./admin.mjs');
+  if (!buildConsole()) process.exit(1);
 }

@@ -360,6 +360,7 @@ export async function startService(
     openStreams,
     log: managementLog,
     ready: () => ready,
+    uiPath: config.uiPath,
     corsOrigin: config.corsOrigin,
     guard,
     hostRule,

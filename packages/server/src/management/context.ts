@@ -55,6 +55,8 @@ export interface ManagementContext {
   readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
   readonly inference: InferenceSettings;
   readonly openStreams: Pick<OpenStreams, 'add'>;
+  /** Folder of the web console; undefined in the headless distribution. */
+  readonly uiPath?: string | undefined;
   /** Whether the service is ready: loaded, listening and not shutting down. */
   readonly ready: () => boolean;
 }

@@ -15,6 +15,7 @@ import {
   requestObserver,
 } from '../telemetry/request-telemetry.ts';
 import { ProvisioningError } from '../upstreams/grpc/provisioning.ts';
+import { adminConsoleRoutes } from './admin-console.ts';
 import { backupRoutes } from './backup.ts';
 import type { ManagementContext } from './context.ts';
 import { diagnosticsRoutes } from './diagnostics.ts';
@@ -82,6 +83,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   referenceRoutes,
   backupRoutes,
   diagnosticsRoutes,
+  adminConsoleRoutes,
 ];
 
 /** Options of {@link Management}. */

@@ -61,7 +61,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MCP_LISTEN: listenAddress.optional(),
     SERVICE_INFERENCE_LISTEN: listenAddress.optional(),
     SERVICE_CLASSIC_URL: baseUrl.optional(),
-    SERVICE_UI_PATH: path.default('/opt/service/admin'),
+    SERVICE_UI_PATH: path.optional(),
     SERVICE_INFERENCE_UPSTREAM: httpUpstream.optional(),
     SERVICE_INFERENCE_ALLOW: inferenceAllow.optional(),
     SERVICE_INTERACTION_CAPACITY: count.default(1000),
@@ -134,6 +134,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     persist,
     /** Base address of the legacy backend, without trailing slash. */
     classicUrl: variables.SERVICE_CLASSIC_URL,
+    /** Folder of the web console, or `none` for the headless distribution. */
     uiPath: variables.SERVICE_UI_PATH,
     /** Replaces the upstream of the pipeline cluster `inference`. */
     inferenceUpstream: variables.SERVICE_INFERENCE_UPSTREAM,
