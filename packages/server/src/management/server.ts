@@ -187,7 +187,7 @@ export class Management {
       holder: () => holderOf('', observation.caller.user, socket.remoteAddress),
     };
     collectBody(request, this.#bodyLimit, memory, {
-      onBody: (body) => this.#handle(request, path, body, send),
+      onBody: (body) => this.#handle(request, path, body.concat(), send),
       onTooLarge: () => {
         drainRequestBody(request, response);
         send(errorResponse('PAYLOAD_TOO_LARGE', `request body too large: the limit is ${this.#bodyLimit} bytes`));
