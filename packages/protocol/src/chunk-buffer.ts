@@ -1,5 +1,3 @@
-import { isAscii } from 'node:buffer';
-
 const EMPTY = Buffer.alloc(0);
 
 /** Chunks from this size on are retained as they are. */
@@ -68,11 +66,6 @@ export class ChunkBuffer {
     return this.slice(from, to)
       .map((part) => part.toString('latin1'))
       .join('');
-  }
-
-  /** Returns whether all bytes are ASCII. */
-  isAscii(): boolean {
-    return this.chunks.every(isAscii);
   }
 
   /** Returns all chunks as one buffer, which replaces them. */
