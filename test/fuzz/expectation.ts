@@ -44,6 +44,10 @@ export function expectation(
     return { ...only('the path is not percent-encoded UTF-8', 400, 404, ...others), undocumented: LEGACY.test(path) };
   }
   if (isForeign) return only('the origin is not allowed', 403);
+  if (method === 'OPTIONS' && LEGACY.test(path)) {
+    // Passed on to the legacy backend, unless it is a preflight request.
+    return { ...only('the method is OPTIONS', 204, 503, 400), undocumented: true };
+  }
   if (method === 'OPTIONS') return only('the method is OPTIONS', 204);
   if (!operation && LEGACY.test(path)) {
     // Dot segments are rejected before.
