@@ -16,6 +16,8 @@ export class ChunkBuffer {
   /** The last chunk, if it has room for small ones. */
   #last: Buffer | undefined = undefined;
   #lastLength = 0;
+  /** Size of the last buffer for small chunks. */
+  #copyBytes = 2048;
 
   /** Returns a buffer with these bytes, which are not copied. */
   static of(chunk: Buffer): ChunkBuffer {
@@ -36,8 +38,9 @@ export class ChunkBuffer {
     this.#lastLength += copied;
     if (copied === chunk.length) return;
     this.#close();
-    // As much as there is already, so that the number of chunks grows with the logarithm of the size.
-    this.#last = Buffer.allocUnsafeSlow(Math.max(4096, Math.min(this.length, MAX_COPY_BYTES)));
+    // Twice the last one, so that the number of chunks grows with the logarithm of the size.
+    this.#copyBytes = Math.min(2 * this.#copyBytes, MAX_COPY_BYTES);
+    this.#last = Buffer.allocUnsafeSlow(Math.max(this.#copyBytes, chunk.length - copied));
     this.#lastLength = chunk.copy(this.#last, 0, copied);
     this.capacity += this.#last.length;
   }
