@@ -16,6 +16,7 @@ export * from './schemas/forwards.ts';
 export * from './schemas/inference.ts';
 export * from './schemas/json.ts';
 export { mcpEntries } from './schemas/mcp.ts';
+export * from './schemas/namespace-view.ts';
 export * from './schemas/namespaces.ts';
 export * from './schemas/observability.ts';
 export * from './schemas/services.ts';

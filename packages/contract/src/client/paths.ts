@@ -47,6 +47,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/namespaces/{name}/view": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what a client of a namespace is offered
+         * @description All entries of the namespace as a client of this era with these capabilities sees them, with the source of each, and those that it is not offered with the reason. Discovers the forwards with the capabilities if they are new, like such a client. Evaluators that filter lists are not applied.
+         */
+        get: operations["viewNamespace"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/forwards": {
         parameters: {
             query?: never;
@@ -1025,6 +1045,40 @@ export interface components {
             names?: string[];
             /** @description URIs or URI templates of the resources. */
             uris?: string[];
+        };
+        EntrySource: {
+            /** @constant */
+            kind: "forward";
+            forward: string;
+            /** @description Name at the upstream; URI of a resource */
+            upstreamKey: string;
+            /**
+             * @description Era of the catalog that is chosen for the client
+             * @enum {string}
+             */
+            era?: "legacy" | "modern";
+            /**
+             * @description A copy that an action made
+             * @constant
+             */
+            copied?: true;
+            /**
+             * @description Moved to this namespace by an operator
+             * @constant
+             */
+            moved?: true;
+            /**
+             * @description Renamed by an operator
+             * @constant
+             */
+            renamed?: true;
+        } | {
+            /** @constant */
+            kind: "manual";
+            /** @description `toolType` of a tool, `type` of a resource */
+            type?: string;
+            /** @description `uri` of a tool */
+            uri?: string;
         };
         Evaluator: {
             name: string;
@@ -2362,6 +2416,31 @@ export interface components {
         Unbound: {
             unbound: string;
         };
+        ViewEntry: {
+            /** @enum {string} */
+            kind: "tool" | "resource" | "resource_template" | "prompt";
+            name: string;
+            /** @description Name of a tool or prompt; URI of a resource */
+            key: string;
+            /** @description Whether such a client finds the entry in its list */
+            offered: boolean;
+            /**
+             * @description Why it is not offered: an operator disabled it, another entry holds its key, or its upstream lists it only for clients of another era or with other capabilities
+             * @enum {string}
+             */
+            reason?: "disabled" | "shadowed" | "other_clients";
+            /** @description The object in the list of the client; omitted if it is not offered */
+            definition?: {
+                [key: string]: unknown;
+            };
+            source: components["schemas"]["EntrySource"];
+            /** @description Members of the MCP object that an operator has replaced or removed */
+            overrides: string[];
+            /** @description Entries that are not offered because this one holds their key */
+            shadows?: components["schemas"]["EntrySource"][];
+            /** @description The entry that holds the key */
+            shadowedBy?: components["schemas"]["EntrySource"];
+        };
     };
     responses: {
         /** @description Malformed request or invalid body; `details` lists the invalid members. */
@@ -2860,6 +2939,48 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    viewNamespace: {
+        parameters: {
+            query?: {
+                /** @description Era of the client: `modern` (default) or `legacy`. */
+                era?: string;
+                /** @description Capabilities of the client: a JSON object. Default: none. */
+                capabilities?: string;
+                /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */
+                limit?: string;
+                /** @description Continues the list: `page.next` of the previous page. It stays valid while the list changes. */
+                cursor?: string;
+                /** @description Filter by a part of the name or description, in any case. */
+                q?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Percent-encoded name (`/` as `%2F`). */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Entries by kind, in the order of lists */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ViewEntry"][];
+                        error: null;
+                        page?: components["schemas"]["PageInfo"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             500: components["responses"]["Internal"];
         };
     };

@@ -350,6 +350,7 @@ export async function startService(
     metricSource,
     toolCalls,
     stateEvents,
+    profiles,
     openStreams,
     log: managementLog,
     ready: () => ready,

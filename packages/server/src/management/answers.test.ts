@@ -75,6 +75,8 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(200, `GET ${namespaces}`);
   await answers(200, `GET ${namespaces}/ops`);
   await answers(200, `PUT ${namespaces}/ops`, { labels: {} });
+  await answers(200, `GET ${namespaces}/ops/view`);
+  await answers(404, `GET ${namespaces}/none/view`);
   await answers(409, `DELETE ${namespaces}/default`);
   await answers(200, `DELETE ${namespaces}/ops`);
   await answers(404, `GET ${namespaces}/ops`);
@@ -122,6 +124,8 @@ test('every operation returns each of its statuses in the documented form', asyn
     await answers(200, `DELETE ${path}/x?namespace=a`);
   }
   await answers(200, 'GET /api/v1/tools/p_found?include=upstream');
+  await answers(200, `GET ${namespaces}/default/view?era=legacy`);
+  await answers(200, `GET ${namespaces}/a/view?limit=1`);
   await answers(201, 'POST /api/v1/tools', { ...TOOL, name: 'q_found' });
   await answers(409, `PATCH ${forwards}/up`, { prefix: 'q_' });
 

@@ -10,6 +10,7 @@ import { Secrets } from '../http/secrets/secrets.ts';
 import { listen } from '../http/server.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InferenceSettings } from '../inference/settings.ts';
+import { ClientProfiles } from '../mcp/client-profile.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
@@ -170,7 +171,9 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       droppedLines: () => 0,
     }),
   });
+  const profiles = new ClientProfiles(registry, { name: 'test', title: 'Test', version: '1' });
   const app = new Management({
+    profiles,
     registry,
     forwards,
     serviceHealth,

@@ -1,5 +1,6 @@
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
+import type { ClientProfiles } from '../mcp/client-profile.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { NamespaceBindings } from '../policy/bindings.ts';
 import type { Evaluators } from '../policy/evaluators.ts';
@@ -17,7 +18,10 @@ import type { Forwards } from '../upstreams/mcp/forwards.ts';
 export interface ManagementContext {
   readonly log: TargetLogger;
   readonly registry: Registry;
-  readonly forwards: Pick<Forwards, 'add' | 'change' | 'history' | 'refresh' | 'remove' | 'onRemoved' | 'status'>;
+  readonly forwards: Pick<
+    Forwards,
+    'add' | 'change' | 'ensureDiscoveredFor' | 'history' | 'refresh' | 'remove' | 'onRemoved' | 'status'
+  >;
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
   readonly provisioning: Pick<Provisioner, 'provision'>;
   readonly evaluators: Pick<
@@ -32,6 +36,7 @@ export interface ManagementContext {
   readonly stateEvents: StateEvents;
   readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
   readonly inference: InferenceSettings;
+  readonly profiles: ClientProfiles;
   readonly openStreams: Pick<OpenStreams, 'add'>;
   /** Whether the service is ready: loaded, listening and not shutting down. */
   readonly ready: () => boolean;
