@@ -20,5 +20,6 @@ export * from './schemas/namespace-view.ts';
 export * from './schemas/namespaces.ts';
 export * from './schemas/observability.ts';
 export * from './schemas/services.ts';
+export * from './schemas/time-series.ts';
 export * from './schemas/tool-calls.ts';
 export * from './validate.ts';

@@ -846,6 +846,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/time-series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get time series of the last hour
+         * @description Tool calls, completions, event-loop delay and memory in steps of 10 s or multiples of that. The last step is the current one and not complete. At most 200 series of one grouping are stored; all other calls are in the series `other`.
+         */
+        get: operations["getTimeSeries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/plugins": {
         parameters: {
             query?: never;
@@ -1007,6 +1027,29 @@ export interface components {
         BindingInput: {
             /** @description Conversation id for requests of the namespace. */
             conversation_id: string;
+        };
+        CallSeries: {
+            /** @description Empty for all calls */
+            labels: {
+                namespace?: string;
+                forward?: string;
+                /** @description Capability service that executes the tools; in place of a forward */
+                service?: string;
+                tool?: string;
+                /**
+                 * @description All calls that have no series of their own
+                 * @constant
+                 */
+                other?: true;
+            };
+            /** @description Calls that ended */
+            calls: number[];
+            /** @description Those that failed, or whose tool reported an error */
+            errors: number[];
+            /** @description Milliseconds, interpolated between fixed bounds; null without a finished call */
+            p50_ms: (number | null)[];
+            /** @description Milliseconds, interpolated between fixed bounds; null without a finished call */
+            p95_ms: (number | null)[];
         };
         /** @description Duration in milliseconds with three decimals */
         Duration: {
@@ -2047,6 +2090,28 @@ export interface components {
             forwardsCount: number;
             /** @constant */
             dataStoresCount: 0;
+        };
+        TimeSeries: {
+            /**
+             * Format: date-time
+             * @description Begin of the first step, UTC
+             */
+            since: string;
+            /** @description Seconds */
+            step: number;
+            /** @description The process; null before its start and for the current step */
+            service: {
+                /** @description Completions that were recorded */
+                completions: (number | null)[];
+                /** @description 99th percentile of the delay of timers */
+                event_loop_delay_ms: (number | null)[];
+                /** @description Resident memory of the process at the end of the step */
+                rss_bytes: (number | null)[];
+                /** @description Used memory of the JavaScript heap at the end of the step */
+                heap_bytes: (number | null)[];
+            };
+            /** @description One without `by`, else the busiest first */
+            series: components["schemas"]["CallSeries"][];
         };
         Tool: {
             name: string;
@@ -4777,6 +4842,39 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Metrics"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getTimeSeries: {
+        parameters: {
+            query?: {
+                /** @description Begin: an ISO 8601 time, or a duration before now such as `15m`. Default: `1h`. */
+                since?: string;
+                /** @description Duration of a step: a multiple of 10 s up to 1 h, such as `10s` (default) or `1m`. */
+                step?: string;
+                /** @description Groups the calls: namespace, forward, tool. Default: one series of all. */
+                by?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Time series */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TimeSeries"];
                         error: null;
                     };
                 };

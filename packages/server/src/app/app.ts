@@ -34,6 +34,7 @@ import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { StateEvents } from '../telemetry/state-events.ts';
+import { TimeSeries } from '../telemetry/time-series.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { GrpcBridge } from '../upstreams/grpc/bridge.ts';
@@ -165,6 +166,10 @@ export async function startService(
   const openStreams = new OpenStreams();
   const interactions = new InteractionStore(config.interactionCapacity);
   const toolCalls = new ToolCallEvents(logger, (id) => interactions.completion(id) !== undefined);
+
+  const timeSeries = new TimeSeries({ toolCalls, completions: () => interactions.recorded });
+  timeSeries.start();
+  open.defer(() => timeSeries.close());
 
   const sessionSubscriptions = new SessionSubscriptions({
     log: logger.target('service::forward'),
@@ -350,6 +355,7 @@ export async function startService(
     metricSource,
     toolCalls,
     stateEvents,
+    timeSeries,
     profiles,
     openStreams,
     log: managementLog,

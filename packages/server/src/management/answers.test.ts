@@ -60,6 +60,7 @@ test('every operation returns each of its statuses in the documented form', asyn
   for (const path of ['/healthz', '/health', '/readyz', '/openapi.json']) await answers(200, `GET ${path}`);
   for (const path of ['/management/statistics', '/metrics', '/plugins', '/tool-calls'])
     await answers(200, `GET /api/v1${path}`);
+  await answers(200, 'GET /api/v1/time-series?by=tool');
   for (const recorded of INTERACTIONS) api.interactions.add(recorded);
   await answers(200, 'GET /api/v1/interactions');
   await answers(200, 'GET /api/v1/interactions?bodies=false');

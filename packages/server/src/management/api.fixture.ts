@@ -27,6 +27,7 @@ import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { StateEvents } from '../telemetry/state-events.ts';
+import { TimeSeries } from '../telemetry/time-series.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { Provisioner } from '../upstreams/grpc/provisioning.ts';
@@ -172,7 +173,9 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     }),
   });
   const profiles = new ClientProfiles(registry, { name: 'test', title: 'Test', version: '1' });
+  const timeSeries = new TimeSeries({ toolCalls, completions: () => interactions.recorded });
   const app = new Management({
+    timeSeries,
     profiles,
     registry,
     forwards,

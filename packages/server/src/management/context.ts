@@ -9,6 +9,7 @@ import type { TargetLogger } from '../telemetry/log.ts';
 import type { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { StateEvents } from '../telemetry/state-events.ts';
+import type { TimeSeries } from '../telemetry/time-series.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Provisioner } from '../upstreams/grpc/provisioning.ts';
@@ -34,6 +35,7 @@ export interface ManagementContext {
   readonly metricSource: MetricSource;
   readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'ring'>;
   readonly stateEvents: StateEvents;
+  readonly timeSeries: Pick<TimeSeries, 'read'>;
   readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
   readonly inference: InferenceSettings;
   readonly profiles: ClientProfiles;
