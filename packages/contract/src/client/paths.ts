@@ -440,6 +440,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/evaluators/dry-run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Evaluate a request with an evaluator that is not active
+         * @description One evaluation in a process of its own, one at a time. Validates the evaluator and loads its action like an update. Without `answer`, the model is called. Nothing is enforced, stored or counted, and copies of tools are not made.
+         */
+        post: operations["dryRunEvaluator"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/evaluators/llm-connections": {
         parameters: {
             query?: never;
@@ -1050,6 +1070,88 @@ export interface components {
             p50_ms: (number | null)[];
             /** @description Milliseconds, interpolated between fixed bounds; null without a finished call */
             p95_ms: (number | null)[];
+        };
+        DryRunInput: {
+            evaluator: components["schemas"]["EvaluatorInput"];
+            /** @description The request to evaluate. */
+            request: {
+                /** @description MCP method, such as `tools/call`. */
+                method: string;
+                /**
+                 * @description Namespace of the request.
+                 * @default default
+                 */
+                namespace?: string;
+                /** @description Parameters of the request, such as `{"name":"echo","arguments":{}}`. */
+                params?: {
+                    [key: string]: unknown;
+                };
+                /** @description Conversation whose history is available. */
+                conversation_id?: string;
+            };
+            /** @description Answer that stands in for the LLM, which is called without one. */
+            answer?: string;
+        };
+        DryRunResult: {
+            /**
+             * @description Decision of the action, or why there is none
+             * @enum {string}
+             */
+            verdict: "pass" | "warn" | "block" | "reject_malformed" | "filter_tools" | "set_metadata" | "llm_failure" | "action_failure";
+            /** @description Whether such a request would be rejected */
+            rejected: boolean;
+            /** @description Whether the trigger matches the request */
+            matches: boolean;
+            /** @description Reason of the action, its warning, or the failure */
+            reason?: string;
+            /** @description JSON-RPC error that the client would get */
+            error?: {
+                code: number;
+                message: string;
+                data?: {
+                    [key: string]: unknown;
+                };
+            };
+            /** @description Names of the tools that `tools/list` would return */
+            tools?: string[];
+            /** @description Metadata that the action set */
+            metadata?: {
+                [key: string]: string;
+            };
+            /** @description Responses of the action that others replaced */
+            ignored_responses: number;
+            /** @description User prompt of the LLM */
+            prompt: string;
+            /** @description Omitted if the LLM failed */
+            llm?: {
+                /** @description Answer that the action got */
+                answer: string;
+                /** @description Calls of the model; 0 with an `answer` in the request */
+                calls: number;
+                duration_ms: number;
+                /** @description Why the answer does not match `result_schema` */
+                schema_error?: string;
+            };
+            /** @description Omitted if the action did not run */
+            action?: {
+                /** @description Without the start of the host process */
+                duration_ms: number;
+                /** @description Largest resident memory of the host process, if it is known */
+                memory_bytes?: number;
+                /** @enum {string} */
+                fault?: "trap" | "timeout" | "memory" | "limit" | "host";
+            };
+            /** @description Log lines of the action; `debug` is its output */
+            log: {
+                /** @enum {string} */
+                level: "debug" | "info" | "warn" | "error";
+                message: string;
+            }[];
+            /** @description Tools that the action would copy to other namespaces, at most 100 */
+            copies: {
+                tool: string;
+                namespace: string;
+            }[];
         };
         /** @description Duration in milliseconds with three decimals */
         Duration: {
@@ -4281,6 +4383,39 @@ export interface operations {
             413: components["responses"]["PayloadTooLarge"];
             422: components["responses"]["Unprocessable"];
             500: components["responses"]["Internal"];
+        };
+    };
+    dryRunEvaluator: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DryRunInput"];
+            };
+        };
+        responses: {
+            /** @description What the evaluator would do */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DryRunResult"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["PayloadTooLarge"];
+            422: components["responses"]["Unprocessable"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     listLlmConnections: {

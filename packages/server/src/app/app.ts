@@ -22,6 +22,7 @@ import { EventStore } from '../mcp/sessions/event-store.ts';
 import { ClientSessions } from '../mcp/sessions/sessions.ts';
 import { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
+import { DryRuns } from '../policy/dry-run.ts';
 import { EvaluatorEngine } from '../policy/engine.ts';
 import { LlmClient } from '../policy/llm/client.ts';
 import { ResultSchemas } from '../policy/llm/result-schema.ts';
@@ -346,6 +347,7 @@ export async function startService(
     forwards,
     serviceHealth,
     evaluators,
+    dryRuns: new DryRuns({ evaluators, llm, registry, interactions, limits: config.messageLimits }),
     bindings,
     provisioning: new Provisioner({ channels, protocols, settings }),
     interactions,

@@ -1,4 +1,4 @@
-import type { Evaluator } from '@sluice/contract';
+import type { DryRunResult, Evaluator } from '@sluice/contract';
 import { request } from 'undici';
 import type { TestContext } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
@@ -14,6 +14,7 @@ import { ClientProfiles } from '../mcp/client-profile.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
+import type { DryRuns } from '../policy/dry-run.ts';
 import { Evaluators } from '../policy/evaluators.ts';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
 import type { LlmConnection } from '../policy/llm/client.ts';
@@ -101,7 +102,19 @@ export interface ApiSettings {
   readonly classicUrl?: string;
   readonly firstByteTimeoutMs?: number;
   readonly evaluators?: EvaluatorSettings;
+  /** No action can be run: the default returns {@link DRY_RUN}. */
+  readonly dryRuns?: Pick<DryRuns, 'run'>;
 }
+
+const DRY_RUN: DryRunResult = {
+  verdict: 'pass',
+  rejected: false,
+  matches: true,
+  ignored_responses: 0,
+  prompt: '',
+  log: [],
+  copies: [],
+};
 
 /** Starts the API for one test and stops it after that. */
 export async function startApi(context: Pick<TestContext, 'onTestFinished'>, settings: ApiSettings = {}): Promise<Api> {
@@ -175,6 +188,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const profiles = new ClientProfiles(registry, { name: 'test', title: 'Test', version: '1' });
   const timeSeries = new TimeSeries({ toolCalls, completions: () => interactions.recorded });
   const app = new Management({
+    dryRuns: settings.dryRuns ?? { run: async () => DRY_RUN },
     timeSeries,
     profiles,
     registry,

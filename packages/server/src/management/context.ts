@@ -3,6 +3,7 @@ import type { InferenceSettings } from '../inference/settings.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { NamespaceBindings } from '../policy/bindings.ts';
+import type { DryRuns } from '../policy/dry-run.ts';
 import type { Evaluators } from '../policy/evaluators.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -29,6 +30,7 @@ export interface ManagementContext {
     Evaluators,
     'activate' | 'activeRevision' | 'connectionNames' | 'current' | 'replace' | 'revision' | 'revisions'
   >;
+  readonly dryRuns: Pick<DryRuns, 'run'>;
   readonly bindings: Pick<NamespaceBindings, 'delete' | 'list' | 'set'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot'>;
   /** All metrics, for Prometheus. */

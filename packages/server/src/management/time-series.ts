@@ -4,7 +4,7 @@ import { quoteText } from '@sluice/protocol/text';
 import { OperationError } from '../registry/operation-error.ts';
 import type { TimeSeriesReading } from '../telemetry/time-series.ts';
 import type { ManagementContext } from './context.ts';
-import { streamResponse } from './responses.ts';
+import { dataResponse, streamResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** Series that are read and serialized per turn of the event loop: about a millisecond of work. */
@@ -21,9 +21,9 @@ export function timeSeriesRoutes(router: Router, { timeSeries }: ManagementConte
     }
     const step = parseStep(query('step'));
     const since = parseSince(query('since'), Date.now());
-    return streamResponse(slices(timeSeries.read({ since, step, by: grouping })), {
-      'content-type': 'application/json',
-    });
+    const reading = timeSeries.read({ since, step, by: grouping });
+    if (grouping) return streamResponse(slices(reading), { 'content-type': 'application/json' });
+    return dataResponse(JSON.stringify({ ...reading, series: [...reading.series] }));
   });
 }
 
