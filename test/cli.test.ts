@@ -87,6 +87,10 @@ describe('forwards', () => {
     const { code, err } = await sluice(['forwards', 'refresh', 'down']);
     expect(code).toBe(1);
     expect(err).toMatch(/^sluice: .*refused.* \(502 BAD_GATEWAY\)\n$/);
+    const rows = cells(await text('forwards', 'history', 'down')).map((row) => row.slice(1));
+    expect(rows[0]).toEqual(['CHANGE', 'MS', 'DETAIL']);
+    expect(rows).toContainEqual(['unavailable', '-', expect.stringMatching(/refused/)]);
+    expect(rows).toContainEqual(['discovery_failed', expect.stringMatching(/^\d+$/), expect.stringMatching(/refused/)]);
     await text('forwards', 'remove', 'down');
   });
 

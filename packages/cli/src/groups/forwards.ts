@@ -1,4 +1,4 @@
-import { forwardInput, forwardPatch, mergeExpose } from '@sluice/contract';
+import { type ForwardChange, forwardInput, forwardPatch, mergeExpose } from '@sluice/contract';
 import { type Client, unwrap, unwrapPage } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
@@ -49,6 +49,7 @@ export function forwardsCommand(context: Context): Command {
     .addCommand(addCommand(context))
     .addCommand(editCommand(context))
     .addCommand(refreshCommand(context))
+    .addCommand(historyCommand(context))
     .addCommand(removeCommand(context));
 }
 
@@ -251,6 +252,40 @@ function withRemoved(
 ): Record<string, string | null> | undefined {
   if (!set && removed.length === 0) return undefined;
   return { ...set, ...Object.fromEntries(removed.map((key) => [key, null])) };
+}
+
+function historyCommand(context: Context): Command {
+  const command = new Command('history')
+    .description('List the changes of availability and the discoveries of a forward, newest first')
+    .addHelpText(
+      'after',
+      `
+Example:
+  sluice forwards history crm`,
+    );
+  return addNameOption(command, 'forward').action(async (given: string | undefined, options: NameOption) => {
+    const name = requireName(given, options, 'forward');
+    const client = await context.connect();
+    const changes = await unwrap(client.GET('/api/v1/forwards/{name}/history', { params: { path: { name } } }));
+    context.output().list(
+      changes,
+      [
+        { title: 'TIME', value: ({ timestamp }) => timestamp },
+        { title: 'CHANGE', value: ({ kind }) => kind, cut: 'never' },
+        { title: 'MS', value: (change) => ('duration' in change ? JSON.stringify(change.duration) : '-') },
+        { title: 'DETAIL', value: describeChange, cut: 'first' },
+      ],
+      'no changes since the start of the service',
+    );
+  });
+}
+
+function describeChange(change: ForwardChange): string {
+  if (change.kind === 'available') return '';
+  if (change.kind !== 'discovered') return change.reason;
+  const { tools, resources, prompts, eras, notes } = change;
+  const found = `${tools} tools, ${resources} resources, ${prompts} prompts (${eras.join(', ')})`;
+  return notes === undefined ? found : `${found}; ${notes}`;
 }
 
 function refreshCommand(context: Context): Command {

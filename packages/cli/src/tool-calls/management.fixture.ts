@@ -13,6 +13,8 @@ export interface Management {
   stream(): Promise<ServerResponse>;
   /** The credentials of all requests so far. */
   readonly authorizations: readonly (string | undefined)[];
+  /** The target and the header `Last-Event-ID` of each opened stream so far. */
+  readonly opened: readonly { readonly url: string; readonly lastId: string | string[] | undefined }[];
   close(): void;
 }
 
@@ -20,6 +22,7 @@ export interface Management {
 export async function startManagement(): Promise<Management> {
   const authorizations: (string | undefined)[] = [];
   const streams: ServerResponse[] = [];
+  const openedStreams: { url: string; lastId: string | string[] | undefined }[] = [];
   const opened = new EventTarget();
   let rejected = { status: 0, times: 0, what: 'stream' };
   const server = createServer(({ url = '', headers }, response) => {
@@ -35,6 +38,7 @@ export async function startManagement(): Promise<Management> {
     } else {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).write(':\n\n');
       streams.push(response);
+      openedStreams.push({ url, lastId: headers['last-event-id'] });
       opened.dispatchEvent(new Event('stream'));
     }
   }).listen(0, '127.0.0.1');
@@ -55,6 +59,7 @@ export async function startManagement(): Promise<Management> {
       }
     },
     authorizations,
+    opened: openedStreams,
     close: () => {
       server.close();
       server.closeAllConnections();

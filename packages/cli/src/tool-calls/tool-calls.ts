@@ -1,64 +1,32 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { TOOL_CALL_EVENT_CAPACITY, type ToolCallErrorCategory, toolCallErrorCategory } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
-import { ReconnectDelay } from '@sluice/protocol/timing';
+import type { ReconnectDelay } from '@sluice/protocol/timing';
 import { Command, Option } from 'commander';
-import { explainError, isTransient } from '../connection/explain-error.ts';
+import { followStream, printStatus } from '../connection/follow.ts';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { IdleTimeoutFailure } from '../http/fetch.ts';
-import { sanitizeLine } from '../terminal/text.ts';
 import { EVENT_COLUMNS, type EventFilter, matchesFilter } from './event.ts';
 import { type EventGap, Watch } from './watch.ts';
 
-/** After a connection that lasted this long, the retry delay starts again. */
-const STABLE_CONNECTION_MS = 10_000;
-
 /**
- * Prints events as they happen, preceded by the `latest` ones, until Ctrl-C or until the reader closes. Reconnects
- * after 1 s to 30 s when the service becomes unavailable, and reports missed events. Rejects when the first connection
- * fails, and whenever a request is rejected.
+ * Prints events as they happen, preceded by the `latest` ones, until Ctrl-C or until the reader closes, and reports missed
+ * events. Rejects like {@link followStream}.
  */
 export async function followEvents(
   context: Context,
   filter: EventFilter,
   latest: number | undefined,
-  delays: ReconnectDelay = new ReconnectDelay(),
+  delays?: ReconnectDelay,
 ): Promise<void> {
-  const { stdout, stderr, interrupted } = context.terminal;
   const { host } = context.options();
-  const ended = AbortSignal.any([interrupted, stdout.closed]);
-  const printStatus = (text: string) => stderr.write(`sluice: ${sanitizeLine(text)}\n`);
-  let lastReason: string | undefined;
   const watch = new Watch(context, {
     latest,
     isWanted: (event) => matchesFilter(filter, event),
     onEvent: context.output().lines(EVENT_COLUMNS, ({ eventId }) => eventId),
-    onBegin: () => printStatus(`following tool calls at ${host}; press Ctrl-C to stop`),
-    onResume: (missed) => {
-      lastReason = undefined;
-      printStatus(`reconnected; ${describeGap(missed)}`);
-    },
+    onBegin: () => printStatus(context, `following tool calls at ${host}; press Ctrl-C to stop`),
+    onResume: (missed) => printStatus(context, `reconnected; ${describeGap(missed)}`),
   });
-  while (!ended.aborted) {
-    const since = performance.now();
-    const reason = await watch.listen(ended).then(
-      () => `${host} closed the stream`,
-      (error: unknown) => {
-        if (ended.aborted) return '';
-        if (!watch.begun || !isTransient(error, host)) throw error;
-        const isConnectionLost = watch.listening && !(error instanceof IdleTimeoutFailure);
-        return isConnectionLost ? `the connection to ${host} was lost` : explainError(error, host).message;
-      },
-    );
-    if (ended.aborted) return;
-    // Report repeated failures once.
-    if (reason !== lastReason) printStatus(`${reason} (retrying)`);
-    lastReason = reason;
-    if (watch.listening && performance.now() - since > STABLE_CONNECTION_MS) delays.reset();
-    // Rejects when aborted.
-    await delay(delays.next(), undefined, { signal: ended }).catch(() => undefined);
-  }
+  await followStream(context, watch, delays);
 }
 
 /** Describes the events missed during a gap. */

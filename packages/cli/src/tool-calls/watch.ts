@@ -1,31 +1,10 @@
 import { TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract';
 import { type Client, unwrap, unwrapStream } from '@sluice/contract/client';
 import { parseLossless } from '@sluice/protocol/json/parse';
-import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 import { EVENT_STREAM, notManagementApi } from '../connection/connect.ts';
+import { type FollowedStream, readEvents } from '../connection/follow.ts';
 import type { Context } from '../context.ts';
 import { isReceivedEvent, type ReceivedEvent } from './event.ts';
-
-/**
- * Yields the data of each event of a stream (HTML standard, "Server-sent events") until it ends. Comments are ignored.
- * Closes the stream when the consumer stops.
- */
-async function* readEvents(stream: ReadableStream<Uint8Array>): AsyncGenerator<string, void> {
-  const come: string[] = [];
-  const decoder = new EventStreamDecoder({
-    onEvent: ({ data }) => {
-      // An event without data only sets the resume position, which the management API does not use.
-      if (data !== '') come.push(data);
-    },
-    onEventError: (error) => {
-      throw error;
-    },
-  });
-  for await (const { buffer, byteOffset, byteLength } of stream) {
-    decoder.write(Buffer.from(buffer, byteOffset, byteLength));
-    yield* come.splice(0);
-  }
-}
 
 /** Events missed during a gap. */
 export interface EventGap {
@@ -92,7 +71,7 @@ export interface WatchHandler {
 }
 
 /** Events of tool calls over any number of connections, without duplicates and gaps. */
-export class Watch {
+export class Watch implements FollowedStream {
   readonly #context: Context;
   readonly #handler: WatchHandler;
   readonly #cursor = new EventCursor();
@@ -104,17 +83,14 @@ export class Watch {
     this.#handler = handler;
   }
 
-  /** Whether a connection was ever established. */
   get begun(): boolean {
     return this.#begun;
   }
 
-  /** Whether the latest connection was established. */
   get listening(): boolean {
     return this.#listening;
   }
 
-  /** Runs one connection. Resolves when the service closes the stream; rejects on failures and when aborted. */
   async listen(ended: AbortSignal): Promise<void> {
     this.#listening = false;
     const connection = new AbortController();
@@ -126,7 +102,9 @@ export class Watch {
       // Requested after the stream is open, so that no event is lost in between.
       await (this.#begun ? this.#resume(client, signal) : this.#begin(client, signal));
       this.#listening = true;
-      for await (const data of readEvents(stream)) {
+      for await (const { data } of readEvents(stream)) {
+        // An event without data only sets the resume position, which this stream does not have.
+        if (data === '') continue;
         const event = parseEvent(data, this.#context.options().host);
         if (this.#cursor.advance(event)) this.#emit(event);
       }

@@ -113,6 +113,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/forwards/{name}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List changes of availability and discoveries of a forward
+         * @description Since the start of the process: the latest 200, fewer of each of more than 100 forwards.
+         */
+        get: operations["getForwardHistory"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tools": {
         parameters: {
             query?: never;
@@ -572,6 +592,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Watch events of the service
+         * @description Server-sent events. `event` is the topic; `data` is a `ToolCallEvent` (tool-calls), a `ForwardEvent` (forwards), a `ServiceEvent` (services), an `EvaluatorsEvent` (evaluators) or a `RegistryEvent` (registry). With the header `Last-Event-ID`, the stream continues after that event. The latest 1000 tool-call events and 1000 others are stored; a client that misses events because it is slow, resumes too late or resumes after a restart gets a `missed` event (`MissedEvents`). A comment is sent every 15 s. At most 100 clients can connect.
+         */
+        get: operations["watchEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/interactions": {
         parameters: {
             query?: never;
@@ -820,6 +860,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/backup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download a backup
+         * @description The state of one moment as a gzip-compressed tar archive: `manifest.json` with the version, sizes and checksums, then `registry.json`, `evaluator-revisions.json` and `sessions.json`. It contains neither the session key nor secrets. `sluice backup` verifies what it downloads, `sluice restore` reads it.
+         */
+        get: operations["createBackup"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/diagnostics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check the service and what it depends on
+         * @description Checks the platform, the registry folder, limits of the operating system, the headers of the proxy that this request passed, and the configured addresses: name, connection, certificate and HTTP, for at most 5 seconds each. No credentials are sent. Only one run at a time.
+         */
+        post: operations["runDiagnostics"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/service-catalog": components["pathItems"]["Proxied"];
     "/api/v1/service-template": components["pathItems"]["Proxied"];
     "/api/v1/data-store": components["pathItems"]["Proxied"];
@@ -828,6 +908,25 @@ export interface paths {
     "/api/v1/management/info": components["pathItems"]["Proxied"];
     "/api/v2/code-execution": components["pathItems"]["Proxied"];
     "/api/v2/tool-calls": components["pathItems"]["Proxied"];
+    "/api/v1/namespaces/{name}/mcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Open the notification stream of an MCP session */
+        get: operations["openMcpStream"];
+        put?: never;
+        /** Send an MCP message to the endpoint of a namespace */
+        post: operations["callMcp"];
+        /** End an MCP session */
+        delete: operations["endMcpSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -945,6 +1044,21 @@ export interface components {
         BindingInput: {
             /** @description Conversation id for requests of the namespace. */
             conversation_id: string;
+        };
+        DiagnosticCheck: {
+            /** @description What was checked, such as `forward crm` */
+            name: string;
+            /** @enum {string} */
+            status: "ok" | "warning" | "failed";
+            /** @description What was found, without credentials */
+            message: string;
+            /** @description What to do about it */
+            remedy?: string;
+        };
+        Diagnostics: {
+            /** @description Version of the service */
+            version: string;
+            checks: components["schemas"]["DiagnosticCheck"][];
         };
         /** @description Duration in milliseconds with three decimals */
         Duration: {
@@ -1149,6 +1263,20 @@ export interface components {
             code: "WASM_COMPILE_FAILED" | "INVALID_EVALUATOR" | "TRIGGER_NEVER_MATCHES";
             message: string;
         };
+        /** @description A set of evaluators became active. */
+        EvaluatorsEvent: {
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            /** @description The revision that became active */
+            revision: number;
+            /** @description Number of evaluators that run */
+            loaded: number;
+            /** @description Number of evaluators that could not be loaded */
+            skipped: number;
+        };
         EvaluatorsInput: {
             /** @description Evaluators in order of execution. An empty list deletes all. */
             evaluators: components["schemas"]["EvaluatorInput"][];
@@ -1296,6 +1424,60 @@ export interface components {
             resources_discovered: number;
             prompts_discovered: number;
         };
+        /** @description A change of the availability of a forward, or the outcome of a discovery. */
+        ForwardChange: {
+            /** @constant */
+            kind: "available";
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+        } | {
+            /** @constant */
+            kind: "unavailable";
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            /** @description At most 500 characters */
+            reason: string;
+        } | {
+            /** @constant */
+            kind: "discovered";
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            /** @description Milliseconds */
+            duration: number;
+            /** @description Eras in which the upstream was discovered */
+            eras: ("legacy" | "modern")[];
+            tools: number;
+            resources: number;
+            prompts: number;
+            /** @description Entries that were left out, and the like; at most 500 characters */
+            notes?: string;
+        } | {
+            /** @constant */
+            kind: "discovery_failed";
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            /** @description Milliseconds */
+            duration: number;
+            /** @description At most 500 characters */
+            reason: string;
+        };
+        /** @description The availability of a forward changed, or it was discovered. */
+        ForwardEvent: {
+            name: string;
+            change: components["schemas"]["ForwardChange"];
+        };
         ForwardInput: {
             name: string;
             /**
@@ -1402,6 +1584,13 @@ export interface components {
                 wasm_compiled: number;
                 namespace_bindings: number;
             };
+        };
+        /** @description Events were skipped: the client was too slow, or resumes after more events than are stored or after a restart of the service. */
+        MissedEvents: {
+            /** @description Topics of which events are missing */
+            topics: ("tool-calls" | "forwards" | "services" | "evaluators" | "registry")[];
+            /** @description Number of missing events; omitted if it is unknown */
+            count?: number;
         };
         Namespace: {
             name: string;
@@ -1623,6 +1812,31 @@ export interface components {
             resources_discovered: number;
             prompts_discovered: number;
         };
+        /** @description The registry changed. Changes in quick succession are combined. Unchanged members are omitted. */
+        RegistryEvent: {
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            /** @description Namespaces that were added, changed or deleted */
+            namespaces?: string[];
+            /** @description Forwards that were added, changed or deleted */
+            forwards?: string[];
+            /** @description Capability services that were added, changed or deleted */
+            services?: string[];
+            /** @description Namespaces whose tools changed */
+            tools?: string[];
+            /** @description Namespaces whose resources changed */
+            resources?: string[];
+            /** @description Namespaces whose prompts changed */
+            prompts?: string[];
+            /**
+             * @description More than 100 names of one kind; the rest is left out
+             * @constant
+             */
+            truncated?: true;
+        };
         Removed: {
             removed: string;
         };
@@ -1804,6 +2018,22 @@ export interface components {
              */
             health: "pending" | "healthy" | "unhealthy" | "down";
         };
+        /** @description The health of a capability service changed. */
+        ServiceEvent: {
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            name: string;
+            serviceType: string;
+            serviceSubType?: string;
+            languageName?: string;
+            /** @enum {string} */
+            health: "pending" | "healthy" | "unhealthy" | "down";
+            /** @description Why the service is not healthy, at most 500 characters */
+            reason?: string;
+        };
         ServiceInput: {
             /** @description Alias: `serviceName`. */
             name: string;
@@ -1888,6 +2118,8 @@ export interface components {
             /** @description Tool name; `code-execution/{engine}/{language}` for code */
             toolName: string;
             toolType: string;
+            /** @description Forward that the tool was discovered from */
+            forward?: string;
             /** @description Name of the capability service */
             serviceId?: string;
             /** @description `host:port` of the capability service, or origin of the upstream; empty if there is none */
@@ -1895,6 +2127,11 @@ export interface components {
             conversationId?: string;
             /** @description Request header `x-request-id` of the call */
             requestId?: string;
+            /**
+             * @description The call was made through the MCP endpoint of the management listener
+             * @constant
+             */
+            via?: "console";
             /** @description User reported by the authenticating proxy, at most 256 characters */
             user?: string;
             /** @description Evaluations that the call has passed, in order; omitted if there were none */
@@ -1937,6 +2174,8 @@ export interface components {
             /** @description Tool name; `code-execution/{engine}/{language}` for code */
             toolName: string;
             toolType: string;
+            /** @description Forward that the tool was discovered from */
+            forward?: string;
             /** @description Name of the capability service */
             serviceId?: string;
             /** @description `host:port` of the capability service, or origin of the upstream; empty if there is none */
@@ -1944,6 +2183,11 @@ export interface components {
             conversationId?: string;
             /** @description Request header `x-request-id` of the call */
             requestId?: string;
+            /**
+             * @description The call was made through the MCP endpoint of the management listener
+             * @constant
+             */
+            via?: "console";
             /** @description User reported by the authenticating proxy, at most 256 characters */
             user?: string;
             /** @description Evaluations that the call has passed, in order; omitted if there were none */
@@ -1984,6 +2228,8 @@ export interface components {
             /** @description Tool name; `code-execution/{engine}/{language}` for code */
             toolName: string;
             toolType: string;
+            /** @description Forward that the tool was discovered from */
+            forward?: string;
             /** @description Name of the capability service */
             serviceId?: string;
             /** @description `host:port` of the capability service, or origin of the upstream; empty if there is none */
@@ -1991,6 +2237,11 @@ export interface components {
             conversationId?: string;
             /** @description Request header `x-request-id` of the call */
             requestId?: string;
+            /**
+             * @description The call was made through the MCP endpoint of the management listener
+             * @constant
+             */
+            via?: "console";
             /** @description User reported by the authenticating proxy, at most 256 characters */
             user?: string;
             /** @description Evaluations that the call has passed, in order; omitted if there were none */
@@ -2885,6 +3136,36 @@ export interface operations {
             413: components["responses"]["PayloadTooLarge"];
             500: components["responses"]["Internal"];
             502: components["responses"]["BadGateway"];
+        };
+    };
+    getForwardHistory: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Percent-encoded name (`/` as `%2F`). */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Changes, newest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ForwardChange"][];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["Internal"];
         };
     };
     listTools: {
@@ -4189,6 +4470,33 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    watchEvents: {
+        parameters: {
+            query?: {
+                /** @description Comma-separated topics: tool-calls, forwards, services, evaluators, registry. Default: all. */
+                topics?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Stream of events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listInteractions: {
         parameters: {
             query?: {
@@ -4478,6 +4786,126 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             403: components["responses"]["Forbidden"];
             500: components["responses"]["Internal"];
+        };
+    };
+    createBackup: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/gzip": string;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    runDiagnostics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All checks */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Diagnostics"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    openMcpStream: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Namespace. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            403: components["responses"]["Forbidden"];
+            503: components["responses"]["Unavailable"];
+            /** @description As on the MCP listener at `/{name}/mcp`: same filters and evaluators. Events of tool calls have `via: "console"`. No header of the client is copied to an upstream. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    callMcp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Namespace. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            403: components["responses"]["Forbidden"];
+            503: components["responses"]["Unavailable"];
+            /** @description As on the MCP listener at `/{name}/mcp`: same filters and evaluators. Events of tool calls have `via: "console"`. No header of the client is copied to an upstream. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    endMcpSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Namespace. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            403: components["responses"]["Forbidden"];
+            503: components["responses"]["Unavailable"];
+            /** @description As on the MCP listener at `/{name}/mcp`: same filters and evaluators. Events of tool calls have `via: "console"`. No header of the client is copied to an upstream. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
         };
     };
     getPrometheusMetrics: {

@@ -3,7 +3,7 @@ import { PROXIED_PREFIXES } from '../operations/proxied.ts';
 /** Paths that are not operations of the contract, because they do not answer with the envelope. */
 export function otherPaths(): Record<string, object> {
   const proxied = PROXIED_PREFIXES.filter((prefix) => prefix !== NATIVE).map((prefix) => [prefix, REFERENCE] as const);
-  return { ...Object.fromEntries(proxied), ...pages() };
+  return { ...Object.fromEntries(proxied), ...mcpEndpoint(), ...pages() };
 }
 
 /** The path of the statistics, an operation of the contract. */
@@ -39,6 +39,31 @@ function proxiedItem() {
     },
   };
   return { get: operation, post: operation, put: operation, patch: operation, delete: operation };
+}
+
+/** The MCP endpoints of the management listener (decisions 10.6). */
+function mcpEndpoint(): Record<string, object> {
+  const operation = (operationId: string, summary: string) => ({
+    operationId,
+    tags: ['namespaces'],
+    summary,
+    parameters: [{ name: 'name', in: 'path', required: true, description: 'Namespace.', schema: { type: 'string' } }],
+    responses: {
+      default: {
+        description:
+          'As on the MCP listener at `/{name}/mcp`: same filters and evaluators. Events of tool calls have `via: "console"`. No header of the client is copied to an upstream.',
+      },
+      403: { $ref: '#/components/responses/Forbidden' },
+      503: { $ref: '#/components/responses/Unavailable' },
+    },
+  });
+  return {
+    '/api/v1/namespaces/{name}/mcp': {
+      post: operation('callMcp', 'Send an MCP message to the endpoint of a namespace'),
+      get: operation('openMcpStream', 'Open the notification stream of an MCP session'),
+      delete: operation('endMcpSession', 'End an MCP session'),
+    },
+  };
 }
 
 function pages(): Record<string, object> {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { deleteResult } from '../schemas/envelope.ts';
+import { FORWARD_HISTORY_CAPACITY, forwardChange } from '../schemas/forward-history.ts';
 import { forward, forwardInput, forwardPatch, refreshResult } from '../schemas/forwards.ts';
 import { defineOperation, PAGE_QUERY } from './operation.ts';
 
@@ -71,5 +72,15 @@ export const forwardOperations = {
     description: 'Repeats discovery. If it fails, the previously discovered entries remain.',
     responses: { 200: { description: 'Numbers of discovered entries', data: refreshResult } },
     errors: ['NOT_FOUND', 'BAD_GATEWAY'],
+  }),
+  history: defineOperation({
+    id: 'getForwardHistory',
+    method: 'GET',
+    path: `${path}/{name}/history`,
+    tag,
+    summary: 'List changes of availability and discoveries of a forward',
+    description: `Since the start of the process: the latest ${FORWARD_HISTORY_CAPACITY}, fewer of each of more than 100 forwards.`,
+    responses: { 200: { description: 'Changes, newest first', data: z.array(forwardChange) } },
+    errors: ['NOT_FOUND'],
   }),
 };

@@ -1,7 +1,9 @@
 import { promptOperations, resourceOperations, toolOperations } from './entries.ts';
 import { evaluatorOperations } from './evaluators.ts';
+import { eventOperations } from './events.ts';
 import { forwardOperations } from './forwards.ts';
 import { inferenceOperations } from './inference.ts';
+import { maintenanceOperations } from './maintenance.ts';
 import { namespaceOperations } from './namespaces.ts';
 import { observabilityOperations } from './observability.ts';
 import type { Operation } from './operation.ts';
@@ -18,8 +20,10 @@ export const operations = {
   services: serviceOperations,
   evaluators: evaluatorOperations,
   toolCalls: toolCallOperations,
+  events: eventOperations,
   inference: inferenceOperations,
   observability: observabilityOperations,
+  maintenance: maintenanceOperations,
 };
 
 /** All operations in the order of the OpenAPI document. */

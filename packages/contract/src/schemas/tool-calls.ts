@@ -39,12 +39,17 @@ const identity = {
   namespace: z.string(),
   toolName: z.string().describe('Tool name; `code-execution/{engine}/{language}` for code'),
   toolType: z.string(),
+  forward: z.string().optional().describe('Forward that the tool was discovered from'),
   serviceId: z.string().optional().describe('Name of the capability service'),
   serviceAddress: z
     .string()
     .describe('`host:port` of the capability service, or origin of the upstream; empty if there is none'),
   conversationId: z.string().optional(),
   requestId: z.string().optional().describe('Request header `x-request-id` of the call'),
+  via: z
+    .literal('console')
+    .optional()
+    .describe('The call was made through the MCP endpoint of the management listener'),
   user: z.string().optional().describe('User reported by the authenticating proxy, at most 256 characters'),
   evaluations: z
     .array(z.object({ evaluator: z.string(), verdict: toolCallVerdict, duration }))

@@ -10,6 +10,7 @@ import { InteractionStore } from '../inference/interaction-store.ts';
 import { InteractionRecorder } from '../inference/recorder.ts';
 import { InferenceSettings } from '../inference/settings.ts';
 import { LegacyBackendProxy } from '../management/legacy-backend.ts';
+import { RegistryChanges } from '../management/registry-changes.ts';
 import { plainError } from '../management/responses.ts';
 import { Management, managementObserver } from '../management/server.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
@@ -32,6 +33,7 @@ import type { Logger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { StateEvents } from '../telemetry/state-events.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { GrpcBridge } from '../upstreams/grpc/bridge.ts';
@@ -52,7 +54,7 @@ import type { Config } from './config/config.ts';
 import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
-import { type ChainParts, makeChain, pipelineListener } from './pipeline.ts';
+import { type ChainParts, makeChain, managementMcpHandler, pipelineListener } from './pipeline.ts';
 import { startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
 import { bind, bootstrap, openEvaluators, openMarks, openRegistry, openSealer, openSessionStore } from './storage.ts';
 
@@ -106,6 +108,7 @@ export async function startService(
   const calls = new InFlightCalls<InFlightCall>(limits);
   open.defer(() => calls.close());
   const secrets = new Secrets(config.secrets);
+  const stateEvents = new StateEvents();
   const forwards = new Forwards({
     registry,
     secrets,
@@ -115,9 +118,12 @@ export async function startService(
     catalogLimits: config.catalogLimits,
     discoveryMarks: await openMarks(config, files),
     clientDiscoveryLimits: config.clientDiscoveryLimits,
+    onChange: (name, change) => stateEvents.publish('forwards', { name, change }),
   });
   open.defer(() => forwards.close(0));
   await bootstrap(config, registry, secrets, logger);
+  const registryChanges = new RegistryChanges(registry, stateEvents);
+  open.defer(() => registryChanges.close());
 
   const listChanges = new ListChangeNotifier(registry);
   open.defer(() => listChanges.close());
@@ -134,6 +140,7 @@ export async function startService(
     onActivated(set) {
       actions.setActions(set.list.map(({ action }) => action));
       listChanges.setEvaluators(set);
+      stateEvents.evaluatorsActivated(set);
       if (set.list.length === 0) return;
       for (const line of listenersWithoutEvaluators(pipeline.listeners)) logger.target('service::evaluator').warn(line);
     },
@@ -228,6 +235,7 @@ export async function startService(
     probe: (entry, signal) => probeHealth(channels.get(serviceAddress(entry)), protocols, entry, signal, settings),
     intervalMs: config.healthCheckIntervalMs,
     log: bridgeLog,
+    onChange: (entry, result) => stateEvents.serviceChanged(entry, result),
   });
   open.defer(() => serviceHealth.close());
 
@@ -295,16 +303,13 @@ export async function startService(
     serverInfo: SERVER_INFO,
     log: logger.target('service::forward'),
   };
-  const servers = pipeline.listeners.map((listener) => ({
+  const chains = pipeline.listeners.map((listener) => ({ listener, chain: makeChain(listener.filters, parts) }));
+  const listening = { guard, events, logger, requests, registry, bodies };
+  const servers = chains.map(({ listener, chain }) => ({
     listener,
     server: pipelineListener(listener, {
-      chain: makeChain(listener.filters, parts),
-      guard,
-      events,
-      logger,
-      requests,
-      registry,
-      bodies,
+      ...listening,
+      chain,
       allow: listener.name === INFERENCE_LISTENER ? pipeline.inferenceAllow : undefined,
     }),
   }));
@@ -338,12 +343,20 @@ export async function startService(
     evaluators,
     bindings,
     provisioning: new Provisioner({ channels, protocols, settings }),
+    sessions: sessionStore.sessions,
+    diagnostics: {
+      folder: config.persist.backend === 'file' ? config.persist.path : undefined,
+      auth: config.auth,
+      llmConnections: config.bootstrap.llmConnections,
+      classicUrl: config.classicUrl,
+    },
     interactions,
     inference,
     legacyBackend,
     metrics,
     metricSource,
     toolCalls,
+    stateEvents,
     openStreams,
     log: managementLog,
     ready: () => ready,
@@ -353,6 +366,7 @@ export async function startService(
     hostRule,
     bodies,
     observe: managementObserver(requests),
+    serveMcp: managementMcpHandler(chains, listening),
   });
 
   open.defer(() => management.close());
@@ -397,7 +411,7 @@ export async function startService(
         bridgedCalls.close(deadline - performance.now()),
       ]);
       // Stays open until here so that readiness can be probed; slow clients do not delay the shutdown.
-      await managementServer?.listener.drain(remainingMs());
+      await managementServer?.listener.drain(remainingMs(), endCalls);
       exportMs = Math.min(remainingMs(), LAST_EXPORT_MS);
       await resources.disposeAsync();
       log.info('stopped');

@@ -6,12 +6,13 @@ import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
-import { createHttpServer } from '../http/server.ts';
+import { createHttpServer, type ServeRequest } from '../http/server.ts';
 import { createInferenceRestriction, type InferenceAllow } from '../inference/allow.ts';
 import { type InterceptOptions, serviceIntercept } from '../inference/recorder.ts';
+import { managementMcpNamespace } from '../management/server.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
 import type { ListChangeNotifier } from '../mcp/list-changes.ts';
-import { requestHandler } from '../mcp/listener.ts';
+import { requestHandler, type ServingOptions } from '../mcp/listener.ts';
 import { serviceCompletion } from '../mcp/methods/completion.ts';
 import { serviceMcpInit } from '../mcp/methods/initialize.ts';
 import { servicePromptList, serviceResourceList, serviceToolList } from '../mcp/methods/lists.ts';
@@ -31,15 +32,22 @@ import type { EvaluatorEngine } from '../policy/engine.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import type { ObservedRequest } from '../telemetry/request-record.ts';
 import { type RequestTelemetryParts, requestObserver } from '../telemetry/request-telemetry.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
 import type { GrpcBridge } from '../upstreams/grpc/bridge.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
 import type { InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
+import { isNeverCopied } from '../upstreams/mcp/relay/request-rewrite.ts';
 import type { CallRouter } from '../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
-import type { LoadedFilter, LoadedListener, LoadedSettings } from './config/pipeline/pipeline.ts';
+import {
+  type LoadedFilter,
+  type LoadedListener,
+  type LoadedSettings,
+  MCP_LISTENER,
+} from './config/pipeline/pipeline.ts';
 
 /** Dependencies of the filters. */
 export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKnownParts {
@@ -142,8 +150,58 @@ const READ_TIMEOUT_MS = 300_000;
 
 /** The server of one of the pipeline's listeners. The caller listens and closes. */
 export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): Server {
-  const { name, keyPair, readTimeoutMs, maxConnections, filters } = listener;
-  const { chain, guard, events, logger, requests, registry, bodies, allow } = options;
+  const { name, keyPair, readTimeoutMs, maxConnections } = listener;
+  const { guard, requests, allow } = options;
+  const serving = servingOptions(listener, options);
+  const { mcp } = serving;
+  return createHttpServer(
+    {
+      tls: keyPair,
+      readTimeoutMs: readTimeoutMs ?? (mcp ? READ_TIMEOUT_MS : 0),
+      maxConnections,
+      guard,
+      ...(allow && { restrict: createInferenceRestriction(allow) }),
+      observe: requestObserver(name, mcp ? 'service::mcp::access' : 'service::inference::access', requests),
+    },
+    requestHandler(serving),
+  );
+}
+
+/** A listener of the pipeline with its chain. */
+export interface ListenerChain {
+  readonly listener: LoadedListener;
+  readonly chain: McpFilter;
+}
+
+/**
+ * The handler of the MCP endpoints on the management listener (decisions 10.6): requests run through the chain of the
+ * listener `mcp`, else of the first one that serves MCP, at the path `/{namespace}/mcp` and with the headers of the protocol
+ * only. Undefined if no listener serves MCP.
+ */
+export function managementMcpHandler(
+  chains: readonly ListenerChain[],
+  options: Omit<PipelineListenerOptions, 'chain' | 'allow'>,
+): ServeRequest | undefined {
+  const serving = chains.filter(({ listener }) => listener.filters.some(({ settings }) => settings.filter === 'mcp'));
+  const used = serving.find(({ listener }) => listener.name === MCP_LISTENER) ?? serving[0];
+  if (!used) return undefined;
+  const { listener, chain } = used;
+  return requestHandler({ ...servingOptions(listener, { ...options, chain }), secure: false, view: managementView });
+}
+
+/** A request to the management listener as the chain sees it. */
+function managementView(request: ObservedRequest): ObservedRequest {
+  const { target, headers } = request;
+  const namespace = managementMcpNamespace(target.split('?', 1)[0] ?? '');
+  // Exactly the headers that no setting can copy upstream.
+  const protocol = Object.entries(headers).filter(([name]) => isNeverCopied(name));
+  return { ...request, target: `/${namespace}/mcp`, headers: Object.fromEntries(protocol) };
+}
+
+function servingOptions(
+  { filters, keyPair }: LoadedListener,
+  { chain, events, logger, registry, bodies }: Omit<PipelineListenerOptions, 'allow'>,
+): ServingOptions {
   // The filter that gets the request is known only after the body has been read.
   const readers = filters.map(({ settings }) => settings).filter((settings) => settings.filter === 'mcp');
   const bodyLimits = readers.map(({ max_body_bytes }) => max_body_bytes);
@@ -159,23 +217,12 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
           namespaceAt: (path: string) => namespaceAt(registry, path),
           readsBody: checksNamespaces && !rewritesPaths ? namespaceCheck(registry) : () => true,
         };
-  const serving = {
+  return {
     chain,
     secure: keyPair !== undefined,
     mcp,
     log: logger.target(mcp ? 'service::mcp' : 'service::inference'),
   };
-  return createHttpServer(
-    {
-      tls: keyPair,
-      readTimeoutMs: readTimeoutMs ?? (mcp ? READ_TIMEOUT_MS : 0),
-      maxConnections,
-      guard,
-      ...(allow && { restrict: createInferenceRestriction(allow) }),
-      observe: requestObserver(name, mcp ? 'service::mcp::access' : 'service::inference::access', requests),
-    },
-    requestHandler(serving),
-  );
 }
 
 function isUnconditional({ filter, conditions }: LoadedSettings, name: LoadedSettings['filter']): boolean {

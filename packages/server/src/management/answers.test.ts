@@ -6,7 +6,7 @@ import { startCapabilityService, unaryHandler } from '../../testing/capability-s
 import { recordedInteraction } from '../inference/interaction.fixture.ts';
 import { startApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
-import { staysOpen } from './operations.fixture.ts';
+import { isJsonOperation } from './operations.fixture.ts';
 
 const UNREACHABLE = 'http://127.0.0.1:9/mcp';
 const TOOL = { description: '', uri: 'u:1', toolType: 'custom', input_schema: {} };
@@ -94,6 +94,8 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(502, `POST ${forwards}/down/refreshes`);
   await answers(404, `GET ${forwards}/none`);
   await answers(404, `POST ${forwards}/none/refreshes`);
+  for (const name of ['up', 'down']) await answers(200, `GET ${forwards}/${name}/history`);
+  await answers(404, `GET ${forwards}/none/history`);
   await answers(409, `DELETE ${namespaces}/elsewhere`);
   await answers(200, `DELETE ${forwards}/down`);
   await answers(404, `DELETE ${forwards}/down`);
@@ -168,7 +170,8 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(422, `POST ${revisions}/2/activate`);
 
   const own = allOperations
-    .filter((operation) => !staysOpen(operation))
+    // Diagnostics have their own tests.
+    .filter((operation) => isJsonOperation(operation) && operation.id !== 'runDiagnostics')
     .flatMap(({ id, responses, errors }) =>
       [...Object.keys(responses), ...errors.map((code) => ERROR_STATUS[code])].map((status) => `${id} ${status}`),
     );

@@ -11,6 +11,7 @@ import { listen } from '../http/server.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InferenceSettings } from '../inference/settings.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
+import { memorySessionStore } from '../mcp/sessions/session-store.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
 import { Evaluators } from '../policy/evaluators.ts';
@@ -25,6 +26,7 @@ import { createLogger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { StateEvents } from '../telemetry/state-events.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { Provisioner } from '../upstreams/grpc/provisioning.ts';
@@ -53,6 +55,7 @@ export interface Api {
   readonly registry: Registry;
   readonly forwards: Forwards;
   readonly toolCalls: ToolCallEvents;
+  readonly stateEvents: StateEvents;
   readonly openStreams: OpenStreams;
   readonly interactions: InteractionStore;
   readonly inference: InferenceSettings;
@@ -123,6 +126,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const channels = new GrpcChannels(registry);
   const calling = { timeoutMs: 5_000, maxRetries: 0, retryDelayMs: 0 };
   const toolCalls = new ToolCallEvents(logger);
+  const stateEvents = new StateEvents();
   const openStreams = new OpenStreams(settings.keepAliveMs);
   const log = logger.target('service::mgmt');
   const interactions = new InteractionStore(1_000);
@@ -175,7 +179,10 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     metrics,
     metricSource,
     toolCalls,
+    stateEvents,
     openStreams,
+    sessions: memorySessionStore().sessions,
+    diagnostics: { folder: undefined, auth: undefined, llmConnections: connections, classicUrl },
     interactions,
     inference,
     evaluators,
@@ -198,6 +205,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     registry,
     forwards,
     toolCalls,
+    stateEvents,
     openStreams,
     interactions,
     inference,

@@ -1,33 +1,57 @@
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
+import type { AuthIssuer } from '../mcp/oauth-metadata.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
+import type { SessionStore } from '../mcp/sessions/session-store.ts';
 import type { NamespaceBindings } from '../policy/bindings.ts';
 import type { Evaluators } from '../policy/evaluators.ts';
+import type { LlmConnection } from '../policy/llm/client.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import type { StateEvents } from '../telemetry/state-events.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Provisioner } from '../upstreams/grpc/provisioning.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
 
+/** Settings that the diagnostics check. */
+export interface DiagnosticSettings {
+  /** The registry folder; undefined without persistence. */
+  readonly folder: string | undefined;
+  readonly auth: AuthIssuer | undefined;
+  readonly llmConnections: readonly LlmConnection[];
+  readonly classicUrl: string | undefined;
+}
+
 /** The parts of the service that the routes of the management API use. */
 export interface ManagementContext {
   readonly log: TargetLogger;
   readonly registry: Registry;
-  readonly forwards: Pick<Forwards, 'add' | 'change' | 'refresh' | 'remove' | 'onRemoved' | 'status'>;
+  readonly forwards: Pick<Forwards, 'add' | 'change' | 'history' | 'refresh' | 'remove' | 'onRemoved' | 'status'>;
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
   readonly provisioning: Pick<Provisioner, 'provision'>;
   readonly evaluators: Pick<
     Evaluators,
-    'activate' | 'activeRevision' | 'connectionNames' | 'current' | 'replace' | 'revision' | 'revisions'
+    | 'activate'
+    | 'activeRevision'
+    | 'connectionNames'
+    | 'current'
+    | 'replace'
+    | 'revision'
+    | 'revisions'
+    | 'storedRevisions'
   >;
   readonly bindings: Pick<NamespaceBindings, 'delete' | 'list' | 'set'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot'>;
   /** All metrics, for Prometheus. */
   readonly metricSource: MetricSource;
-  readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'listen'>;
+  readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'ring'>;
+  readonly stateEvents: StateEvents;
+  readonly diagnostics: DiagnosticSettings;
+  /** The stored MCP sessions. */
+  readonly sessions: SessionStore['sessions'];
   readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
   readonly inference: InferenceSettings;
   readonly openStreams: Pick<OpenStreams, 'add'>;

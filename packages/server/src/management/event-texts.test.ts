@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import type { ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import { identity } from '../telemetry/tool-calls/identities.fixture.ts';
-import { EventTexts } from './tool-calls.ts';
+import { EventTexts, toolCallText } from './tool-calls.ts';
 
 test('the text of an event is serialized once for all streams', () => {
-  const texts = new EventTexts();
+  const texts = new EventTexts(toolCallText);
   const record: ToolCallRecord = {
     eventId: 'e',
     at: 0,

@@ -16,7 +16,7 @@ import type { ForwardStatus } from '../upstreams/mcp/forwards.ts';
 import type { ManagementContext } from './context.ts';
 import { entityTag, requireMatch } from './entity-tag.ts';
 import { pagedResponse } from './paging.ts';
-import { dataResponse } from './responses.ts';
+import { dataResponse, listResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** Status of a forward that was removed before the response. */
@@ -24,7 +24,7 @@ const REMOVED: ForwardStatus = { available: false, statusMessage: 'removed' };
 
 /** `/api/v1/forwards` with refreshes (specification, "Endpoints"; decisions 2.4, 4.3). */
 export function forwardRoutes(router: Router, { registry, forwards }: ManagementContext): void {
-  const { list, create, get, update, remove, refresh } = operations.forwards;
+  const { list, create, get, update, remove, refresh, history } = operations.forwards;
   const serialize = (forward: Forward, snapshot = registry.current): string => {
     // The forward may have been removed meanwhile, and its name reused.
     const isIn = ({ forwards: registered }: Snapshot): boolean =>
@@ -85,6 +85,11 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
     await forwards.refresh(name);
     const result: RefreshResult = { refreshed: name, ...countsOf(registry.current, name) };
     return dataResponse(JSON.stringify(result));
+  });
+
+  router.add(history, ({ name }) => {
+    if (!registry.current.forwards.has(name)) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
+    return listResponse(forwards.history(name), (change) => JSON.stringify(change));
   });
 }
 

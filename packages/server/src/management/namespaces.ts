@@ -1,7 +1,7 @@
 import { type NamespaceDeleteResult, namespaceName, operations } from '@sluice/contract';
 import type { Labels } from '../registry/entries.ts';
 import { OperationError } from '../registry/operation-error.ts';
-import { createNamespace, labelNamespace, removeNamespace } from '../registry/operations-topology.ts';
+import { createNamespace, labelNamespace, removeNamespaceInSteps } from '../registry/operations-topology.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { ManagementContext } from './context.ts';
@@ -33,7 +33,7 @@ export function namespaceRoutes(router: Router, { registry, forwards }: Manageme
 
   router.add(remove, async ({ name, query }) => {
     const cascade = query('cascade') === 'true';
-    const removed = await registry.commit((draft) => removeNamespace(draft, name, cascade));
+    const removed = await registry.commitInSteps((draft) => removeNamespaceInSteps(draft, name, cascade));
     forwards.onRemoved(removed.forwards);
     const disabled = removed.disabled.map((entry) => {
       return {

@@ -5,7 +5,7 @@ import { UpstreamError } from '../http/client/errors.ts';
 import { type HostRule, type Rejection, refuseForwardedHost } from '../http/host-rule.ts';
 import { collectBody, drainRequestBody, hasBody, setBodyTimeout } from '../http/request-body.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
-import { createHttpServer, rejectMalformed } from '../http/server.ts';
+import { createHttpServer, rejectMalformed, type ServeRequest } from '../http/server.ts';
 import { holderOf } from '../http/shares.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import {
@@ -16,9 +16,12 @@ import {
 } from '../telemetry/request-telemetry.ts';
 import { ProvisioningError } from '../upstreams/grpc/provisioning.ts';
 import { adminConsoleRoutes } from './admin-console.ts';
+import { backupRoutes } from './backup.ts';
 import type { ManagementContext } from './context.ts';
+import { diagnosticsRoutes } from './diagnostics.ts';
 import { entryRoutes } from './entries.ts';
 import { evaluatorRoutes } from './evaluators.ts';
+import { eventRoutes } from './events.ts';
 import { forwardRoutes } from './forwards.ts';
 import { inferenceConfigRoutes, interactionRoutes } from './interactions.ts';
 import { isLegacyPath, type LegacyBackendProxy } from './legacy-backend.ts';
@@ -74,9 +77,12 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   metricsRoutes,
   prometheusRoutes,
   toolCallRoutes,
+  eventRoutes,
   interactionRoutes,
   inferenceConfigRoutes,
   referenceRoutes,
+  backupRoutes,
+  diagnosticsRoutes,
   adminConsoleRoutes,
 ];
 
@@ -91,6 +97,8 @@ export interface ManagementOptions extends ManagementContext {
   readonly observe: ObserveRequest;
   /** Serves the paths of the legacy backend. */
   readonly legacyBackend: Pick<LegacyBackendProxy, 'serve' | 'server'>;
+  /** Serves the MCP endpoints of this listener (decisions 10.6); undefined if the pipeline does not serve MCP. */
+  readonly serveMcp?: ServeRequest | undefined;
   /** SERVICE_CORS_ORIGIN: `*` or one origin. */
   readonly corsOrigin: string | undefined;
   /** Largest request body in bytes (default 1 MiB, decisions 8). */
@@ -157,6 +165,9 @@ export class Management {
 
     if (rejection) return send(errorResponse(rejection.status === 403 ? 'FORBIDDEN' : 'BAD_REQUEST', rejection.reason));
     if (this.#proxy(request, response, observation, path)) return;
+    if (managementMcpNamespace(path) !== undefined && method !== 'OPTIONS') {
+      return this.#serveMcp(request, response, observation);
+    }
     setBodyTimeout(request, this.#bodyTimeoutMs, () => {
       // A started response cannot be replaced.
       if (response.headersSent) socket.destroy();
@@ -176,7 +187,7 @@ export class Management {
       holder: () => holderOf('', observation.caller.user, socket.remoteAddress),
     };
     collectBody(request, this.#bodyLimit, memory, {
-      onBody: (body) => this.#handle(request, path, body, send),
+      onBody: (body) => this.#handle(request, path, body.concat(), send),
       onTooLarge: () => {
         drainRequestBody(request, response);
         send(errorResponse('PAYLOAD_TOO_LARGE', `request body too large: the limit is ${this.#bodyLimit} bytes`));
@@ -189,6 +200,18 @@ export class Management {
       // The client disconnected before its request was complete, or `rejectMalformed` responds.
       onError: () => undefined,
     });
+  }
+
+  /** Serves MCP: for the console, which the browser lets reach no other origin. */
+  #serveMcp(request: IncomingMessage, response: ServerResponse, observation: RequestObservation): void {
+    const { serveMcp } = this.#options;
+    if (serveMcp) {
+      observation.via = 'console';
+      for (const [name, value] of Object.entries(this.#cors)) response.setHeader(name, value);
+      return serveMcp(request, response, observation, undefined);
+    }
+    drainRequestBody(request, response);
+    this.#send(response, errorResponse('UNAVAILABLE', 'no listener of the pipeline serves MCP'), observation);
   }
 
   /** Proxies requests for the legacy backend; false for all others. */
@@ -261,6 +284,13 @@ export class Management {
     const { headers, body } = errorResponse('BAD_REQUEST', message);
     return { headers: { ...this.#cors, ...headers }, body };
   };
+}
+
+const MCP_PATH = /^\/api\/v1\/namespaces\/([^/]+)\/mcp\/?$/;
+
+/** Returns the namespace whose MCP endpoint on the management listener this path is, as written; undefined for other paths. */
+export function managementMcpNamespace(path: string): string | undefined {
+  return MCP_PATH.exec(path)?.[1];
 }
 
 /** Returns whether a path is percent-encoded UTF-8. */

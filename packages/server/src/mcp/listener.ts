@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { INVALID_REQUEST, METHOD_NOT_FOUND, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { isRejection } from '../http/chain.ts';
@@ -9,6 +10,7 @@ import { collectBody, drainRequestBody, hasBody } from '../http/request-body.ts'
 import type { ServeRequest } from '../http/server.ts';
 import { holderOf } from '../http/shares.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import type { ObservedRequest } from '../telemetry/request-record.ts';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import { serveBatch } from './batch.ts';
 import { type McpFilter, type McpOutcome, McpRequest } from './request.ts';
@@ -59,6 +61,8 @@ export interface ServingOptions {
    */
   readonly mcp: McpServing | undefined;
   readonly log: TargetLogger;
+  /** Target and headers for the chain, where they are not those of the request. */
+  readonly view?: (request: ObservedRequest) => ObservedRequest;
 }
 
 /** See {@link ServingOptions}. */
@@ -75,7 +79,7 @@ export interface McpServing {
   readsBody(path: string): boolean;
 }
 
-const EMPTY = Buffer.alloc(0);
+const EMPTY = new ChunkBuffer();
 
 /**
  * Creates the request handler of a pipeline listener: it reads the body if the chain needs it, runs the chain and writes the
@@ -91,7 +95,7 @@ export function requestHandler(options: ServingOptions): ServeRequest {
     const { headers } = request;
     if (!mcp) return handle(options, observation, request, response, undefined);
     if (hasBody(headers)) {
-      const { target } = observation.request;
+      const { target } = options.view?.(observation.request) ?? observation.request;
       const query = target.indexOf('?');
       const path = query === -1 ? target : target.slice(0, query);
       if (!mcp.readsBody(path)) return handle(options, observation, request, response, undefined, true);
@@ -143,7 +147,7 @@ function reject(
 /** A request, and its body where that was read. */
 interface ReceivedRequest {
   readonly request: IncomingMessage;
-  readonly body: Buffer | undefined;
+  readonly body: ChunkBuffer | undefined;
 }
 
 function handle(
@@ -151,10 +155,10 @@ function handle(
   observation: RequestObservation,
   request: IncomingMessage,
   response: ServerResponse,
-  body: Buffer | undefined,
+  body: ChunkBuffer | undefined,
   isUnread = false,
 ): void {
-  const { method, target, headers } = observation.request;
+  const { method, target, headers } = options.view?.(observation.request) ?? observation.request;
   const context = new McpRequest(method, target, headers, body ?? EMPTY, observation);
   context.isUnread = isUnread;
   if (options.secure) context.scheme = 'https';
@@ -208,7 +212,7 @@ function respond(
   if (outcome.kind === 'exchange') {
     // A message of a batch is not an HTTP request that could be proxied.
     if (!received) return respond(options, context, response, unhandledOutcome(options, context));
-    return outcome.start(received.request, response, received.body);
+    return outcome.start(received.request, response, received.body?.concat());
   }
   // Drains the unused body, so that the next request can be read.
   if ((!options.mcp || context.isUnread) && received) drainRequestBody(received.request, response);

@@ -13,7 +13,7 @@ import type {
   RequestRecord,
 } from './request-record.ts';
 import { completeServerSpan, completionSpan, type RecordedCompletion, serverSpan } from './request-spans.ts';
-import { NO_EVALUATIONS, type PassedEvaluation, type ToolCallRecord } from './tool-calls/event.ts';
+import { type CallOrigin, NO_EVALUATIONS, type PassedEvaluation, type ToolCallRecord } from './tool-calls/event.ts';
 import type { Span } from './tracing/span.ts';
 import { traceContextOf } from './tracing/trace-context.ts';
 import type { Tracing } from './tracing/tracing.ts';
@@ -49,6 +49,8 @@ export class RequestObservation implements RequestRecord {
   /** Evaluations that the request has passed; a new list for each. */
   evaluations: readonly PassedEvaluation[] = NO_EVALUATIONS;
   subject: Subject | undefined = undefined;
+  /** Set for a request to an MCP endpoint that is not on an MCP listener: its headers are not copied upstream. */
+  via: CallOrigin | undefined = undefined;
   /** The request resumes a call that is already in flight upstream. */
   resumesCall = false;
   readonly parts: ObservationParts;
@@ -66,7 +68,9 @@ export class RequestObservation implements RequestRecord {
 
   /** Creates the observation of one message of the batch that this request is. */
   member(): RequestObservation {
-    return new RequestObservation(this.parts, { ...this.request, inBatch: true }, this.caller);
+    const member = new RequestObservation(this.parts, { ...this.request, inBatch: true }, this.caller);
+    member.via = this.via;
+    return member;
   }
 
   get decision(): Decision {

@@ -41,11 +41,16 @@ const count = integer(0, 1_000_000);
 /** A path; its reader checks whether it exists. */
 const path = z.string();
 
+/** Default of SERVICE_PERSIST_PATH. */
+export function defaultDataFolder(home: string | undefined): string {
+  return join(home || '.', '.service', 'server');
+}
+
 /** Parses the environment (decisions 1.2). Relative paths stay relative. Throws `ConfigError` for the first invalid variable. */
 export function parseEnvironment(env: NodeJS.ProcessEnv) {
   const variables = parseVariables(env, {
     SERVICE_PERSIST_BACKEND: oneOf('file', 'none').default('file'),
-    SERVICE_PERSIST_PATH: path.default(join(env.HOME || '.', '.service', 'server')),
+    SERVICE_PERSIST_PATH: path.default(defaultDataFolder(env.HOME)),
     SERVICE_PERSIST_RECOVER: oneOf('rename').optional(),
     SERVICE_AUTH_ISSUER: baseUrl.optional(),
     SERVICE_AUTH_UPSTREAM_ISSUER: baseUrl.optional(),

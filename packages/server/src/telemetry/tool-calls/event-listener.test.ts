@@ -19,12 +19,15 @@ function start() {
     const read = (): void => {
       for (let next = listening.next(); next; next = listening.next()) heard.push(next.identity.toolName);
     };
-    const listening = events.listen({
+    const listening = events.ring.listen({
       ready() {
         notifications.push('ready');
         if (!slow) read();
       },
-      overflow: () => void notifications.push('lost'),
+      overflow() {
+        notifications.push('lost');
+        listening.close();
+      },
     });
     return { heard, notifications, read, close: () => listening.close() };
   };

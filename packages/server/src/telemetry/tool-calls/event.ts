@@ -22,6 +22,8 @@ export interface ToolCallIdentity {
   /** `code-execution/{engine}/{language}` for code. */
   readonly toolName: string;
   readonly toolType: string;
+  /** Forward that the tool was discovered from. */
+  readonly forward: string | undefined;
   /** Name of the service entry, if there is one. */
   readonly serviceId: string | undefined;
   /** `host:port` of the service, or the origin of the upstream; empty if none was found. */
@@ -33,11 +35,16 @@ export interface ToolCallIdentity {
   readonly serviceRequestId: string | undefined;
   /** Trace of the call; logged only. */
   readonly traceId: string | undefined;
+  /** Set for calls that are not made on an MCP listener. */
+  readonly via: CallOrigin | undefined;
   /** The user that an authenticating proxy names, in at most 256 characters. */
   readonly user: string | undefined;
   /** Evaluations that the call has passed. */
   readonly evaluations: readonly PassedEvaluation[];
 }
+
+/** Where a call comes from: the MCP endpoint of the management listener. */
+export type CallOrigin = 'console';
 
 /** An evaluation that a request has passed. */
 export interface PassedEvaluation {
@@ -110,16 +117,18 @@ export function eventOf({ eventId, at, identity, details }: ToolCallRecord): Too
 
 function identityMembers(identity: ToolCallIdentity) {
   const { transport, namespace, toolName, toolType, serviceAddress, serviceId, conversationId, requestId } = identity;
-  const { user, evaluations } = identity;
+  const { forward, via, user, evaluations } = identity;
   return {
     transport,
     namespace,
     toolName,
     toolType,
+    ...(forward !== undefined && { forward }),
     serviceAddress,
     ...(serviceId !== undefined && { serviceId }),
     ...(conversationId !== undefined && { conversationId }),
     ...(requestId !== undefined && { requestId }),
+    ...(via !== undefined && { via }),
     ...(user !== undefined && { user }),
     ...(evaluations.length > 0 && {
       evaluations: evaluations.map(({ evaluator, verdict, durationMs }) => ({
@@ -138,7 +147,11 @@ export interface ToolCaller {
   /** The user that an authenticating proxy names. */
   readonly user: string | undefined;
   readonly observation:
-    | { readonly traceId: string | undefined; readonly evaluations: readonly PassedEvaluation[] }
+    | {
+        readonly traceId: string | undefined;
+        readonly via: CallOrigin | undefined;
+        readonly evaluations: readonly PassedEvaluation[];
+      }
     | undefined;
 }
 
@@ -159,7 +172,11 @@ export interface ToolTarget {
 /** Returns the identity of a call. */
 export function toolCallIdentity(
   { namespace, correlation, user, observation }: ToolCaller,
-  tool: { readonly name: string; readonly members: { readonly toolType?: JsonValue } },
+  tool: {
+    readonly name: string;
+    readonly members: { readonly toolType?: JsonValue };
+    readonly discovered?: { readonly forward: string } | undefined;
+  },
   { transport, toolName = tool.name, serviceId, serviceAddress = '', serviceRequestId }: ToolTarget,
 ): ToolCallIdentity {
   return {
@@ -167,12 +184,14 @@ export function toolCallIdentity(
     namespace: namespace?.name ?? '',
     toolName,
     toolType: String(tool.members.toolType),
+    forward: tool.discovered?.forward,
     serviceId,
     serviceAddress,
     conversationId: correlation.conversationId,
     requestId: correlation.requestId,
     serviceRequestId,
     traceId: observation?.traceId,
+    via: observation?.via,
     user: user ? truncateCharacters(user, MAX_USER_CHARACTERS) : undefined,
     evaluations: observation?.evaluations ?? NO_EVALUATIONS,
   };

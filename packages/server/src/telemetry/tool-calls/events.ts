@@ -29,11 +29,8 @@ export class ToolCallEvents implements ToolCallRecorder {
   readonly counts = new ToolCallCounts();
   readonly #now: () => number;
   readonly #isCompletion: (id: string) => boolean;
-  readonly #ring = new EventRing(TOOL_CALL_EVENT_CAPACITY);
+  readonly ring: EventRing<ToolCallRecord> = new EventRing(TOOL_CALL_EVENT_CAPACITY);
   readonly #logs: Readonly<Record<ToolCallTransport, EventLog>>;
-  /** Iterated with every event. */
-  #cursors: readonly EventCursor[] = [];
-  #notifying = false;
 
   /** `isCompletion` returns whether a completion of this id is recorded, `now` the milliseconds since the Unix epoch. */
   constructor(logger: Logger, isCompletion: (id: string) => boolean = () => false, now: () => number = Date.now) {
@@ -54,8 +51,7 @@ export class ToolCallEvents implements ToolCallRecorder {
     const { log, enabled } = this.#logs[identity.transport];
     const completionId = enabled || details.type !== 'STARTED' ? this.#completionOf(identity) : undefined;
     const record: ToolCallRecord = { eventId, at: this.#now(), identity, details, completionId };
-    if (this.#cursors.length > 0) this.#dropSlowCursors();
-    this.#ring.add(record);
+    this.ring.add(record);
     if (enabled) logEvent(log, record);
     return record;
   }
@@ -63,7 +59,7 @@ export class ToolCallEvents implements ToolCallRecorder {
   /** Returns the matching stored events, newest first. */
   recent({ toolName, category, limit }: EventFilter): ToolCallRecord[] {
     const found: ToolCallRecord[] = [];
-    for (const record of this.#ring.newestFirst()) {
+    for (const record of this.ring.newestFirst()) {
       if (found.length >= limit) break;
       const { identity, details } = record;
       if (toolName !== undefined && identity.toolName !== toolName) continue;
@@ -71,32 +67,6 @@ export class ToolCallEvents implements ToolCallRecorder {
       found.push(record);
     }
     return found;
-  }
-
-  /** Notifies the listener of new events at the end of the turn in which they occur. */
-  listen(listener: ToolCallListener): EventCursor {
-    const cursor = new EventCursor(listener, this.#ring, (closed) => {
-      this.#cursors = this.#cursors.filter((each) => each !== closed);
-    });
-    this.#cursors = [...this.#cursors, cursor];
-    return cursor;
-  }
-
-  /** Called before an event is stored: listeners that are a full ring behind can read once more, then they are dropped. */
-  #dropSlowCursors(): void {
-    for (const cursor of this.#cursors) {
-      if (!cursor.full) continue;
-      cursor.notify();
-      if (!cursor.full) continue;
-      cursor.close();
-      cursor.listener.overflow();
-    }
-    if (this.#notifying) return;
-    this.#notifying = true;
-    setImmediate(() => {
-      this.#notifying = false;
-      for (const cursor of this.#cursors) cursor.notify();
-    });
   }
 
   /** Returns the id of the recorded completion that requested the call, if the agent sends it as one of its ids. */
@@ -152,87 +122,136 @@ function logEvent(log: TargetLogger, { eventId, identity, details, completionId 
 }
 
 /** Receives notifications about events. Must not throw. */
-export interface ToolCallListener {
+export interface EventListener {
   /** There are events to read. Called again only after all of them were read. */
   ready(): void;
-  /** The listener is more than 1000 events behind; it receives no more. */
+  /** The next event would overwrite one that is not read: the listener must skip or close its cursor. */
   overflow(): void;
 }
 
-/** Position of a listener in the events, which are stored once for all: a slow listener costs no memory. */
-export class EventCursor {
-  readonly listener: ToolCallListener;
-  readonly #ring: EventRing;
-  readonly #onClose: (cursor: EventCursor) => void;
-  #position: number;
+/**
+ * Ring buffer of the latest records, numbered in the order of their arrival, with listeners. The records are stored once for
+ * all listeners, so a slow one costs no memory.
+ */
+export class EventRing<T> {
+  readonly capacity: number;
+  readonly #slots: (T | undefined)[];
+  /** Number of the next record. */
+  end = 0;
+  /** Iterated with every record. */
+  #cursors: readonly EventCursor<T>[] = [];
+  #notifying = false;
+
+  constructor(capacity: number) {
+    this.capacity = capacity;
+    this.#slots = new Array<T | undefined>(capacity).fill(undefined);
+  }
+
+  add(record: T): void {
+    if (this.#cursors.length > 0) this.#warnSlowCursors();
+    this.#slots[this.end % this.capacity] = record;
+    this.end++;
+  }
+
+  /** Returns the record of a number; undefined if it was overwritten or does not exist yet. */
+  at(number: number): T | undefined {
+    if (number < this.end - this.capacity || number >= this.end) return undefined;
+    return this.#slots[number % this.capacity];
+  }
+
+  /** Number of the oldest stored record. */
+  get start(): number {
+    return Math.max(this.end - this.capacity, 0);
+  }
+
+  /** Iterates over the stored records. */
+  *newestFirst(): Generator<T> {
+    for (let number = this.end - 1; ; number--) {
+      const record = this.at(number);
+      if (!record) return;
+      yield record;
+    }
+  }
+
+  /** Notifies the listener of the records from this number on, at the end of the turn in which they are added. */
+  listen(listener: EventListener, from: number = this.end): EventCursor<T> {
+    const cursor = new EventCursor(listener, this, from, (closed) => {
+      this.#cursors = this.#cursors.filter((each) => each !== closed);
+    });
+    this.#cursors = [...this.#cursors, cursor];
+    return cursor;
+  }
+
+  /** Called before a record is stored: listeners that are a full ring behind can read once more before they overflow. */
+  #warnSlowCursors(): void {
+    for (const cursor of this.#cursors) {
+      if (!cursor.full) continue;
+      cursor.notify();
+      if (cursor.full) cursor.listener.overflow();
+    }
+    if (this.#notifying) return;
+    this.#notifying = true;
+    setImmediate(() => {
+      this.#notifying = false;
+      for (const cursor of this.#cursors) cursor.notify();
+    });
+  }
+}
+
+/** Position of a listener in an {@link EventRing}. */
+export class EventCursor<T> {
+  readonly listener: EventListener;
+  readonly #ring: EventRing<T>;
+  readonly #onClose: (cursor: EventCursor<T>) => void;
+  /** Number of the next record to read. */
+  position: number;
   /** The listener was notified and has not read everything. */
   #notified = false;
   #closed = false;
 
-  constructor(listener: ToolCallListener, ring: EventRing, onClose: (cursor: EventCursor) => void) {
+  constructor(
+    listener: EventListener,
+    ring: EventRing<T>,
+    position: number,
+    onClose: (cursor: EventCursor<T>) => void,
+  ) {
     this.listener = listener;
     this.#ring = ring;
     this.#onClose = onClose;
-    this.#position = ring.end;
+    this.position = position;
   }
 
-  /** Returns the next event; undefined if there is none or the cursor is closed. */
-  next(): ToolCallRecord | undefined {
-    const record = this.#closed ? undefined : this.#ring.at(this.#position);
-    if (record) this.#position++;
+  /** Returns the next record; undefined if there is none or the cursor is closed. */
+  next(): T | undefined {
+    const record = this.#closed ? undefined : this.#ring.at(this.position);
+    if (record) this.position++;
     else this.#notified = false;
     return record;
   }
 
-  /** True if the next event would overwrite one that is not read. */
+  /** True if the next record would overwrite one that is not read. */
   get full(): boolean {
-    return this.#ring.end - this.#position >= this.#ring.capacity;
+    return this.#ring.end - this.position >= this.#ring.capacity;
   }
 
-  /** Notifies the listener if there are events that it does not know of. */
+  /** Notifies the listener if there are records that it does not know of. */
   notify(): void {
-    if (this.#notified || this.#position === this.#ring.end) return;
+    if (this.#notified || this.position === this.#ring.end) return;
     this.#notified = true;
     this.listener.ready();
+  }
+
+  /** Skips all records that are not read; returns their number. */
+  skip(): number {
+    const skipped = this.#ring.end - this.position;
+    this.position = this.#ring.end;
+    return skipped;
   }
 
   /** Ends the notifications. */
   close(): void {
     this.#closed = true;
     this.#onClose(this);
-  }
-}
-
-/** Ring buffer of the latest records, numbered in the order of their arrival. */
-export class EventRing {
-  readonly capacity: number;
-  readonly #slots: (ToolCallRecord | undefined)[];
-  /** Number of the next record. */
-  end = 0;
-
-  constructor(capacity: number) {
-    this.capacity = capacity;
-    this.#slots = new Array<ToolCallRecord | undefined>(capacity).fill(undefined);
-  }
-
-  add(record: ToolCallRecord): void {
-    this.#slots[this.end % this.capacity] = record;
-    this.end++;
-  }
-
-  /** Returns the record of a number; undefined if it was overwritten or does not exist yet. */
-  at(number: number): ToolCallRecord | undefined {
-    if (number < this.end - this.capacity || number >= this.end) return undefined;
-    return this.#slots[number % this.capacity];
-  }
-
-  /** Iterates over the stored records. */
-  *newestFirst(): Generator<ToolCallRecord> {
-    for (let number = this.end - 1; ; number--) {
-      const record = this.at(number);
-      if (!record) return;
-      yield record;
-    }
   }
 }
 

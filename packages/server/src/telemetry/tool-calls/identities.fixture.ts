@@ -9,6 +9,8 @@ export function identity(given: Partial<ToolCallIdentity> = {}): ToolCallIdentit
     namespace: 'default',
     toolName: 'echo',
     toolType: 'py',
+    forward: undefined,
+    via: undefined,
     serviceId: 'py',
     serviceAddress: '127.0.0.1:50051',
     conversationId: 'conv-1',

@@ -69,6 +69,8 @@ export interface ServiceHealthOptions {
   /** Milliseconds between probes of one entry; 0 to probe only at registration and at start. */
   readonly intervalMs: number;
   readonly log: TargetLogger;
+  /** Called when the health of a service has changed. Must not throw. */
+  readonly onChange?: (entry: ServiceEntry, result: ProbeResult) => void;
   /** Default 8: as many unresponsive services delay the probes of others. */
   readonly maxConcurrentProbes?: number;
 }
@@ -174,10 +176,11 @@ export class ServiceHealthMonitor {
   }
 
   #update(service: MonitoredService, { health, reason }: ProbeResult): void {
-    const { log } = this.#options;
+    const { log, onChange } = this.#options;
     const { entry, health: before } = service;
     if (health === before) return;
     service.health = health;
+    onChange?.(entry, { health, ...(reason !== undefined && { reason }) });
     const fields = { service: entry.name, service_type: entry.serviceType, address: serviceAddress(entry), before };
     if (health === 'healthy') log.info('capability service is healthy', fields);
     else log.warn(`capability service is ${health}`, { ...fields, reason });

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { ServerInfo } from '@sluice/contract';
+import type { ForwardChange, ServerInfo } from '@sluice/contract';
 import { members, memberText } from '@sluice/protocol/json/text';
 import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
@@ -7,7 +7,7 @@ import { withTimeout } from '@sluice/protocol/timing';
 import type { Secrets } from '../../http/secrets/secrets.ts';
 import type { Forward, KnownCatalog } from '../../registry/entries.ts';
 import { OperationError } from '../../registry/operation-error.ts';
-import { addForward, type ForwardInput, removeForward } from '../../registry/operations-topology.ts';
+import { addForward, type ForwardInput, removeForwardInSteps } from '../../registry/operations-topology.ts';
 import type { Mutation, Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import type { DiscoveryMarks } from '../../registry/store/discovery-marks.ts';
@@ -16,6 +16,7 @@ import { CapabilityProfiles } from './capability-profiles.ts';
 import type { CatalogLimits } from './catalog/catalog-size.ts';
 import type { ClientDiscoveryLimits, DiscoveryCause } from './client-discoveries.ts';
 import { ForwardController } from './forward-controller.ts';
+import { ForwardHistory, type OnForwardChange } from './forward-history.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
 import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
 import type { Upstream, UpstreamHealth } from './upstream.ts';
@@ -40,6 +41,7 @@ export interface ForwardsOptions {
   readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Default: `CLIENT_DISCOVERY_LIMITS`. */
   readonly clientDiscoveryLimits?: ClientDiscoveryLimits;
+  readonly onChange?: OnForwardChange;
 }
 
 /** Era and capabilities of a client. */
@@ -68,6 +70,7 @@ export class Forwards {
   readonly #byAddress = new Map<string, ForwardController>();
   readonly #unregistered: UnregisteredUpstreams;
   readonly #profiles: CapabilityProfiles;
+  readonly #history: ForwardHistory;
   /** True once there was a legacy client. */
   #hasLegacyClients = false;
   #legacyDiscovery: Promise<void> | undefined = undefined;
@@ -76,6 +79,7 @@ export class Forwards {
 
   constructor(options: ForwardsOptions) {
     this.#options = options;
+    this.#history = new ForwardHistory(options.onChange);
     this.#unregistered = new UnregisteredUpstreams(options.clientInfo, () => this.#hasLegacyClients);
     this.#profiles = new CapabilityProfiles(
       () => Promise.all([...this.#controllers.values()].map((controller) => controller.onProfileAdded())),
@@ -170,19 +174,21 @@ export class Forwards {
 
   /** Removes a forward and its entries; in-flight calls finish. Throws {@link OperationError} for an unknown name. */
   async remove(name: string): Promise<void> {
-    await this.#options.registry.commit((draft) => removeForward(draft, name));
+    await this.#options.registry.commitInSteps((draft) => removeForwardInSteps(draft, name));
     this.onRemoved([name]);
   }
 
-  /** Stops the controllers of forwards that were removed with their namespace. */
+  /** Stops the controllers of forwards that were removed, such as with their namespace. */
   onRemoved(names: readonly string[]): void {
     for (const name of names) {
-      const controller = this.#controllers.get(name);
-      if (!controller) continue;
-      this.#controllers.delete(name);
-      this.#releaseAddress(controller);
-      controller.close().catch(() => undefined);
+      this.#stopController(name);
+      this.#history.delete(name);
     }
+  }
+
+  /** Changes of a forward's availability and its discoveries since the start of the process, newest first. */
+  history(name: string): ForwardChange[] {
+    return this.#history.of(name);
   }
 
   /** State of a forward. */
@@ -281,15 +287,24 @@ export class Forwards {
   }
 
   #startController(forward: Forward): ForwardController {
-    this.onRemoved([forward.name]);
+    this.#stopController(forward.name);
     const controller = new ForwardController(forward, {
       ...this.#options,
+      onChange: (change) => this.#history.record(forward.name, change),
       capabilityProfiles: () => this.#profiles.capabilities(),
       hasLegacyClients: () => this.#hasLegacyClients,
     });
     this.#controllers.set(forward.name, controller);
     if (!this.#byAddress.has(forward.address)) this.#byAddress.set(forward.address, controller);
     return controller;
+  }
+
+  #stopController(name: string): void {
+    const controller = this.#controllers.get(name);
+    if (!controller) return;
+    this.#controllers.delete(name);
+    this.#releaseAddress(controller);
+    controller.close().catch(() => undefined);
   }
 
   /** Assigns the address to another forward, if there is one. */

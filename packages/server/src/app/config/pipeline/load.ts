@@ -19,6 +19,7 @@ import {
   INFERENCE_LISTENER,
   type LoadedFilter,
   type LoadedPipeline,
+  MCP_LISTENER,
   type Pipeline,
   type PipelineListener,
   resolveFilters,
@@ -123,7 +124,7 @@ function replaceAddresses(
   { mcpListen, inferenceListen }: PipelineEnvironment,
 ): PipelineListener[] {
   const replacements = [
-    { variable: 'SERVICE_MCP_LISTEN', name: 'mcp', address: mcpListen },
+    { variable: 'SERVICE_MCP_LISTEN', name: MCP_LISTENER, address: mcpListen },
     { variable: 'SERVICE_INFERENCE_LISTEN', name: INFERENCE_LISTENER, address: inferenceListen },
   ].filter(({ address }) => address !== undefined);
   for (const { variable, name } of replacements) {

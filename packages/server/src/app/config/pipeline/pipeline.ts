@@ -95,6 +95,9 @@ export interface KeyPair {
 /** Cluster whose upstream the environment and the management API can replace (decisions 1.4). */
 export const INFERENCE_CLUSTER = 'inference';
 
+/** Listener whose address SERVICE_MCP_LISTEN replaces. */
+export const MCP_LISTENER = 'mcp';
+
 /** Listener whose address SERVICE_INFERENCE_LISTEN replaces. */
 export const INFERENCE_LISTENER = 'inference';
 

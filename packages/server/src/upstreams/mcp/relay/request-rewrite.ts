@@ -176,7 +176,7 @@ const NEVER_COPIED: ReadonlySet<string> = new Set([
  * `mcp-*` headers: the relay sets them, and passes unrecognized `Mcp-Param-*` headers on regardless of the list (mcp.md
  * 4).
  */
-function isNeverCopied(name: string): boolean {
+export function isNeverCopied(name: string): boolean {
   return name.startsWith('mcp-') || NEVER_COPIED.has(name);
 }
 

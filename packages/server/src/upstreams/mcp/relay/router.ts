@@ -120,7 +120,11 @@ export class CallRouter {
     const called = calledName(message);
     const name = target.upstreamName ?? called;
     const era = upstream.eraFor(caller.era);
-    if (era === 'modern') headers.push(...modernHeaders(message, name, caller.headers, mirrored));
+    if (era === 'modern') {
+      // Only those that we set ourselves for a call of the console (decisions 10.6).
+      const received = caller.observation?.via === undefined ? caller.headers : {};
+      headers.push(...modernHeaders(message, name, received, mirrored));
+    }
     const needsTranslation = era !== caller.era;
     const capabilities =
       needsTranslation && era === 'legacy' ? advertisedCapabilities(caller, message) : caller.capabilities;

@@ -1,0 +1,94 @@
+import { MAX_EVENT_NAMES, type RegistryEvent } from '@sluice/contract';
+import { SECTION } from '../registry/entries.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
+import type { StateEvents } from '../telemetry/state-events.ts';
+
+/** Minimum interval between events: the first change is reported at once, later ones are combined. */
+const MIN_INTERVAL_MS = 100;
+
+type Names = Set<string>;
+
+/** Publishes changes of the registry as events (decisions 10.6), at most ten per second. */
+export class RegistryChanges {
+  readonly #registry: Registry;
+  readonly #events: StateEvents;
+  readonly #unsubscribe: () => void;
+  #reported: Snapshot;
+  /** Namespaces with changed lists since the last event. */
+  readonly #lists = { tools: new Set<string>(), resources: new Set<string>(), prompts: new Set<string>() };
+  #timer: NodeJS.Timeout | undefined = undefined;
+  #publishedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(registry: Registry, events: StateEvents) {
+    this.#registry = registry;
+    this.#events = events;
+    this.#reported = registry.current;
+    this.#unsubscribe = registry.onChange((changed) => {
+      for (const { namespace, kind } of changed) this.#lists[SECTION[kind]].add(namespace);
+      const delay = Math.max(this.#publishedAt + MIN_INTERVAL_MS - performance.now(), 0);
+      this.#timer ??= setTimeout(() => this.#publish(), delay).unref();
+    });
+  }
+
+  close(): void {
+    this.#unsubscribe();
+    clearTimeout(this.#timer);
+  }
+
+  #publish(): void {
+    this.#timer = undefined;
+    this.#publishedAt = performance.now();
+    const before = this.#reported;
+    const after = this.#registry.current;
+    this.#reported = after;
+    const changes = {
+      namespaces: changedKeys(before.namespaces, after.namespaces, namespaceOfState),
+      forwards: changedKeys(before.forwards, after.forwards),
+      services: before.services === after.services ? new Set<string>() : changedServices(before, after),
+      ...this.#lists,
+    };
+    const event = eventOf(changes);
+    for (const names of Object.values(this.#lists)) names.clear();
+    if (event) this.#events.publish('registry', event);
+  }
+}
+
+/** Returns the event of these changes; undefined if there are none. */
+function eventOf(changes: Readonly<Record<keyof typeof NO_NAMES, Names>>): RegistryEvent | undefined {
+  const changed = Object.entries(changes).filter(([, names]) => names.size > 0);
+  if (changed.length === 0) return undefined;
+  return {
+    timestamp: new Date().toISOString(),
+    ...Object.fromEntries(changed.map(([kind, names]) => [kind, [...names].slice(0, MAX_EVENT_NAMES)])),
+    ...(changed.some(([, names]) => names.size > MAX_EVENT_NAMES) && { truncated: true }),
+  };
+}
+
+const NO_NAMES = { namespaces: 0, forwards: 0, services: 0, tools: 0, resources: 0, prompts: 0 };
+
+/** Keys that only one of two maps has, or that have other values; `part` selects what is compared. */
+function changedKeys<Key extends string, Value>(
+  before: ReadonlyMap<Key, Value>,
+  after: ReadonlyMap<Key, Value>,
+  part: (value: Value) => unknown = (value) => value,
+): Names {
+  const changed: Names = new Set();
+  for (const [key, value] of after) {
+    const known = before.get(key);
+    if (known === undefined || part(known) !== part(value)) changed.add(key);
+  }
+  for (const key of before.keys()) if (!after.has(key)) changed.add(key);
+  return changed;
+}
+
+/** Lists of a namespace are reported by kind. */
+function namespaceOfState({ labels }: NamespaceState): object {
+  return labels;
+}
+
+function changedServices(before: Snapshot, after: Snapshot): Names {
+  const known = new Set(before.services.all);
+  const current = new Set(after.services.all);
+  return new Set([...known.symmetricDifference(current)].map(({ name }) => name));
+}
