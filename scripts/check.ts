@@ -5,6 +5,15 @@ import { text } from 'node:stream/consumers';
 const CHECKS: readonly (readonly [string, ...string[]])[] = [
   // Several threads would repeat much of the work.
   ['tsc', '--noEmit', '--singleThreaded', '--incremental', '--tsBuildInfoFile', 'node_modules/.cache/tsc.tsbuildinfo'],
+  [
+    'tsc',
+    '-p',
+    'packages/admin',
+    '--singleThreaded',
+    '--incremental',
+    '--tsBuildInfoFile',
+    'node_modules/.cache/admin.tsbuildinfo',
+  ],
   ['biome', 'ci', '--error-on-warnings'],
   ['knip'],
   ['node', 'scripts/shape.ts', '--check'],

@@ -15,6 +15,8 @@ if (modified('node_modules/.package-lock.json') < modified('package-lock.json'))
   const { status } = spawnSync('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error'], {
     cwd: root,
     stdio: ['ignore', 2, 2],
+    // The packages of the console's design system report installations.
+    env: { ...process.env, IBM_TELEMETRY_DISABLED: 'true' },
   });
-  process.exit(status ?? 1);
+  if (status !== 0) process.exit(status ?? 1);
 }

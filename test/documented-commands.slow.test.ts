@@ -67,7 +67,7 @@ const ADDED: readonly (readonly [string, string])[] = [
 ];
 /** Commands after which the entries and credentials are as before. */
 const READS =
-  /^(?:serve|pipeline|action|diff|export|health|statistics|metrics|tool-calls|completion|configure|mcp|evaluators|auth status|auth token --get|\S+ (?:list|show))\b/;
+  /^(?:serve|pipeline|action|diff|export|health|statistics|metrics|doctor|backup|tool-calls|completion|configure|mcp|evaluators|auth status|auth token --get|\S+ (?:list|show))\b/;
 const SERVICES = ['weather', 'sample-tools', 'sample-code'];
 const DOCUMENTED_GRPC = /\b10\.0\.0\.5:\d+/;
 
@@ -89,6 +89,9 @@ beforeAll(async () => {
   const home = join(folder, 'home');
   await mkdir(join(home, '.config/fish/completions'), { recursive: true });
   await mkdir(join(folder, 'actions'));
+  const data = join(folder, 'registry');
+  await mkdir(data);
+  await writeFile(join(data, 'session.key'), 'a1'.repeat(32));
   await symlink(join(ROOT, 'packages'), join(folder, 'packages'));
   const configuration = join(folder, 'connections.yaml');
   await writeFile(configuration, 'llm_connections: [{ name: local, model: m, url: "http://127.0.0.1:9/v1" }]');
@@ -113,6 +116,9 @@ beforeAll(async () => {
     ['http://new:8080', other.management],
     ['https://login.example.com', identities.authServer],
     [DOCUMENTED_GRPC, capabilities.address],
+    ['/data/registry', data],
+    ['http://localhost:8080', service.management],
+    ['http://localhost:8081', service.mcp],
   ];
   env = {
     HOME: home,
@@ -156,6 +162,7 @@ async function createFiles(): Promise<Record<string, string | Uint8Array>> {
   const pipeline = scriptedTerminal();
   await run(['pipeline', 'show'], pipeline);
   return {
+    'sluice-2026-11-01.tar.gz': await (await fetch(`${service.management}/api/v1/backup`)).bytes(),
     'my-action.ts': source,
     'my-gate.ts': source,
     'ctx.json': JSON.stringify({ method: 'tools/call', namespace: 'finance' }),
@@ -225,8 +232,11 @@ async function sluice({ cwd, input, argv }: Invocation): Promise<Outcome> {
   const code = await run(actual, stopFollowing(terminal));
   if (isBuild) built = resolve(cwd, argv.at(-1) ?? '');
   isTested ||= line.startsWith('action test ');
-  // `diff` found differences; a user stopped `tool-calls --follow`.
-  const isExpected = (code === 2 && argv[0] === 'diff') || (code === 130 && argv[0] === 'tool-calls');
+  // `diff` found differences; `doctor` found the model that does not run; a user stopped `tool-calls --follow`.
+  const isExpected =
+    (code === 1 && argv[0] === 'doctor') ||
+    (code === 2 && argv[0] === 'diff') ||
+    (code === 130 && argv[0] === 'tool-calls');
   return { code: isExpected ? 0 : code, out: terminal.out(), err: terminal.err() };
 }
 

@@ -3,6 +3,7 @@ import manifest from '../package.json' with { type: 'json' };
 import { actionCommand } from './action/action.ts';
 import { applyCommand, diffCommand, exportCommand } from './apply/commands.ts';
 import { authCommand } from './auth/auth.ts';
+import { backupCommand, restoreCommand } from './backup/commands.ts';
 import { closestMatch } from './closest-match.ts';
 import { findCommand } from './command-words.ts';
 import { completeCommand, completionCommand } from './completion/completion.ts';
@@ -12,6 +13,7 @@ import type { Context } from './context.ts';
 import { evaluatorsCommand } from './evaluators/evaluators.ts';
 import { eventsCommand } from './events/events.ts';
 import { Failure } from './failure.ts';
+import { doctorCommand } from './groups/doctor.ts';
 import { forwardsCommand } from './groups/forwards.ts';
 import { interactionsCommand } from './groups/interactions.ts';
 import { namespacesCommand } from './groups/namespaces.ts';
@@ -52,6 +54,9 @@ function commandGroups(context: Context): Command[] {
     interactionsCommand(context),
     toolCallsCommand(context),
     eventsCommand(context),
+    doctorCommand(context),
+    backupCommand(context),
+    restoreCommand(context),
     authCommand(context),
     completionCommand(context),
   ];

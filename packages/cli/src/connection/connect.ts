@@ -8,6 +8,8 @@ import type { Terminal } from '../terminal/terminal.ts';
 
 /** Media type of a stream of server-sent events. */
 export const EVENT_STREAM = 'text/event-stream';
+/** Media type of backups. */
+export const GZIP = 'application/gzip';
 
 /** Issues that mean a wrong shape. Others, such as a value of a later version, do not prevent printing. */
 const SHAPE_ISSUES = ['invalid_type', 'invalid_union'];
@@ -33,8 +35,8 @@ function validateResponses(client: Client, host: string): void {
     async onResponse({ request, response, schemaPath }) {
       const operation = allOperations.find(({ method, path }) => method === request.method && path === schemaPath);
       const expected = operation?.responses[response.status];
-      // Events are validated one by one by their reader.
-      if (expected === undefined || expected.eventStream) return undefined;
+      // Events are validated one by one by their reader, and so are files.
+      if (expected === undefined || expected.eventStream || expected.mediaType !== undefined) return undefined;
       const body = parseBody(await response.clone().text(), host);
       // Check only the members of the requested items: a service of another version may differ in nested ones.
       const depth = Array.isArray(Object(body).data) ? 2 : 1;
@@ -90,7 +92,8 @@ function requireApiResponse(send: Send, host: string): Send {
   return async (request) => {
     const response = await send(request);
     const type = response.headers.get('content-type') ?? '';
-    const wanted = request.headers.get('accept') === EVENT_STREAM ? EVENT_STREAM : 'application/json';
+    const accepted = request.headers.get('accept');
+    const wanted = accepted === EVENT_STREAM || accepted === GZIP ? accepted : 'application/json';
     if (response.ok ? type.startsWith(wanted) : !OTHER_SERVER_STATUSES.includes(response.status)) return response;
     if (!response.ok && (type === '' || type.startsWith('application/json'))) return response;
     const text = await response.text();

@@ -9,7 +9,7 @@ const unused = (): never => {
 
 /** Commands that change nothing at the service. */
 const READS =
-  /^(?:serve|pipeline \w+|action \w+|diff|export|health|statistics|metrics|tool-calls|auth \w+|completion|complete|help|mcp .*|.* (?:list|show|get|connections|bindings))$/;
+  /^(?:serve|pipeline \w+|action \w+|diff|export|health|statistics|metrics|tool-calls|backup|restore|doctor|auth \w+|completion|complete|help|mcp .*|.* (?:list|show|get|connections|bindings))$/;
 
 it('every command either changes nothing or has --dry-run', () => {
   const program = createProgram({ terminal: scriptedTerminal(), options: unused, connect: unused, output: unused });

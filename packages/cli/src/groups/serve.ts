@@ -9,6 +9,7 @@ interface ServeOptions {
   readonly serviceConfig?: string;
   readonly pluginsPath?: string;
   readonly local?: true;
+  readonly headless?: true;
 }
 
 /** `sluice serve`: replaces this process by the service (decisions 1.1), like `npm start`. */
@@ -22,17 +23,19 @@ export function serveCommand({ terminal }: Context): Command {
       )
       .option('--pipeline-config <file>', 'Pipeline file (YAML; default: the one that "sluice pipeline show" prints)')
       .option('--local', 'Bind to 127.0.0.1 instead of all interfaces (env: SERVICE_LOCAL=1)')
+      .option('--headless', 'Serve no web console (env: SERVICE_UI_PATH=none)')
       // The service warns that it has no effect.
       .addOption(new Option('--plugins-path <folder>').hideHelp())
       .addHelpText(
         'after',
         '\nAll other settings are environment variables, such as SERVICE_MGMT_LISTEN, SERVICE_PERSIST_PATH and RUST_LOG.',
       )
-      .action(({ pipelineConfig, serviceConfig, pluginsPath, local }: ServeOptions, command: Command) => {
+      .action(({ pipelineConfig, serviceConfig, pluginsPath, local, headless }: ServeOptions, command: Command) => {
         const args = [
           // The service rejects them. Without their values, which may be secret.
           ...clientOptions(command),
           ...(local ? ['--local'] : []),
+          ...(headless ? ['--headless'] : []),
           ...(serviceConfig === undefined ? [] : [`--service-config=${serviceConfig}`]),
           ...(pipelineConfig === undefined ? [] : [`--pipeline-config=${pipelineConfig}`]),
           ...(pluginsPath === undefined ? [] : [`--plugins-path=${pluginsPath}`]),

@@ -17,13 +17,14 @@ export interface BodyReading {
 
 /**
  * Limits the decompressed body of a response, or each event of an event stream, to `limit` bytes. The body fails with
- * {@link Failure} when it is larger.
+ * {@link Failure} when it is larger. Archives have no limit: they are written to files.
  */
 export function limitResponse(response: Response, limit: number, from: string, reading: BodyReading): Response {
   const { body, status, statusText, headers } = response;
   if (body === null) return response;
-  const events = headers.get('content-type')?.startsWith('text/event-stream') === true;
-  const meter = events ? eventMeter() : bodyMeter();
+  const type = headers.get('content-type') ?? '';
+  const events = type.startsWith('text/event-stream');
+  const meter = type === 'application/gzip' ? () => 0 : events ? eventMeter() : bodyMeter();
   const reader: ReadableStreamDefaultReader<Uint8Array> = body.getReader();
   const bounded = new ReadableStream<Uint8Array>(
     {

@@ -920,6 +920,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/backup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download a backup
+         * @description The state of one moment as a gzip-compressed tar archive: `manifest.json` with the version, sizes and checksums, then `registry.json`, `evaluator-revisions.json` and `sessions.json`. It contains neither the session key nor secrets. `sluice backup` verifies what it downloads, `sluice restore` reads it.
+         */
+        get: operations["createBackup"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/diagnostics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check the service and what it depends on
+         * @description Checks the platform, the registry folder, limits of the operating system, the headers of the proxy that this request passed, and the configured addresses: name, connection, certificate and HTTP, for at most 5 seconds each. No credentials are sent. Only one run at a time.
+         */
+        post: operations["runDiagnostics"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/service-catalog": components["pathItems"]["Proxied"];
     "/api/v1/service-template": components["pathItems"]["Proxied"];
     "/api/v1/data-store": components["pathItems"]["Proxied"];
@@ -1032,6 +1072,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/admin/{file}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the web console; 404 in the headless distribution */
+        get: operations["getConsole"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1070,6 +1127,21 @@ export interface components {
             p50_ms: (number | null)[];
             /** @description Milliseconds, interpolated between fixed bounds; null without a finished call */
             p95_ms: (number | null)[];
+        };
+        DiagnosticCheck: {
+            /** @description What was checked, such as `forward crm` */
+            name: string;
+            /** @enum {string} */
+            status: "ok" | "warning" | "failed";
+            /** @description What was found, without credentials */
+            message: string;
+            /** @description What to do about it */
+            remedy?: string;
+        };
+        Diagnostics: {
+            /** @description Version of the service */
+            version: string;
+            checks: components["schemas"]["DiagnosticCheck"][];
         };
         DryRunInput: {
             evaluator: components["schemas"]["EvaluatorInput"];
@@ -5070,6 +5142,57 @@ export interface operations {
             500: components["responses"]["Internal"];
         };
     };
+    createBackup: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/gzip": string;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    runDiagnostics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All checks */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Diagnostics"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     openMcpStream: {
         parameters: {
             query?: never;
@@ -5228,6 +5351,31 @@ export interface operations {
         };
     };
     getReferenceFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Rest of the path; may contain `/`. */
+                file: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Content, without the envelope */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": string;
+                };
+            };
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getConsole: {
         parameters: {
             query?: never;
             header?: never;

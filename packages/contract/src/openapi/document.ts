@@ -96,7 +96,8 @@ function operationObject(operation: Operation, schemas: ComponentSchemas): objec
 }
 
 function responseObject(response: SuccessResponse, schemas: ComponentSchemas): object {
-  const { description, location, etag, raw, eventStream, paged } = response;
+  const { description, location, etag, raw, eventStream, paged, mediaType } = response;
+  if (mediaType !== undefined) return { description, content: { [mediaType]: BINARY } };
   const data = schemas.responseSchema(response.data);
   const warnings = response.warnings && schemas.responseSchema(response.warnings);
   const pageSchema = paged && schemas.responseSchema(pageInfo);
@@ -139,6 +140,9 @@ function queryParameter(name: string, { description, values }: QueryParameter): 
 function json(schema: Schema): object {
   return { 'application/json': { schema } };
 }
+
+/** Bytes have no schema in OpenAPI 3.1; generators of clients know this one of earlier versions. */
+const BINARY = { schema: { type: 'string', format: 'binary' } };
 
 /** OpenAPI 3.1 cannot describe the events of a stream; the operation's description does. */
 const EVENT_STREAM = { 'text/event-stream': { schema: { type: 'string' } } };

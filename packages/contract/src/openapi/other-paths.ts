@@ -79,6 +79,9 @@ function pages(): Record<string, object> {
     '/api/docs/static/{file}': textItem('getReferenceFile', 'Get a file of the API reference', '*/*', [
       pathParameter('file'),
     ]),
+    '/admin/{file}': textItem('getConsole', 'Get the web console; 404 in the headless distribution', '*/*', [
+      pathParameter('file'),
+    ]),
   };
 }
 

@@ -34,6 +34,8 @@ export interface SuccessResponse {
   readonly paged?: true;
   /** Sends the payload without the envelope. */
   readonly raw?: true;
+  /** Media type of a payload that is not JSON; `data` is ignored. */
+  readonly mediaType?: string;
   /** Sends an event stream; `data` is the payload of each event. */
   readonly eventStream?: true;
 }

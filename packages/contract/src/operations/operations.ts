@@ -3,6 +3,7 @@ import { evaluatorOperations } from './evaluators.ts';
 import { eventOperations } from './events.ts';
 import { forwardOperations } from './forwards.ts';
 import { inferenceOperations } from './inference.ts';
+import { maintenanceOperations } from './maintenance.ts';
 import { namespaceOperations } from './namespaces.ts';
 import { observabilityOperations } from './observability.ts';
 import type { Operation } from './operation.ts';
@@ -22,6 +23,7 @@ export const operations = {
   events: eventOperations,
   inference: inferenceOperations,
   observability: observabilityOperations,
+  maintenance: maintenanceOperations,
 };
 
 /** All operations in the order of the OpenAPI document. */

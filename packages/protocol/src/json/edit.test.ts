@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { ChunkBuffer } from '../chunk-buffer.ts';
 import { applyEdits, editBytes } from './text.ts';
 
 test('without edits the text is unchanged', () => {
@@ -14,7 +15,7 @@ test('edits replace, insert and remove, in any order', () => {
   ];
   for (const order of [edits, edits.toReversed(), [...edits].sort((a, b) => a.text.length - b.text.length)]) {
     expect(applyEdits('abcdefghij', order)).toBe('>abFghIJ…');
-    expect(Buffer.concat(editBytes(Buffer.from('abcdefghij'), order)).toString()).toBe('>abFghIJ…');
+    expect(Buffer.concat(editBytes(ChunkBuffer.of(Buffer.from('abcdefghij')), order)).toString()).toBe('>abFghIJ…');
   }
 });
 

@@ -1,3 +1,5 @@
+import type { ChunkBuffer } from '../chunk-buffer.ts';
+
 /**
  * Finds values in JSON text and edits the text, without serializing them again: numbers, escapes and unknown members keep
  * their exact text (mcp 2).
@@ -150,14 +152,14 @@ export function applyEdits(text: string, edits: readonly Edit[]): string {
 }
 
 /** Like {@link applyEdits}, for the bytes of a text in ASCII, which are not copied. */
-export function editBytes(bytes: Buffer, edits: readonly Edit[]): Buffer[] {
+export function editBytes(bytes: ChunkBuffer, edits: readonly Edit[]): Buffer[] {
   const result: Buffer[] = [];
   let at = 0;
   for (const edit of sortEdits(edits)) {
-    result.push(bytes.subarray(at, edit.start), Buffer.from(edit.text));
+    result.push(...bytes.slice(at, edit.start), Buffer.from(edit.text));
     at = edit.end;
   }
-  return [...result, bytes.subarray(at)];
+  return [...result, ...bytes.slice(at, bytes.length)];
 }
 
 function sortEdits(edits: readonly Edit[]): readonly Edit[] {

@@ -92,13 +92,18 @@ class EnvelopeSink implements JsonSink {
 /**
  * Finds the members of a message, of its `params`, and of `_meta` and `arguments` in them, without parsing values:
  * parsing 4 MiB of small values, which a client may send, takes a second. Returns the offset of the first invalid byte
- * if the body is not JSON. `text`: the body as text, in which the returned ranges are positions; the body itself if it is
- * ASCII.
+ * if the body is not JSON. `text`: the body as text, in which the returned ranges are positions; undefined if it is ASCII and
+ * was not decoded.
  */
-export function scanEnvelope(body: Buffer, text: string | Buffer, maxMembers: number): Envelope | number {
-  const isAscii = text.length === body.length;
-  const sink = new EnvelopeSink(isAscii && typeof text === 'string' ? text : undefined, maxMembers);
-  sink.scanner.write(body);
+export function scanEnvelope(
+  chunks: readonly Buffer[],
+  text: string | undefined,
+  maxMembers: number,
+): Envelope | number {
+  const [body = Buffer.alloc(0)] = chunks;
+  const isAscii = text === undefined || text.length === body.length;
+  const sink = new EnvelopeSink(isAscii ? text : undefined, maxMembers);
+  for (const chunk of chunks) sink.scanner.write(chunk);
   if (!sink.scanner.isComplete) return sink.scanner.offset;
   const { root, oversized, hasLongKey } = sink;
   if (!isAscii) toTextPositions(root, body);

@@ -1,4 +1,5 @@
-import { isAscii, isUtf8 } from 'node:buffer';
+import { isUtf8 } from 'node:buffer';
+import { ChunkBuffer } from '../chunk-buffer.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../json/parse.ts';
 import { MAX_TOKEN_BYTES } from '../json/scanner.ts';
 import { applyEdits, type Edit, members, memberText, stringValue } from '../json/text.ts';
@@ -65,7 +66,7 @@ export interface RequestMessage {
   readonly kind: 'request';
   readonly text: string;
   /** A large message in ASCII: positions in its text are offsets. Its `text` is decoded at each access. */
-  readonly bytes?: Buffer;
+  readonly bytes?: ChunkBuffer;
   /** Exact text of the id, repeated in the response. */
   readonly idText: string;
   readonly idRange: Range;
@@ -112,18 +113,33 @@ const NO_PARAMS: JsonObject = {};
 const LARGE_CHARACTERS = 16 * 1024;
 
 /** Text of a message; a large one in ASCII is not decoded as a whole. */
-type SourceText = string | Buffer;
+type SourceText = string | ChunkBuffer;
 
 function slice(text: SourceText, { start, end }: Range): string {
-  return typeof text === 'string' ? text.slice(start, end) : text.toString('latin1', start, end);
+  return typeof text === 'string' ? text.slice(start, end) : text.toAscii(start, end);
+}
+
+function textOf(text: SourceText): string {
+  return typeof text === 'string' ? text : text.toAscii();
 }
 
 /** Parses a body: a JSON-RPC message, a batch, or the error (mcp 6). */
-export function parseMessage(body: Buffer, limits = MESSAGE_LIMITS): Message | Batch | Malformed {
-  const isLargeAscii = body.length > LARGE_CHARACTERS && isAscii(body);
-  if (!isLargeAscii && !isUtf8(body)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
-  const text = isLargeAscii ? body : body.toString('utf8');
-  const envelope = scanEnvelope(body, text, limits.members);
+export function parseMessage(body: Buffer | ChunkBuffer, limits = MESSAGE_LIMITS): Message | Batch | Malformed {
+  if (body.length > LARGE_CHARACTERS) {
+    const chunks = body instanceof ChunkBuffer ? body : ChunkBuffer.of(body);
+    if (chunks.isAscii()) return parseScanned(chunks, scanEnvelope(chunks.chunks, undefined, limits.members), limits);
+  }
+  const whole = body instanceof ChunkBuffer ? body.concat() : body;
+  if (!isUtf8(whole)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
+  const text = whole.toString('utf8');
+  return parseScanned(text, scanEnvelope([whole], text, limits.members), limits);
+}
+
+function parseScanned(
+  text: SourceText,
+  envelope: Envelope | number,
+  limits: MessageLimits,
+): Message | Batch | Malformed {
   if (typeof envelope === 'number') return malformed(PARSE_ERROR, `parse error: invalid JSON at byte ${envelope}`);
   const { root } = envelope;
   if (root.kind === 'array') return parseBatch(text, root.members ?? []);
@@ -180,7 +196,7 @@ function parseRoot(
   if (id && !hasValidId) return invalid('member "id" must be a string or an integer');
   const idRange = id && { start: id.start, end: id.end };
   if (!method) {
-    if (idRange && isResponse) return { kind: 'response', text: text.toString(), idText, idRange };
+    if (idRange && isResponse) return { kind: 'response', text: textOf(text), idText, idRange };
     return invalid('member "method" is missing');
   }
   const name = valueOfString(text, method);
@@ -195,7 +211,7 @@ function parseRoot(
     return malformed(INVALID_PARAMS, `invalid request: the client capabilities exceed the limit of ${limit}`, idText);
   }
   const value = params ? paramsOf(text, params) : NO_PARAMS;
-  if (!idRange) return { kind: 'notification', text: text.toString(), method: name, params: value };
+  if (!idRange) return { kind: 'notification', text: textOf(text), method: name, params: value };
   problem = problemOfParams(paramMembers, CORE_METHOD.test(name));
   if (problem !== undefined) return invalid(problem);
   const paramsRange = params && { start: params.start, end: params.end };
@@ -205,7 +221,7 @@ function parseRoot(
     ...request,
     bytes: text,
     get text() {
-      return text.toString('latin1');
+      return text.toAscii();
     },
   };
 }

@@ -1,3 +1,4 @@
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { compile } from '../http/chain.ts';
 import { rpcError } from '../http/outcome.ts';
@@ -35,7 +36,7 @@ function counted(filters: Readonly<Record<string, McpFilter>>): {
   return { chain, counts };
 }
 
-const context = () => new McpRequest('POST', '/default/mcp', {}, Buffer.alloc(0));
+const context = () => new McpRequest('POST', '/default/mcp', {}, ChunkBuffer.of(Buffer.alloc(0)));
 
 /** Filter that blocks for this many milliseconds. */
 function busy(ms: number, outcome?: McpOutcome): McpFilter {
@@ -94,7 +95,7 @@ describe('a chain counts', () => {
       b: ({ path }) => (path === '/default/mcp' ? waiting(1, RESULT) : waiting(1, rpcError(-32600, 'no')))(context()),
     });
     const other = chain(context());
-    const rejected = chain(new McpRequest('POST', '/', {}, Buffer.alloc(0)));
+    const rejected = chain(new McpRequest('POST', '/', {}, ChunkBuffer.of(Buffer.alloc(0))));
     expect(counts()).toEqual({ a: [0, 0, 0, 0, 0], b: [0, 0, 0, 0, 0] });
     await vi.advanceTimersByTimeAsync(2);
     await Promise.all([other, rejected]);

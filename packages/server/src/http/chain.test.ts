@@ -1,3 +1,4 @@
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { describe, expect, it } from 'vitest';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { compile, type Filter, type NamedFilter } from './chain.ts';
@@ -5,7 +6,7 @@ import { RequestContext } from './context.ts';
 import type { Outcome } from './outcome.ts';
 
 function context(): RequestContext {
-  return new RequestContext('POST', '/default/mcp', {}, Buffer.alloc(0));
+  return new RequestContext('POST', '/default/mcp', {}, ChunkBuffer.of(Buffer.alloc(0)));
 }
 
 const plain = (status: number): Outcome => ({ kind: 'plain', status });

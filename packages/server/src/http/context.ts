@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 import type { ResponseHeaders } from './client/client.ts';
 
@@ -12,7 +13,7 @@ export class RequestContext {
   /** Query including its question mark; empty if there is none. */
   readonly query: string;
   readonly headers: IncomingHttpHeaders;
-  readonly body: Buffer;
+  readonly body: ChunkBuffer;
   /** Telemetry of the request; undefined where none is recorded. */
   readonly observation: RequestObservation | undefined;
   /** JSON-RPC method of a request message, which selects the filters that it skips. Set by `mcp`. */
@@ -42,7 +43,7 @@ export class RequestContext {
     method: string,
     target: string,
     headers: IncomingHttpHeaders,
-    body: Buffer,
+    body: ChunkBuffer,
     observation?: RequestObservation,
   ) {
     const query = target.indexOf('?');
@@ -95,6 +96,7 @@ export interface ResponseLike {
   writeHead(status: number, headers: string[]): unknown;
   write(chunk: string | Buffer): boolean;
   end(chunk?: string | Buffer): unknown;
+  end(chunk: string, encoding: 'latin1' | 'utf8'): unknown;
   cork(): void;
   destroy(): unknown;
   on(event: 'close' | 'drain', listener: () => void): unknown;

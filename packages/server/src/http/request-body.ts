@@ -1,82 +1,12 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { type BodyBudget, type BodyReservation, SMALL_BODY_BYTES } from './body-budget.ts';
 import type { ResponseLike } from './context.ts';
 import type { Holder } from './shares.ts';
 
-/** Chunks from this size on are retained as they are. */
-const LARGE_CHUNK_BYTES = 8 * 1024;
-
-/**
- * Collects the chunks of a body. The sender chooses their size, and a buffer object per byte would cost hundreds of times its
- * size: small chunks are copied into larger ones. A body of one chunk, the usual case, is not copied.
- */
-export class ChunkBuffer {
-  /** Bytes so far. */
-  length = 0;
-  /** Bytes of memory in use. */
-  capacity = 0;
-  #chunks: Buffer[] = [];
-  /** The last chunk, if it has room for small ones. */
-  #last: Buffer | undefined = undefined;
-  #lastLength = 0;
-
-  push(chunk: Buffer): void {
-    this.length += chunk.length;
-    if (this.#chunks.length === 0 || chunk.length >= LARGE_CHUNK_BYTES) {
-      this.#close();
-      this.#chunks.push(chunk);
-      this.capacity += chunk.length;
-      return;
-    }
-    const copied = this.#last ? chunk.copy(this.#last, this.#lastLength) : 0;
-    this.#lastLength += copied;
-    if (copied === chunk.length) return;
-    this.#close();
-    // As much as there is already, so that the number of chunks grows with the logarithm of the size.
-    this.#last = Buffer.allocUnsafeSlow(Math.max(4096, Math.min(this.length, MAX_COPY_BYTES)));
-    this.#lastLength = chunk.copy(this.#last, 0, copied);
-    this.capacity += this.#last.length;
-  }
-
-  /** The chunks so far. */
-  get chunks(): readonly Buffer[] {
-    this.#close();
-    return this.#chunks;
-  }
-
-  /** Returns the bytes between two positions, without copying them. */
-  slice(from: number, to: number): Buffer[] {
-    const parts: Buffer[] = [];
-    let start = 0;
-    for (const chunk of this.chunks) {
-      const part = chunk.subarray(Math.max(0, from - start), Math.max(0, to - start));
-      if (part.length > 0) parts.push(part);
-      start += chunk.length;
-    }
-    return parts;
-  }
-
-  /** Returns all chunks as one buffer. Nothing may be pushed afterwards. */
-  concat(): Buffer {
-    const { chunks } = this;
-    this.#chunks = [];
-    const [first = Buffer.alloc(0)] = chunks;
-    return chunks.length > 1 ? Buffer.concat(chunks, this.length) : first;
-  }
-
-  #close(): void {
-    if (this.#last) this.#chunks.push(this.#last.subarray(0, this.#lastLength));
-    this.#last = undefined;
-    this.#lastLength = 0;
-  }
-}
-
-/** Largest buffer for small chunks; at least {@link LARGE_CHUNK_BYTES}. */
-const MAX_COPY_BYTES = 256 * 1024;
-
 /** Receives a body; exactly one of its methods is called. */
 export interface BodyHandler {
-  onBody(body: Buffer): void;
+  onBody(body: ChunkBuffer): void;
   /** The body exceeds the limit; called as soon as that is known. The handler drains the rest. */
   onTooLarge(): void;
   /** There is no memory for the body, or others need it more. The handler drains the rest. */
@@ -123,7 +53,7 @@ export function collectBody(request: IncomingMessage, limit: number, memory: Bod
   });
   request.on('end', () => {
     reservation?.complete();
-    handler.onBody(body.concat());
+    handler.onBody(body);
   });
   request.on('error', (error) => handler.onError(error));
 }

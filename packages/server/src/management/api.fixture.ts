@@ -12,6 +12,7 @@ import { InteractionStore } from '../inference/interaction-store.ts';
 import { InferenceSettings } from '../inference/settings.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
+import { memorySessionStore } from '../mcp/sessions/session-store.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
 import type { DryRuns } from '../policy/dry-run.ts';
@@ -200,6 +201,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     toolCalls,
     stateEvents,
     openStreams,
+    sessions: memorySessionStore().sessions,
+    diagnostics: { folder: undefined, auth: undefined, llmConnections: connections, classicUrl },
     interactions,
     inference,
     evaluators,

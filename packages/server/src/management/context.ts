@@ -1,10 +1,13 @@
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
+import type { AuthIssuer } from '../mcp/oauth-metadata.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
+import type { SessionStore } from '../mcp/sessions/session-store.ts';
 import type { NamespaceBindings } from '../policy/bindings.ts';
 import type { DryRuns } from '../policy/dry-run.ts';
 import type { Evaluators } from '../policy/evaluators.ts';
+import type { LlmConnection } from '../policy/llm/client.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { MetricSource } from '../telemetry/metrics/metric-source.ts';
@@ -15,6 +18,15 @@ import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Provisioner } from '../upstreams/grpc/provisioning.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
+
+/** Settings that the diagnostics check. */
+export interface DiagnosticSettings {
+  /** The registry folder; undefined without persistence. */
+  readonly folder: string | undefined;
+  readonly auth: AuthIssuer | undefined;
+  readonly llmConnections: readonly LlmConnection[];
+  readonly classicUrl: string | undefined;
+}
 
 /** The parts of the service that the routes of the management API use. */
 export interface ManagementContext {
@@ -28,7 +40,14 @@ export interface ManagementContext {
   readonly provisioning: Pick<Provisioner, 'provision'>;
   readonly evaluators: Pick<
     Evaluators,
-    'activate' | 'activeRevision' | 'connectionNames' | 'current' | 'replace' | 'revision' | 'revisions'
+    | 'activate'
+    | 'activeRevision'
+    | 'connectionNames'
+    | 'current'
+    | 'replace'
+    | 'revision'
+    | 'revisions'
+    | 'storedRevisions'
   >;
   readonly dryRuns: Pick<DryRuns, 'run'>;
   readonly bindings: Pick<NamespaceBindings, 'delete' | 'list' | 'set'>;
@@ -38,10 +57,15 @@ export interface ManagementContext {
   readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'ring'>;
   readonly stateEvents: StateEvents;
   readonly timeSeries: Pick<TimeSeries, 'read'>;
+  readonly diagnostics: DiagnosticSettings;
+  /** The stored MCP sessions. */
+  readonly sessions: SessionStore['sessions'];
   readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
   readonly inference: InferenceSettings;
   readonly profiles: ClientProfiles;
   readonly openStreams: Pick<OpenStreams, 'add'>;
+  /** Folder of the web console; undefined in the headless distribution. */
+  readonly uiPath?: string | undefined;
   /** Whether the service is ready: loaded, listening and not shutting down. */
   readonly ready: () => boolean;
 }

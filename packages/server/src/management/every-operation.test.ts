@@ -4,10 +4,18 @@ import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/ra
 import { type CapabilityService, startCapabilityService, unaryHandler } from '../../testing/capability-service.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { type Api, type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
-import { bodyFor, makeOneOfEach, named, needsWhatItNames, pathOf, staysOpen, undo } from './operations.fixture.ts';
+import {
+  bodyFor,
+  isJsonOperation,
+  makeOneOfEach,
+  named,
+  needsWhatItNames,
+  pathOf,
+  undo,
+} from './operations.fixture.ts';
 
-// Event streams have their own tests.
-const ENDING = allOperations.filter((operation) => !staysOpen(operation));
+// Event streams, downloads and measurements have their own tests.
+const ENDING = allOperations.filter((operation) => isJsonOperation(operation) && operation.id !== 'runDiagnostics');
 const READING = ENDING.filter(({ method }) => method === 'GET');
 const WITH_NAME = allOperations.filter(({ path }) => path.includes('{'));
 const PATHS = [...new Set(allOperations.map(({ path }) => path))];

@@ -4,7 +4,7 @@ import { quoteText } from '@sluice/protocol/text';
 import { NamespaceView } from '../mcp/namespace-view.ts';
 import { entryId, entryPlace, KINDS, type Labels } from '../registry/entries.ts';
 import { OperationError } from '../registry/operation-error.ts';
-import { createNamespace, labelNamespace, removeNamespace } from '../registry/operations-topology.ts';
+import { createNamespace, labelNamespace, removeNamespaceInSteps } from '../registry/operations-topology.ts';
 import type { Registry } from '../registry/registry.ts';
 import { entryDescription } from '../registry/serialize.ts';
 import { callerOf } from '../telemetry/caller.ts';
@@ -40,7 +40,7 @@ export function namespaceRoutes(router: Router, { registry, forwards, profiles }
 
   router.add(remove, async ({ name, query }) => {
     const cascade = query('cascade') === 'true';
-    const removed = await registry.commit((draft) => removeNamespace(draft, name, cascade));
+    const removed = await registry.commitInSteps((draft) => removeNamespaceInSteps(draft, name, cascade));
     forwards.onRemoved(removed.forwards);
     const disabled = removed.disabled.map((entry) => {
       return {

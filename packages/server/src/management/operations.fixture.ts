@@ -34,9 +34,9 @@ const BODIES: Readonly<Record<string, object>> = {
   provision: { name: 'x', configuration: 'c', secrets: 's' },
 };
 
-/** Whether the response is an event stream, which stays open. */
-export function staysOpen({ responses }: Operation): boolean {
-  return Object.values(responses).some(({ eventStream }) => eventStream);
+/** Whether all responses are JSON: no event stream, which stays open, and no download. */
+export function isJsonOperation({ responses }: Operation): boolean {
+  return Object.values(responses).every(({ eventStream, mediaType }) => !eventStream && mediaType === undefined);
 }
 
 /** Operations by test name. */

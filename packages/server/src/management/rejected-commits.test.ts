@@ -10,7 +10,7 @@ import { bodyFor, makeOneOfEach, named, pathOf } from './operations.fixture.ts';
 // Provisioned values are not stored here, nor is the state of the inference listener; evaluators have their own file.
 const STORING = allOperations.filter(
   ({ method, body, tag }) =>
-    method !== 'GET' && body?.kind !== 'provision' && tag !== 'inference' && tag !== 'evaluators',
+    method !== 'GET' && body?.kind !== 'provision' && !['inference', 'evaluators', 'service'].includes(tag),
 );
 
 test.for(named(STORING))(

@@ -15,7 +15,10 @@ import {
   requestObserver,
 } from '../telemetry/request-telemetry.ts';
 import { ProvisioningError } from '../upstreams/grpc/provisioning.ts';
+import { adminConsoleRoutes } from './admin-console.ts';
+import { backupRoutes } from './backup.ts';
 import type { ManagementContext } from './context.ts';
+import { diagnosticsRoutes } from './diagnostics.ts';
 import { entryRoutes } from './entries.ts';
 import { evaluatorRoutes } from './evaluators.ts';
 import { eventRoutes } from './events.ts';
@@ -80,6 +83,9 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   interactionRoutes,
   inferenceConfigRoutes,
   referenceRoutes,
+  backupRoutes,
+  diagnosticsRoutes,
+  adminConsoleRoutes,
 ];
 
 /** Options of {@link Management}. */
@@ -183,7 +189,7 @@ export class Management {
       holder: () => holderOf('', observation.caller.user, socket.remoteAddress),
     };
     collectBody(request, this.#bodyLimit, memory, {
-      onBody: (body) => this.#handle(request, path, body, send),
+      onBody: (body) => this.#handle(request, path, body.concat(), send),
       onTooLarge: () => {
         drainRequestBody(request, response);
         send(errorResponse('PAYLOAD_TOO_LARGE', `request body too large: the limit is ${this.#bodyLimit} bytes`));

@@ -1,11 +1,11 @@
 import { EventEmitter } from 'node:events';
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { acceptsEventStream } from '@sluice/protocol/mcp/era';
 import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 import type { Batch } from '@sluice/protocol/mcp/message';
 import type { ResponseLike } from '../http/context.ts';
-import { ChunkBuffer } from '../http/request-body.ts';
 import { McpRequest } from './request.ts';
 import { INTERNAL, ResponseWriter } from './response.ts';
 
@@ -219,7 +219,7 @@ export function serveBatch(context: McpRequest, batch: Batch, response: Response
   });
   for (const text of messages) {
     const observation = context.observation?.member();
-    const part = new McpRequest(method, path, headers, Buffer.from(text), observation, true);
+    const part = new McpRequest(method, path, headers, ChunkBuffer.of(Buffer.from(text)), observation, true);
     part.scheme = context.scheme;
     const member = result.addMember(part);
     if (observation) member.once('close', () => observation.end(member.status, member.writableEnded));

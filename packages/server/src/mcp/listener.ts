@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { INVALID_REQUEST, METHOD_NOT_FOUND, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { isRejection } from '../http/chain.ts';
@@ -78,7 +79,7 @@ export interface McpServing {
   readsBody(path: string): boolean;
 }
 
-const EMPTY = Buffer.alloc(0);
+const EMPTY = new ChunkBuffer();
 
 /**
  * Creates the request handler of a pipeline listener: it reads the body if the chain needs it, runs the chain and writes the
@@ -146,7 +147,7 @@ function reject(
 /** A request, and its body where that was read. */
 interface ReceivedRequest {
   readonly request: IncomingMessage;
-  readonly body: Buffer | undefined;
+  readonly body: ChunkBuffer | undefined;
 }
 
 function handle(
@@ -154,7 +155,7 @@ function handle(
   observation: RequestObservation,
   request: IncomingMessage,
   response: ServerResponse,
-  body: Buffer | undefined,
+  body: ChunkBuffer | undefined,
   isUnread = false,
 ): void {
   const { method, target, headers } = options.view?.(observation.request) ?? observation.request;
@@ -211,7 +212,7 @@ function respond(
   if (outcome.kind === 'exchange') {
     // A message of a batch is not an HTTP request that could be proxied.
     if (!received) return respond(options, context, response, unhandledOutcome(options, context));
-    return outcome.start(received.request, response, received.body);
+    return outcome.start(received.request, response, received.body?.concat());
   }
   // Drains the unused body, so that the next request can be read.
   if ((!options.mcp || context.isUnread) && received) drainRequestBody(received.request, response);

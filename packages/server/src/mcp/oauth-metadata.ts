@@ -1,9 +1,9 @@
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import type { Filter, FilterRoute } from '../http/chain.ts';
 import type { RequestContext } from '../http/context.ts';
 import { forwardedHost, forwardedScheme, type HostRule, refuseForwardedHost } from '../http/host-rule.ts';
 import { type Outcome, type PlainOutcome, rpcError } from '../http/outcome.ts';
-import { ChunkBuffer } from '../http/request-body.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 
@@ -120,7 +120,7 @@ async function proxyTokenRequest(
         ...(type !== undefined && { 'content-type': type }),
         ...(authorization !== undefined && { authorization }),
       },
-      body,
+      body: body.concat(),
       redirect: 'error',
       signal: AbortSignal.timeout(TOKEN_TIMEOUT_MS),
     });

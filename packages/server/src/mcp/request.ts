@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { Batch, Message } from '@sluice/protocol/mcp/message';
@@ -49,7 +50,7 @@ export class McpRequest extends RequestContext {
     method: string,
     target: string,
     headers: IncomingHttpHeaders,
-    body: Buffer,
+    body: ChunkBuffer,
     observation?: RequestObservation,
     inBatch = false,
   ) {

@@ -1,3 +1,4 @@
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type ChatCompletions, startChatCompletions } from '../../testing/chat-completions.ts';
@@ -114,7 +115,7 @@ async function setUp({ schema, store = memoryStore(), request = REQUEST, onError
     metrics,
     log: logger.target('service::evaluator'),
   });
-  const context = new McpRequest('POST', '/default/mcp', {}, Buffer.from(request));
+  const context = new McpRequest('POST', '/default/mcp', {}, ChunkBuffer.of(Buffer.from(request)));
   const message = parseMessage(context.body);
   if (message.kind !== 'request') throw new Error('not a request');
   context.message = message;

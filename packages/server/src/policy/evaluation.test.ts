@@ -1,3 +1,4 @@
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type ChatCompletions, startChatCompletions } from '../../testing/chat-completions.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
@@ -46,7 +47,7 @@ async function lineOf(responses: readonly string[], failure?: Error): Promise<Re
   const evaluation = new Evaluation(
     evaluator,
     { method: 'tools/call', namespace: 'default', toolName: 't', arguments: [], conversationId: undefined },
-    new McpRequest('POST', '/default/mcp', {}, Buffer.alloc(0)),
+    new McpRequest('POST', '/default/mcp', {}, ChunkBuffer.of(Buffer.alloc(0))),
     {
       llm: client,
       actions: {

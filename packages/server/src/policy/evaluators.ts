@@ -116,6 +116,11 @@ export class Evaluators {
     return this.#revisions.list.toReversed();
   }
 
+  /** The content of the store. */
+  get storedRevisions(): Revisions {
+    return this.#revisions;
+  }
+
   get activeRevision(): Revision | undefined {
     return activeRevision(this.#revisions);
   }

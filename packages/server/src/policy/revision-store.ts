@@ -177,12 +177,12 @@ export class FileRevisionStore implements RevisionStore {
   }
 
   #write(revisions: Revisions): Promise<void> {
-    return replaceFile(this.#options.files, this.#path, serialize(revisions));
+    return replaceFile(this.#options.files, this.#path, revisionSlices(revisions));
   }
 }
 
-/** One line per revision: indented schemas would be mostly whitespace. */
-function* serialize({ list, activeId, nextId }: Revisions): Generator<string> {
+/** Yields the text of the file, one line per revision: indented schemas would be mostly whitespace. */
+export function* revisionSlices({ list, activeId, nextId }: Revisions): Generator<string> {
   yield '{\n  "revisions": [';
   for (const [index, revision] of list.entries()) yield `${index === 0 ? '' : ','}\n    ${serializeRevision(revision)}`;
   yield `\n  ],\n  "active_id": ${activeId ?? null},\n  "next_id": ${nextId}\n}\n`;

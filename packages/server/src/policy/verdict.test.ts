@@ -1,3 +1,4 @@
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { describe, expect, it } from 'vitest';
 import { McpRequest } from '../mcp/request.ts';
 import type { ActionResponse } from './sandbox/action.ts';
@@ -5,7 +6,7 @@ import { applyResponse } from './verdict.ts';
 
 /** Applies a response to a request with this method. */
 function apply(response: ActionResponse, method = 'tools/call') {
-  const context = new McpRequest('POST', '/default/mcp', {}, Buffer.alloc(0));
+  const context = new McpRequest('POST', '/default/mcp', {}, ChunkBuffer.of(Buffer.alloc(0)));
   context.metadata.set('mcp.method', method);
   const lines: object[] = [];
   const verdict = applyResponse(response, 'gate', context, {

@@ -1,3 +1,4 @@
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { memberText } from '@sluice/protocol/json/text';
 import type { Draft } from './draft.ts';
 import {
@@ -15,7 +16,7 @@ import { Exposure } from './exposure.ts';
 import { ADDRESS_LABEL, hasOperatorState } from './retained.ts';
 import { discoveredMembers, render } from './serialize.ts';
 import type { Counts } from './snapshot.ts';
-import { forEachInSteps, runSteps, type Steps } from './steps.ts';
+import { forEachInSteps, runSteps, type Steps, sortInSteps } from './steps.ts';
 
 /** One object of an upstream's list: its name or uri, and its exact text, which is no slice of a longer one. */
 export interface ListedItem {
@@ -55,6 +56,7 @@ export function* applyCatalogsInSteps(
   catalogs: readonly DiscoveredCatalog[],
 ): Steps<Counts> {
   const exposure = new Exposure(forward);
+  const shared = sharedMembers(forward);
   const hidden = { tool: 0, resource: 0, prompt: 0 };
   const entries = yield* draft.entriesInSteps(forward.name);
   const before = yield* byUpstreamKey(entries.filter(({ discovered }) => !discovered?.copied));
@@ -78,9 +80,9 @@ export function* applyCatalogsInSteps(
       if (listed[kind].has(key)) return;
       listed[kind].set(key, found);
       const known = before[kind].get(key) ?? orphaned[kind].get(key);
-      if (known !== before[kind].get(key) || !known || !isCurrent(forward, found, known)) {
+      if (known !== before[kind].get(key) || !known || !isCurrent(forward, found, known, shared)) {
         const isNew = !known && !copied[kind].has(key) && forward.catalogs.length > 0;
-        const entry = discoveredEntry(draft, forward, found, known);
+        const entry = discoveredEntry(draft, forward, found, known, shared);
         draft.put(isNew && exposure.disablesNew(kind) ? { ...entry, disabledBy: 'new' } : entry);
       }
       before[kind].delete(key);
@@ -96,7 +98,7 @@ export function* applyCatalogsInSteps(
   for (const copy of copies) {
     const found = listed[copy.kind].get(upstreamKeyOf(copy));
     if (!found) draft.remove(copy);
-    else if (!isCurrent(forward, found, copy)) draft.put(discoveredEntry(draft, forward, found, copy));
+    else if (!isCurrent(forward, found, copy, shared)) draft.put(discoveredEntry(draft, forward, found, copy, shared));
   }
   const orphans = KINDS.flatMap((kind) => [...orphaned[kind].values()]);
   storeKnownCatalogs(draft, forward, catalogs, orphans);
@@ -117,12 +119,16 @@ function upstreamKeyOf({ discovered, key }: Entry): string {
   return discovered?.upstreamKey ?? key;
 }
 
-/** Stores the result of a discovery besides the entries, if it changed. */
-function storeKnownCatalogs(
+/**
+ * Stores the result of a discovery besides the entries, if it changed. `mayChangeLists`: false if clients get the same lists
+ * as before.
+ */
+export function storeKnownCatalogs(
   draft: Draft,
   forward: Forward,
   catalogs: readonly DiscoveredCatalog[],
   orphans: readonly Entry[],
+  mayChangeLists = true,
 ): void {
   const known = catalogs.map(({ key, era, capabilities, identity, cache }) => {
     return { key, era, capabilities, identity, cache };
@@ -130,7 +136,7 @@ function storeKnownCatalogs(
   const before = forward.orphanedOverrides ?? [];
   const sameOrphans = orphans.length === before.length && orphans.every((entry, at) => entry === before[at]);
   if (sameOrphans && JSON.stringify(known) === JSON.stringify(forward.catalogs)) return;
-  draft.putForward({ ...forward, catalogs: known, orphanedOverrides: orphans });
+  draft.putForward({ ...forward, catalogs: known, orphanedOverrides: orphans }, mayChangeLists);
 }
 
 /**
@@ -144,7 +150,7 @@ function* merge(
   const merged = new Map<string, { json: string; catalogs: string[] | undefined }[]>();
   const [longest, ...others] = [...catalogs].sort((a, b) => b[list].length - a[list].length);
   if (!longest) return merged;
-  if (others.every((other) => isSameList(other[list], longest[list]))) {
+  if (others.every((other) => other[list] === longest[list])) {
     yield* forEachInSteps(longest[list], ({ key, json }) => merged.set(key, [{ json, catalogs: undefined }]));
     return merged;
   }
@@ -163,10 +169,6 @@ function* merge(
   return merged;
 }
 
-function isSameList(a: readonly ListedItem[], b: readonly ListedItem[]): boolean {
-  return a.length === b.length && a.every((item, at) => item === b[at]);
-}
-
 /** One object of an upstream and its position in the list. */
 interface DiscoveredItem {
   readonly kind: Kind;
@@ -176,8 +178,28 @@ interface DiscoveredItem {
   readonly position: number;
 }
 
+/** Registry members of a forward's entries; all entries of a kind share them, since there may be 100,000. */
+type SharedMembers = Readonly<Record<Kind, JsonObject>>;
+
+function sharedMembers({ address }: Forward): SharedMembers {
+  return {
+    tool: discoveredMembers('tool', address),
+    resource: discoveredMembers('resource', address),
+    prompt: discoveredMembers('prompt', address),
+  };
+}
+
+/** Shared too. */
+const NONE = Object.freeze({});
+
 /** `known`: the existing entry, or its last state before the upstream stopped listing it. */
-function discoveredEntry(draft: Draft, forward: Forward, item: DiscoveredItem, known: Entry | undefined): Entry {
+function discoveredEntry(
+  draft: Draft,
+  forward: Forward,
+  item: DiscoveredItem,
+  known: Entry | undefined,
+  shared: SharedMembers,
+): Entry {
   const { kind } = item;
   const copy = known?.discovered?.copied && known;
   const { moved, renamed, approved } = known?.discovered ?? {};
@@ -192,25 +214,25 @@ function discoveredEntry(draft: Draft, forward: Forward, item: DiscoveredItem, k
     registrationId: copy?.registrationId ?? forward.registrationId,
     position: item.position,
     labels: discoveredLabels(forward, item, known),
-    members: { ...known?.members, ...discoveredMembers(kind, forward.address) },
+    members: known ? { ...known.members, ...shared[kind] } : shared[kind],
     discovered: {
       forward: forward.name,
       upstreamKey: item.key,
-      variants: withStoredTexts(item.variants, known?.discovered?.variants ?? []),
-      overrides: known?.discovered?.overrides ?? {},
+      variants: known ? withStoredTexts(item.variants, known.discovered?.variants ?? []) : item.variants,
+      overrides: known?.discovered?.overrides ?? NONE,
       ...(copy && { copied: true }),
       ...(moved && !isHomeless && { moved }),
       ...(renamed && { renamed }),
       ...(approved && { approved }),
     },
-    definition: {},
+    definition: NONE,
     disabledBy: isHomeless ? 'operator' : known?.disabledBy,
   });
 }
 
 /** The operator's labels and, for resources, those of the service (decisions 2.6). */
 function discoveredLabels(forward: Forward, { kind, template }: DiscoveredItem, known: Entry | undefined): Labels {
-  if (kind !== 'resource') return known?.labels ?? {};
+  if (kind !== 'resource') return known?.labels ?? NONE;
   const labels = Object.entries({ ...known?.labels, [ADDRESS_LABEL]: forward.address });
   const others = labels.filter(([label]) => label !== TEMPLATE_LABEL);
   return Object.fromEntries(template ? [...others, [TEMPLATE_LABEL, 'true']] : others);
@@ -237,14 +259,20 @@ export function resourceName(location: string, variants: readonly EntryVariant[]
 }
 
 /** True when discovery would not change the entry, as for most entries of a refresh. */
-function isCurrent(forward: Forward, { kind, template, variants, position }: DiscoveredItem, known: Entry): boolean {
+function isCurrent(
+  forward: Forward,
+  { kind, template, variants, position }: DiscoveredItem,
+  known: Entry,
+  shared: SharedMembers,
+): boolean {
   const { labels, members, discovered } = known;
   const isInPlace = known.position === position && known.registrationId === forward.registrationId;
   if (!isInPlace && !discovered?.copied) return false;
   if (!sameVariants(variants, discovered?.variants ?? [])) return false;
   if (kind === 'resource' && (labels[ADDRESS_LABEL] !== forward.address || isTemplate(known) !== template))
     return false;
-  return Object.entries(discoveredMembers(kind, forward.address)).every(([member, value]) => members[member] === value);
+  if (members === shared[kind]) return true;
+  return Object.entries(shared[kind]).every(([member, value]) => members[member] === value);
 }
 
 function sameVariants(a: readonly EntryVariant[], b: readonly EntryVariant[]): boolean {
@@ -262,32 +290,40 @@ function sameVariants(a: readonly EntryVariant[], b: readonly EntryVariant[]): b
  * Rebuilds the catalogs of these eras from the forward's entries, in list order: for an era that cannot be discovered at
  * present, so that its entries stay beside those of the other era (mcp 4).
  */
-export function knownCatalogs(
+export function* knownCatalogs(
   draft: Draft,
   forward: Forward,
   eras: ReadonlySet<KnownCatalog['era']>,
-): DiscoveredCatalog[] {
+): Steps<DiscoveredCatalog[]> {
   const known = forward.catalogs.filter(({ era }) => eras.has(era));
   if (known.length === 0) return [];
-  const originals = draft.entriesOf(forward.name).filter(({ discovered }) => !discovered?.copied);
-  const entries = originals.sort((a, b) => a.position - b.position);
-  return known.map((catalog) => {
-    const items = (kind: Kind, template = false): ListedItem[] =>
-      entries
-        .filter((entry) => entry.kind === kind && isTemplate(entry) === template)
-        .flatMap((entry) => listedItem(entry, catalog.key));
-    return {
-      ...catalog,
-      tools: items('tool'),
-      resources: items('resource'),
-      templates: items('resource', true),
-      prompts: items('prompt'),
+  const all = yield* draft.entriesInSteps(forward.name);
+  const originals = all.filter(({ discovered }) => !discovered?.copied);
+  const entries = yield* sortInSteps(originals, (a, b) => a.position - b.position);
+  const catalogs: DiscoveredCatalog[] = [];
+  for (const catalog of known) {
+    const lists: Record<(typeof LISTS)[number]['list'], ListedItem[]> = {
+      tools: [],
+      resources: [],
+      templates: [],
+      prompts: [],
     };
-  });
+    yield* forEachInSteps(entries, (entry) => {
+      const item = listedItem(entry, catalog.key);
+      if (item) lists[listOf(entry)].push(item);
+    });
+    catalogs.push({ ...catalog, ...lists });
+  }
+  return catalogs;
 }
 
-/** The upstream's object as this catalog lists it; empty when it does not. */
-function listedItem({ discovered }: Entry, catalog: string): ListedItem[] {
+function listOf(entry: Entry): (typeof LISTS)[number]['list'] {
+  if (entry.kind === 'resource') return isTemplate(entry) ? 'templates' : 'resources';
+  return entry.kind === 'tool' ? 'tools' : 'prompts';
+}
+
+/** The upstream's object as this catalog lists it; undefined when it does not. */
+function listedItem({ discovered }: Entry, catalog: string): ListedItem | undefined {
   const variant = discovered?.variants.find(({ catalogs }) => catalogs?.includes(catalog) ?? true);
-  return discovered && variant ? [{ key: discovered.upstreamKey, json: variant.json }] : [];
+  return discovered && variant && { key: discovered.upstreamKey, json: variant.json };
 }

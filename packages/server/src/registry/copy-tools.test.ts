@@ -8,6 +8,7 @@ import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { type CopyOutcome, copyTools, createNamespace, removeForward, removeNamespace } from './operations-topology.ts';
 import { Registry } from './registry.ts';
 import { entryJson } from './serialize.ts';
+import { runSteps } from './steps.ts';
 
 const TOOL = { description: 'd', uri: 'u', toolType: 'custom', input_schema: {} };
 const FOUND = { description: '', uri: 'http://up.test/mcp', toolType: 'mcp-forward', input_schema: {} };
@@ -170,7 +171,7 @@ describe('a copy of a discovered tool', () => {
     await copy('a', 'finance');
     const stored = await registry.commit((draft) => {
       const forward = draft.forwards.get('up');
-      return forward && knownCatalogs(draft, forward, new Set(['legacy'] as const));
+      return forward && runSteps(knownCatalogs(draft, forward, new Set(['legacy'] as const)));
     });
     expect(stored?.map(({ tools }) => tools)).toEqual([items('name', ['a', 'b'])]);
   });

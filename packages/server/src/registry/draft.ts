@@ -1,4 +1,5 @@
 import { serviceKey } from '@sluice/contract';
+import { PutChange, UndoStep } from './changes.ts';
 import {
   DEFAULT_NAMESPACE,
   type Entry,
@@ -37,7 +38,7 @@ export class Draft {
   #next: number;
   readonly #recording: boolean;
   /** Undo steps of the current operation. */
-  #undo: (() => void)[] | undefined;
+  #undo: (UndoStep | (() => void))[] | undefined;
   /** Changes for the store to write. */
   readonly changes: Change[] = [];
 
@@ -58,14 +59,17 @@ export class Draft {
 
   /** As {@link attempt}, of an operation in steps. No other operation may run before it has ended. */
   *attemptInSteps<T>(operation: (draft: Draft) => Steps<T>): Steps<T> {
-    const undo: (() => void)[] = [];
+    const undo: (UndoStep | (() => void))[] = [];
     const changes = this.changes.length;
     const next = this.#next;
     this.#undo = undo;
     try {
       return yield* operation(this);
     } catch (error) {
-      for (const step of undo.reverse()) step();
+      for (const step of undo.reverse()) {
+        if (step instanceof UndoStep) step.run();
+        else step();
+      }
       this.changes.length = changes;
       this.#next = next;
       throw error;
@@ -98,7 +102,7 @@ export class Draft {
     const changed = { ...state, labels, unknown: unknown ?? state.unknown };
     this.#undo?.push(restoreFunction(this.#namespaces, name));
     this.#namespaces.set(name, changed);
-    this.#record('namespaces', () => storedNamespace(changed));
+    this.#record('namespaces', changed, storedNamespace);
   }
 
   /** Creates the namespace when it is missing (decisions 2.2: an entry that names one creates it). */
@@ -108,8 +112,13 @@ export class Draft {
 
   /** Removes the namespace and its entries. Callers reject `default`. */
   removeNamespace(name: Namespace): void {
+    runSteps(this.removeNamespaceInSteps(name));
+  }
+
+  /** As {@link removeNamespace}. */
+  *removeNamespaceInSteps(name: Namespace): Steps<void> {
     if (name === DEFAULT_NAMESPACE) throw new Error('the default namespace cannot be removed');
-    for (const kind of KINDS) for (const entry of [...this.entries(kind, name)]) this.remove(entry);
+    for (const kind of KINDS) yield* forEachInSteps([...this.entries(kind, name)], (entry) => this.remove(entry));
     const before = this.#namespaces;
     const drafts = this.#indexes.get(name);
     this.#undo?.push(() => {
@@ -123,19 +132,25 @@ export class Draft {
     this.#recordRemoval('namespaces', name);
   }
 
-  putForward(forward: Forward): void {
+  /** `mayChangeLists`: false if its entries are listed as before. */
+  putForward(forward: Forward, mayChangeLists = true): void {
     this.ensureNamespace(forward.namespace);
     const before = this.#forwards.get(forward.name);
-    if (before && listsDiffer(before, forward)) this.#invalidateLists(forward.name);
+    if (before && mayChangeLists && listsDiffer(before, forward)) this.#invalidateLists(forward.name);
     if (before && accessDiffers(before, forward)) this.#invalidateResources(forward.name);
     this.#undo?.push(restoreFunction(this.#forwards, forward.name));
     this.#forwards.set(forward.name, forward);
-    this.#record('forwards', () => storedForward(forward));
+    this.#record('forwards', forward, storedForward);
   }
 
   /** Removes the forward and its discovered entries in all namespaces, copies included (decisions 4.3). */
   removeForward(name: string): void {
-    for (const entry of this.entriesOf(name)) this.remove(entry);
+    runSteps(this.removeForwardInSteps(name));
+  }
+
+  /** As {@link removeForward}. */
+  *removeForwardInSteps(name: string): Steps<void> {
+    yield* forEachInSteps(yield* this.entriesInSteps(name), (entry) => this.remove(entry));
     const before = this.#forwards;
     this.#undo?.push(() => {
       this.#forwards = before;
@@ -163,7 +178,7 @@ export class Draft {
     const id = serviceKey(entry);
     const at = known.findIndex((other) => serviceKey(other) === id);
     this.#setServices(entry.name, (at === -1 ? [...known, entry] : known.with(at, entry)).toSorted(byRegistration));
-    this.#record('services', () => storedService(entry));
+    this.#record('services', entry, storedService);
   }
 
   /** Removes all services of this name in one pass: there may be thousands of them. */
@@ -225,7 +240,7 @@ export class Draft {
   put(entry: Entry): void {
     this.ensureNamespace(entry.namespace);
     this.#indexForChange(entry).put(entry);
-    this.#record(SECTION[entry.kind], () => storedEntry(entry));
+    this.#record(SECTION[entry.kind], entry, storedEntry);
   }
 
   remove(entry: Entry): void {
@@ -259,19 +274,8 @@ export class Draft {
     return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#unusable, services), changed };
   }
 
-  /**
-   * Records a change. Its text is created when the store reads it, a slice at a time: one discovery can add ten thousand
-   * entries, which are immutable.
-   */
-  #record(section: Section, text: () => string): void {
-    if (!this.#recording) return;
-    this.changes.push({
-      op: 'put',
-      section,
-      get json() {
-        return text();
-      },
-    });
+  #record<Stored>(section: Section, stored: Stored, text: (stored: Stored) => string): void {
+    if (this.#recording) this.changes.push(new PutChange(section, stored, text));
   }
 
   #recordRemoval(section: Section, id: string): void {
@@ -305,7 +309,7 @@ export class Draft {
   #indexForChange({ namespace, kind, key }: Entry): DraftIndex {
     const index = this.#write(namespace, kind);
     const claims = index.claims(key);
-    this.#undo?.push(() => index.set(key, claims));
+    this.#undo?.push(new UndoStep(index, key, claims));
     return index;
   }
 

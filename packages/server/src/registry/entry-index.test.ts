@@ -49,6 +49,23 @@ describe('order', () => {
     expect(made.entries.map(({ key }) => key)).toEqual(['own-early', 'b1', 'b2', 'a1', 'own-late']);
   });
 
+  test('is the same whether entries are sorted or reordered after changes', () => {
+    const earlier = indexWith(...[5, 1, 4].map((id) => entry(`e${id}`, id)), entry('b', 2, { forward: 'b' }));
+    const keys = ({ registeredEntries }: EntryIndex) => registeredEntries.map(({ key }) => key);
+    expect(keys(earlier)).toEqual(['e1', 'b', 'e4', 'e5']);
+    const added = changed(earlier, (draft) => draft.put(entry('e3', 3)));
+    const removed = changed(added, (draft) => draft.remove(entry('b', 2, { forward: 'b' })));
+    const replaced = changed(removed, (draft) => draft.put(entry('e1', 9)));
+    expect(keys(replaced)).toEqual(['e3', 'e4', 'e5', 'e1']);
+    expect(replaced.registeredEntries.at(-1)).toBe(replaced.registered('e1'));
+    expect(changed(replaced, () => undefined).registeredEntries).toBe(replaced.registeredEntries);
+    const many = changed(replaced, (draft) => {
+      for (let id = 1_000; id < 3_000; id++) draft.put(entry(`e${id}`, id));
+    });
+    expect(keys(many).slice(0, 6)).toEqual(['e3', 'e4', 'e5', 'e1', 'e1000', 'e1001']);
+    expect(keys(many)).toHaveLength(2_004);
+  });
+
   test('puts the templates of a forward behind its resources', () => {
     const template = { kind: 'resource', forward: 'a', labels: { [TEMPLATE_LABEL]: 'true' } } as const;
     const made = indexWith(

@@ -3,7 +3,7 @@ import { byOrder, type Entry, isEnabled, isTemplate, sameRecord } from './entrie
 import { buildList, type CatalogView, isSameList, type PrebuiltList } from './list.ts';
 import { forEachInSteps, runSteps, type Steps, sortInSteps } from './steps.ts';
 
-/** Number of changes at which the upper layer is merged into the base; every copy copies the upper layer. */
+/** Number of changes at which the upper layer is merged into the base, or entries are sorted anew; every copy copies them. */
 const MERGE_FROM = 1024;
 
 /**
@@ -87,6 +87,24 @@ export class DraftMap<V extends object> {
   }
 }
 
+/** Entries in list order, and the keys of which they may be out of date. */
+interface EarlierOrder {
+  readonly entries: readonly Entry[];
+  readonly changed: ReadonlySet<string>;
+}
+
+/** The entries with the current holders of the changed keys, in list order: most changes concern few of 100,000. */
+function reorder({ entries, changed }: EarlierOrder, holder: (key: string) => Entry | undefined): readonly Entry[] {
+  if (changed.size === 0) return entries;
+  const added: Entry[] = [];
+  for (const key of changed) {
+    const entry = holder(key);
+    if (entry) added.push(entry);
+  }
+  // Already in order, but for those at the end: sorting takes linear time.
+  return [...entries.filter(({ key }) => !changed.has(key)), ...added.sort(byOrder)].sort(byOrder);
+}
+
 /** Cached lists per index. Clients choose their capabilities, so the number of views must be bounded. */
 const MAX_PREBUILT = 64;
 
@@ -101,6 +119,8 @@ const MAX_AT_ONCE = 1_000;
 export class EntryIndex {
   readonly #claims: LayeredMap<readonly Entry[]>;
   #registered: readonly Entry[] | undefined;
+  /** Until `#registered` is known. */
+  #earlier: EarlierOrder | undefined;
   #ordered: readonly Entry[] | undefined;
   #disabled: readonly Entry[] | undefined;
   #templates: readonly Entry[] | undefined;
@@ -109,8 +129,10 @@ export class EntryIndex {
   readonly #lists = new Map<string, PrebuiltList>();
   readonly #building = new Map<string, Promise<PrebuiltList>>();
 
-  constructor(claims = new LayeredMap<readonly Entry[]>()) {
+  /** `earlier`: entries in list order from which this index differs. */
+  constructor(claims = new LayeredMap<readonly Entry[]>(), earlier?: EarlierOrder) {
     this.#claims = claims;
+    this.#earlier = earlier;
   }
 
   /** The entry served under this key. */
@@ -140,7 +162,10 @@ export class EntryIndex {
 
   /** The entries that hold their keys, disabled ones included, in list order. */
   get registeredEntries(): readonly Entry[] {
-    this.#registered ??= [...this.#claims.values()].flatMap((claims) => claims.slice(0, 1)).sort(byOrder);
+    this.#registered ??= this.#earlier
+      ? reorder(this.#earlier, (key) => this.registered(key))
+      : [...this.#claims.values()].flatMap((claims) => claims.slice(0, 1)).sort(byOrder);
+    this.#earlier = undefined;
     return this.#registered;
   }
 
@@ -151,6 +176,7 @@ export class EntryIndex {
       if (holder) holders.push(holder);
     });
     this.#registered = yield* sortInSteps(holders, byOrder);
+    this.#earlier = undefined;
   }
 
   /** The disabled entries, shadowed ones included, in no order. */
@@ -220,16 +246,22 @@ export class EntryIndex {
 
   /** Creates a draft of this index. */
   copy(): DraftIndex {
-    return new DraftIndex(this.#claims.copy());
+    const earlier = this.#registered ? { entries: this.#registered, changed: new Set<string>() } : this.#earlier;
+    return new DraftIndex(this.#claims.copy(), earlier);
   }
 }
 
 /** A mutable copy of an {@link EntryIndex}, until {@link DraftIndex.publish}. */
 export class DraftIndex {
   readonly #claims: DraftMap<readonly Entry[]>;
+  readonly #earlier: EarlierOrder | undefined;
+  readonly #changed: Set<string>;
 
-  constructor(claims: DraftMap<readonly Entry[]>) {
+  /** `earlier`: entries in list order from which the copied index differs. */
+  constructor(claims: DraftMap<readonly Entry[]>, earlier?: EarlierOrder) {
     this.#claims = claims;
+    this.#earlier = earlier;
+    this.#changed = new Set(earlier?.changed);
   }
 
   /** The entry that holds this key, disabled or not. */
@@ -251,6 +283,10 @@ export class DraftIndex {
    */
   put(entry: Entry): void {
     const claims = this.claims(entry.key);
+    if (claims.length === 0) {
+      this.set(entry.key, [entry]);
+      return;
+    }
     const at = claims.findIndex((claim) => sameRecord(claim, entry));
     const [served, ...shadowed] = at === -1 ? [...claims, entry] : claims.with(at, entry);
     this.set(entry.key, served ? [served, ...shadowed.sort(byOrder)] : []);
@@ -263,6 +299,7 @@ export class DraftIndex {
 
   /** Sets the entries of a key, the served one first; for undo. */
   set(key: string, claims: readonly Entry[]): void {
+    if (this.#earlier) this.#changed.add(key);
     this.#claims.set(key, claims.length === 0 ? undefined : claims);
   }
 
@@ -272,7 +309,9 @@ export class DraftIndex {
 
   /** As {@link publish}. */
   *publishInSteps(): Steps<EntryIndex> {
-    const index = new EntryIndex(yield* this.#claims.publishInSteps());
+    const isClose = this.#earlier && this.#changed.size <= MERGE_FROM;
+    const earlier = isClose ? { entries: this.#earlier.entries, changed: this.#changed } : undefined;
+    const index = new EntryIndex(yield* this.#claims.publishInSteps(), earlier);
     // After smaller changes it is sorted when it is needed: there may be thousands of them.
     if (this.#claims.isMerged) yield* index.sort();
     return index;
@@ -285,10 +324,12 @@ function listKey({ key }: CatalogView, method: string): string {
 
 function count(claims: Iterable<readonly Entry[]>): Map<string, number> {
   const counts = new Map<string, number>();
-  for (const { discovered } of [...claims].flat()) {
-    if (!discovered) continue;
-    const { forward, copied } = discovered;
-    counts.set(forward, (counts.get(forward) ?? 0) + (copied ? 0 : 1));
+  for (const entries of claims) {
+    for (const { discovered } of entries) {
+      if (!discovered) continue;
+      const { forward, copied } = discovered;
+      counts.set(forward, (counts.get(forward) ?? 0) + (copied ? 0 : 1));
+    }
   }
   return counts;
 }

@@ -4,6 +4,7 @@ import type { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Forward } from './entries.ts';
 import { addForward } from './operations-topology.ts';
 import { Registry } from './registry.ts';
+import { runSteps } from './steps.ts';
 import { memoryStore } from './store/store.ts';
 
 const item = (key: string, era: string) => ({ key, json: `{"key":"${key}","era":"${era}"}` });
@@ -28,7 +29,7 @@ test("an era's catalogs are rebuilt from the entries, in list order and with the
   const input = { name: 'up', address: 'http://up.test/', namespace: DEFAULT_NAMESPACE, labels: {}, prefix: 'x.' };
   await registry.commit((draft) => applyCatalogs(draft, addForward(draft, input), found));
   const stored = (draft: Draft, forward: Forward | undefined, ...eras: ('legacy' | 'modern')[]) =>
-    forward && knownCatalogs(draft, forward, new Set(eras));
+    forward && runSteps(knownCatalogs(draft, forward, new Set(eras)));
   await registry.commit((draft) => {
     const forward = draft.forwards.get('up');
     expect(stored(draft, forward, 'modern')).toEqual([found[1]]);

@@ -18,6 +18,7 @@ import { OperationError } from './operation-error.ts';
 import { namespaceOf } from './operations.ts';
 import { coverCopies } from './operations-enabled.ts';
 import type { Snapshot } from './snapshot.ts';
+import { runSteps, type Steps } from './steps.ts';
 
 /** Configuration of a forward. */
 export type ForwardInput = Pick<Forward, 'name' | 'address' | 'namespace' | 'labels' | 'prefix' | 'headers' | 'expose'>;
@@ -32,8 +33,13 @@ export function addForward(draft: Draft, input: ForwardInput): Forward {
 
 /** Removes a forward and its discovered entries (decisions 4.3). OperationError NOT_FOUND. */
 export function removeForward(draft: Draft, name: string): void {
+  runSteps(removeForwardInSteps(draft, name));
+}
+
+/** As {@link removeForward}. */
+export function* removeForwardInSteps(draft: Draft, name: string): Steps<void> {
   if (!draft.forwards.has(name)) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
-  draft.removeForward(name);
+  yield* draft.removeForwardInSteps(name);
 }
 
 /** A namespace after an operation. */
@@ -80,6 +86,11 @@ export interface NamespaceRemoval {
  * return to the namespace that an operator has removed them from (decisions 10.1).
  */
 export function removeNamespace(draft: Draft, name: string, cascade: boolean): NamespaceRemoval {
+  return runSteps(removeNamespaceInSteps(draft, name, cascade));
+}
+
+/** As {@link removeNamespace}. */
+export function* removeNamespaceInSteps(draft: Draft, name: string, cascade: boolean): Steps<NamespaceRemoval> {
   const namespace = requireNamespace(draft, name);
   if (namespace === DEFAULT_NAMESPACE) {
     throw new OperationError('CONFLICT', 'the namespace default cannot be deleted');
@@ -94,9 +105,9 @@ export function removeNamespace(draft: Draft, name: string, cascade: boolean): N
   if (!cascade && Object.values(counts).some((pending) => pending > 0)) {
     throw new OperationError('CONFLICT', `namespace ${name} is not empty; ?cascade=true deletes its contents`, counts);
   }
-  for (const forward of forwards) draft.removeForward(forward.name);
+  for (const forward of forwards) yield* draft.removeForwardInSteps(forward.name);
   const disabled = returnMoved(draft, namespace);
-  draft.removeNamespace(namespace);
+  yield* draft.removeNamespaceInSteps(namespace);
   return { forwards: forwards.map((forward) => forward.name), disabled };
 }
 

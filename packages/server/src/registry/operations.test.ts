@@ -80,7 +80,7 @@ test('the results of operations survive a restart, from the journal and from the
   await registry.commit((draft) => labelNamespace(draft, 'left', { a: '1' }));
   await registry.commit((draft) => removeNamespace(draft, 'empty', false));
 
-  const replayed = new Registry(rememberingStore(structuredClone(journal)));
+  const replayed = new Registry(rememberingStore(JSON.parse(JSON.stringify(journal))));
   expect(await replayed.load()).toEqual([]);
   expect(shown(replayed)).toEqual(shown(registry));
 

@@ -4,6 +4,7 @@ import { DEFAULT_NAMESPACE, type Entry, type Forward, KINDS, type Kind, SECTION 
 import { Snapshot } from './snapshot.ts';
 import { type Steps, singleStep } from './steps.ts';
 import { isDiskFull } from './store/files.ts';
+import { snapshotSlices } from './store/registry-file.ts';
 import { type Change, type Loaded, SECTIONS, type Section, type Store } from './store/store.ts';
 import {
   MAX_REGISTRATION_ID,
@@ -231,6 +232,16 @@ export class Registry {
   onChange(listener: (touched: readonly ChangedLists[]) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  /**
+   * Returns a function that yields the text of `registry.json` with the current state, in slices. The text is the one that the
+   * store writes for this state.
+   */
+  snapshotFile(): () => Iterable<string> {
+    const { current } = this;
+    const { extras, generation } = this.#store.fileMembers ?? { extras: [], generation: 1 };
+    return () => snapshotSlices(snapshotEntries(current), extras, generation);
   }
 
   /** Waits for pending commits and closes the store. */

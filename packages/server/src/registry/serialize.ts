@@ -2,6 +2,7 @@ import { type Service, type ServiceHealth, serviceAddress } from '@sluice/contra
 import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { members } from '@sluice/protocol/json/text';
 import {
+  type Discovered,
   type Entry,
   type EntryVariant,
   FORWARD_TYPE,
@@ -172,16 +173,20 @@ export function discoveredMembers(kind: Kind, address: string): JsonObject {
  */
 export function render(entry: Omit<Entry, 'rendered'>): Entry {
   const rendered = entry.discovered
-    ? entry.discovered.variants.map((variant) => renderVariant(entry, variant, entry.discovered?.overrides ?? {}))
+    ? renderVariants(entry, entry.discovered)
     : [{ json: JSON.stringify(manualObject(entry)), catalogs: undefined }];
   return { ...entry, rendered };
 }
 
-function renderVariant(entry: Omit<Entry, 'rendered'>, variant: EntryVariant, overrides: JsonObject): EntryVariant {
-  const renamed = entry.kind !== 'resource' && entry.key !== entry.discovered?.upstreamKey;
+function renderVariants(
+  entry: Omit<Entry, 'rendered'>,
+  { upstreamKey, variants, overrides }: Discovered,
+): readonly EntryVariant[] {
+  const renamed = entry.kind !== 'resource' && entry.key !== upstreamKey;
   const changes: JsonObject = { ...overrides, ...(renamed && { name: entry.key }) };
   if (changes.inputSchema !== undefined) changes.inputSchema = typedSchema(changes.inputSchema);
-  return Object.keys(changes).length === 0 ? variant : { ...variant, json: withMembers(variant.json, changes) };
+  if (Object.keys(changes).length === 0) return variants;
+  return variants.map((variant) => ({ ...variant, json: withMembers(variant.json, changes) }));
 }
 
 /** The object's text with these members set or, where null, removed; text and position of all others are unchanged. */

@@ -43,43 +43,46 @@ export class AccessLog {
     const eventName = toolCall?.identity.toolName;
     const eventTool = eventName === undefined || eventName === tool ? undefined : boundedName(eventName);
     const details = toolCall?.details;
-    this.#log[level]('request', {
-      method: request.method,
-      path,
-      status,
-      duration_ms: roundMs(durationMs),
-      decision,
-      filter: record.filter,
-      namespace: context?.namespace?.name,
-      mcp_method: message && 'method' in message ? loggableMethod(message.method) : undefined,
-      tool,
-      prompt: subject?.kind === 'prompt' ? subject.name : undefined,
-      upstream: record.upstream,
-      error_code: answer?.errorCode,
-      evaluator: policyRejection?.evaluator,
-      reason: decision === 'refused' ? reasonOf(record) : undefined,
-      error_type: record.failure,
-      in_batch: request.inBatch || undefined,
-      client_left: completed || record.failure !== undefined ? undefined : true,
-      client: request.client,
-      user: caller.user?.slice(0, MAX_USER_LENGTH),
-      session_id: context?.session?.id,
-      x_request_id: caller.requestId,
-      conversation_id: caller.conversationId,
-      trace_id: record.traceId,
-      event_id: toolCall?.eventId,
-      event_type: details?.type,
-      event_tool: eventTool === tool ? undefined : eventTool,
-      transport: toolCall?.identity.transport,
-      tool_type: toolCall?.identity.toolType,
-      service: toolCall?.identity.serviceId,
-      service_address: toolCall?.identity.serviceAddress,
-      service_request_id: toolCall?.identity.serviceRequestId,
-      completion_id: toolCall?.completionId,
-      is_error: details?.type === 'COMPLETED' ? details.isError : undefined,
-      error_category: details?.type === 'FAILED' ? details.category : undefined,
-      call_duration_ms: details && 'durationMs' in details ? roundMs(details.durationMs) : undefined,
-      metadata: this.#withMetadata && context ? metadataOf(context) : undefined,
+    const metadata = this.#withMetadata && context ? metadataOf(context) : undefined;
+    const durationOfCall = details && 'durationMs' in details ? roundMs(details.durationMs) : undefined;
+    const mcpMethod = message && 'method' in message ? loggableMethod(message.method) : undefined;
+    this.#log.writeFields(level, 'request', (line) => {
+      line.text('method', request.method);
+      line.text('path', path);
+      line.value('status', status);
+      line.value('duration_ms', roundMs(durationMs));
+      line.text('decision', decision);
+      line.text('filter', record.filter);
+      line.text('namespace', context?.namespace?.name);
+      line.text('mcp_method', mcpMethod);
+      line.text('tool', tool);
+      line.text('prompt', subject?.kind === 'prompt' ? subject.name : undefined);
+      line.text('upstream', record.upstream);
+      line.value('error_code', answer?.errorCode);
+      line.text('evaluator', policyRejection?.evaluator);
+      line.text('reason', decision === 'refused' ? reasonOf(record) : undefined);
+      line.text('error_type', record.failure);
+      line.value('in_batch', request.inBatch || undefined);
+      line.value('client_left', completed || record.failure !== undefined ? undefined : true);
+      line.text('client', request.client);
+      line.text('user', caller.user?.slice(0, MAX_USER_LENGTH));
+      line.text('session_id', context?.session?.id);
+      line.text('x_request_id', caller.requestId);
+      line.text('conversation_id', caller.conversationId);
+      line.text('trace_id', record.traceId);
+      line.text('event_id', toolCall?.eventId);
+      line.text('event_type', details?.type);
+      line.text('event_tool', eventTool === tool ? undefined : eventTool);
+      line.text('transport', toolCall?.identity.transport);
+      line.text('tool_type', toolCall?.identity.toolType);
+      line.text('service', toolCall?.identity.serviceId);
+      line.text('service_address', toolCall?.identity.serviceAddress);
+      line.text('service_request_id', toolCall?.identity.serviceRequestId);
+      line.text('completion_id', toolCall?.completionId);
+      line.value('is_error', details?.type === 'COMPLETED' ? details.isError : undefined);
+      line.text('error_category', details?.type === 'FAILED' ? details.category : undefined);
+      line.value('call_duration_ms', durationOfCall);
+      if (metadata !== undefined) line.json('metadata', JSON.stringify(metadata));
     });
   }
 }

@@ -186,3 +186,37 @@ describe('fields that JSON cannot represent', () => {
     ).toMatchObject({ msg: 'm' });
   });
 });
+
+describe('lines that are written field by field', () => {
+  /** The line of these fields, from an object and written field by field. */
+  function both(fields: Record<string, string | number | boolean | undefined>): [string?, string?] {
+    const { lines, logger } = recorder(filterOf('info'));
+    const log = logger.target('service::mcp::access');
+    log.info('request', fields);
+    log.writeFields('info', 'request', (line) => {
+      for (const [name, value] of Object.entries(fields)) {
+        if (typeof value === 'string') line.text(name, value);
+        else line.value(name, value);
+      }
+    });
+    const [one, other] = lines;
+    return [one, other];
+  }
+
+  it.each([
+    ['plain values', { path: '/default/mcp', status: 200, ms: 0.25, in_batch: true, user: undefined }],
+    ['escapes', { path: '/"\\\n\u0000', empty: '' }],
+    ['other alphabets', { user: 'Zoë 日本 \u{1f980}', after: 'x' }],
+    ['invisible characters', { user: 'a\u202eb\u007f', lone: '\ud800' }],
+    ['values longer than the buffer', { user: 'x'.repeat(10_000), other: 'é'.repeat(10_000), last: 'y' }],
+  ])('are the same: %s', (_name, fields) => {
+    const [fromObject, fieldByField] = both(fields);
+    expect(fieldByField).toBe(fromObject);
+  });
+
+  it('are not made if their level is disabled', () => {
+    const { lines, logger } = recorder(filterOf('warn'));
+    logger.target('service::mcp::access').writeFields('info', 'request', () => expect.unreachable());
+    expect(lines).toEqual([]);
+  });
+});

@@ -42,6 +42,11 @@ export type LogMethod = (msg: string, fields?: LogFields) => void;
 /** Logger of one target. Methods of disabled levels do nothing; check `enabled` before creating expensive fields. */
 export interface TargetLogger extends Readonly<Record<LogLevel, LogMethod>> {
   readonly enabled: (level: LogLevel) => boolean;
+  /**
+   * Writes a line whose fields are written one by one: for a line per request, since it costs a fifth of one from an object.
+   * `msg` needs no escapes. `write` must not log.
+   */
+  readonly writeFields: (level: LogLevel, msg: string, write: (line: LineWriter) => void) => void;
 }
 
 /** Log of the service (decisions 1.2): one JSON object per line with `ts`, `level`, `target`, `msg` and fields. */
@@ -59,6 +64,7 @@ export function createLogger(
   write: (line: string, level: LogLevel) => void,
   now: () => number = Date.now,
 ): Logger {
+  const line = new LineWriter();
   return {
     target(target) {
       const threshold = SEVERITY[filter[target]];
@@ -66,17 +72,31 @@ export function createLogger(
       const withStacks = enabled('debug');
       const at = (level: LogLevel): LogMethod =>
         enabled(level) ? (msg, fields) => write(logLine(now(), level, target, msg, fields, withStacks), level) : noop;
-      return targetLogger(at, enabled);
+      const writeFields: TargetLogger['writeFields'] = (level, msg, writeTo) => {
+        if (!enabled(level)) return;
+        line.begin(now(), level, target, msg);
+        writeTo(line);
+        write(line.end(), level);
+      };
+      return targetLogger(at, enabled, writeFields);
     },
   };
 }
 
 /** Returns a logger that adds fields to every line; fields of the line take precedence. */
 export function withFields(log: TargetLogger, common: LogFields): TargetLogger {
-  return targetLogger((level) => (msg, fields) => log[level](msg, { ...common, ...fields }), log.enabled);
+  const at =
+    (level: LogLevel): LogMethod =>
+    (msg, fields) =>
+      log[level](msg, { ...common, ...fields });
+  return targetLogger(at, log.enabled, log.writeFields);
 }
 
-function targetLogger(at: (level: LogLevel) => LogMethod, enabled: TargetLogger['enabled']): TargetLogger {
+function targetLogger(
+  at: (level: LogLevel) => LogMethod,
+  enabled: TargetLogger['enabled'],
+  writeFields: TargetLogger['writeFields'],
+): TargetLogger {
   return {
     error: at('error'),
     warn: at('warn'),
@@ -84,7 +104,111 @@ function targetLogger(at: (level: LogLevel) => LogMethod, enabled: TargetLogger[
     debug: at('debug'),
     trace: at('trace'),
     enabled,
+    writeFields,
   };
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+/** Most bytes that the JSON of one character takes: an escape. */
+const MAX_CHARACTER_BYTES = 6;
+
+/**
+ * Writes a line field by field into a buffer, without objects or texts in between. Made for the line of each request; the fields
+ * are those of {@link logLine}, with names that need no escapes.
+ */
+export class LineWriter {
+  #bytes = Buffer.allocUnsafe(4096);
+  #length = 0;
+  #isAscii = true;
+  #timestampMs = 0;
+  #timestamp = '';
+
+  /** Begins a line. */
+  begin(ms: number, level: LogLevel, target: LogTarget, msg: string): void {
+    // Under load, many lines are written within a millisecond.
+    if (ms !== this.#timestampMs) {
+      this.#timestampMs = ms;
+      this.#timestamp = new Date(ms).toISOString();
+    }
+    this.#length = 0;
+    this.#isAscii = true;
+    this.#reserve(256);
+    this.#copy('{"ts":"');
+    this.#copy(this.#timestamp);
+    this.#copy('","level":"');
+    this.#copy(level);
+    this.#copy('","target":"');
+    this.#copy(target);
+    this.#copy('","msg":"');
+    this.#copy(msg);
+    this.#copy('"');
+  }
+
+  /** Writes a field unless its value is undefined. */
+  text(name: string, value: string | undefined): void {
+    if (value === undefined) return;
+    this.#name(name, value.length * MAX_CHARACTER_BYTES);
+    const bytes = this.#bytes;
+    let length = this.#length;
+    bytes[length++] = QUOTE;
+    for (let at = 0; at < value.length; at++) {
+      const code = value.charCodeAt(at);
+      if (code < 0x20 || code > 0x7e || code === QUOTE || code === BACKSLASH) {
+        return this.#value(escapeInvisible(JSON.stringify(value)));
+      }
+      bytes[length++] = code;
+    }
+    bytes[length++] = QUOTE;
+    this.#length = length;
+  }
+
+  /** Writes a field unless its value is undefined. */
+  value(name: string, value: number | boolean | undefined): void {
+    if (value === undefined) return;
+    this.#name(name, 32);
+    this.#copy(String(value));
+  }
+
+  /** Writes a field whose value is JSON. */
+  json(name: string, value: string): void {
+    this.#name(name, value.length * MAX_CHARACTER_BYTES);
+    this.#value(escapeInvisible(value));
+  }
+
+  /** Ends the line and returns it, with its line break. */
+  end(): string {
+    this.#reserve(2);
+    this.#copy('}\n');
+    return this.#bytes.toString(this.#isAscii ? 'latin1' : 'utf8', 0, this.#length);
+  }
+
+  #name(name: string, bytes: number): void {
+    this.#reserve(name.length + bytes + 8);
+    this.#copy(',"');
+    this.#copy(name);
+    this.#copy('":');
+  }
+
+  #value(json: string): void {
+    this.#isAscii = false;
+    this.#length += this.#bytes.write(json, this.#length);
+  }
+
+  /** Copies ASCII. Texts are so short that a call of Buffer costs more. */
+  #copy(text: string): void {
+    const bytes = this.#bytes;
+    let length = this.#length;
+    for (let at = 0; at < text.length; at++) bytes[length++] = text.charCodeAt(at);
+    this.#length = length;
+  }
+
+  #reserve(bytes: number): void {
+    if (this.#length + bytes <= this.#bytes.length) return;
+    const larger = Buffer.allocUnsafe((this.#length + bytes) * 2);
+    this.#bytes.copy(larger, 0, 0, this.#length);
+    this.#bytes = larger;
+  }
 }
 
 /** Formats a line with its line break; characters that a terminal would not show are escaped (decisions 10.5). Fields whose names are reserved are prefixed with `_`. */

@@ -84,7 +84,7 @@ function parseBootstrapFile(file: YamlFile): Omit<BootstrapFile, 'path' | 'folde
  * Settings that are validated but not used in this version: environment variables, flags, and top-level keys of the
  * bootstrap file.
  */
-const UNUSED_SETTINGS: readonly string[] = ['SERVICE_UI_PATH', '--plugins-path', 'plugins'];
+const UNUSED_SETTINGS: readonly string[] = ['--plugins-path', 'plugins'];
 
 /** Returns a warning for each of the given settings that has no effect. */
 export function warnUnusedSettings(settings: readonly string[]): string[] {

@@ -76,6 +76,16 @@ describe('loadConfig', () => {
     expect(config.pluginsPath).toBe(join(folder, 'plugins'));
   });
 
+  it('has no console with SERVICE_UI_PATH=none and with --headless', async () => {
+    const uiPaths = [
+      await configOf([], { SERVICE_UI_PATH: 'none' }),
+      await configOf(['--headless'], {}),
+      await configOf(['--headless'], { SERVICE_UI_PATH: 'ui' }),
+    ].map(({ uiPath }) => uiPath);
+    expect(uiPaths).toEqual([undefined, undefined, undefined]);
+    expect((await configOf([], {})).uiPath).toMatch(/^(?:\/opt\/service\/admin|.+\/packages\/admin\/dist)$/);
+  });
+
   it('prints help and version even if the environment is invalid', async () => {
     const broken = { SERVICE_MGMT_LISTEN: 'nonsense' };
     expect(await loadConfig(['--version'], broken, folder)).toEqual({ kind: 'print', text: `${manifest.version}\n` });
@@ -101,15 +111,11 @@ describe('loadConfig', () => {
 
   it('warns once of each setting without effect', async () => {
     const { warnings } = await configOf(['--plugins-path', 'p'], {
-      SERVICE_UI_PATH: 'ui',
       SERVICE_CLASSIC_URL: '',
       SERVICE_MGMT_LISTEN: '127.0.0.1:0',
       HOME: '/home/op',
     });
-    expect(warnings).toEqual([
-      'SERVICE_UI_PATH has no effect in this version',
-      '--plugins-path has no effect in this version',
-    ]);
+    expect(warnings).toEqual(['--plugins-path has no effect in this version']);
   });
 
   it('returns the warnings of environment and file', async () => {

@@ -1,5 +1,7 @@
+import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { referencesIn, type SecretSettings, Secrets } from '../../http/secrets/secrets.ts';
 import { ConfigError, quote } from '../../http/settings.ts';
@@ -12,7 +14,9 @@ import { loadPipeline } from './pipeline/load.ts';
 import type { LoadedPipeline } from './pipeline/pipeline.ts';
 
 /** Configuration of the service from flags, environment and files. Paths are absolute. Immutable after startup. */
-export interface Config extends Omit<Environment, 'bridgeGrpc' | 'secretsPath' | 'secretOrigins'> {
+export interface Config extends Omit<Environment, 'bridgeGrpc' | 'secretsPath' | 'secretOrigins' | 'uiPath'> {
+  /** Folder of the web console, which may be missing; undefined in the headless distribution. */
+  readonly uiPath: string | undefined;
   readonly secrets: SecretSettings;
   /** Pipeline of `--pipeline-config`, or the embedded one, with the environment applied. */
   readonly pipeline: LoadedPipeline;
@@ -61,7 +65,7 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
     config: Object.freeze({
       ...environment,
       persist: persist.backend === 'none' ? persist : { ...persist, path: resolve(cwd, persist.path) },
-      uiPath: resolve(cwd, environment.uiPath),
+      uiPath: consoleFolder(flags.headless ? HEADLESS : environment.uiPath, cwd),
       actionsPath,
       secrets,
       pipeline,
@@ -79,6 +83,18 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
       ],
     }),
   };
+}
+
+/** Value of SERVICE_UI_PATH that selects the headless distribution (decisions 10.6). */
+const HEADLESS = 'none';
+/** The folder of the console in the image of the full distribution (decisions 1.2), and in a checkout of the source. */
+const INSTALLED_CONSOLE = '/opt/service/admin';
+const BUILT_CONSOLE = fileURLToPath(new URL('../../../../admin/dist', import.meta.url));
+
+function consoleFolder(uiPath: string | undefined, cwd: string): string | undefined {
+  if (uiPath === HEADLESS) return undefined;
+  if (uiPath !== undefined) return resolve(cwd, uiPath);
+  return existsSync(BUILT_CONSOLE) ? BUILT_CONSOLE : INSTALLED_CONSOLE;
 }
 
 /** Checks the references of LLM connections, except for the content of files, which may be written later. */
@@ -117,6 +133,8 @@ export type Flags =
       readonly pluginsPath: string | undefined;
       /** Like SERVICE_LOCAL=1. */
       readonly local: boolean;
+      /** Like SERVICE_UI_PATH=none. */
+      readonly headless: boolean;
     };
 
 /** Output of `--help`. */
@@ -128,6 +146,7 @@ Options:
   --pipeline-config <file>  Pipeline file: listeners and filter chains (YAML; default: the embedded pipeline)
   --service-config <file>   Bootstrap file: entries to register at startup (YAML; default: service.yaml if it exists)
   --local                   Bind to 127.0.0.1 instead of all interfaces, like SERVICE_LOCAL=1
+  --headless                Serve no web console, like SERVICE_UI_PATH=none
   -h, --help                Print help and exit
   -v, --version             Print the version and exit
 
@@ -135,6 +154,7 @@ Environment variables such as SERVICE_MGMT_LISTEN, SERVICE_PERSIST_PATH and RUST
 `;
 
 const PATH_FLAGS: readonly string[] = ['pipeline-config', 'service-config', 'plugins-path'];
+const SWITCHES: readonly string[] = ['local', 'headless'];
 
 /** Settings to use instead of the client's options, which do not apply to the service itself. */
 const CLIENT_OPTIONS: ReadonlyMap<string, string> = new Map([
@@ -172,6 +192,7 @@ export function parseFlags(argv: readonly string[]): Flags {
       'service-config': { type: 'string' },
       'plugins-path': { type: 'string' },
       local: { type: 'boolean' },
+      headless: { type: 'boolean' },
       help: { type: 'boolean', short: 'h' },
       version: { type: 'boolean', short: 'v' },
     },
@@ -185,16 +206,16 @@ export function parseFlags(argv: readonly string[]): Flags {
   if (names.includes('version')) return { kind: 'version' };
 
   const paths = new Map<string, string>();
-  let local = false;
+  const switches = new Set<string>();
   for (const token of tokens) {
     if (token.kind === 'option-terminator') continue;
     if (token.kind === 'positional') {
       if (token.index === 0 && token.value === 'serve') continue;
       throw new ConfigError(`unexpected argument ${quote(token.value)}; see sluice serve --help`);
     }
-    if (token.name === 'local') {
-      if (token.value !== undefined) throw new ConfigError('--local takes no value; see sluice serve --help');
-      local = true;
+    if (SWITCHES.includes(token.name)) {
+      if (token.value !== undefined) throw new ConfigError(`--${token.name} takes no value; see sluice serve --help`);
+      switches.add(token.name);
       continue;
     }
     if (!PATH_FLAGS.includes(token.name)) {
@@ -215,6 +236,7 @@ export function parseFlags(argv: readonly string[]): Flags {
     pipelineConfig: paths.get('pipeline-config'),
     serviceConfig: paths.get('service-config'),
     pluginsPath: paths.get('plugins-path'),
-    local,
+    local: switches.has('local'),
+    headless: switches.has('headless'),
   };
 }

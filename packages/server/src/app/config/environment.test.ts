@@ -139,8 +139,11 @@ const ROWS: readonly Row[] = [
   {
     variable: 'SERVICE_UI_PATH',
     read: (env) => env.uiPath,
-    unset: '/opt/service/admin',
-    accepted: [['/srv/ui', '/srv/ui']],
+    unset: undefined,
+    accepted: [
+      ['/srv/ui', '/srv/ui'],
+      ['none', 'none'],
+    ],
     rejected: [],
   },
   {

@@ -41,11 +41,16 @@ const count = integer(0, 1_000_000);
 /** A path; its reader checks whether it exists. */
 const path = z.string();
 
+/** Default of SERVICE_PERSIST_PATH. */
+export function defaultDataFolder(home: string | undefined): string {
+  return join(home || '.', '.service', 'server');
+}
+
 /** Parses the environment (decisions 1.2). Relative paths stay relative. Throws `ConfigError` for the first invalid variable. */
 export function parseEnvironment(env: NodeJS.ProcessEnv) {
   const variables = parseVariables(env, {
     SERVICE_PERSIST_BACKEND: oneOf('file', 'none').default('file'),
-    SERVICE_PERSIST_PATH: path.default(join(env.HOME || '.', '.service', 'server')),
+    SERVICE_PERSIST_PATH: path.default(defaultDataFolder(env.HOME)),
     SERVICE_PERSIST_RECOVER: oneOf('rename').optional(),
     SERVICE_AUTH_ISSUER: baseUrl.optional(),
     SERVICE_AUTH_UPSTREAM_ISSUER: baseUrl.optional(),
@@ -56,7 +61,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MCP_LISTEN: listenAddress.optional(),
     SERVICE_INFERENCE_LISTEN: listenAddress.optional(),
     SERVICE_CLASSIC_URL: baseUrl.optional(),
-    SERVICE_UI_PATH: path.default('/opt/service/admin'),
+    SERVICE_UI_PATH: path.optional(),
     SERVICE_INFERENCE_UPSTREAM: httpUpstream.optional(),
     SERVICE_INFERENCE_ALLOW: inferenceAllow.optional(),
     SERVICE_INTERACTION_CAPACITY: count.default(1000),
@@ -129,6 +134,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     persist,
     /** Base address of the legacy backend, without trailing slash. */
     classicUrl: variables.SERVICE_CLASSIC_URL,
+    /** Folder of the web console, or `none` for the headless distribution. */
     uiPath: variables.SERVICE_UI_PATH,
     /** Replaces the upstream of the pipeline cluster `inference`. */
     inferenceUpstream: variables.SERVICE_INFERENCE_UPSTREAM,

@@ -1,4 +1,4 @@
-import { ChunkBuffer } from '../request-body.ts';
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall, UpstreamRequest, UpstreamTransport } from './client.ts';
 import { UpstreamError } from './errors.ts';
 

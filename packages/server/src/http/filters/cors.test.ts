@@ -1,3 +1,4 @@
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { describe, expect, it } from 'vitest';
 import { RequestContext } from '../context.ts';
 import type { Outcome } from '../outcome.ts';
@@ -20,7 +21,7 @@ function run(settings: Partial<CorsSettings>, origin?: string, method = 'POST', 
     ...(origin !== undefined && { origin }),
     ...(requested !== undefined && { 'access-control-request-headers': requested }),
   };
-  const context = new RequestContext(method, '/default/mcp', headers, Buffer.alloc(0));
+  const context = new RequestContext(method, '/default/mcp', headers, ChunkBuffer.of(Buffer.alloc(0)));
   const outcome = cors({ ...DEFAULTS, ...settings })(context);
   if (outcome instanceof Promise) throw new Error('the filter waits');
   return { outcome, headers: { ...named(context.responseHeaders), ...named(preflightHeaders(outcome)) } };

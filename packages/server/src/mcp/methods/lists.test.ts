@@ -1,3 +1,4 @@
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { expect, it } from 'vitest';
 import { createEntry } from '../../registry/operations.ts';
@@ -25,7 +26,7 @@ it.each(['is removed', 'is deleted and recreated'])(
       profiles,
       registry,
     });
-    const context = new McpRequest('POST', '/ops/mcp', {}, Buffer.from(REQUEST));
+    const context = new McpRequest('POST', '/ops/mcp', {}, ChunkBuffer.of(Buffer.from(REQUEST)));
     const message = parseMessage(context.body);
     if (message.kind !== 'request') throw new Error('the request is none');
     context.message = message;

@@ -27,7 +27,7 @@ export interface SessionStore {
   onDisplaced: DisplacedListener | undefined;
 
   /** The stored sessions, as of the latest durable change. */
-  readonly sessions: Pick<SessionTable, 'hasEnded' | 'state'>;
+  readonly sessions: Pick<SessionTable, 'hasEnded' | 'state' | 'entries' | 'forgotten'>;
 
   /**
    * Ends a session and drops its state; resolves once that is durable. Rejects with `StoreError` when it could not be

@@ -5,6 +5,7 @@ import { checkUnheld, hostProcesses, type Lock, type Processes, takeLock } from 
 import { commitRecord, parseCommitRecord, readSnapshot, SNAPSHOT_NAME, snapshotSlices } from './registry-file.ts';
 import {
   type Change,
+  type FileMembers,
   type Loaded,
   noEntries,
   type SnapshotSource,
@@ -84,6 +85,10 @@ export class FileStore implements Store {
     this.#clock = clock ?? systemClock();
     this.#processes = processes ?? hostProcesses();
     this.#file = this.#makeFile();
+  }
+
+  get fileMembers(): FileMembers {
+    return { extras: this.#extras, generation: this.#file.nextGeneration };
   }
 
   async load(restore: (loaded: Loaded) => void): Promise<void> {

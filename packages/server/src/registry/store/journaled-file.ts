@@ -70,6 +70,11 @@ export class JournaledFile {
     return this.#current.length;
   }
 
+  /** The generation that a compaction at this moment would begin with. */
+  get nextGeneration(): number {
+    return this.#current.length > 0 ? this.#generation + 1 : this.#generation;
+  }
+
   /** True while rejected bytes follow the durable ones: after a crash they could be replayed. */
   get hasTornTail(): boolean {
     return this.#current.hasTornTail;

@@ -31,8 +31,19 @@ export interface Loaded {
  */
 export type SnapshotSource = () => Record<Section, Iterable<string>>;
 
+/** Members of `registry.json` that the store itself maintains. */
+export interface FileMembers {
+  /** Members unknown to this version, as exact text. */
+  readonly extras: readonly string[];
+  /** First journal generation that the file lacks. */
+  readonly generation: number;
+}
+
 /** Persistence of the registry (decisions 1.5). */
 export interface Store {
+  /** Members of `registry.json` beside the entries, if it were written now; undefined without a file. Read after {@link load}. */
+  readonly fileMembers?: FileMembers;
+
   /**
    * Reads the stored state and passes it to `restore`, synchronously: from then on the snapshot source must include it.
    * Called once, before any commit.

@@ -57,7 +57,7 @@ async function startControllerAt(address: string, more: Partial<ForwardControlle
     () => registry.close(),
     () => controller.close(),
   );
-  return { controller, offered: () => offeredBy(registry), shows: (tool: string) => shows(registry, tool) };
+  return { controller, registry, offered: () => offeredBy(registry), shows: (tool: string) => shows(registry, tool) };
 }
 
 /** Tools of the forward with the eras that offer them, and the keys of its catalogs. */
@@ -147,6 +147,30 @@ describe('a controller', () => {
     await controller.discover();
     expect(offered().tools).toEqual({ old: 'both', plain: 'both' });
     expect(controller.upstream.health).toEqual({ kind: 'up', message: undefined });
+  });
+
+  it('drops the catalogs of unused profiles when one is added', async () => {
+    const profiles = [NO_CAPABILITIES, { roots: {} }];
+    const { controller, offered } = await startController({ capabilityProfiles: () => profiles });
+    await controller.discover();
+    const before = offered().tools;
+    profiles[1] = { sampling: {} };
+    await controller.onProfileAdded();
+    expect(offered().eras).toEqual(['legacy:{"sampling":{}}', 'legacy:{}', 'modern:{"sampling":{}}', 'modern:{}']);
+    expect(offered().tools).toEqual(before);
+  });
+
+  it('changes no lists when a profile is added for which they are the same', async () => {
+    const profiles = [NO_CAPABILITIES];
+    const scripts = { 'tools/list': toolList(toolText('plain')) };
+    const { controller, registry } = await startController({ capabilityProfiles: () => profiles }, { scripts });
+    await controller.discover();
+    const changes: unknown[] = [];
+    registry.onChange((lists) => changes.push(...lists));
+    profiles.push({ sampling: {} });
+    await controller.onProfileAdded();
+    expect(registry.current.forwards.get('up')?.catalogs).toHaveLength(4);
+    expect(changes).toEqual([]);
   });
 
   it('does not wait for an upstream that is down when a profile is added', async () => {

@@ -6,16 +6,21 @@ import { Backoff } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { SecretHeaders } from '../../http/secrets/secret-headers.ts';
 import type { Secrets } from '../../http/secrets/secrets.ts';
-import { applyCatalogsInSteps, type DiscoveredCatalog, knownCatalogs } from '../../registry/catalogs.ts';
+import {
+  applyCatalogsInSteps,
+  type DiscoveredCatalog,
+  knownCatalogs,
+  storeKnownCatalogs,
+} from '../../registry/catalogs.ts';
 import { type Forward, KINDS } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Counts } from '../../registry/snapshot.ts';
 import type { Steps } from '../../registry/steps.ts';
 import type { DiscoveryMarks } from '../../registry/store/discovery-marks.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { CATALOG_LIMITS, type CatalogLimits } from './catalog/catalog-size.ts';
-import { CatalogTexts } from './catalog/catalog-texts.ts';
-import { type Catalog, type DebounceOptions, DiscoveryDebouncer, discover } from './discovery.ts';
+import type { CatalogLimits } from './catalog/catalog-size.ts';
+import { CatalogReader, type CatalogReading } from './catalog-reader.ts';
+import { type Catalog, type DebounceOptions, DiscoveryDebouncer } from './discovery.ts';
 import { EraCache, type InconclusiveProbe } from './era-detection.ts';
 import { HealthCheck } from './health-check.ts';
 import type { RpcClient, RpcClientOptions } from './rpc-client.ts';
@@ -66,12 +71,17 @@ export class ForwardController implements UpstreamObserver {
   readonly #debouncer: DiscoveryDebouncer;
   #run: Promise<void> | undefined = undefined;
   #rerun = false;
+  /** Whether the next run reads the lists of all sets of capabilities, not only those of new ones. */
+  #isStale = true;
   /** Whether the next run probes the eras, and whether the current one does. */
   #probeRequested = false;
   #isProbing = false;
   #heldUntil: Promise<unknown> | undefined = undefined;
-  /** What the last discovery has read. */
-  #texts: CatalogTexts | undefined = undefined;
+  readonly #reader: CatalogReader;
+  /** Eras that the last probe could not decide about. */
+  #inconclusive: readonly InconclusiveProbe[] = [];
+  /** What the forward does not expose. */
+  #hidden: Counts | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
   /** Era of health checks: one in which the upstream responded last. */
   #healthCheckEra: Era = 'legacy';
@@ -84,6 +94,13 @@ export class ForwardController implements UpstreamObserver {
     const secretHeaders = headers && new SecretHeaders(headers, new URL(address).origin, secrets, log);
     this.upstream = new Upstream(address, this, forward.name, secretHeaders);
     this.#client = { transport: this.upstream.transport, clientInfo, signal: this.#closing.signal };
+    const { signal } = this.#closing;
+    this.#reader = new CatalogReader({
+      ...this.#client,
+      signal,
+      limits: options.catalogLimits,
+      turns: options.registry.turns,
+    });
     const isKnownLegacy = forward.catalogs.some(({ era }) => era === 'legacy');
     const hasLegacyClients = () => isKnownLegacy || options.hasLegacyClients();
     this.#eras = new EraCache(
@@ -114,6 +131,11 @@ export class ForwardController implements UpstreamObserver {
 
   /** Discovers in a run that starts now or next; known eras may be used without a probe. */
   #rediscover(): Promise<void> {
+    this.#isStale = true;
+    return this.#startRun();
+  }
+
+  #startRun(): Promise<void> {
     if (this.#run) {
       this.#rerun = true;
       return this.#run;
@@ -128,13 +150,17 @@ export class ForwardController implements UpstreamObserver {
    * upstream that is down: the next run uses all sets. Never rejects.
    */
   async onProfileAdded(): Promise<void> {
-    if (this.upstream.health.kind === 'down') this.#rerun ||= this.#run !== undefined;
-    else await this.discover(true).catch(() => undefined);
+    await this.#runUnlessDown(() => this.#startRun());
   }
 
   /** Called for the first legacy client; resolves when the upstream was probed for its era. Never rejects. */
   async onLegacyClient(): Promise<void> {
-    if (!this.#eras.legacyProbed) await this.onProfileAdded();
+    if (!this.#eras.legacyProbed) await this.#runUnlessDown(() => this.discover(true));
+  }
+
+  async #runUnlessDown(run: () => Promise<void>): Promise<void> {
+    if (this.upstream.health.kind === 'down') this.#rerun ||= this.#run !== undefined;
+    else await run().catch(() => undefined);
   }
 
   /** Schedules a discovery, one for several notifications. */
@@ -196,9 +222,12 @@ export class ForwardController implements UpstreamObserver {
   }
 
   async #discoverOnce(startedAt: number): Promise<void> {
-    const { registry, capabilityProfiles: variants, catalogLimits: limits = CATALOG_LIMITS } = this.#options;
+    const { capabilityProfiles } = this.#options;
     this.#isProbing = this.#probeRequested || this.#eras.nextProbeInMs === 0;
     this.#probeRequested = false;
+    const readsAll = this.#isProbing || this.#isStale || !this.#reader.hasReading;
+    this.#isStale = false;
+    if (!readsAll && (await this.#discoverMissing(startedAt))) return;
     const { legacy, modern, inconclusive } = await (this.#isProbing ? this.#eras.probe() : this.#eras.open());
     this.#healthCheckEra = modern ? 'modern' : 'legacy';
     // Before the lists are read, so that no later change is missed.
@@ -206,49 +235,56 @@ export class ForwardController implements UpstreamObserver {
     const opened: RpcClient[] = [];
     if (legacy) opened.push(legacy);
     if (modern) opened.push(modern);
-    // The clients of the probe read the catalog for the empty set of capabilities.
-    const abortRuns = new AbortController();
-    const signal = AbortSignal.any([this.#closing.signal, abortRuns.signal]);
-    const texts = new CatalogTexts(this.upstream.transport.address, limits, this.#texts);
-    const runs = opened.flatMap((client) =>
-      [...variants()].map((capabilities) => {
-        const first = capabilities === NO_CAPABILITIES ? client : undefined;
-        return discover(
-          { ...this.#client, signal, capabilities, limits, texts, turns: registry.turns },
-          client.era,
-          first,
-        );
-      }),
-    );
-    const catalogs = await Promise.all(runs).catch(async (error: unknown) => {
-      // One failure fails the whole run.
-      abortRuns.abort();
-      await Promise.allSettled(runs);
-      throw error;
-    });
+    const reading = await this.#reader.readAll(opened, capabilityProfiles());
+    this.#inconclusive = inconclusive;
+    await this.#apply(reading, startedAt);
+  }
+
+  /** Reads the lists for new sets of capabilities. Returns false if they cannot be read: then all are read again. */
+  async #discoverMissing(startedAt: number): Promise<boolean> {
+    try {
+      const reading = await this.#reader.readMissing(this.#options.capabilityProfiles());
+      if (reading) await this.#apply(reading, startedAt);
+      return true;
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error;
+      return false;
+    }
+  }
+
+  /** Stores the catalogs of a discovery in one commit. */
+  async #apply(reading: CatalogReading, startedAt: number): Promise<void> {
+    const { registry } = this.#options;
+    const { catalogs, isEquivalent } = reading;
+    const hidden = this.#hidden;
     if (this.#closing.signal.aborted) {
       throw new UpstreamError('aborted', this.upstream.transport.address, 'is no longer registered');
     }
     // An inconclusive probe does not change the known catalogs of the era.
-    const inconclusiveEras = new Set(inconclusive.map(({ era }) => era));
+    const inconclusiveEras = new Set(this.#inconclusive.map(({ era }) => era));
     const { name, address, registrationId } = this.forward;
     const applied = await registry.commitInSteps(function* (draft): Steps<AppliedCatalogs> {
       const forward = draft.forwards.get(name);
       // Meanwhile another forward may have been registered with the name, or its address may have changed.
       if (forward?.registrationId !== registrationId || forward.address !== address) return { known: [] };
-      const known = knownCatalogs(draft, forward, inconclusiveEras);
-      return { known, hidden: yield* applyCatalogsInSteps(draft, forward, [...catalogs, ...known]) };
+      const known = yield* knownCatalogs(draft, forward, inconclusiveEras);
+      if (!isEquivalent || known.length > 0) {
+        return { known, hidden: yield* applyCatalogsInSteps(draft, forward, [...catalogs, ...known]) };
+      }
+      storeKnownCatalogs(draft, forward, catalogs, forward.orphanedOverrides ?? [], false);
+      return { known, hidden };
     });
-    this.#texts = texts.complete();
+    this.#reader.accept(reading);
+    this.#hidden = applied.hidden;
     const retainedEras = new Set(applied.known.map(({ era }) => era));
-    this.upstream.setEras(new Set([...opened.map(({ era }) => era), ...retainedEras]));
+    const eras = [...new Set(catalogs.map(({ era }) => era))];
+    this.upstream.setEras(new Set([...eras, ...retainedEras]));
     const notes = [
       ...collectNotes(catalogs),
       ...describeHidden(applied.hidden),
-      ...inconclusive.filter(({ era }) => retainedEras.has(era)).map(describeRetainedEra),
+      ...this.#inconclusive.filter(({ era }) => retainedEras.has(era)).map(describeRetainedEra),
     ];
     const { tool: tools, resource: resources, prompt: prompts } = registry.current.counts(name);
-    const eras = opened.map(({ era }) => era);
     const found = { eras, tools, resources, prompts, ...(notes.length > 0 && { notes: bounded(notes.join('; ')) }) };
     this.#report({ kind: 'discovered', duration: elapsedMs(startedAt), ...found });
     this.#markUp(notes);

@@ -7,7 +7,7 @@ import { withTimeout } from '@sluice/protocol/timing';
 import type { Secrets } from '../../http/secrets/secrets.ts';
 import type { Forward, KnownCatalog } from '../../registry/entries.ts';
 import { OperationError } from '../../registry/operation-error.ts';
-import { addForward, type ForwardInput, removeForward } from '../../registry/operations-topology.ts';
+import { addForward, type ForwardInput, removeForwardInSteps } from '../../registry/operations-topology.ts';
 import type { Mutation, Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import type { DiscoveryMarks } from '../../registry/store/discovery-marks.ts';
@@ -174,7 +174,7 @@ export class Forwards {
 
   /** Removes a forward and its entries; in-flight calls finish. Throws {@link OperationError} for an unknown name. */
   async remove(name: string): Promise<void> {
-    await this.#options.registry.commit((draft) => removeForward(draft, name));
+    await this.#options.registry.commitInSteps((draft) => removeForwardInSteps(draft, name));
     this.onRemoved([name]);
   }
 

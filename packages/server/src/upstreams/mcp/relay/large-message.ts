@@ -1,7 +1,7 @@
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
 import { BACKSLASH, stringStart, stringValue } from '@sluice/protocol/json/text';
-import { ChunkBuffer } from '../../../http/request-body.ts';
 import type { ResponseBytes } from '../../downstream.ts';
 
 /** Messages from this size on are scanned as they arrive, not parsed. */

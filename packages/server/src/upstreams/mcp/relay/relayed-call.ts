@@ -1,3 +1,4 @@
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, editBytes, elements } from '@sluice/protocol/json/text';
 import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
@@ -17,7 +18,6 @@ import { type NotificationMessage, requestedLevel, withParam } from '@sluice/pro
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { mediaType } from '../../../http/client/response-parser.ts';
-import { ChunkBuffer } from '../../../http/request-body.ts';
 import { detached } from '../../../registry/stored.ts';
 import { type CallResponse, makeResumable, type ResponseBody } from '../../downstream.ts';
 import { credentialsHint } from '../http-error.ts';

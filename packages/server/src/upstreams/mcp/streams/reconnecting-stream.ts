@@ -1,3 +1,4 @@
+import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { elements } from '@sluice/protocol/json/text';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
@@ -11,7 +12,6 @@ import type {
 } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { mediaType } from '../../../http/client/response-parser.ts';
-import { ChunkBuffer } from '../../../http/request-body.ts';
 import { LargeMessage } from '../relay/large-message.ts';
 import { isInconclusive } from '../rpc-request.ts';
 

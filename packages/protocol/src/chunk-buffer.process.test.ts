@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { ChunkBuffer } from './request-body.ts';
+import { ChunkBuffer } from './chunk-buffer.ts';
 
 it('concatenates chunks of any size', () => {
   for (const size of [1, 3, 4096, 100_000]) {

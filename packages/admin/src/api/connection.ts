@@ -1,0 +1,39 @@
+/** Whether the service responds, and when it last did. */
+export interface ConnectionState {
+  readonly status: 'connected' | 'unreachable' | 'login-required';
+  /** Time of the last response or event, in milliseconds since the epoch; 0 before the first. */
+  readonly lastHeard: number;
+}
+
+/** Tracks the connection to the service from the outcome of all requests. */
+export class Connection {
+  #state: ConnectionState = { status: 'connected', lastHeard: 0 };
+  readonly #listeners = new Set<() => void>();
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  readonly getState = (): ConnectionState => this.#state;
+
+  /** Reports a response or event of the service. */
+  onHeard(): void {
+    this.#set({ status: 'connected', lastHeard: Date.now() });
+  }
+
+  /** Reports a request without a response. */
+  onUnreachable(): void {
+    this.#set({ ...this.#state, status: 'unreachable' });
+  }
+
+  /** Reports that a proxy in front of the service asks for a login. */
+  onLoginRequired(): void {
+    this.#set({ ...this.#state, status: 'login-required' });
+  }
+
+  #set(state: ConnectionState): void {
+    this.#state = state;
+    for (const listener of this.#listeners) listener();
+  }
+}

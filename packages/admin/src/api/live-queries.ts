@@ -1,0 +1,49 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect } from 'react';
+import { useApi } from './api.ts';
+
+/** Changes that arrive within this time cause one request. */
+const COMBINED_MS = 300;
+/** Interval of requests while there is no event stream. */
+const POLL_MS = 5_000;
+
+/** First members of the keys of all queries: each kind of object of the API is one. */
+const KINDS = ['forwards', 'services', 'evaluators', 'namespaces', 'tools', 'resources', 'prompts'] as const;
+export type Kind = (typeof KINDS)[number];
+
+/** Loads again what an event of the service says has changed, or everything regularly while no events arrive. */
+export function useLiveQueries(): void {
+  const queries = useQueryClient();
+  const { events } = useApi();
+  useEffect(() => {
+    const changed = new Set<Kind>();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const onChange = (...kinds: readonly Kind[]): void => {
+      for (const kind of kinds) changed.add(kind);
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        for (const kind of changed) void queries.invalidateQueries({ queryKey: [kind] });
+        changed.clear();
+      }, COMBINED_MS);
+    };
+    const stops = [
+      events.listen('forwards', () => onChange('forwards')),
+      events.listen('services', () => onChange('services')),
+      events.listen('evaluators', () => onChange('evaluators')),
+      events.listen('registry', (data) => onChange(...KINDS.filter((kind) => isMember(data, kind)))),
+      events.listen('missed', () => onChange(...KINDS)),
+    ];
+    const poll = setInterval(() => {
+      if (!events.isOpen && !document.hidden) onChange(...KINDS);
+    }, POLL_MS);
+    return () => {
+      for (const stop of stops) stop();
+      clearTimeout(timer);
+      clearInterval(poll);
+    };
+  }, [queries, events]);
+}
+
+function isMember(data: unknown, kind: Kind): boolean {
+  return typeof data === 'object' && data !== null && kind in data;
+}

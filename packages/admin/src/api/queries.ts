@@ -1,0 +1,56 @@
+import { type Client, type components, unwrap } from '@sluice/contract/client';
+import { type QueryKey, type UseQueryResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useCallback } from 'react';
+import { useApi } from './api.ts';
+import type { Kind } from './live-queries.ts';
+
+type Schemas = components['schemas'];
+export type Namespace = Schemas['Namespace'];
+export type Forward = Schemas['Forward'];
+export type Service = Schemas['Service'];
+export type Tool = Schemas['Tool'];
+export type Resource = Schemas['Resource'];
+export type Prompt = Schemas['Prompt'];
+
+/** Reads something from the service; `key` begins with the kind of object whose changes make it read again. */
+export function useApiQuery<Data>(
+  key: readonly [Kind | 'other', ...string[]],
+  read: (client: Client, signal: AbortSignal) => Promise<Data>,
+): UseQueryResult<Data> {
+  const { client } = useApi();
+  const queryKey: QueryKey = key;
+  return useQuery({ queryKey, queryFn: ({ signal }) => read(client, signal) });
+}
+
+/** The namespaces. */
+export function useNamespaces(): UseQueryResult<Namespace[]> {
+  return useApiQuery(['namespaces'], (client, signal) => unwrap(client.GET('/api/v1/namespaces', { signal })));
+}
+
+/** The forwards. */
+export function useForwards(): UseQueryResult<Forward[]> {
+  return useApiQuery(['forwards'], (client, signal) => unwrap(client.GET('/api/v1/forwards', { signal })));
+}
+
+/** The capability services. */
+export function useServices(): UseQueryResult<Service[]> {
+  return useApiQuery(['services'], (client, signal) => unwrap(client.GET('/api/v1/services', { signal })));
+}
+
+/** A change of the service. */
+export interface Change<Input> {
+  readonly run: (client: Client, input: Input) => Promise<unknown>;
+  /** Kinds of objects that it changes. */
+  readonly changes: readonly Kind[];
+}
+
+/** Returns a function that makes a change and waits until what it affects has been loaded again. Rejects with the error. */
+export function useChange<Input>({ run, changes }: Change<Input>): (input: Input) => Promise<void> {
+  const { client } = useApi();
+  const queries = useQueryClient();
+  const { mutateAsync } = useMutation({
+    mutationFn: (input: Input) => run(client, input),
+    onSettled: () => Promise.all(changes.map((kind) => queries.invalidateQueries({ queryKey: [kind] }))),
+  });
+  return useCallback(async (input) => void (await mutateAsync(input)), [mutateAsync]);
+}

@@ -1,0 +1,121 @@
+import { Asleep, Light } from '@carbon/icons-react';
+import {
+  Content,
+  Header,
+  HeaderGlobalAction,
+  HeaderGlobalBar,
+  HeaderMenuButton,
+  HeaderName,
+  SideNav,
+  SideNavItems,
+  SideNavLink,
+  SkeletonText,
+  SkipToContent,
+} from '@carbon/react';
+import { Component, type ReactNode, Suspense, useState } from 'react';
+import { useLiveQueries } from './api/live-queries.ts';
+import { ConnectionBanner, ConnectionStatus } from './connection-status.tsx';
+import { type ConsolePage, PAGES, SECTIONS } from './pages/pages.ts';
+import { ErrorNotice } from './ui/notices.tsx';
+import { PageFrame } from './ui/page-frame.tsx';
+import { routeTo, useRoute } from './ui/route.ts';
+import { useTheme } from './ui/theme.ts';
+
+/** The frame of the console: header, menu and the page that the address selects. */
+export function App() {
+  const { path } = useRoute();
+  const [isMenuOpen, setMenuOpen] = useState(false);
+  const { theme, toggleTheme } = useTheme();
+  useLiveQueries();
+  const page = PAGES.find(({ route }) => route === path);
+  const other = theme === 'dark' ? 'light' : 'dark';
+  return (
+    <>
+      <Header aria-label="Sluice">
+        <SkipToContent href="#content" onClick={focusContent} />
+        <HeaderMenuButton
+          aria-label={isMenuOpen ? 'Close menu' : 'Open menu'}
+          isActive={isMenuOpen}
+          onClick={() => setMenuOpen(!isMenuOpen)}
+        />
+        <HeaderName href={routeTo('/')} prefix="">
+          Sluice
+        </HeaderName>
+        <HeaderGlobalBar>
+          <ConnectionStatus />
+          <HeaderGlobalAction aria-label={`Use the ${other} theme`} tooltipAlignment="end" onClick={toggleTheme}>
+            {theme === 'dark' ? <Light size={20} /> : <Asleep size={20} />}
+          </HeaderGlobalAction>
+        </HeaderGlobalBar>
+        <Menu current={path} isOpen={isMenuOpen} onClose={() => setMenuOpen(false)} />
+      </Header>
+      <Content id="content" className="console-content" tabIndex={-1}>
+        <ConnectionBanner />
+        {page ? (
+          <PageBoundary key={path}>
+            <Suspense fallback={<SkeletonText heading width="20rem" />}>
+              <page.Component />
+            </Suspense>
+          </PageBoundary>
+        ) : (
+          <PageFrame title="Page not found" description={`There is no page ${path}.`}>
+            <a href={routeTo('/')}>Dashboard</a>
+          </PageFrame>
+        )}
+      </Content>
+    </>
+  );
+}
+
+interface MenuProps {
+  readonly current: string;
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+}
+
+function Menu({ current, isOpen, onClose }: MenuProps) {
+  const sorted = PAGES.toSorted((one, other) => one.order - other.order);
+  const link = ({ route, label }: ConsolePage) => (
+    <SideNavLink key={route} href={routeTo(route)} isActive={route === current} onClick={onClose}>
+      {label}
+    </SideNavLink>
+  );
+  return (
+    <SideNav aria-label="Pages" expanded={isOpen} onOverlayClick={onClose}>
+      <SideNavItems>
+        {sorted.filter(({ section }) => section === undefined).map(link)}
+        {SECTIONS.map((section) => {
+          const pages = sorted.filter((page) => page.section === section);
+          if (pages.length === 0) return null;
+          return [
+            <li key={section} className="nav-section">
+              {section}
+            </li>,
+            ...pages.map(link),
+          ];
+        })}
+      </SideNavItems>
+    </SideNav>
+  );
+}
+
+/** The hash is the route, so the link cannot lead to an anchor. */
+function focusContent(event: { preventDefault(): void }): void {
+  event.preventDefault();
+  document.getElementById('content')?.focus();
+}
+
+/** Shows an error of a page in its place; the menu keeps working. */
+class PageBoundary extends Component<{ readonly children: ReactNode }, { readonly error: unknown }> {
+  override state = { error: undefined as unknown };
+
+  static getDerivedStateFromError(error: unknown) {
+    return { error };
+  }
+
+  override render() {
+    const { error } = this.state;
+    if (error === undefined) return this.props.children;
+    return <ErrorNotice title="The page could not be shown" error={error} onRetry={() => location.reload()} />;
+  }
+}

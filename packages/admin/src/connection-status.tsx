@@ -1,0 +1,62 @@
+import { Button, InlineNotification } from '@carbon/react';
+import { useEffect, useState, useSyncExternalStore } from 'react';
+import { useApi } from './api/api.ts';
+import type { ConnectionState } from './api/connection.ts';
+
+function useConnection(): ConnectionState {
+  const { connection } = useApi();
+  return useSyncExternalStore(connection.subscribe, connection.getState);
+}
+
+/** When the service was last heard from. */
+export function ConnectionStatus() {
+  const { status, lastHeard } = useConnection();
+  useEverySecond();
+  if (lastHeard === 0) return null;
+  const seconds = Math.max(0, Math.round((Date.now() - lastHeard) / 1000));
+  const age = seconds < 5 ? 'just now' : `${seconds} s ago`;
+  return (
+    <span className="connection" title={new Date(lastHeard).toLocaleString()}>
+      {status === 'connected' ? 'Updated' : 'Last response'} {age}
+    </span>
+  );
+}
+
+/** What to do when the service cannot be reached, or asks for a login. */
+export function ConnectionBanner() {
+  const { status } = useConnection();
+  if (status === 'connected') return null;
+  if (status === 'unreachable') {
+    return (
+      <InlineNotification
+        kind="warning"
+        lowContrast
+        hideCloseButton
+        title="The service does not respond"
+        subtitle="What is shown may be out of date. The console reconnects by itself."
+      />
+    );
+  }
+  return (
+    <div className="notice">
+      <InlineNotification
+        kind="warning"
+        lowContrast
+        hideCloseButton
+        title="Your login has expired"
+        subtitle="Copy what you have typed before you log in again."
+      />
+      <Button kind="tertiary" size="sm" onClick={() => location.reload()}>
+        Log in
+      </Button>
+    </div>
+  );
+}
+
+function useEverySecond(): void {
+  const [, setTick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setTick((tick) => tick + 1), 1000);
+    return () => clearInterval(timer);
+  }, []);
+}

@@ -1,0 +1,149 @@
+import { Add } from '@carbon/icons-react';
+import { Button } from '@carbon/react';
+import { useMemo, useState } from 'react';
+import { type Forward, useForwards } from '../../api/queries.ts';
+import { type Column, DataTable } from '../../ui/data-table.tsx';
+import { FilterBar, matches } from '../../ui/filters.tsx';
+import { InertText } from '../../ui/inert-text.tsx';
+import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { PageFrame } from '../../ui/page-frame.tsx';
+import { useParameter } from '../../ui/route.ts';
+import { useForwardActions } from './forward-actions.tsx';
+import { ForwardDetails, ForwardStatus, statusOf } from './forward-details.tsx';
+import { ForwardForm } from './forward-form.tsx';
+
+/** `#/forwards`: the upstream MCP servers. */
+export default function Forwards() {
+  const { data, error, refetch } = useForwards();
+  const [open, setOpen] = useParameter('open', { push: true });
+  const [search, setSearch] = useParameter('q');
+  const [namespace, setNamespace] = useParameter('namespace');
+  const [edited, setEdited] = useState<Forward | 'new'>();
+  const { refresh, remove, confirmation } = useForwardActions();
+  const columns = useMemo<readonly Column<Forward>[]>(
+    () => [
+      {
+        id: 'name',
+        header: 'Name',
+        accessorFn: ({ name }) => name,
+        cell: ({ row }) => <InertText text={row.original.name} />,
+      },
+      {
+        id: 'address',
+        header: 'Address',
+        accessorFn: ({ address }) => address,
+        cell: ({ row }) => <InertText text={row.original.address} maxLength={120} />,
+      },
+      { id: 'namespace', header: 'Namespace', accessorFn: ({ namespace }) => namespace },
+      {
+        id: 'server',
+        header: 'Server',
+        accessorFn: ({ serverInfo }) => serverInfo?.serverName ?? '',
+        cell: ({ row: { original } }) =>
+          original.serverInfo ? (
+            <InertText text={`${original.serverInfo.serverName} ${original.serverInfo.version}`} maxLength={80} />
+          ) : (
+            '–'
+          ),
+      },
+      {
+        id: 'entries',
+        header: 'Entries',
+        accessorFn: (forward) => forward.tools_discovered + forward.resources_discovered + forward.prompts_discovered,
+      },
+      {
+        id: 'status',
+        header: 'Status',
+        accessorFn: statusOf,
+        cell: ({ row }) => <ForwardStatus forward={row.original} />,
+      },
+      {
+        id: 'actions',
+        header: 'Actions',
+        enableSorting: false,
+        cell: ({ row: { original } }) => (
+          <div className="row-actions">
+            <Button kind="ghost" size="sm" onClick={() => setOpen(original.name)}>
+              Details
+            </Button>
+            <Button kind="ghost" size="sm" onClick={() => refresh(original)}>
+              Refresh
+            </Button>
+            <Button kind="ghost" size="sm" onClick={() => setEdited(original)}>
+              Edit
+            </Button>
+            <Button kind="ghost" size="sm" onClick={() => remove(original)}>
+              Delete
+            </Button>
+          </div>
+        ),
+      },
+    ],
+    [refresh, remove, setOpen],
+  );
+  const shown = useMemo(
+    () =>
+      data?.filter(
+        (forward) =>
+          (namespace === '' || forward.namespace === namespace) &&
+          matches(search, forward.name, forward.address, forward.serverInfo?.serverName),
+      ),
+    [data, search, namespace],
+  );
+  const opened = data?.find(({ name }) => name === open);
+  const add = (
+    <Button size="md" renderIcon={Add} onClick={() => setEdited('new')}>
+      Add Forward
+    </Button>
+  );
+  return (
+    <PageFrame
+      title="Forwards"
+      description="Upstream MCP servers. Their tools, resources and prompts are discovered and served in a namespace."
+      actions={add}
+    >
+      {error && !data && (
+        <ErrorNotice title="Forwards could not be loaded" error={error} onRetry={() => void refetch()} />
+      )}
+      {data && data.length > 0 && (
+        <FilterBar
+          search={search}
+          onSearch={setSearch}
+          placeholder="Search name, address or server"
+          selects={[
+            {
+              id: 'namespace',
+              label: 'Namespace',
+              all: 'All namespaces',
+              options: [...new Set(data.map((forward) => forward.namespace))],
+              value: namespace,
+              onChange: setNamespace,
+            },
+          ]}
+        />
+      )}
+      {(data || !error) && (
+        <DataTable
+          label="Forwards"
+          rows={shown}
+          total={data?.length}
+          columns={columns}
+          rowKey={({ name }) => name}
+          empty={
+            data?.length === 0 ? (
+              <EmptyState
+                title="No forwards"
+                text="Add the address of an MCP server, and agents can use its tools through Sluice."
+              />
+            ) : (
+              <EmptyState title="No forward matches" text="Change the search or the namespace." />
+            )
+          }
+        />
+      )}
+      {edited && <ForwardForm {...(edited !== 'new' && { forward: edited })} onClose={() => setEdited(undefined)} />}
+      {confirmation}
+      {opened && !edited && <ForwardDetails forward={opened} onClose={() => setOpen('')} />}
+    </PageFrame>
+  );
+}

@@ -1,0 +1,132 @@
+import { Add } from '@carbon/icons-react';
+import { Button, CopyButton, Tag } from '@carbon/react';
+import { DEFAULT_NAMESPACE } from '@sluice/contract';
+import { useMemo, useState } from 'react';
+import { useApi } from '../../api/api.ts';
+import { type Namespace, useNamespaces } from '../../api/queries.ts';
+import { type Column, DataTable } from '../../ui/data-table.tsx';
+import { InertText } from '../../ui/inert-text.tsx';
+import { copyText } from '../../ui/json-view.tsx';
+import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { PageFrame } from '../../ui/page-frame.tsx';
+import { useParameter } from '../../ui/route.ts';
+import { useDeleteNamespace } from './delete-namespace.tsx';
+import { mcpUrl } from './mcp-url.ts';
+import { NamespaceDetails } from './namespace-details.tsx';
+import { NamespaceForm } from './namespace-form.tsx';
+
+/** Namespaces that a proxy may serve without a login (decisions 5.2). */
+const PUBLIC = 'public';
+
+/** `#/namespaces`: the MCP endpoints of the service. */
+export default function Namespaces() {
+  const { data, error, refetch } = useNamespaces();
+  const [open, setOpen] = useParameter('open', { push: true });
+  const [edited, setEdited] = useState<Namespace | 'new'>();
+  const { remove, confirmation } = useDeleteNamespace();
+  const columns = useMemo<readonly Column<Namespace>[]>(
+    () => [
+      { id: 'name', header: 'Name', accessorFn: ({ name }) => name },
+      {
+        id: 'status',
+        header: 'Status',
+        accessorFn: statusOf,
+        cell: ({ row }) => (
+          <Tag type={row.original.name === PUBLIC ? 'warm-gray' : 'green'} size="md">
+            {statusOf(row.original)}
+          </Tag>
+        ),
+      },
+      {
+        id: 'address',
+        header: 'Address',
+        accessorFn: addressOf,
+        cell: ({ row }) => <Address namespace={row.original} />,
+      },
+      {
+        id: 'labels',
+        header: 'Labels',
+        enableSorting: false,
+        cell: ({ row }) => <Labels labels={row.original.labels} />,
+      },
+      {
+        id: 'actions',
+        header: 'Actions',
+        enableSorting: false,
+        cell: ({ row: { original } }) => (
+          <div className="row-actions">
+            <Button kind="ghost" size="sm" onClick={() => setOpen(original.name)}>
+              Details
+            </Button>
+            <Button kind="ghost" size="sm" onClick={() => setEdited(original)}>
+              Edit
+            </Button>
+            {original.name !== DEFAULT_NAMESPACE && (
+              <Button kind="ghost" size="sm" onClick={() => remove(original)}>
+                Delete
+              </Button>
+            )}
+          </div>
+        ),
+      },
+    ],
+    [remove, setOpen],
+  );
+  const opened = data?.find(({ name }) => name === open);
+  return (
+    <PageFrame
+      title="Namespaces"
+      description="Each namespace is an MCP endpoint of its own, with its own tools, resources and prompts."
+      actions={
+        <Button size="md" renderIcon={Add} onClick={() => setEdited('new')}>
+          Create Namespace
+        </Button>
+      }
+    >
+      {error && !data && (
+        <ErrorNotice title="Namespaces could not be loaded" error={error} onRetry={() => void refetch()} />
+      )}
+      {(data || !error) && (
+        <DataTable
+          label="Namespaces"
+          rows={data}
+          columns={columns}
+          rowKey={({ name }) => name}
+          empty={<EmptyState title="No namespaces" text="Create one to give a group of agents an endpoint." />}
+        />
+      )}
+      {edited && (
+        <NamespaceForm {...(edited !== 'new' && { namespace: edited })} onClose={() => setEdited(undefined)} />
+      )}
+      {confirmation}
+      {opened && !edited && <NamespaceDetails namespace={opened} onClose={() => setOpen('')} />}
+    </PageFrame>
+  );
+}
+
+function statusOf({ name }: Namespace): string {
+  return name === PUBLIC ? 'Without login' : 'Active';
+}
+
+function addressOf({ name }: Namespace): string {
+  return `/${name}/mcp`;
+}
+
+function Address({ namespace }: { readonly namespace: Namespace }) {
+  const { base } = useApi();
+  const address = addressOf(namespace);
+  return (
+    <span className="with-copy">
+      <code>{address}</code>
+      <CopyButton iconDescription="Copy the URL" onClick={() => void copyText(mcpUrl(base, namespace.name))} />
+    </span>
+  );
+}
+
+function Labels({ labels }: { readonly labels: Readonly<Record<string, string>> }) {
+  return Object.entries(labels).map(([name, value]) => (
+    <Tag key={name} type="cool-gray" size="sm">
+      <InertText text={`${name}=${value}`} maxLength={80} />
+    </Tag>
+  ));
+}

@@ -1,0 +1,40 @@
+import { type ComponentType, type LazyExoticComponent, lazy } from 'react';
+
+/** Section of the menu; pages without one come first. */
+export const SECTIONS = ['Developer', 'Admin', 'Extensions'] as const;
+export type Section = (typeof SECTIONS)[number];
+
+/** A page of the console. */
+export interface ConsolePage {
+  /** Route of the hash: `/tools` for `#/tools`. */
+  readonly route: string;
+  /** Label in the menu. */
+  readonly label: string;
+  readonly section?: Section;
+  /** Position in the menu (decisions 1.7). */
+  readonly order: number;
+  /** Renders a `PageFrame`. Its code is loaded when the page is opened. */
+  readonly Component: ComponentType | LazyExoticComponent<ComponentType>;
+}
+
+/** The pages of the console. To add one, add its folder and a line here. */
+export const PAGES: readonly ConsolePage[] = [
+  { route: '/', label: 'Home', order: 0, Component: lazy(() => import('./home/home.tsx')) },
+  { route: '/tools', label: 'Tools', order: 10, Component: lazy(() => import('./registry/tools.tsx')) },
+  { route: '/resources', label: 'Resources', order: 20, Component: lazy(() => import('./registry/resources.tsx')) },
+  { route: '/prompts', label: 'Prompts', order: 30, Component: lazy(() => import('./registry/prompts.tsx')) },
+  {
+    route: '/namespaces',
+    label: 'Namespaces',
+    section: 'Admin',
+    order: 60,
+    Component: lazy(() => import('./namespaces/namespaces.tsx')),
+  },
+  {
+    route: '/forwards',
+    label: 'Forwards',
+    section: 'Admin',
+    order: 70,
+    Component: lazy(() => import('./forwards/forwards.tsx')),
+  },
+];

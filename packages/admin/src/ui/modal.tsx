@@ -1,0 +1,99 @@
+import { Modal as CarbonModal } from '@carbon/react';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { InertText } from './inert-text.tsx';
+import { ErrorNotice } from './notices.tsx';
+
+interface FormModalProps<Body> {
+  readonly heading: string;
+  /** Label of the primary button, such as "Create". */
+  readonly submit: string;
+  readonly danger?: boolean;
+  readonly size?: 'sm' | 'md' | 'lg';
+  /** What the form has made; the primary button is disabled while it is undefined. */
+  readonly body: Body | undefined;
+  /** Closes the dialog when it succeeds; an error is shown in the dialog, which keeps what was typed. */
+  readonly onSubmit: (body: Body) => Promise<void>;
+  readonly onClose: () => void;
+  readonly children: ReactNode;
+}
+
+/** Dialog with a form. Render it while it is open. */
+export function FormModal<Body>(props: FormModalProps<Body>) {
+  const { heading, submit, danger, size, body, onSubmit, onClose, children } = props;
+  const [error, setError] = useState<unknown>();
+  const [isBusy, setBusy] = useState(false);
+  useReturnedFocus();
+  const run = async (): Promise<void> => {
+    if (body === undefined || isBusy) return;
+    setBusy(true);
+    setError(undefined);
+    try {
+      await onSubmit(body);
+      onClose();
+    } catch (reason) {
+      setError(reason);
+      setBusy(false);
+    }
+  };
+  return (
+    <CarbonModal
+      open
+      modalHeading={<InertText text={heading} maxLength={200} />}
+      primaryButtonText={isBusy ? `${submit} …` : submit}
+      secondaryButtonText="Cancel"
+      primaryButtonDisabled={body === undefined || isBusy}
+      {...(danger !== undefined && { danger })}
+      {...(size && { size })}
+      preventCloseOnClickOutside
+      onRequestClose={onClose}
+      onRequestSubmit={() => void run()}
+    >
+      <form
+        className="modal-form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run();
+        }}
+      >
+        {children}
+        {error !== undefined && <ErrorNotice title={`${heading}: failed`} error={error} />}
+      </form>
+    </CarbonModal>
+  );
+}
+
+interface DetailsModalProps {
+  readonly heading: string;
+  readonly label?: string;
+  readonly size?: 'sm' | 'md' | 'lg';
+  readonly onClose: () => void;
+  readonly children: ReactNode;
+}
+
+/** Dialog that only shows something. Render it while it is open. */
+export function DetailsModal({ heading, label, size = 'lg', onClose, children }: DetailsModalProps) {
+  useReturnedFocus();
+  return (
+    <CarbonModal
+      open
+      passiveModal
+      modalHeading={<InertText text={heading} maxLength={200} />}
+      {...(label !== undefined && { modalLabel: label })}
+      size={size}
+      onRequestClose={onClose}
+    >
+      {children}
+    </CarbonModal>
+  );
+}
+
+/** Returns the focus to the element that had it when the component appeared. */
+function useReturnedFocus(): void {
+  const before = useRef(document.activeElement);
+  useEffect(
+    () => () => {
+      if (before.current instanceof HTMLElement) before.current.focus();
+    },
+    [],
+  );
+}

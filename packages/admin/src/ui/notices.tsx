@@ -1,0 +1,57 @@
+import { Button, InlineNotification } from '@carbon/react';
+import { ApiError } from '@sluice/contract/client';
+import type { ReactNode } from 'react';
+import { ServiceUnreachableError } from '../api/api.ts';
+import { InertText } from './inert-text.tsx';
+
+interface ErrorNoticeProps {
+  /** What failed: "Tools could not be loaded". */
+  readonly title: string;
+  readonly error: unknown;
+  readonly onRetry?: () => void;
+}
+
+/** An error on a page or in a form: what failed, the message of the service, and what to do. */
+export function ErrorNotice({ title, error, onRetry }: ErrorNoticeProps) {
+  return (
+    <div className="notice">
+      <InlineNotification kind="error" lowContrast hideCloseButton title={title}>
+        <InertText text={messageOf(error)} />
+      </InlineNotification>
+      {onRetry && (
+        <Button kind="tertiary" size="sm" onClick={onRetry}>
+          Try again
+        </Button>
+      )}
+    </div>
+  );
+}
+
+/** Returns the message of an error with advice where the service gives none. */
+export function messageOf(error: unknown): string {
+  if (error instanceof ServiceUnreachableError) return error.message;
+  if (error instanceof ApiError) {
+    if (error.status === 401) return 'Your login has expired. Log in again.';
+    if (error.code === undefined) return `A proxy in front of the service answered ${error.status}: ${error.message}`;
+    return error.message;
+  }
+  return error instanceof Error ? error.message : String(error);
+}
+
+interface EmptyStateProps {
+  readonly title: string;
+  readonly text: ReactNode;
+  /** Button that mends it. */
+  readonly action?: ReactNode;
+}
+
+/** What a list shows instead of rows, and how to get the first one. */
+export function EmptyState({ title, text, action }: EmptyStateProps) {
+  return (
+    <div className="empty-state">
+      <h2>{title}</h2>
+      <p>{text}</p>
+      {action}
+    </div>
+  );
+}

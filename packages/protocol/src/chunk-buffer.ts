@@ -1,0 +1,96 @@
+import { isAscii } from 'node:buffer';
+
+const EMPTY = Buffer.alloc(0);
+
+/** Chunks from this size on are retained as they are. */
+const LARGE_CHUNK_BYTES = 8 * 1024;
+
+/**
+ * Collects the chunks of a body. The sender chooses their size, and a buffer object per byte would cost hundreds of times its
+ * size: small chunks are copied into larger ones. A body of one chunk, the usual case, is not copied.
+ */
+export class ChunkBuffer {
+  /** Bytes so far. */
+  length = 0;
+  /** Bytes of memory in use. */
+  capacity = 0;
+  #chunks: Buffer[] = [];
+  /** The last chunk, if it has room for small ones. */
+  #last: Buffer | undefined = undefined;
+  #lastLength = 0;
+
+  /** Returns a buffer with these bytes, which are not copied. */
+  static of(chunk: Buffer): ChunkBuffer {
+    const buffer = new ChunkBuffer();
+    buffer.push(chunk);
+    return buffer;
+  }
+
+  push(chunk: Buffer): void {
+    this.length += chunk.length;
+    if (this.#chunks.length === 0 || chunk.length >= LARGE_CHUNK_BYTES) {
+      this.#close();
+      this.#chunks.push(chunk);
+      this.capacity += chunk.length;
+      return;
+    }
+    const copied = this.#last ? chunk.copy(this.#last, this.#lastLength) : 0;
+    this.#lastLength += copied;
+    if (copied === chunk.length) return;
+    this.#close();
+    // As much as there is already, so that the number of chunks grows with the logarithm of the size.
+    this.#last = Buffer.allocUnsafeSlow(Math.max(4096, Math.min(this.length, MAX_COPY_BYTES)));
+    this.#lastLength = chunk.copy(this.#last, 0, copied);
+    this.capacity += this.#last.length;
+  }
+
+  /** The chunks so far. */
+  get chunks(): readonly Buffer[] {
+    this.#close();
+    return this.#chunks;
+  }
+
+  /** Returns the bytes between two positions, without copying them. */
+  slice(from: number, to: number): Buffer[] {
+    const parts: Buffer[] = [];
+    let start = 0;
+    for (const chunk of this.chunks) {
+      if (start >= to) break;
+      const end = start + chunk.length;
+      if (end > from) parts.push(chunk.subarray(Math.max(0, from - start), to - start));
+      start = end;
+    }
+    return parts;
+  }
+
+  /** Returns the text between two positions, which is ASCII. */
+  toAscii(from = 0, to: number = this.length): string {
+    return this.slice(from, to)
+      .map((part) => part.toString('latin1'))
+      .join('');
+  }
+
+  /** Returns whether all bytes are ASCII. */
+  isAscii(): boolean {
+    return this.chunks.every(isAscii);
+  }
+
+  /** Returns all chunks as one buffer, which replaces them. */
+  concat(): Buffer {
+    const { chunks } = this;
+    const [first = EMPTY] = chunks;
+    if (chunks.length <= 1) return first;
+    const whole = Buffer.concat(chunks, this.length);
+    this.#chunks = [whole];
+    return whole;
+  }
+
+  #close(): void {
+    if (this.#last) this.#chunks.push(this.#last.subarray(0, this.#lastLength));
+    this.#last = undefined;
+    this.#lastLength = 0;
+  }
+}
+
+/** Largest buffer for small chunks; at least {@link LARGE_CHUNK_BYTES}. */
+const MAX_COPY_BYTES = 256 * 1024;

@@ -1,0 +1,150 @@
+import { createHash } from 'node:crypto';
+import { openAsBlob } from 'node:fs';
+import { open, readdir, readFile, rm, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import { readSnapshot as readSessions } from '../mcp/sessions/session-snapshot.ts';
+import { sessionKeyIn } from '../mcp/sessions/sessions.ts';
+import { parseRevisions } from '../policy/revision-store.ts';
+import { type BackupFileName, type BackupManifest, createArchive } from '../registry/store/backup-archive.ts';
+import { BackupError, readBackup } from '../registry/store/backup-reader.ts';
+import { diskFiles, errorCode, systemClock } from '../registry/store/files.ts';
+import { CorruptFileError } from '../registry/store/journaled-file.ts';
+import { hostProcesses, takeLock } from '../registry/store/lock.ts';
+import { readSnapshot as readRegistry } from '../registry/store/registry-file.ts';
+import { StoreError, type StoreLog } from '../registry/store/store.ts';
+import { VERSION } from '../telemetry/version.ts';
+import { defaultDataFolder } from './config/environment.ts';
+
+export { BackupError, type BackupManifest, StoreError };
+
+const SESSION_KEY = 'session.key';
+
+/** The folder in which a service with this environment stores its data. */
+export function dataFolder({ HOME, SERVICE_PERSIST_PATH }: NodeJS.ProcessEnv): string {
+  return SERVICE_PERSIST_PATH || defaultDataFolder(HOME);
+}
+
+/** Checks a backup from its first to its last byte. Throws {@link BackupError}, or the system error. */
+export async function verifyBackup(path: string): Promise<BackupManifest> {
+  return readBackup((await openAsBlob(path)).stream(), VERSION);
+}
+
+/**
+ * Returns the backup with the session key of a folder added. Throws {@link BackupError}, {@link StoreError} if the folder has
+ * no valid key, or the system error.
+ */
+export async function addSessionKey(path: string, folder: string): Promise<ReadableStream<Uint8Array>> {
+  const keyPath = join(folder, SESSION_KEY);
+  const key = await readFile(keyPath).catch((error: unknown) => {
+    if (errorCode(error) !== 'ENOENT') throw error;
+    throw new StoreError(`${keyPath} does not exist: expected the data folder of the service`);
+  });
+  await sessionKeyIn(folder, diskFiles());
+  const entry = {
+    name: SESSION_KEY,
+    size: key.length,
+    sha256: createHash('sha256').update(key).digest('hex'),
+  } as const;
+  const blob = await openAsBlob(path);
+  const manifest = await readBackup(blob.stream(), VERSION);
+  const { archive, writer } = createArchive({ ...manifest, files: [...manifest.files, entry] });
+  const copy = async (): Promise<void> => {
+    await writer.begin();
+    await readBackup(blob.stream(), VERSION, { onFile: ({ name, size }, chunks) => writer.add(name, size, chunks) });
+    await writer.add(SESSION_KEY, key.length, ReadableStream.from([key]));
+    writer.end();
+  };
+  // The reader of the archive gets the error.
+  copy().catch((error) => writer.fail(error));
+  return archive;
+}
+
+/**
+ * Restores a backup into a folder, which is created unless it exists and must be empty. Everything is checked before anything
+ * is written. Throws {@link BackupError}, {@link StoreError} for the folder, or the system error.
+ */
+export async function restoreBackup(path: string, folder: string, log: StoreLog): Promise<BackupManifest> {
+  await requireEmpty(folder);
+  const contents = new Map<BackupFileName, Buffer>();
+  const manifest = await readBackup((await openAsBlob(path)).stream(), VERSION, {
+    onManifest: ({ files }) =>
+      requireSpace(
+        folder,
+        files.reduce((sum, { size }) => sum + size, 0),
+      ),
+    onFile: async ({ name }, chunks) => {
+      contents.set(name, Buffer.concat(await Array.fromAsync(chunks)));
+    },
+  });
+  if (!contents.has('registry.json')) throw new BackupError('lacks registry.json');
+  for (const [name, bytes] of contents) requireReadable(name, bytes);
+  const files = diskFiles();
+  await files.makeFolder(folder);
+  // The service cannot start while only a part is there.
+  const lock = await takeLock({ folder, files, clock: systemClock(), processes: hostProcesses(), log });
+  const written: string[] = [];
+  try {
+    for (const [name, bytes] of contents) {
+      const target = join(folder, name);
+      const file = await open(target, 'wx', 0o600);
+      written.push(target);
+      try {
+        await file.writeFile(bytes);
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+    }
+    await files.syncFolder(folder);
+  } catch (error) {
+    for (const target of written) await rm(target, { force: true });
+    throw error;
+  } finally {
+    await lock.release();
+  }
+  return manifest;
+}
+
+/** A new file system has the folder `lost+found`. */
+async function requireEmpty(folder: string): Promise<void> {
+  const found = await readdir(folder).catch((error: unknown) => {
+    if (errorCode(error) === 'ENOENT') return [];
+    throw new StoreError(`${folder} cannot be read: ${errorCode(error) ?? error}`, { cause: error });
+  });
+  const [first] = found.filter((name) => name !== 'lost+found');
+  if (first === undefined) return;
+  throw new StoreError(
+    `${folder} contains ${first}: a backup is restored into an empty folder, before the service is started`,
+  );
+}
+
+async function requireSpace(folder: string, bytes: number): Promise<void> {
+  let existing = folder;
+  for (;;) {
+    try {
+      const { bavail, bsize } = await statfs(existing);
+      if (bavail * bsize >= bytes) return;
+      throw new StoreError(`${folder} has ${bavail * bsize} bytes of free space: the backup needs ${bytes}`);
+    } catch (error) {
+      const parent = join(existing, '..');
+      if (errorCode(error) !== 'ENOENT' || parent === existing) throw error;
+      existing = parent;
+    }
+  }
+}
+
+/** Reads a file like the start of the service: its content may be from someone else than Sluice. */
+function requireReadable(name: BackupFileName, bytes: Buffer): void {
+  try {
+    if (name === 'registry.json') readRegistry(bytes);
+    else if (name === 'sessions.json') readSessions(bytes);
+    else if (name === 'evaluator-revisions.json') parseRevisions(name, bytes);
+    else if (!/^[0-9a-f]{64}\n?$/i.test(bytes.toString('latin1'))) {
+      throw new CorruptFileError(name, 'does not contain a key of 32 bytes in hex');
+    }
+  } catch (error) {
+    if (error instanceof CorruptFileError) throw new BackupError(`contains a ${name} that ${error.message}`);
+    if (error instanceof StoreError) throw new BackupError(`cannot be restored: ${error.message}`);
+    throw error;
+  }
+}

@@ -1,0 +1,171 @@
+import { lookup } from 'node:dns/promises';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+
+/** Result of {@link checkEndpoint}. */
+export interface EndpointCheck {
+  readonly status: 'ok' | 'warning' | 'failed';
+  /** What was found; without path, query and credentials of the address. */
+  readonly message: string;
+  readonly remedy?: string;
+  /** Time of the server's clock in epoch milliseconds, if it sent one. */
+  readonly serverTime?: number;
+}
+
+/** Certificates that expire within this time are reported. */
+const EXPIRY_WARNING_MS = 14 * 24 * 3600_000;
+
+/** A failed step of the check. */
+class StepError extends Error {
+  override readonly name = 'StepError';
+  readonly remedy: string;
+
+  constructor(message: string, remedy: string, cause?: unknown) {
+    super(message, { cause });
+    this.remedy = remedy;
+  }
+}
+
+/**
+ * Checks an `http:` or `https:` address, or `tcp:` for other protocols, step by step: name, connection, certificate, and an
+ * HTTP response to HEAD of any status. Sends neither credentials nor the query. Never rejects.
+ */
+export async function checkEndpoint(url: URL, timeoutMs = 5_000): Promise<EndpointCheck> {
+  const signal = AbortSignal.timeout(timeoutMs);
+  let socket: Socket | undefined;
+  try {
+    const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+    const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
+    const at = `${url.hostname}:${port}`;
+    await resolveName(host, signal);
+    socket = await openConnection(host, port, at, signal);
+    if (url.protocol === 'tcp:') return { status: 'ok', message: `${at} accepts connections` };
+    let expiry: EndpointCheck | undefined;
+    if (url.protocol === 'https:') ({ socket, expiry } = await startTls(socket, host, at, signal));
+    const { statusCode = 0, headers } = await sendHead(socket, url, at, signal);
+    const serverTime = Date.parse(headers.date ?? '');
+    const found: EndpointCheck =
+      statusCode >= 500
+        ? {
+            status: 'warning',
+            message: `${at} responds with status ${statusCode}`,
+            remedy: 'See the log of that server, or of the proxy in front of it',
+          }
+        : (expiry ?? { status: 'ok', message: `${at} responds` });
+    return Number.isNaN(serverTime) ? found : { ...found, serverTime };
+  } catch (error) {
+    if (error instanceof StepError) return { status: 'failed', message: error.message, remedy: error.remedy };
+    return {
+      status: 'failed',
+      message: `${url.host} does not respond within ${timeoutMs / 1000} s`,
+      remedy: 'Check that the server runs, and that no firewall or network policy drops the packets',
+    };
+  } finally {
+    socket?.destroy();
+  }
+}
+
+async function resolveName(host: string, signal: AbortSignal): Promise<void> {
+  if (isIP(host) !== 0) return;
+  const aborted = once(signal, 'abort').then(() => signal.throwIfAborted());
+  await Promise.race([lookup(host), aborted]).catch((error) => {
+    if (signal.aborted) throw error;
+    throw new StepError(
+      `the name ${host} is unknown (${codeOf(error)})`,
+      'Check the address, and the name server of the machine or container',
+      error,
+    );
+  });
+}
+
+async function openConnection(host: string, port: number, at: string, signal: AbortSignal): Promise<Socket> {
+  const socket = connectTcp({ host, port });
+  try {
+    await once(socket, 'connect', { signal });
+    return socket;
+  } catch (error) {
+    socket.destroy();
+    if (signal.aborted) throw error;
+    throw new StepError(
+      `${at} refuses connections (${codeOf(error)})`,
+      'Check that the server runs and listens on this address and port, not only on its own loopback interface',
+      error,
+    );
+  }
+}
+
+async function startTls(
+  tcp: Socket,
+  host: string,
+  at: string,
+  signal: AbortSignal,
+): Promise<{ socket: Socket; expiry: EndpointCheck | undefined }> {
+  const socket = connectTls({ socket: tcp, host, ...(isIP(host) === 0 && { servername: host }) });
+  try {
+    await once(socket, 'secureConnect', { signal });
+  } catch (error) {
+    socket.destroy();
+    if (signal.aborted) throw error;
+    throw tlsError(error, at);
+  }
+  const { valid_to } = socket.getPeerCertificate();
+  const rest = Date.parse(valid_to) - Date.now();
+  const expiry: EndpointCheck | undefined =
+    rest < EXPIRY_WARNING_MS
+      ? {
+          status: 'warning',
+          message: `the certificate of ${at} expires at ${valid_to}`,
+          remedy: 'Renew the certificate of that server',
+        }
+      : undefined;
+  return { socket, expiry };
+}
+
+/** Remedies for errors of certificates. */
+const TLS_REMEDIES: Readonly<Record<string, string>> = {
+  CERT_HAS_EXPIRED: 'Renew the certificate of that server, or correct the clock of this machine',
+  CERT_NOT_YET_VALID: 'Correct the clock of this machine or of that server',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'Use a name for which the certificate is valid, or add the name to the certificate',
+};
+
+function tlsError(error: unknown, at: string): StepError {
+  const code = codeOf(error);
+  const isCertificate = /CERT|SIGNATURE|ISSUER/.test(code);
+  const remedy =
+    TLS_REMEDIES[code] ??
+    (isCertificate
+      ? 'Set NODE_EXTRA_CA_CERTS to the file of the authority that issued the certificate'
+      : 'Check that this port of the server uses TLS; use http:// if it does not');
+  const reason = isCertificate && error instanceof Error ? `${error.message} (${code})` : code;
+  const what = isCertificate ? 'has an invalid certificate' : 'does not establish TLS';
+  return new StepError(`${at} ${what}: ${reason}`, remedy, error);
+}
+
+async function sendHead(socket: Socket, url: URL, at: string, signal: AbortSignal): Promise<IncomingMessage> {
+  const sent = request({
+    createConnection: () => socket,
+    host: url.hostname,
+    path: url.pathname,
+    method: 'HEAD',
+    headers: { host: url.host, 'user-agent': 'sluice-diagnostics', connection: 'close' },
+    signal,
+  });
+  try {
+    const response = Promise.withResolvers<IncomingMessage>();
+    sent.once('response', response.resolve).once('error', response.reject).end();
+    return await response.promise;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    throw new StepError(
+      `${at} does not respond to HTTP (${codeOf(error)})`,
+      'Check that this is the port of the HTTP server; use https:// if it requires TLS',
+      error,
+    );
+  }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'error';
+}

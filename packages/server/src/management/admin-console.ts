@@ -1,0 +1,117 @@
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+import send from '@fastify/send';
+import type { ManagementContext } from './context.ts';
+import { type ApiResponse, errorResponse } from './responses.ts';
+import type { ApiRequest, Router } from './router.ts';
+
+/** Policy of the console (decisions 10.6): no inline script or style, no generated code, no other host. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data: blob:",
+  'media-src blob:',
+  "font-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const SECURITY_HEADERS = {
+  'content-security-policy': CONTENT_SECURITY_POLICY,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+};
+
+/** Names of the files in this folder contain a hash of their content. */
+const HASHED_FILES = 'assets/';
+const ONE_YEAR_MS = 365 * 24 * 60 * 60 * 1000;
+
+/** Compressed copies that the build writes beside the files, best first. */
+const ENCODINGS = [
+  { name: 'br', extension: '.br' },
+  { name: 'gzip', extension: '.gz' },
+] as const;
+
+/** Segments of `/admin/`, from where the URLs of the page are relative as they are. */
+const FIRST_DEPTH = 3;
+
+/** Command that builds the console in a checkout of the source. */
+const BUILD_COMMAND = 'npm run build:admin';
+
+/**
+ * `/admin/`: the web console, and `/`, which redirects to it (specification, "Listeners"; decisions 1.7, 10.6). The headless
+ * distribution has neither. All URLs are relative, since a proxy may serve them under a path of its own.
+ */
+export function adminConsoleRoutes(router: Router, { uiPath }: ManagementContext): void {
+  if (uiPath === undefined) return;
+  router.addPath('/', (request) => (existsSync(uiPath) ? redirect() : notFound(request)));
+  router.addPath('/admin', (request) => {
+    if (!existsSync(uiPath)) return notFound(request);
+    return pathOf(request.http).endsWith('/') ? index(request, uiPath) : redirect();
+  });
+  router.addPath('/admin/*', async (request) => {
+    const { name: path, http } = request;
+    if (!existsSync(uiPath)) return notFound(request);
+    if (path.split(/[\\/]/).includes('..')) return errorResponse('FORBIDDEN', `path not allowed: ${pathOf(http)}`);
+    const lastSegment = path.split('/').at(-1) ?? '';
+    if (path === 'index.html' || !lastSegment.includes('.')) return index(request, uiPath);
+    const file = await findFile(http, uiPath, path);
+    return file ? secured(file) : notFound(request);
+  });
+}
+
+function redirect(): ApiResponse {
+  return { status: 301, headers: { location: 'admin/' }, body: '' };
+}
+
+function notFound({ http }: ApiRequest<never>): ApiResponse {
+  return errorResponse('NOT_FOUND', `path not found: ${pathOf(http)}`);
+}
+
+function pathOf({ url = '' }: IncomingMessage): string {
+  return url.split('?', 1)[0] ?? '';
+}
+
+function secured({ status, headers, body }: ApiResponse): ApiResponse {
+  return { status, headers: { ...headers, ...SECURITY_HEADERS }, body };
+}
+
+/** Returns a file, or its compressed copy if the client accepts it; undefined if there is none. */
+async function findFile(http: IncomingMessage, root: string, path: string): Promise<ApiResponse | undefined> {
+  const isHashed = path.startsWith(HASHED_FILES);
+  const options = { root, index: false as const, immutable: isHashed, maxAge: isHashed ? ONE_YEAR_MS : 0 };
+  const accepted = String(http.headers['accept-encoding'] ?? '');
+  const encoding = ENCODINGS.find(
+    ({ name, extension }) => new RegExp(`\\b${name}\\b`).test(accepted) && existsSync(join(root, path + extension)),
+  );
+  const url = `/${encodeURIComponent(path).replaceAll('%2F', '/')}${encoding?.extension ?? ''}`;
+  const { type, statusCode, headers, stream } = await send(http, url, options);
+  if (type !== 'file') return undefined;
+  const encoded = encoding && {
+    'content-encoding': encoding.name,
+    'content-type': send.mime.getType(path) ?? 'application/octet-stream',
+  };
+  const sent = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+  return { status: statusCode, headers: { ...sent, ...encoded, vary: 'Accept-Encoding' }, body: stream };
+}
+
+/** Returns the page for a path below `/admin/`; 503 if the console has not been built. */
+async function index({ http }: ApiRequest<never>, root: string): Promise<ApiResponse> {
+  const html = await readFile(join(root, 'index.html'), 'utf8').catch(() => undefined);
+  if (html === undefined) {
+    return errorResponse('UNAVAILABLE', `the console is not built: run ${BUILD_COMMAND}, then reload ${pathOf(http)}`);
+  }
+  // The router ignores a trailing slash.
+  const depth = pathOf(http).split('/').length - FIRST_DEPTH;
+  const body = html.replaceAll('"./', `"${'../'.repeat(depth) || './'}`);
+  return secured({
+    status: 200,
+    headers: { 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-cache' },
+    body,
+  });
+}

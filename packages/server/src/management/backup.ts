@@ -1,0 +1,34 @@
+import { Readable } from 'node:stream';
+import { operations } from '@sluice/contract';
+import { snapshotSlices } from '../mcp/sessions/session-snapshot.ts';
+import { revisionSlices } from '../policy/revision-store.ts';
+import { type BackupSource, createBackup } from '../registry/store/backup-archive.ts';
+import { VERSION } from '../telemetry/version.ts';
+import type { ManagementContext } from './context.ts';
+import type { Router } from './router.ts';
+
+/** `/api/v1/backup`: what must last, without keys and secrets (decisions 10.6). */
+export function backupRoutes(router: Router, context: ManagementContext): void {
+  router.add(operations.maintenance.backup, async () => {
+    const now = new Date();
+    const archive = await createBackup(backupSources(context), { version: VERSION, now });
+    const name = `sluice-backup-${now.toISOString().slice(0, 19).replaceAll(/[-:]/g, '')}Z.tar.gz`;
+    return {
+      status: 200,
+      headers: { 'content-type': 'application/gzip', 'content-disposition': `attachment; filename="${name}"` },
+      body: Readable.fromWeb(archive),
+    };
+  });
+}
+
+/** All files as of one moment: nothing is awaited between them, and each is built over immutable state. */
+function backupSources({ registry, evaluators, sessions }: ManagementContext): BackupSource[] {
+  const registrySlices = registry.snapshotFile();
+  const { storedRevisions } = evaluators;
+  const [entries, forgotten] = [sessions.entries(), sessions.forgotten()];
+  return [
+    { name: 'registry.json', slices: registrySlices },
+    { name: 'evaluator-revisions.json', slices: () => revisionSlices(storedRevisions) },
+    { name: 'sessions.json', slices: () => snapshotSlices(entries, forgotten, 1) },
+  ];
+}

@@ -1,0 +1,211 @@
+import { constants } from 'node:fs';
+import { access, readdir, readFile, statfs } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { type DiagnosticCheck, operations, serviceAddress } from '@sluice/contract';
+import { type HttpUpstream, httpUpstream } from '../http/address.ts';
+import { checkEndpoint, type EndpointCheck } from '../http/endpoint-check.ts';
+import type { AuthIssuer } from '../mcp/oauth-metadata.ts';
+import { OperationError } from '../registry/operation-error.ts';
+import { VERSION } from '../telemetry/version.ts';
+import type { ManagementContext } from './context.ts';
+import { dataResponse } from './responses.ts';
+import type { Router } from './router.ts';
+
+/** Addresses checked at the same time. */
+const CONCURRENT = 16;
+/** Free space of the registry folder. */
+const LITTLE_SPACE = { warning: 1024 ** 3, failed: 64 * 1024 ** 2 };
+/** Each client, stream and upstream session needs a file. */
+const ENOUGH_FILES = 8_192;
+/** Difference from the clocks of other servers; tokens are valid for minutes. */
+const CLOCK_SKEW_MS = 60_000;
+
+/** `/api/v1/diagnostics`: the checks of `sluice doctor` that concern the service (decisions 10.6). */
+export function diagnosticsRoutes(router: Router, context: ManagementContext): void {
+  let isRunning = false;
+  router.add(operations.maintenance.diagnostics, async ({ http }) => {
+    if (isRunning) throw new OperationError('UNAVAILABLE', 'diagnostics are running: wait for their end');
+    isRunning = true;
+    try {
+      const checks = await runChecks(context, http);
+      return dataResponse(JSON.stringify({ version: VERSION, checks }));
+    } finally {
+      isRunning = false;
+    }
+  });
+}
+
+async function runChecks(context: ManagementContext, http: IncomingMessage): Promise<DiagnosticCheck[]> {
+  const endpoints = await checkEndpoints(configuredEndpoints(context));
+  return [
+    {
+      name: 'platform',
+      status: 'ok',
+      message: `Node.js ${process.versions.node} on ${process.platform} ${process.arch}`,
+    },
+    await checkFolder(context.diagnostics.folder),
+    await checkOpenFiles(),
+    checkClock(endpoints.map(({ found }) => found)),
+    checkProxyHeaders(http, context.diagnostics.auth),
+    checkEvaluators(context),
+    ...endpoints.map(({ endpoint, found }) => describe(endpoint, found)),
+  ];
+}
+
+/** A configured address, and what the service itself knows about it. */
+interface Endpoint {
+  readonly name: string;
+  readonly url: URL;
+  /** Why the service cannot use it, although it may be reachable. */
+  readonly problem?: string | undefined;
+  /** Whether it has a default that may be unused. */
+  readonly isOptional?: boolean;
+}
+
+function configuredEndpoints({ registry, forwards, inference, diagnostics }: ManagementContext): Endpoint[] {
+  const { auth, llmConnections, classicUrl } = diagnostics;
+  const found: Endpoint[] = [];
+  const add = (name: string, address: string, problem?: string): void => {
+    const url = URL.parse(address);
+    if (url) found.push({ name, url, problem });
+  };
+  for (const { name, address } of registry.current.forwards.values()) {
+    const { available, statusMessage } = forwards.status(name);
+    add(`forward ${name}`, address, available ? undefined : (statusMessage ?? 'unavailable'));
+  }
+  for (const service of registry.current.services.all) {
+    add(`service ${service.name}`, `tcp://${serviceAddress(service)}`);
+  }
+  for (const { name, url } of llmConnections) add(`model ${name}`, url);
+  const upstream = new URL(addressOf(httpUpstream.parse(inference.upstreamText)));
+  found.push({ name: 'inference upstream', url: upstream, isOptional: true });
+  if (classicUrl !== undefined) add('legacy backend', classicUrl);
+  if (auth) {
+    const discovery = '/.well-known/openid-configuration';
+    add('identity provider', auth.upstreamIssuer + discovery);
+  }
+  return found;
+}
+
+function addressOf({ scheme, host, port }: HttpUpstream): string {
+  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+async function checkEndpoints(endpoints: readonly Endpoint[]) {
+  const waiting = [...endpoints.entries()];
+  const results: { endpoint: Endpoint; found: EndpointCheck }[] = [];
+  const work = async (): Promise<void> => {
+    for (let next = waiting.shift(); next; next = waiting.shift()) {
+      const [index, endpoint] = next;
+      results[index] = { endpoint, found: await checkEndpoint(endpoint.url) };
+    }
+  };
+  await Promise.all(Array.from({ length: CONCURRENT }, work));
+  return results;
+}
+
+function describe({ name, problem, isOptional }: Endpoint, found: EndpointCheck): DiagnosticCheck {
+  const { message, remedy } = found;
+  const status = isOptional && found.status === 'failed' ? 'warning' : found.status;
+  if (problem !== undefined && status === 'ok') {
+    return {
+      name,
+      status: 'failed',
+      message: `${message}, but the forward is not available: ${problem}`,
+      remedy: 'Correct the address, path or headers of the forward, then refresh it',
+    };
+  }
+  return { name, status, message, ...(remedy !== undefined && { remedy }) };
+}
+
+async function checkFolder(folder: string | undefined): Promise<DiagnosticCheck> {
+  const name = 'registry folder';
+  if (folder === undefined) {
+    const remedy = 'Set SERVICE_PERSIST_BACKEND=file unless everything comes from a bootstrap file';
+    return { name, status: 'warning', message: 'nothing is stored: the registry ends with the process', remedy };
+  }
+  try {
+    await access(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch {
+    return {
+      name,
+      status: 'failed',
+      message: `${folder} is not writable`,
+      remedy: 'Give the folder to the user of the service, and check that its file system is not mounted read-only',
+    };
+  }
+  const { bavail, bsize } = await statfs(folder);
+  const free = bavail * bsize;
+  const status = free < LITTLE_SPACE.failed ? 'failed' : free < LITTLE_SPACE.warning ? 'warning' : 'ok';
+  const message = `${folder} is writable, with ${Math.floor(free / 1024 ** 2)} MiB of free space`;
+  return {
+    name,
+    status,
+    message,
+    ...(status !== 'ok' && { remedy: 'Free space, or move the folder to a larger volume' }),
+  };
+}
+
+async function checkOpenFiles(): Promise<DiagnosticCheck> {
+  const name = 'open files';
+  const limits = await readFile('/proc/self/limits', 'latin1').catch(() => '');
+  const [, soft] = /^Max open files\s+(\S+)/m.exec(limits) ?? [];
+  if (soft === undefined) return { name, status: 'ok', message: 'the limit is unknown on this platform' };
+  const open = (await readdir('/proc/self/fd').catch(() => [])).length;
+  const message = `${open} of at most ${soft} files are open`;
+  const limit = soft === 'unlimited' ? Number.POSITIVE_INFINITY : Number(soft);
+  if (limit >= ENOUGH_FILES && open < limit * 0.8) return { name, status: 'ok', message };
+  const remedy = `Raise the limit to ${ENOUGH_FILES * 8}: LimitNOFILE= of systemd, --ulimit nofile of containers, ulimit -n of shells`;
+  return { name, status: open < limit * 0.8 ? 'warning' : 'failed', message, remedy };
+}
+
+/** Compares the clock with those of the servers that responded. One of them may be wrong, but not most. */
+function checkClock(found: readonly EndpointCheck[]): DiagnosticCheck {
+  const name = 'clock';
+  const now = Date.now();
+  const skews = found.flatMap(({ serverTime }) => (serverTime === undefined ? [] : [now - serverTime]));
+  if (skews.length === 0) return { name, status: 'ok', message: 'no server to compare with' };
+  const median = skews.toSorted((a, b) => a - b)[Math.floor(skews.length / 2)] ?? 0;
+  const seconds = Math.round(Math.abs(median) / 1000);
+  if (Math.abs(median) < CLOCK_SKEW_MS) return { name, status: 'ok', message: `as on ${skews.length} other servers` };
+  return {
+    name,
+    status: 'failed',
+    message: `the clock is ${seconds} s ${median > 0 ? 'ahead of' : 'behind'} that of other servers`,
+    remedy: 'Synchronize the clock of this machine (timedatectl set-ntp true): tokens and certificates depend on it',
+  };
+}
+
+/** What an authenticating proxy adds to requests. The values stay out of the response. */
+function checkProxyHeaders({ headers }: IncomingMessage, auth: AuthIssuer | undefined): DiagnosticCheck {
+  const name = 'proxy headers';
+  const present = [
+    'x-forwarded-for',
+    'x-forwarded-host',
+    'x-forwarded-proto',
+    'x-forwarded-user',
+    'x-auth-request-user',
+  ].filter((header) => headers[header] !== undefined);
+  const hasUser = headers['x-forwarded-user'] !== undefined || headers['x-auth-request-user'] !== undefined;
+  const message = present.length > 0 ? `this request has ${present.join(', ')}` : 'this request passed no proxy';
+  if (auth === undefined || hasUser) return { name, status: 'ok', message };
+  return {
+    name,
+    status: 'warning',
+    message: `${message}, and no user`,
+    remedy:
+      'Run the check through the authenticating proxy (--host), set OAUTH2_PROXY_PASS_USER_HEADERS=true there, and do not publish the ports of the service',
+  };
+}
+
+function checkEvaluators({ evaluators: { current } }: ManagementContext): DiagnosticCheck {
+  const name = 'evaluators';
+  const { list, skipped } = current;
+  if (skipped.length === 0) return { name, status: 'ok', message: `${list.length} loaded` };
+  return {
+    name,
+    status: 'failed',
+    message: `${list.length} loaded; skipped, so that they decide about nothing: ${skipped.join(', ')}`,
+    remedy: 'See the warnings of target service::evaluator in the log, correct the evaluators and apply them again',
+  };
+}

@@ -1,0 +1,154 @@
+import { type ClientCapabilities, catalogKey, NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
+import type { Turns } from '@sluice/protocol/turns';
+import type { ListedItem } from '../../registry/catalogs.ts';
+import type { Steps } from '../../registry/steps.ts';
+import { CATALOG_LIMITS, type CatalogLimits } from './catalog/catalog-size.ts';
+import { CatalogTexts } from './catalog/catalog-texts.ts';
+import { type Catalog, type DiscoveryOptions, discover } from './discovery.ts';
+import type { RpcClient, RpcClientOptions } from './rpc-client.ts';
+
+/** Options of a {@link CatalogReader}. */
+export interface CatalogReaderOptions extends Omit<RpcClientOptions, 'capabilities'> {
+  readonly signal: AbortSignal;
+  /** Default: {@link CATALOG_LIMITS}. */
+  readonly limits?: CatalogLimits | undefined;
+  readonly turns: Turns;
+}
+
+/** Catalogs of an upstream, one per era and set of client capabilities. Equal lists are one array. */
+export interface CatalogReading {
+  readonly catalogs: readonly Catalog[];
+  readonly texts: CatalogTexts;
+  /** Whether clients get the same lists as after the reading before. */
+  readonly isEquivalent: boolean;
+}
+
+/** A catalog to read. */
+interface CatalogPart extends Pick<Catalog, 'era' | 'capabilities'> {
+  /** Opened with these capabilities, if there is one. */
+  readonly client?: RpcClient | undefined;
+}
+
+const LISTS = ['tools', 'resources', 'templates', 'prompts'] as const;
+/** Items that are compared in one step. */
+const PER_STEP = 8_192;
+
+/** Reads the catalogs of one upstream. */
+export class CatalogReader {
+  readonly #options: CatalogReaderOptions;
+  #last: CatalogReading | undefined = undefined;
+
+  constructor(options: CatalogReaderOptions) {
+    this.#options = options;
+  }
+
+  /** Whether there is a reading to which `readMissing` can add. */
+  get hasReading(): boolean {
+    return this.#last !== undefined;
+  }
+
+  /**
+   * Reads the catalogs of all sets of capabilities in the eras of the opened clients, which read the one for the empty set.
+   * Rejects if one of them fails.
+   */
+  async readAll(opened: readonly RpcClient[], profiles: Iterable<ClientCapabilities>): Promise<CatalogReading> {
+    const sets = [...profiles];
+    const texts = this.#newTexts();
+    const parts = opened.flatMap((client) =>
+      sets.map((capabilities): CatalogPart => {
+        return { era: client.era, capabilities, client: capabilities === NO_CAPABILITIES ? client : undefined };
+      }),
+    );
+    const catalogs = await this.#options.turns.run(shareLists(await this.#read(parts, texts)));
+    return { catalogs, texts: texts.complete(), isEquivalent: false };
+  }
+
+  /**
+   * Reads the catalogs of sets that the last accepted reading lacks, and drops those of sets that are no longer used.
+   * Undefined if there is nothing to change. Rejects if one of them fails.
+   */
+  async readMissing(profiles: Iterable<ClientCapabilities>): Promise<CatalogReading | undefined> {
+    const last = this.#last;
+    if (!last) return undefined;
+    const sets = [...profiles];
+    const eras = [...new Set(last.catalogs.map(({ era }) => era))];
+    const wanted = eras.flatMap((era) =>
+      sets.map((capabilities) => ({ era, capabilities, key: catalogKey(era, capabilities) })),
+    );
+    const known = new Set(last.catalogs.map(({ key }) => key));
+    const missing = wanted.filter(({ key }) => !known.has(key));
+    if (missing.length === 0) return undefined;
+    const added = await this.#read(missing, last.texts);
+    const all = await this.#options.turns.run(shareLists([...last.catalogs, ...added]));
+    const used = new Set(wanted.map(({ key }) => key));
+    const catalogs = all.filter(({ key }) => used.has(key));
+    return { catalogs, texts: last.texts, isEquivalent: haveSameLists(all) };
+  }
+
+  /** Makes a reading, which is in the registry now, the one that `readMissing` adds to. */
+  accept(reading: CatalogReading): void {
+    this.#last = reading;
+  }
+
+  #newTexts(): CatalogTexts {
+    const { transport, limits = CATALOG_LIMITS } = this.#options;
+    return new CatalogTexts(transport.address, limits, this.#last?.texts);
+  }
+
+  async #read(parts: readonly CatalogPart[], texts: CatalogTexts): Promise<Catalog[]> {
+    const abortRuns = new AbortController();
+    const { limits = CATALOG_LIMITS, ...options } = this.#options;
+    const signal = AbortSignal.any([options.signal, abortRuns.signal]);
+    const runs = parts.map(({ era, capabilities, client }) => {
+      const run: DiscoveryOptions = { ...options, signal, capabilities, limits, texts };
+      return discover(run, era, client);
+    });
+    return await Promise.all(runs).catch(async (error: unknown) => {
+      // One failure fails the whole run.
+      abortRuns.abort();
+      await Promise.allSettled(runs);
+      throw error;
+    });
+  }
+}
+
+/** Replaces equal lists by one array: those of most sets are equal, and are then stored, compared and merged as one. */
+function* shareLists(catalogs: readonly Catalog[]): Steps<Catalog[]> {
+  const shared: Catalog[] = [];
+  for (const catalog of catalogs) {
+    const lists: Partial<Record<(typeof LISTS)[number], readonly ListedItem[]>> = {};
+    for (const list of LISTS) {
+      for (const other of shared) {
+        if (yield* isSameList(other[list], catalog[list])) {
+          lists[list] = other[list];
+          break;
+        }
+      }
+    }
+    shared.push({ ...catalog, ...lists });
+  }
+  return shared;
+}
+
+function* isSameList(a: readonly ListedItem[], b: readonly ListedItem[]): Steps<boolean> {
+  if (a.length !== b.length) return false;
+  if (a === b) return true;
+  for (let at = 0; at < a.length; at++) {
+    // The catalogs of one discovery share their items.
+    if (a[at] !== b[at]) return false;
+    if (at % PER_STEP === PER_STEP - 1) yield;
+  }
+  return true;
+}
+
+/** Whether the catalogs, whose equal lists are one array, differ in nothing that clients are sent in lists. */
+function haveSameLists(catalogs: readonly Catalog[]): boolean {
+  return catalogs.every((catalog) => {
+    const { era, cache } = catalog;
+    const first = catalogs.find((other) => other.era === era) ?? catalog;
+    return (
+      JSON.stringify(cache) === JSON.stringify(first.cache) &&
+      LISTS.every((list) => catalog[list] === catalogs[0]?.[list])
+    );
+  });
+}

@@ -1,0 +1,178 @@
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { diagnostics } from '@sluice/contract';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { run } from '../packages/cli/src/run.ts';
+import { scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
+import { startTestService, type TestService } from '../packages/server/testing/service.ts';
+import { toolList, toolText } from './fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+
+const SECRET = 'correct-horse-battery-staple';
+
+let folder: string;
+let upstream: RawUpstream;
+/** Responds to nothing but HEAD, with a wrong clock, and holds the requests to `/slow`. */
+let model: Server;
+let modelUrl: string;
+let releaseSlow: () => void;
+let service: TestService;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-doctor-'));
+  upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('greet')) } });
+  const slow = Promise.withResolvers<void>();
+  releaseSlow = slow.resolve;
+  model = createServer(async ({ url }, response) => {
+    if (url?.startsWith('/slow')) await slow.promise;
+    response.writeHead(404, { date: new Date(Date.now() - 3_600_000).toUTCString() }).end();
+  }).listen(0, '127.0.0.1');
+  await once(model, 'listening');
+  const address = model.address();
+  modelUrl = `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`;
+  const bootstrap = join(folder, 'service.yaml');
+  await writeFile(
+    bootstrap,
+    JSON.stringify({
+      llm_connections: [
+        { name: 'local', model: 'm', url: `${modelUrl}/v1`, api_key: SECRET },
+        { name: 'other', model: 'm', url: `${modelUrl}/slow` },
+        { name: 'third', model: 'm', url: `${modelUrl}/v1` },
+      ],
+      evaluators: [
+        {
+          name: 'gate',
+          trigger: { method: 'tools/call', namespace: 'default' },
+          llm: { operation: 'classify', prompt: 'Safe?', connection: 'local' },
+          processor: { path: 'none.wasm' },
+          on_error: 'block',
+        },
+      ],
+    }),
+  );
+  service = await startTestService(
+    {
+      SERVICE_PERSIST_BACKEND: 'file',
+      SERVICE_PERSIST_PATH: join(folder, 'data'),
+      SERVICE_SECRET_CRM: SECRET,
+      SERVICE_AUTH_ISSUER: 'http://127.0.0.1:9/realms/sluice',
+    },
+    ['--service-config', bootstrap],
+  );
+  const headers = { authorization: `Bearer \${env:SERVICE_SECRET_CRM}` };
+  await service.register('forwards', { name: 'crm', address: upstream.url, headers });
+  await service.register('forwards', { name: 'down', address: `http://127.0.0.1:9/mcp?key=${SECRET}` });
+  await service.register('forwards', { name: 'wrong', address: `${modelUrl}/mcp` });
+  await service.manage('POST', '/services', {
+    name: 'weather',
+    host: '127.0.0.1',
+    port: 9,
+    serviceType: 'tool-invoker',
+  });
+});
+afterAll(async () => {
+  releaseSlow();
+  await service.stop();
+  await upstream.close();
+  model.close();
+  await rm(folder, { recursive: true });
+});
+
+async function sluice(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
+  const terminal = scriptedTerminal({ cwd: folder });
+  const code = await run(['--no-auth', ...argv], terminal);
+  return { code, out: terminal.out(), err: terminal.err() };
+}
+
+describe('diagnostics', () => {
+  it('run one at a time', async () => {
+    const start = () => fetch(`${service.management}/api/v1/diagnostics`, { method: 'POST' });
+    const both = [start(), start()];
+    // The other one waits for the model.
+    const refused = await Promise.race(both);
+    expect([refused.status, await refused.json()]).toMatchObject([
+      503,
+      { error: { code: 'UNAVAILABLE', message: 'diagnostics are running: wait for their end' } },
+    ]);
+    releaseSlow();
+    expect((await Promise.all(both)).map(({ status }) => status).sort()).toEqual([200, 503]);
+  });
+
+  it('name what is wrong and how to fix it, without credentials', async () => {
+    const headers = { 'x-forwarded-proto': 'https', 'x-forwarded-user': 'alice@example.com' };
+    const response = await fetch(`${service.management}/api/v1/diagnostics`, { method: 'POST', headers });
+    const text = await response.text();
+    expect(text).not.toContain(SECRET);
+    expect(text).not.toContain('alice');
+    const { checks } = diagnostics.parse(JSON.parse(text).data);
+    const found = Object.fromEntries(checks.map(({ name, ...check }) => [name, check]));
+    expect(found).toMatchObject({
+      platform: { status: 'ok' },
+      'registry folder': { message: expect.stringContaining(`${join(folder, 'data')} is writable`) },
+      'open files': { message: expect.stringMatching(/^\d+ of at most \d+ files are open$/) },
+      clock: {
+        status: 'failed',
+        message: expect.stringMatching(/^the clock is 3\d{3} s ahead of that of other servers$/),
+        remedy: expect.stringContaining('Synchronize the clock'),
+      },
+      'proxy headers': { status: 'ok', message: 'this request has x-forwarded-proto, x-forwarded-user' },
+      evaluators: { status: 'failed', message: expect.stringContaining('gate') },
+      'forward crm': { status: 'ok' },
+      'forward down': { status: 'failed', message: '127.0.0.1:9 refuses connections (ECONNREFUSED)' },
+      'forward wrong': { status: 'failed', message: expect.stringContaining('but the forward is not available: ') },
+      'service weather': { status: 'failed', message: '127.0.0.1:9 refuses connections (ECONNREFUSED)' },
+      'model local': { status: 'ok' },
+      // A default that need not be used.
+      'inference upstream': { status: expect.stringMatching(/^(?:ok|warning)$/) },
+      'identity provider': { status: 'failed' },
+    });
+  });
+});
+
+describe('sluice doctor', () => {
+  it('prints the checks with remedies, and exits with 1 if anything must be fixed', async () => {
+    const { code, out, err } = await sluice('--host', service.management, 'doctor', '--mcp-url', service.mcp);
+    expect([code, err]).toEqual([1, '']);
+    expect(out).toMatch(/^CHECK +STATUS +RESULT$/m);
+    expect(out).toMatch(/^command line +ok +sluice /m);
+    expect(out).toMatch(/^management API +ok +http:\S+ is Sluice /m);
+    expect(out).toMatch(/^MCP listener +ok +http:\S+ responds$/m);
+    expect(out).toMatch(/^proxy headers +warning +this request passed no proxy, and no user$/m);
+    expect(out).toMatch(/^forward down: Check that the server runs and listens on this address and port/m);
+  });
+
+  it('prints all of them as JSON', async () => {
+    const { code, out } = await sluice('--host', service.management, 'doctor', '--mcp-url', service.mcp, '-o', 'json');
+    expect(code).toBe(1);
+    expect(JSON.parse(out)).toContainEqual({
+      name: 'forward down',
+      status: 'failed',
+      message: '127.0.0.1:9 refuses connections (ECONNREFUSED)',
+      remedy: expect.any(String),
+    });
+  });
+
+  it('explains why the service cannot be reached', async () => {
+    const { code, out } = await sluice('--host', 'http://127.0.0.1:9', 'doctor', '-o', 'json');
+    expect(code).toBe(1);
+    expect(JSON.parse(out)).toMatchObject([
+      { name: 'command line', status: 'ok' },
+      { name: 'management API', status: 'failed', message: expect.stringContaining('127.0.0.1:9') },
+      { name: 'MCP listener', status: 'failed' },
+    ]);
+  });
+
+  it('exits with 0 when nothing must be fixed', async () => {
+    const healthy = await startTestService({ SERVICE_INFERENCE_UPSTREAM: modelUrl.replace('http://', '') });
+    const clock = new Date(Date.now()).toUTCString();
+    model.removeAllListeners('request').on('request', (_request, response) => {
+      response.writeHead(404, { date: clock }).end();
+    });
+    const { code, out } = await sluice('--host', healthy.management, 'doctor', '--mcp-url', healthy.mcp);
+    await healthy.stop();
+    expect({ code, out }).toEqual({ code: 0, out: expect.stringMatching(/^clock +ok /m) });
+  });
+});
