@@ -7,6 +7,9 @@ const ALONE = 'packages/*/src/**/*.process.test.ts';
 /** `npm run test:slow`: tests that take long, or need programs that npm does not install. */
 const SLOW = '**/*.slow.test.ts';
 
+/** Tests of the web console, in a browser. */
+const CONSOLE = 'test/console/**/*.test.ts';
+
 /** Files that take long. They are started first, so that no worker idles while the last of them run. */
 const LONGEST = [
   'conformance.test.ts',
@@ -67,8 +70,12 @@ export default defineConfig({
         test: {
           name: 'across packages',
           include: ['test/**/*.test.ts', 'scripts/**/*.test.ts'],
-          exclude: [SLOW],
+          exclude: [SLOW, CONSOLE],
         },
+      },
+      {
+        extends: true,
+        test: { name: 'console', include: [CONSOLE], exclude: [SLOW], globalSetup: ['test/console-setup.ts'] },
       },
       { extends: true, test: { name: 'alone', include: [ALONE], isolate: true } },
       {
@@ -80,7 +87,7 @@ export default defineConfig({
         test: {
           name: 'slow',
           include: [`test/${SLOW}`, `packages/*/src/${SLOW}`],
-          globalSetup: ['test/slow-setup.ts'],
+          globalSetup: ['test/slow-setup.ts', 'test/console-setup.ts'],
           testTimeout: 300_000,
           hookTimeout: 300_000,
         },

@@ -1,5 +1,5 @@
-// Builds the web console, `packages/admin`, if its sources have changed since the last build. `npm start` and the tests use
-// `buildConsole`; `npm run build:admin` builds in any case. Runs on the machine's Node.js.
+// Builds the web console, `packages/admin` (`npm run build:admin`); with `--if-changed` only if its sources have changed
+// since the last build. Runs on the machine's Node.js.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -32,6 +32,8 @@ export function buildConsole({ force = false } = {}) {
   const { status, stdout, stderr, error } = spawnSync(node, [vite, 'build', admin, '--logLevel=warn'], {
     cwd: root,
     encoding: 'utf8',
+    // The test runner sets another value, with which React would be a development build.
+    env: { ...process.env, NODE_ENV: 'production' },
   });
   if (status === 0) {
     writeFileSync(stamp, checksum);
@@ -83,4 +85,7 @@ function readText(path) {
   }
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url) && !buildConsole({ force: true })) process.exitCode = 1;
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const force = !process.argv.includes('--if-changed');
+  if (!buildConsole({ force })) process.exitCode = 1;
+}

@@ -1,6 +1,5 @@
 // Runs before every npm script, on the machine's Node.js (20 or newer): installs the locked dependencies if they are
-// missing or older than the lock file. They include Node.js 26, which runs everything else. With `--console` it also builds
-// the web console if its sources have changed.
+// missing or older than the lock file. They include Node.js 26, which runs everything else.
 import { spawnSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -20,9 +19,4 @@ if (modified('node_modules/.package-lock.json') < modified('package-lock.json'))
     env: { ...process.env, IBM_TELEMETRY_DISABLED: 'true' },
   });
   if (status !== 0) process.exit(status ?? 1);
-}
-
-if (process.argv.includes('--console')) {
-  const { buildConsole } = await import('./admin.mjs');
-  if (!buildConsole()) process.exit(1);
 }

@@ -38,17 +38,18 @@ export function ConnectionBanner() {
     );
   }
   return (
-    <InlineNotification
-      kind="warning"
-      lowContrast
-      hideCloseButton
-      title="Your login has expired"
-      subtitle="Copy what you have typed before you log in again."
-    >
-      <Button kind="ghost" size="sm" onClick={() => location.reload()}>
+    <div className="notice">
+      <InlineNotification
+        kind="warning"
+        lowContrast
+        hideCloseButton
+        title="Your login has expired"
+        subtitle="Copy what you have typed before you log in again."
+      />
+      <Button kind="tertiary" size="sm" onClick={() => location.reload()}>
         Log in
       </Button>
-    </InlineNotification>
+    </div>
   );
 }
 

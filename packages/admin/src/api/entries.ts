@@ -81,7 +81,7 @@ export function isChanged(entry: Entries[EntryKind], forward: Forward): boolean 
 }
 
 /** Whether a member differs from the upstream's value. */
-function isOverridden(entry: Entries[EntryKind], member: string): boolean {
+export function isOverridden(entry: Entries[EntryKind], member: string): boolean {
   const { upstream } = entry;
   if (typeof upstream !== 'object' || upstream === null) return false;
   const original = Object.entries(upstream).find(([name]) => name === member)?.[1];

@@ -1,5 +1,6 @@
 import { type Client, type components, unwrap } from '@sluice/contract/client';
 import { type QueryKey, type UseQueryResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useCallback } from 'react';
 import { useApi } from './api.ts';
 import type { Kind } from './live-queries.ts';
 
@@ -51,5 +52,5 @@ export function useChange<Input>({ run, changes }: Change<Input>): (input: Input
     mutationFn: (input: Input) => run(client, input),
     onSettled: () => Promise.all(changes.map((kind) => queries.invalidateQueries({ queryKey: [kind] }))),
   });
-  return async (input) => void (await mutateAsync(input));
+  return useCallback(async (input) => void (await mutateAsync(input)), [mutateAsync]);
 }

@@ -20,6 +20,9 @@ export interface ConsolePage {
 /** The pages of the console. To add one, add its folder and a line here. */
 export const PAGES: readonly ConsolePage[] = [
   { route: '/', label: 'Home', order: 0, Component: lazy(() => import('./home/home.tsx')) },
+  { route: '/tools', label: 'Tools', order: 10, Component: lazy(() => import('./registry/tools.tsx')) },
+  { route: '/resources', label: 'Resources', order: 20, Component: lazy(() => import('./registry/resources.tsx')) },
+  { route: '/prompts', label: 'Prompts', order: 30, Component: lazy(() => import('./registry/prompts.tsx')) },
   {
     route: '/namespaces',
     label: 'Namespaces',

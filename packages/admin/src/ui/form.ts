@@ -11,7 +11,7 @@ export interface TextField {
 }
 
 /** State of a form: what is typed, and what the service would accept. */
-export interface Form<Draft, Input> {
+export interface Form<Draft, Body> {
   readonly draft: Draft;
   set<Name extends keyof Draft>(name: Name, value: Draft[Name]): void;
   /** The properties of an input for a member that is a text; its error appears once it has been left. */
@@ -19,7 +19,7 @@ export interface Form<Draft, Input> {
   /** Error of a member. */
   error(name: keyof Draft & string): string | undefined;
   /** Body for the service; undefined while the form is not valid. */
-  readonly input: Input | undefined;
+  readonly body: Body | undefined;
 }
 
 /** Names of the members that are texts. */
@@ -33,12 +33,11 @@ type TextName<Draft> = { [Name in keyof Draft & string]: Draft[Name] extends str
 export function useForm<Draft extends object, Schema extends z.ZodType>(
   initial: Draft,
   schema: Schema,
-  toBody: (draft: Draft) => z.input<Schema>,
-): Form<Draft, z.input<Schema>> {
+  toBody: (draft: Draft) => object,
+): Form<Draft, z.output<Schema>> {
   const [draft, setDraft] = useState(initial);
   const [left, setLeft] = useState<ReadonlySet<string>>(new Set());
-  const body = toBody(draft);
-  const parsed = schema.safeParse(body);
+  const parsed = schema.safeParse(toBody(draft));
   // The first error of each member.
   const errors = new Map<string, string>();
   for (const { path, message } of parsed.error?.issues ?? []) {
@@ -50,7 +49,7 @@ export function useForm<Draft extends object, Schema extends z.ZodType>(
   return {
     draft,
     set,
-    input: parsed.success ? body : undefined,
+    body: parsed.data,
     error: (name) => errors.get(name),
     text(name) {
       const error = errors.get(name);

@@ -35,6 +35,14 @@ export function InertText({ text, maxLength = 2000 }: InertTextProps) {
   );
 }
 
+/** Returns text for where only a string is possible; invisible characters are their code points. */
+export function visibleText(text: string): string {
+  return text
+    .split(SHOWN)
+    .map((part, index) => (index % 2 === 0 ? part : `[${codePoint(part)}]`))
+    .join('');
+}
+
 function codePoint(character: string): string {
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
 }

@@ -10,7 +10,9 @@ export function JsonView({ value, label }: { readonly value: unknown; readonly l
   const text = useMemo(() => JSON.stringify(value, null, 2) ?? '', [value]);
   return (
     <div className="json">
-      <CopyButton className="json-copy" iconDescription="Copy" onClick={() => void copyText(text)} />
+      <div className="json-copy">
+        <CopyButton iconDescription="Copy" align="left" onClick={() => void copyText(text)} />
+      </div>
       <section
         className="json-view"
         aria-label={label}

@@ -1,32 +1,34 @@
 import { Modal as CarbonModal } from '@carbon/react';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { InertText } from './inert-text.tsx';
 import { ErrorNotice } from './notices.tsx';
 
-interface FormModalProps {
+interface FormModalProps<Body> {
   readonly heading: string;
   /** Label of the primary button, such as "Create". */
   readonly submit: string;
   readonly danger?: boolean;
   readonly size?: 'sm' | 'md' | 'lg';
-  /** The primary button is disabled while it is false. */
-  readonly isValid: boolean;
+  /** What the form has made; the primary button is disabled while it is undefined. */
+  readonly body: Body | undefined;
   /** Closes the dialog when it succeeds; an error is shown in the dialog, which keeps what was typed. */
-  readonly onSubmit: () => Promise<void>;
+  readonly onSubmit: (body: Body) => Promise<void>;
   readonly onClose: () => void;
   readonly children: ReactNode;
 }
 
 /** Dialog with a form. Render it while it is open. */
-export function FormModal({ heading, submit, danger, size, isValid, onSubmit, onClose, children }: FormModalProps) {
+export function FormModal<Body>(props: FormModalProps<Body>) {
+  const { heading, submit, danger, size, body, onSubmit, onClose, children } = props;
   const [error, setError] = useState<unknown>();
   const [isBusy, setBusy] = useState(false);
   useReturnedFocus();
   const run = async (): Promise<void> => {
-    if (!isValid || isBusy) return;
+    if (body === undefined || isBusy) return;
     setBusy(true);
     setError(undefined);
     try {
-      await onSubmit();
+      await onSubmit(body);
       onClose();
     } catch (reason) {
       setError(reason);
@@ -36,10 +38,10 @@ export function FormModal({ heading, submit, danger, size, isValid, onSubmit, on
   return (
     <CarbonModal
       open
-      modalHeading={heading}
+      modalHeading={<InertText text={heading} maxLength={200} />}
       primaryButtonText={isBusy ? `${submit} …` : submit}
       secondaryButtonText="Cancel"
-      primaryButtonDisabled={!isValid || isBusy}
+      primaryButtonDisabled={body === undefined || isBusy}
       {...(danger !== undefined && { danger })}
       {...(size && { size })}
       preventCloseOnClickOutside
@@ -75,7 +77,7 @@ export function DetailsModal({ heading, label, size = 'lg', onClose, children }:
     <CarbonModal
       open
       passiveModal
-      modalHeading={heading}
+      modalHeading={<InertText text={heading} maxLength={200} />}
       {...(label !== undefined && { modalLabel: label })}
       size={size}
       onRequestClose={onClose}

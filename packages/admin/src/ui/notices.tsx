@@ -2,6 +2,7 @@ import { Button, InlineNotification } from '@carbon/react';
 import { ApiError } from '@sluice/contract/client';
 import type { ReactNode } from 'react';
 import { ServiceUnreachableError } from '../api/api.ts';
+import { InertText } from './inert-text.tsx';
 
 interface ErrorNoticeProps {
   /** What failed: "Tools could not be loaded". */
@@ -13,13 +14,16 @@ interface ErrorNoticeProps {
 /** An error on a page or in a form: what failed, the message of the service, and what to do. */
 export function ErrorNotice({ title, error, onRetry }: ErrorNoticeProps) {
   return (
-    <InlineNotification kind="error" lowContrast hideCloseButton title={title} subtitle={messageOf(error)}>
+    <div className="notice">
+      <InlineNotification kind="error" lowContrast hideCloseButton title={title}>
+        <InertText text={messageOf(error)} />
+      </InlineNotification>
       {onRetry && (
-        <Button kind="ghost" size="sm" onClick={onRetry}>
+        <Button kind="tertiary" size="sm" onClick={onRetry}>
           Try again
         </Button>
       )}
-    </InlineNotification>
+    </div>
   );
 }
 

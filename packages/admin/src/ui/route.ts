@@ -1,4 +1,4 @@
-import { useSyncExternalStore } from 'react';
+import { useCallback, useSyncExternalStore } from 'react';
 
 /** What the address bar selects: `#/tools?namespace=crm&open=search`. */
 export interface Route {
@@ -25,7 +25,8 @@ export function routeTo(path: string, query: Readonly<Record<string, string | un
  */
 export function useParameter(name: string, { push = false } = {}): [string, (value: string) => void] {
   const { query } = useRoute();
-  return [query.get(name) ?? '', (value) => setParameter(name, value, push)];
+  const set = useCallback((value: string) => setParameter(name, value, push), [name, push]);
+  return [query.get(name) ?? '', set];
 }
 
 function setParameter(name: string, value: string, push: boolean): void {

@@ -1,6 +1,6 @@
 import { ActionableNotification, ToastNotification } from '@carbon/react';
 import { createContext, type ReactNode, useCallback, useContext, useMemo, useRef, useState } from 'react';
-import { InertText } from './inert-text.tsx';
+import { InertText, visibleText } from './inert-text.tsx';
 import { messageOf } from './notices.tsx';
 
 /** Result of an action, shown for some seconds. */
@@ -57,7 +57,8 @@ export function ToastProvider({ children }: { readonly children: ReactNode }) {
 }
 
 function ShownToast({ toast, onClose }: { readonly toast: Toast; readonly onClose: () => void }) {
-  const { kind, title, text, action } = toast;
+  const { kind, text, action } = toast;
+  const title = visibleText(toast.title);
   const content = text === undefined ? undefined : <InertText text={text} maxLength={500} />;
   if (!action) {
     return (

@@ -1,7 +1,8 @@
-import { Accordion, AccordionItem, ComboBox, InlineNotification, TextArea, TextInput } from '@carbon/react';
+import { Accordion, AccordionItem, InlineNotification, TextArea, TextInput } from '@carbon/react';
 import { DEFAULT_NAMESPACE, type ForwardInput, type ForwardPatch, forwardInput } from '@sluice/contract';
 import { type Client, unwrap } from '@sluice/contract/client';
-import { type Forward, useChange, useNamespaces } from '../../api/queries.ts';
+import { type Forward, useChange } from '../../api/queries.ts';
+import { LabelsField, NamespaceField } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { FormModal } from '../../ui/modal.tsx';
 import { type Toasts, useToasts } from '../../ui/toasts.tsx';
@@ -30,7 +31,6 @@ const PATIENCE_MS = 2_000;
 /** Adds a forward, or changes one; overrides and marks of its entries are kept. */
 export function ForwardForm({ forward, onClose }: ForwardFormProps) {
   const toasts = useToasts();
-  const { data: namespaces = [] } = useNamespaces();
   const form = useForm(toDraft(forward), forwardInput, toBody);
   const save = useChange({
     changes: ['forwards', 'namespaces', 'tools', 'resources', 'prompts'],
@@ -42,9 +42,9 @@ export function ForwardForm({ forward, onClose }: ForwardFormProps) {
     <FormModal
       heading={forward ? `Edit ${forward.name}` : 'Add a Forward'}
       submit={forward ? 'Save' : 'Add'}
-      isValid={form.input !== undefined}
+      body={form.body}
       onClose={onClose}
-      onSubmit={() => settledSoon(save(toBody(draft)), draft.name.trim(), forward !== undefined, toasts)}
+      onSubmit={(body) => settledSoon(save(body), body.name, forward !== undefined, toasts)}
     >
       <div className="form-row">
         <TextInput
@@ -55,16 +55,11 @@ export function ForwardForm({ forward, onClose }: ForwardFormProps) {
           data-modal-primary-focus
           {...text('name')}
         />
-        <ComboBox
+        <NamespaceField
           id="forward-namespace"
-          titleText="Namespace"
-          items={namespaces.map(({ name }) => name)}
-          allowCustomValue
-          selectedItem={draft.namespace}
-          onChange={({ selectedItem, inputValue }) => form.set('namespace', selectedItem ?? inputValue ?? '')}
-          invalid={form.error('namespace') !== undefined}
-          invalidText={form.error('namespace') ?? ''}
-          helperText="Created if it does not exist"
+          value={draft.namespace}
+          onChange={(namespace) => form.set('namespace', namespace)}
+          error={form.error('namespace')}
         />
       </div>
       <TextInput
@@ -92,13 +87,7 @@ export function ForwardForm({ forward, onClose }: ForwardFormProps) {
               helperText="In front of the names of discovered tools and prompts"
               {...text('prefix')}
             />
-            <TextArea
-              id="forward-labels"
-              labelText="Labels"
-              helperText="One per line: name=value"
-              rows={3}
-              {...text('labels')}
-            />
+            <LabelsField id="forward-labels" field={text('labels')} />
           </div>
         </AccordionItem>
         <AccordionItem title="Headers">
@@ -150,7 +139,7 @@ function toDraft(forward: Forward | undefined): ForwardDraft {
   };
 }
 
-function toBody({ name, address, namespace, prefix, labels, headers, expose }: ForwardDraft): ForwardInput {
+function toBody({ name, address, namespace, prefix, labels, headers, expose }: ForwardDraft): object {
   const rules = parseExpose(expose);
   const lines = headers.split('\n').filter((line) => line.trim() !== '');
   const fields = lines.map(

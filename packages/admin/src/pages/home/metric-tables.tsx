@@ -1,7 +1,10 @@
-import { unwrap } from '@sluice/contract/client';
+import { type components, unwrap } from '@sluice/contract/client';
+import { useMemo } from 'react';
 import { useApiQuery } from '../../api/queries.ts';
 import { type Column, DataTable } from '../../ui/data-table.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';
+
+type Metrics = components['schemas']['Metrics'];
 
 interface FilterRow {
   readonly name: string;
@@ -46,26 +49,9 @@ export function MetricTables() {
   const { data, error, refetch } = useApiQuery(['other', 'metrics'], (client, signal) =>
     unwrap(client.GET('/api/v1/metrics', { signal })),
   );
+  const filters = useMemo(() => data && filterRows(data.filters), [data]);
+  const evaluators = useMemo(() => data && evaluatorRows(data.evaluators), [data]);
   if (error) return <ErrorNotice title="Metrics could not be loaded" error={error} onRetry={() => void refetch()} />;
-  const filters =
-    data &&
-    Object.entries(data.filters).map(([name, counts]) => ({
-      name,
-      requests: counts.requests_continue + counts.requests_reject + counts.requests_other,
-      rejected: counts.requests_reject,
-      errors: counts.errors,
-      averageMs: counts.duration.avg_ms,
-    }));
-  const evaluators =
-    data &&
-    Object.entries(data.evaluators).map(([name, { decisions, pipeline_duration }]) => ({
-      name,
-      runs: pipeline_duration.count,
-      passed: decisions.pass + decisions.warn,
-      blocked: decisions.block,
-      rejected: decisions.reject_malformed,
-      averageMs: pipeline_duration.avg_ms,
-    }));
   return (
     <>
       <section aria-labelledby="filters">
@@ -94,4 +80,25 @@ export function MetricTables() {
       </section>
     </>
   );
+}
+
+function filterRows(filters: Metrics['filters']): FilterRow[] {
+  return Object.entries(filters).map(([name, counts]) => ({
+    name,
+    requests: counts.requests_continue + counts.requests_reject + counts.requests_other,
+    rejected: counts.requests_reject,
+    errors: counts.errors,
+    averageMs: counts.duration.avg_ms,
+  }));
+}
+
+function evaluatorRows(evaluators: Metrics['evaluators']): EvaluatorRow[] {
+  return Object.entries(evaluators).map(([name, { decisions, pipeline_duration }]) => ({
+    name,
+    runs: pipeline_duration.count,
+    passed: decisions.pass + decisions.warn,
+    blocked: decisions.block,
+    rejected: decisions.reject_malformed,
+    averageMs: pipeline_duration.avg_ms,
+  }));
 }

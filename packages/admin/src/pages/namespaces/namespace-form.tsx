@@ -1,7 +1,8 @@
-import { InlineNotification, TextArea, TextInput } from '@carbon/react';
-import { namespaceInput } from '@sluice/contract';
+import { InlineNotification, TextInput } from '@carbon/react';
+import { type NamespaceInput, namespaceInput } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { type Namespace, useChange } from '../../api/queries.ts';
+import { LabelsField } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { FormModal } from '../../ui/modal.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
@@ -22,10 +23,10 @@ export function NamespaceForm({ namespace, onClose }: NamespaceFormProps) {
   );
   const save = useChange({
     changes: ['namespaces'],
-    run: (client, { name, labels }: { name: string; labels: Record<string, string> }) =>
+    run: (client, body: NamespaceInput) =>
       namespace
-        ? unwrap(client.PUT('/api/v1/namespaces/{name}', { params: { path: { name } }, body: { labels } }))
-        : unwrap(client.POST('/api/v1/namespaces', { body: { name, labels } })),
+        ? unwrap(client.PUT('/api/v1/namespaces/{name}', { params: { path: { name: namespace.name } }, body }))
+        : unwrap(client.POST('/api/v1/namespaces', { body })),
   });
   const name = form.draft.name.trim();
   return (
@@ -33,10 +34,10 @@ export function NamespaceForm({ namespace, onClose }: NamespaceFormProps) {
       heading={namespace ? `Edit ${namespace.name}` : 'Create Namespace'}
       submit={namespace ? 'Save' : 'Create'}
       size="sm"
-      isValid={form.input !== undefined}
+      body={form.body}
       onClose={onClose}
-      onSubmit={async () => {
-        await save({ name, labels: parseLabels(form.draft.labels) });
+      onSubmit={async (body) => {
+        await save(body);
         toasts.show({ kind: 'success', title: `Namespace ${name} ${namespace ? 'changed' : 'created'}` });
       }}
     >
@@ -58,13 +59,7 @@ export function NamespaceForm({ namespace, onClose }: NamespaceFormProps) {
           subtitle="The authenticating proxy lets requests to /public/ pass without a login."
         />
       )}
-      <TextArea
-        id="namespace-labels"
-        labelText="Labels"
-        helperText="One per line: name=value"
-        rows={3}
-        {...form.text('labels')}
-      />
+      <LabelsField id="namespace-labels" field={form.text('labels')} />
     </FormModal>
   );
 }

@@ -1,0 +1,290 @@
+import { Add } from '@carbon/icons-react';
+import { Button, MenuButton, MenuItem, Tag, Toggle } from '@carbon/react';
+import type { UseQueryResult } from '@tanstack/react-query';
+import { type ComponentType, type ReactNode, useDeferredValue, useMemo, useState } from 'react';
+import { type EntryKind, isOverridden, type LongList, useEntries } from '../../api/entries.ts';
+import { type Column, DataTable } from '../../ui/data-table.tsx';
+import { FilterBar, matches } from '../../ui/filters.tsx';
+import { InertText } from '../../ui/inert-text.tsx';
+import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { PageFrame } from '../../ui/page-frame.tsx';
+import { useParameter } from '../../ui/route.ts';
+import { useEntryActions } from './entry-actions.tsx';
+import type { Entry, EntryApi } from './entry-kinds.ts';
+
+/** Properties of a dialog about an entry. */
+export interface EntryDialogProps<E extends Entry> {
+  readonly entry: E;
+  readonly onClose: () => void;
+}
+
+/** Properties of the dialog that creates an entry, or changes one. */
+export interface EntryFormProps<E extends Entry> {
+  readonly entry?: E;
+  readonly onClose: () => void;
+}
+
+interface EntriesPageProps<E extends Entry> {
+  readonly api: EntryApi<E>;
+  readonly title: string;
+  readonly description: string;
+  readonly list: UseQueryResult<LongList<E>>;
+  /** Columns between the description and the namespace. */
+  readonly columns: readonly Column<E>[];
+  /** Type label of an entry, to filter by. */
+  readonly typeOf?: (entry: E) => string;
+  readonly Form: ComponentType<EntryFormProps<E>>;
+  readonly Details: ComponentType<EntryDialogProps<E>>;
+  /** Further buttons beside the title. */
+  readonly actions?: ReactNode;
+}
+
+/** States to filter by. */
+const STATES = ['Enabled', 'Disabled', 'Shadowed', 'Changed'] as const;
+
+/** A page of tools, resources or prompts: filters, table, details, and all changes. */
+export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
+  const { api, title, description, list, columns: ownColumns, typeOf, Form, Details, actions } = props;
+  const { data, error, refetch } = list;
+  const [search, setSearch] = useParameter('q');
+  const [namespace, setNamespace] = useParameter('namespace');
+  const [forward, setForward] = useParameter('forward');
+  const [type, setType] = useParameter('type');
+  const [state, setState] = useParameter('state');
+  const [open, setOpen] = useParameter('open', { push: true });
+  const [edited, setEdited] = useState<E | 'new'>();
+  const { setEnabled, remove, confirmation } = useEntryActions(api);
+  const entries = data?.entries;
+
+  const columns = useMemo<readonly Column<E>[]>(
+    () => [
+      {
+        id: 'name',
+        header: 'Name',
+        accessorFn: ({ name }) => name,
+        cell: ({ row }) => <EntryName entry={row.original} />,
+      },
+      {
+        id: 'description',
+        header: 'Description',
+        enableSorting: false,
+        cell: ({ row }) => (
+          <span className="clamped">
+            <InertText text={row.original.description} maxLength={300} />
+          </span>
+        ),
+      },
+      ...ownColumns,
+      { id: 'namespace', header: 'Namespace', accessorFn: (entry) => entry.namespace },
+      {
+        id: 'forward',
+        header: 'Forward',
+        accessorFn: (entry) => entry.forward ?? '',
+        cell: ({ row }) =>
+          row.original.forward === undefined ? '–' : <InertText text={row.original.forward} maxLength={80} />,
+      },
+      {
+        id: 'enabled',
+        header: 'Enabled',
+        accessorFn: ({ enabled }) => enabled,
+        cell: ({ row: { original } }) => (
+          <EnabledToggle entry={original} onToggle={(to) => setEnabled([original], to)} />
+        ),
+      },
+      {
+        id: 'actions',
+        header: 'Actions',
+        enableSorting: false,
+        cell: ({ row: { original } }) => (
+          <div className="row-actions">
+            <Button kind="ghost" size="sm" onClick={() => setOpen(idOf(api, original))}>
+              Details
+            </Button>
+            {!original.shadowed && (
+              <>
+                <Button kind="ghost" size="sm" onClick={() => setEdited(original)}>
+                  Edit
+                </Button>
+                <Button kind="ghost" size="sm" onClick={() => remove(original, entries ?? [])}>
+                  Delete
+                </Button>
+              </>
+            )}
+          </div>
+        ),
+      },
+    ],
+    [api, ownColumns, entries, setEnabled, remove, setOpen],
+  );
+
+  // Typing stays fluent while a long list is filtered.
+  const wanted = useDeferredValue(search);
+  const shown = useMemo(
+    () =>
+      entries?.filter(
+        (entry) =>
+          (namespace === '' || entry.namespace === namespace) &&
+          (forward === '' || entry.forward === forward) &&
+          (type === '' || typeOf?.(entry) === type) &&
+          (state === '' || hasState(entry, state)) &&
+          matches(wanted, entry.name, titleOf(entry), entry.description, entry.namespace, entry.forward),
+      ),
+    [entries, wanted, namespace, forward, type, state, typeOf],
+  );
+  const opened = entries?.find((entry) => idOf(api, entry) === open);
+  const changeable = shown?.filter(({ shadowed }) => !shadowed) ?? [];
+  const filter = (
+    id: string,
+    label: string,
+    value: string,
+    onChange: (to: string) => void,
+    options: readonly string[],
+  ) => ({
+    id,
+    label,
+    all: `Any ${label.toLowerCase()}`,
+    options,
+    value,
+    onChange,
+  });
+  return (
+    <PageFrame
+      title={title}
+      description={description}
+      actions={
+        <>
+          {changeable.length > 0 && (
+            <MenuButton label={`${changeable.length} shown`} kind="tertiary" size="md">
+              <MenuItem label="Enable all shown" onClick={() => setEnabled(changeable, true)} />
+              <MenuItem label="Disable all shown" onClick={() => setEnabled(changeable, false)} />
+            </MenuButton>
+          )}
+          {actions}
+          <Button size="md" renderIcon={Add} onClick={() => setEdited('new')}>
+            {`Create ${api.singular}`}
+          </Button>
+        </>
+      }
+    >
+      {error && !data && (
+        <ErrorNotice title={`${title} could not be loaded`} error={error} onRetry={() => void refetch()} />
+      )}
+      {entries && (entries.length > 0 || search !== '') && (
+        <FilterBar
+          search={search}
+          onSearch={setSearch}
+          placeholder="Search name, description, namespace or forward"
+          selects={[
+            filter(
+              'namespace',
+              'Namespace',
+              namespace,
+              setNamespace,
+              distinct(entries, (entry) => entry.namespace),
+            ),
+            filter(
+              'forward',
+              'Forward',
+              forward,
+              setForward,
+              distinct(entries, (entry) => entry.forward),
+            ),
+            ...(typeOf ? [filter('type', 'Type', type, setType, distinct(entries, typeOf))] : []),
+            filter('state', 'State', state, setState, STATES),
+          ]}
+        />
+      )}
+      {(data || !error) && (
+        <DataTable
+          label={title}
+          rows={shown}
+          total={data?.total}
+          columns={columns}
+          rowKey={(entry) => idOf(api, entry)}
+          empty={
+            entries?.length === 0 && search === '' ? (
+              <EmptyState
+                title={`No ${api.kind}`}
+                text={`Add a forward to discover the ${api.kind} of an MCP server, or create a ${api.singular} of a capability service.`}
+              />
+            ) : (
+              <EmptyState title={`No ${api.singular} matches`} text="Change the search or the filters." />
+            )
+          }
+        />
+      )}
+      {edited && <Form {...(edited !== 'new' && { entry: edited })} onClose={() => setEdited(undefined)} />}
+      {confirmation}
+      {opened && !edited && <Details entry={opened} onClose={() => setOpen('')} />}
+    </PageFrame>
+  );
+}
+
+/** The entries of a kind; where they are too many to load, those that match the search. */
+export function useSearchedEntries<K extends EntryKind>(kind: K) {
+  const [search] = useParameter('q');
+  const all = useEntries(kind);
+  const isPartial = all.data !== undefined && all.data.total > all.data.entries.length;
+  const found = useEntries(kind, isPartial ? search : '');
+  return isPartial && search !== '' ? found : all;
+}
+
+/** Identifies an entry, shadowed ones included. */
+function idOf<E extends Entry>(api: EntryApi<E>, entry: E): string {
+  return [entry.namespace, api.key(entry), ...(entry.shadowed ? [entry.forward ?? ''] : [])].join('/');
+}
+
+function EntryName({ entry }: { readonly entry: Entry }) {
+  return (
+    <>
+      <InertText text={entry.name} maxLength={200} />
+      {entry.shadowed && (
+        <Tag type="warm-gray" size="sm" title="Another entry, registered earlier, has the same key">
+          Shadowed
+        </Tag>
+      )}
+      {isChangedByOperator(entry) && (
+        <Tag type="purple" size="sm" title="Differs from the upstream">
+          Changed
+        </Tag>
+      )}
+    </>
+  );
+}
+
+function EnabledToggle({ entry, onToggle }: { readonly entry: Entry; readonly onToggle: (enabled: boolean) => void }) {
+  return (
+    <Toggle
+      id={`enabled-${entry.namespace}-${entry.name}-${entry.forward ?? ''}`}
+      size="sm"
+      className="row-toggle"
+      hideLabel
+      labelText={`${entry.name} enabled`}
+      toggled={entry.enabled}
+      disabled={entry.shadowed === true}
+      onToggle={onToggle}
+    />
+  );
+}
+
+/** Whether a member of a discovered entry differs from the upstream's. */
+function isChangedByOperator(entry: Entry): boolean {
+  const { upstream } = entry;
+  return (
+    typeof upstream === 'object' && upstream !== null && Object.keys(upstream).some((name) => isOverridden(entry, name))
+  );
+}
+
+function hasState(entry: Entry, state: string): boolean {
+  if (state === 'Shadowed') return entry.shadowed === true;
+  if (state === 'Changed') return isChangedByOperator(entry);
+  return entry.enabled === (state === 'Enabled');
+}
+
+function titleOf({ title }: Entry): string | undefined {
+  return typeof title === 'string' ? title : undefined;
+}
+
+function distinct<E>(entries: readonly E[], select: (entry: E) => string | undefined): string[] {
+  return [...new Set(entries.map(select))].filter((value) => value !== undefined);
+}

@@ -1,0 +1,144 @@
+import { Tab, TabList, TabPanel, TabPanels, Tabs, Tag } from '@carbon/react';
+import type { ReactNode } from 'react';
+import { isOverridden } from '../../api/entries.ts';
+import { InertText } from '../../ui/inert-text.tsx';
+import { JsonView } from '../../ui/json-view.tsx';
+import { DetailsModal } from '../../ui/modal.tsx';
+import { routeTo } from '../../ui/route.ts';
+import type { Entry } from './entry-kinds.ts';
+
+interface EntryDetailsProps {
+  readonly entry: Entry;
+  /** "Tool" */
+  readonly label: string;
+  readonly onClose: () => void;
+  /** Rows of the overview: `dt` and `dd`. */
+  readonly facts: ReactNode;
+  /** Content of the overview below the rows. */
+  readonly children?: ReactNode;
+  /** Further tabs, first to last. */
+  readonly tabs?: readonly { readonly label: string; readonly content: ReactNode }[];
+}
+
+/** Everything known about an entry: overview, the upstream's definition beside ours, JSON. */
+export function EntryDetails({ entry, label, onClose, facts, children, tabs = [] }: EntryDetailsProps) {
+  const { name, namespace, description, forward, enabled, shadowed, labels } = entry;
+  const all = [
+    {
+      label: 'Overview',
+      content: (
+        <>
+          {description !== '' && (
+            <p>
+              <InertText text={description} maxLength={20_000} />
+            </p>
+          )}
+          <dl className="facts">
+            <dt>Namespace</dt>
+            <dd>
+              <a href={routeTo('/namespaces', { open: namespace })}>{namespace}</a>
+            </dd>
+            {forward !== undefined && (
+              <>
+                <dt>Forward</dt>
+                <dd>
+                  <a href={routeTo('/forwards', { open: forward })}>
+                    <InertText text={forward} />
+                  </a>
+                </dd>
+              </>
+            )}
+            <dt>State</dt>
+            <dd>{stateOf(enabled, shadowed === true)}</dd>
+            {facts}
+            {Object.keys(labels).length > 0 && (
+              <>
+                <dt>Labels</dt>
+                <dd>
+                  {Object.entries(labels).map(([key, value]) => (
+                    <Tag key={key} type="cool-gray" size="sm">
+                      <InertText text={`${key}=${value}`} maxLength={120} />
+                    </Tag>
+                  ))}
+                </dd>
+              </>
+            )}
+          </dl>
+          {children}
+        </>
+      ),
+    },
+    ...tabs,
+    ...(entry.upstream === undefined ? [] : [{ label: 'Upstream', content: <UpstreamComparison entry={entry} /> }]),
+    { label: 'JSON', content: <JsonView value={entry} label={`${name} as JSON`} /> },
+  ];
+  return (
+    <DetailsModal heading={name} label={label} onClose={onClose}>
+      <Tabs>
+        <TabList aria-label="Details">
+          {all.map((tab) => (
+            <Tab key={tab.label}>{tab.label}</Tab>
+          ))}
+        </TabList>
+        <TabPanels>
+          {all.map((tab) => (
+            <TabPanel key={tab.label}>{tab.content}</TabPanel>
+          ))}
+        </TabPanels>
+      </Tabs>
+    </DetailsModal>
+  );
+}
+
+function stateOf(enabled: boolean, shadowed: boolean): string {
+  if (shadowed) return 'Shadowed: an entry registered earlier has the same key and is served instead';
+  return enabled ? 'Enabled' : 'Disabled: agents do not see it';
+}
+
+/** The members that can be changed, as the upstream has them and as agents get them. */
+function UpstreamComparison({ entry }: { readonly entry: Entry }) {
+  const { upstream } = entry;
+  if (typeof upstream !== 'object' || upstream === null) return null;
+  const original = new Map<string, unknown>(Object.entries(upstream));
+  return (
+    <table className="cds--data-table comparison">
+      <thead>
+        <tr>
+          <th scope="col">Member</th>
+          <th scope="col">On the upstream</th>
+          <th scope="col">What agents get</th>
+        </tr>
+      </thead>
+      <tbody>
+        {[...original].map(([member, value]) => (
+          <tr key={member} className={isOverridden(entry, member) ? 'is-changed' : ''}>
+            <th scope="row">
+              <InertText text={member} />{' '}
+              {isOverridden(entry, member) && (
+                <Tag type="purple" size="sm">
+                  Changed
+                </Tag>
+              )}
+            </th>
+            <td>
+              <Value value={value} />
+            </td>
+            <td>
+              <Value value={entry[member]} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Value({ value }: { readonly value: unknown }) {
+  if (value === undefined || value === null) return '–';
+  if (typeof value === 'string') return <InertText text={value} />;
+  return (
+    <pre>
+      <InertText text={JSON.stringify(value, null, 2)} />
+    </pre>
+  );
+}

@@ -1,0 +1,91 @@
+import { useMemo } from 'react';
+import type { Resource } from '../../api/queries.ts';
+import type { Column } from '../../ui/data-table.tsx';
+import { InertText } from '../../ui/inert-text.tsx';
+import { EntriesPage, type EntryDialogProps, useSearchedEntries } from './entries-page.tsx';
+import { EntryDetails } from './entry-details.tsx';
+import { RESOURCES } from './entry-kinds.ts';
+import { ResourceForm } from './resource-form.tsx';
+
+/** `#/resources` */
+export default function Resources() {
+  const list = useSearchedEntries('resources');
+  const columns = useMemo<readonly Column<Resource>[]>(
+    () => [
+      {
+        id: 'location',
+        header: 'URI',
+        accessorFn: ({ location }) => location,
+        cell: ({ row }) => <InertText text={row.original.location} maxLength={200} />,
+      },
+      {
+        id: 'mime',
+        header: 'MIME type',
+        accessorFn: ({ mimeType }) => mimeType,
+        cell: ({ row }) => (
+          <InertText text={row.original.mimeType === '' ? '–' : row.original.mimeType} maxLength={80} />
+        ),
+      },
+    ],
+    [],
+  );
+  return (
+    <EntriesPage
+      api={RESOURCES}
+      title="Resources"
+      description="What agents can read: files, records and templates of upstreams and capability services."
+      list={list}
+      columns={columns}
+      typeOf={typeOf}
+      Form={ResourceForm}
+      Details={ResourceDetails}
+    />
+  );
+}
+
+function typeOf({ type }: Resource): string {
+  return type;
+}
+
+function ResourceDetails({ entry, onClose }: EntryDialogProps<Resource>) {
+  const { location, type, mimeType, params = [], labels } = entry;
+  return (
+    <EntryDetails
+      entry={entry}
+      label={labels['service.is_template'] === 'true' ? 'Resource template' : 'Resource'}
+      onClose={onClose}
+      facts={
+        <>
+          <dt>URI</dt>
+          <dd>
+            <InertText text={location} />
+          </dd>
+          <dt>Type</dt>
+          <dd>
+            <InertText text={type} />
+          </dd>
+          {mimeType !== '' && (
+            <>
+              <dt>MIME type</dt>
+              <dd>
+                <InertText text={mimeType} />
+              </dd>
+            </>
+          )}
+          {params.length > 0 && (
+            <>
+              <dt>Parameters</dt>
+              <dd>
+                {params.map(({ name, value }) => (
+                  <p key={name}>
+                    <InertText text={`${name} = ${value}`} />
+                  </p>
+                ))}
+              </dd>
+            </>
+          )}
+        </>
+      }
+    />
+  );
+}

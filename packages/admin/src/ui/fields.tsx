@@ -1,0 +1,51 @@
+import { ComboBox, TextArea } from '@carbon/react';
+import { useNamespaces } from '../api/queries.ts';
+import type { TextField } from './form.ts';
+
+interface ChoiceFieldProps {
+  readonly id: string;
+  readonly label: string;
+  /** Suggestions; any other text can be typed. */
+  readonly items: readonly string[];
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly error?: string | undefined;
+  readonly helperText?: string;
+}
+
+/** A text with suggestions. */
+export function ChoiceField({ id, label, items, value, onChange, error, helperText }: ChoiceFieldProps) {
+  return (
+    <ComboBox
+      id={id}
+      titleText={label}
+      items={[...items]}
+      allowCustomValue
+      selectedItem={value}
+      onChange={({ selectedItem, inputValue }) => onChange(selectedItem ?? inputValue ?? '')}
+      // Typed text counts before the field is left.
+      onInputChange={onChange}
+      invalid={error !== undefined}
+      invalidText={error ?? ''}
+      helperText={helperText}
+    />
+  );
+}
+
+/** The namespace of something, which is created if it does not exist. */
+export function NamespaceField(props: Omit<ChoiceFieldProps, 'label' | 'items' | 'helperText'>) {
+  const { data = [] } = useNamespaces();
+  return (
+    <ChoiceField
+      {...props}
+      label="Namespace"
+      items={data.map(({ name }) => name)}
+      helperText="Created if it does not exist"
+    />
+  );
+}
+
+/** Labels, one per line. */
+export function LabelsField({ id, field }: { readonly id: string; readonly field: TextField }) {
+  return <TextArea id={id} labelText="Labels" helperText="One per line: name=value" rows={3} {...field} />;
+}

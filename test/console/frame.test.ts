@@ -1,0 +1,89 @@
+import { expect, test } from 'vitest';
+import { consoleTests, settled } from '../fixtures/console.ts';
+
+const tests = consoleTests();
+
+test('the dashboard counts what is registered, and says what needs attention', async (context) => {
+  const page = await tests.open(context, '#/');
+  const upstream = await tests.upstream();
+  await tests.service.register('forwards', { name: 'works', address: upstream.url });
+  await upstream.down();
+  await tests.service.register('forwards', { name: 'broken', address: upstream.url });
+  await page.getByRole('button', { name: 'Refresh' }).click();
+  expect(await page.locator('h1.title').textContent()).toBe('Dashboard');
+  expect(await page.locator('p.description').textContent()).toContain('system overview');
+  await expect
+    .poll(() => page.locator('.hero-tile', { hasText: 'Forwards' }).locator('.hero-value').textContent())
+    .toBe('2');
+  for (const label of ['Tools', 'Resources', 'Prompts', 'Forwards']) {
+    expect(await page.locator('.hero-tile', { hasText: label }).locator('.hero-value').textContent()).toMatch(/^\d+$/);
+  }
+  await page.getByRole('link', { name: 'Forward broken is unavailable' }).click();
+  await page.locator('.cds--modal.is-visible', { hasText: 'refused the connection' }).waitFor();
+});
+
+test('every page of the menu has one title and one description, and no other host is contacted', async (context) => {
+  const page = await tests.open(context, '#/');
+  const origins = new Set<string>();
+  page.on('request', (request) => origins.add(new URL(request.url()).origin));
+  const links = page.locator('nav[aria-label="Pages"] a');
+  const labels = await links.allTextContents();
+  expect(labels.slice(0, 1)).toEqual(['Home']);
+  for (const label of labels) {
+    await links.filter({ hasText: label }).click();
+    await settled(page);
+    await expect
+      .poll(() => page.locator('h1.title').allTextContents())
+      .toEqual([label === 'Home' ? 'Dashboard' : label]);
+    expect(await page.locator('p.description').count()).toBe(1);
+  }
+  expect([...origins]).toEqual([tests.service.management]);
+});
+
+test('the theme follows the system, and a choice is remembered', async (context) => {
+  const page = await tests.open(context, '#/');
+  const theme = () => page.locator('html').getAttribute('data-theme');
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await expect.poll(theme).toBe('dark');
+  await page.getByRole('button', { name: 'Use the light theme' }).click();
+  await expect.poll(theme).toBe('light');
+  await page.reload();
+  await settled(page);
+  expect(await theme()).toBe('light');
+  await page.getByRole('button', { name: 'Use the dark theme' }).click();
+  await page.emulateMedia({ colorScheme: 'light' });
+  await expect.poll(theme).toBe('light');
+});
+
+test('a service that is away is reported once and noticed when it is back; nothing on the page is lost', async (context) => {
+  const page = await tests.open(context, '#/namespaces');
+  await page.route('**/api/v1/**', (route) => route.abort());
+  await page.getByText('The service does not respond').first().waitFor();
+  expect(await page.locator('table tbody tr').count()).toBeGreaterThan(0);
+  expect(await page.locator('.cds--inline-notification').count()).toBe(1);
+  await page.unroute('**/api/v1/**');
+  await page.getByText('The service does not respond').waitFor({ state: 'detached' });
+});
+
+test('an expired login of the proxy leads to the login page', async (context) => {
+  const page = await tests.open(context, '#/namespaces');
+  await page.route('**/api/v1/**', (route) => route.fulfill({ status: 401, body: 'Unauthorized' }));
+  await page.reload();
+  await page.getByText('Your login has expired').first().waitFor();
+  await page.unroute('**/api/v1/**');
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.locator('table tbody tr').first().waitFor();
+});
+
+test('an error of the service shows its message and can be tried again', async (context) => {
+  const page = await tests.open(context, '#/');
+  const error = { data: null, error: { code: 'INTERNAL', message: 'internal error; see the service log' } };
+  await page.route('**/api/v1/namespaces', (route) => route.fulfill({ status: 500, json: error }));
+  await page.goto(`${tests.service.management}/admin/#/namespaces`);
+  const notice = page.locator('.cds--inline-notification--error');
+  await notice.waitFor();
+  expect(await notice.textContent()).toContain('internal error; see the service log');
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.unroute('**/api/v1/namespaces');
+  await page.locator('table tbody tr').first().waitFor();
+});

@@ -1,0 +1,91 @@
+import { expect, test } from 'vitest';
+import { consoleTests, dialog, rowOf, settled } from '../fixtures/console.ts';
+
+const tests = consoleTests();
+
+async function names(): Promise<string[]> {
+  const { data } = await tests.service.manage('GET', '/namespaces');
+  return Array.isArray(data) ? data.map(({ name }) => String(name)) : [];
+}
+
+test('shows the address of each namespace; `default` cannot be deleted', async (context) => {
+  const page = await tests.open(context, '#/namespaces');
+  expect(await page.locator('h1.title').allTextContents()).toEqual(['Namespaces']);
+  const headers = await page.locator('thead th').allTextContents();
+  for (const column of ['Name', 'Status', 'Address', 'Actions']) {
+    expect(headers.some((header) => header.includes(column))).toBe(true);
+  }
+  const row = rowOf(page, 'default');
+  expect(await row.textContent()).toContain('/default/mcp');
+  expect(await row.getByRole('button', { name: 'Delete' }).count()).toBe(0);
+});
+
+test('creates a namespace that MCP clients can use at once, and refuses invalid names', async (context) => {
+  const page = await tests.open(context, '#/namespaces');
+  await page.getByRole('button', { name: 'Create Namespace' }).click();
+  expect(await dialog(page).locator('.cds--modal-header__heading').textContent()).toBe('Create Namespace');
+  const create = dialog(page).locator('.cds--modal-footer').getByRole('button', { name: 'Create' });
+  for (const invalid of ['', 'Upper', '-a', 'a-', 'a_b', 'x'.repeat(64)]) {
+    await page.locator('#namespace-name').fill(invalid);
+    expect(await create.isDisabled(), invalid).toBe(true);
+  }
+  await page.locator('#namespace-name').fill('crm');
+  await page.locator('#namespace-labels').fill('team=sales');
+  await create.click();
+  await rowOf(page, 'crm').waitFor();
+  await dialog(page).waitFor({ state: 'detached' });
+
+  expect((await tests.service.manage('GET', '/namespaces/crm')).data).toEqual({
+    name: 'crm',
+    labels: { team: 'sales' },
+  });
+  const ping = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+  const response = await fetch(tests.service.url('crm'), { method: 'POST', body: JSON.stringify(ping) });
+  expect(response.status).not.toBe(404);
+  await response.body?.cancel();
+});
+
+test('deletes an empty namespace at once, and undoes it', async (context) => {
+  const page = await tests.open(context, '#/namespaces');
+  await tests.service.manage('POST', '/namespaces', { name: 'gone', labels: { a: 'b' } });
+  await page.reload();
+  await rowOf(page, 'gone').getByRole('button', { name: 'Delete' }).click();
+  await rowOf(page, 'gone').waitFor({ state: 'detached' });
+  expect(await names()).not.toContain('gone');
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await rowOf(page, 'gone').waitFor();
+  expect((await tests.service.manage('GET', '/namespaces/gone')).data).toEqual({ name: 'gone', labels: { a: 'b' } });
+});
+
+test('asks before it deletes a namespace with contents, and says what goes with it', async (context) => {
+  const page = await tests.open(context, '#/namespaces');
+  const tool = { description: '', uri: 'http://127.0.0.1:9/mcp', toolType: 'x', input_schema: { type: 'object' } };
+  await tests.service.register('tools', { ...tool, name: 'one', namespace: 'full' });
+  await tests.service.register('tools', { ...tool, name: 'two', namespace: 'full' });
+  await page.reload();
+  const remove = rowOf(page, 'full').getByRole('button', { name: 'Delete' });
+  await remove.click();
+  await dialog(page).waitFor();
+  expect(await dialog(page).textContent()).toContain('2 tools');
+  await dialog(page).getByRole('button', { name: 'Cancel' }).click();
+  expect(await names()).toContain('full');
+  await remove.click();
+  await dialog(page).getByRole('button', { name: 'Delete all' }).click();
+  await rowOf(page, 'full').waitFor({ state: 'detached' });
+  expect(await names()).not.toContain('full');
+});
+
+test('changes labels, and gives the configuration of clients', async (context) => {
+  const page = await tests.open(context, '#/namespaces');
+  await rowOf(page, 'default').getByRole('button', { name: 'Edit' }).click();
+  await page.locator('#namespace-labels').fill('team=ops');
+  await dialog(page).getByRole('button', { name: 'Save' }).click();
+  await dialog(page).waitFor({ state: 'detached' });
+  expect((await tests.service.manage('GET', '/namespaces/default')).data).toMatchObject({ labels: { team: 'ops' } });
+
+  await page.goto(`${tests.service.management}/admin/#/namespaces?open=default`);
+  await settled(page);
+  expect(await dialog(page).textContent()).toContain('claude mcp add --transport http sluice-default');
+  await dialog(page).getByRole('button', { name: 'Close' }).click();
+  await expect.poll(() => page.url()).not.toContain('open=');
+});
