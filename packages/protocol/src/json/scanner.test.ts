@@ -233,3 +233,43 @@ test('the rest of a container that the sink leaves is validated only', () => {
   expect(ends.map((end) => text.slice(0, end).length)).toContain(text.indexOf(',"b"'));
   expect(scanner.isComplete).toBe(true);
 });
+
+test('a sink may use other scanners while it is called', () => {
+  const text =
+    '{"first":{"skipped":["x",{"deep":[]}]},"second":[1,"two",{"three":3}],"long":"abcdefghijklmnopqrstuvwxyz"}';
+  const other = Buffer.from(
+    '[[{"unlike":"anything"}],"else","here, at any position of the first text, whatever it has"]',
+  );
+  /** Scans the other text in each callback. */
+  class Nesting extends Tree {
+    override onValue(kind: JsonKind, start: number): boolean {
+      const isWanted = super.onValue(kind, start);
+      useAnother();
+      return isWanted;
+    }
+    override onKey(start: number, end: number): void {
+      useAnother();
+      super.onKey(start, end);
+    }
+    override onScalar(): void {
+      useAnother();
+      super.onScalar();
+    }
+    override onEnd(end: number): void {
+      super.onEnd(end);
+      useAnother();
+    }
+  }
+  const useAnother = () => {
+    const tree = new Tree(other, 100);
+    tree.scanner.write(other);
+    expect(tree.scanner.isComplete).toBe(true);
+  };
+  for (const enterDepth of [1, 2, 100]) {
+    const bytes = Buffer.from(text);
+    const nesting = new Nesting(bytes, enterDepth);
+    for (let at = 0; at < bytes.length; at += 40) nesting.scanner.write(bytes.subarray(at, at + 40));
+    expect(nesting.scanner.isComplete).toBe(true);
+    expect(nesting.root).toEqual(scan(text, [], enterDepth).root);
+  }
+});

@@ -45,6 +45,8 @@ const COMMA_OR_END = 5;
 const ZERO = 12;
 const EXPONENT_DIGITS = 15;
 const REJECTED = -1;
+/** Of a chunk that the kernel does not have yet. */
+const NO_INPUT = -1;
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -69,8 +71,8 @@ const KINDS: readonly (JsonKind | undefined)[] = Array.from({ length: 256 }, (_,
  * Large or hostile texts are never parsed at once, which would block the event loop and need many times their size in
  * memory. What the sink does not enter is skipped by WebAssembly (`skip.ts`) in 0.2 to 2 ms per MiB.
  *
- * Accepts what `JSON.parse` accepts, and invalid UTF-8 in strings, because common parsers replace it. A sink must not write
- * to another scanner.
+ * Accepts what `JSON.parse` accepts, and invalid UTF-8 in strings, because common parsers replace it. A sink may use other
+ * scanners, but must not write to its own.
  */
 export class JsonScanner {
   /** Depth of the deepest array or object so far. */
@@ -97,6 +99,8 @@ export class JsonScanner {
   #from = -1;
   #to = 0;
   #chunk: Buffer | undefined = undefined;
+  /** Which input of the kernel is the current chunk. */
+  #input = NO_INPUT;
   /** The captured token in previous chunks: at most its first {@link MAX_TOKEN_BYTES}. */
   #before: Buffer[] = [];
   /** Bytes of the captured token in previous chunks. */
@@ -151,11 +155,11 @@ export class JsonScanner {
   #scan(chunk: Buffer): void {
     if (this.#state === REJECTED) return;
     this.#chunk = chunk;
-    KERNEL.input.set(chunk);
+    this.#input = NO_INPUT;
     let at = 0;
     while (at < chunk.length && this.#state !== REJECTED) {
       const isSkipping = this.#isSkipping || this.#depth > this.#entered;
-      at = isSkipping ? this.#skip(at, chunk.length) : this.#scanStructure(chunk, at);
+      at = isSkipping ? this.#skip(chunk, at) : this.#scanStructure(chunk, at);
     }
     if (this.#from >= 0) this.#retain(chunk);
     this.#chunk = undefined;
@@ -218,8 +222,13 @@ export class JsonScanner {
   }
 
   /** Skips a key, a value, or the rest of containers that the sink has left. */
-  #skip(from: number, to: number): number {
+  #skip(chunk: Buffer, from: number): number {
     const { registers, open } = KERNEL;
+    // All scanners share the memory of the kernel, and the sink may have used another one.
+    if (KERNEL.inputs !== this.#input) {
+      KERNEL.input.set(chunk);
+      this.#input = ++KERNEL.inputs;
+    }
     const count = Math.min(this.#depth - this.#entered, MAX_INPUT);
     const base = this.#depth - count;
     if (count > 0) open.set(this.#open.subarray(base, this.#depth));
@@ -228,7 +237,7 @@ export class JsonScanner {
     registers[IN_KEY] = this.#inKey;
     registers[PROGRESS] = this.#progress;
     registers[BEYOND_ASCII] = 0;
-    const at = KERNEL.skip(from, to);
+    const at = KERNEL.skip(from, chunk.length);
     const result = registers[RESULT];
     if (registers[BEYOND_ASCII] === 1) this.isAscii = false;
     if (result === INVALID) return this.#reject(at);

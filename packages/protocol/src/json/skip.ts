@@ -26,6 +26,8 @@ export interface Kernel {
   /** The innermost open containers, outermost first: 1 for an object, 0 for an array. */
   readonly open: Uint8Array;
   readonly registers: Int32Array;
+  /** Number of times that a scanner has written input, so that it notices when another one has since. */
+  inputs: number;
   /**
    * Continues a value, or a key, from position `from` of the input up to its end or `to`. Returns the position after it, or
    * that of the first invalid byte.
@@ -43,6 +45,7 @@ function loadKernel(): Kernel {
     input: new Uint8Array(buffer, exports.INPUT.value, MAX_INPUT),
     open: new Uint8Array(buffer, exports.OPEN.value, 2 * MAX_INPUT),
     registers: new Int32Array(buffer, exports.REGISTERS.value, BEYOND_ASCII + 1),
+    inputs: 0,
     skip: exports.skip,
   };
 }

@@ -249,10 +249,7 @@ export class ListPage implements BodyScan, JsonSink {
   }
 }
 
-/**
- * Whether JSON has more values than this, by its commas and brackets outside strings. Runs while a scanner reports an item: no
- * other scanner may be used then.
- */
+/** Whether JSON has more values than this, by its commas and brackets outside strings. */
 function hasMoreValues(json: Buffer, limit: number): boolean {
   let count = 0;
   for (let at = 0; at < json.length && count <= limit; at++) {
