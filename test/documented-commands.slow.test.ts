@@ -33,7 +33,10 @@ const FOUND: readonly Example[] = [
   ...findCommands((await readFile(join(ROOT, HELP), 'utf8')).split('\n'), 'help'),
 ];
 /** Without repetitions. */
-const EXAMPLES = FOUND.filter(({ line }, at) => FOUND.findIndex((other) => other.line === line) === at);
+const EXAMPLES = FOUND.filter(
+  // Those in which a person signs in are part of `npm run campaign -- login`.
+  ({ line }, at) => FOUND.findIndex((other) => other.line === line) === at && !/ --(?:browser|device)$/.test(line),
+);
 
 const TOOL_NAMES = ['echo', 'delete_database', 'search', 'http-get', 'run-javascript'];
 const TOOLS = TOOL_NAMES.map((name) => ({ name, description: name, inputSchema: { type: 'object' } }));

@@ -7,6 +7,7 @@ import { fuzzCampaign } from './fuzz.ts';
 import { hiddenCampaign } from './hidden.ts';
 import { hostileMessagesCampaign } from './hostile-messages.ts';
 import { killCampaign } from './kill.ts';
+import { loginCampaign } from './login.ts';
 import { modelCampaign } from './model.ts';
 import { pipelineCampaign } from './pipeline.ts';
 import { propertiesCampaign } from './properties.ts';
@@ -28,6 +29,7 @@ const campaigns: readonly Campaign[] = [
   evaluatorsCampaign,
   hostileMessagesCampaign,
   hiddenCampaign,
+  loginCampaign,
 ];
 
 const REPORT = new URL('../../docs/campaign.md', import.meta.url);

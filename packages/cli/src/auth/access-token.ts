@@ -50,6 +50,10 @@ async function renewCredential(
   if (stored?.kind !== 'login' || !isExpired(stored)) return stored;
   const { refreshToken } = stored;
   const login = `sluice auth login --host ${options.host}`;
+  if (stored.grant !== undefined) {
+    const { renewAsClient } = await import('./identity-provider.ts');
+    return renewAsClient(stored, await createFetch(options, terminal));
+  }
   if (refreshToken === undefined) throw new Failure(`the login for ${options.host} has expired: run "${login}"`);
   const { renew } = await import('./identity-provider.ts');
   return renew(stored, refreshToken, login, await createFetch(options, terminal));

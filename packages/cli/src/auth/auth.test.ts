@@ -87,6 +87,17 @@ describe('a password login', () => {
     expect(out + err + (await sluice(['auth', 'status'])).out).not.toMatch(/secret|horse/);
   });
 
+  it('is not combined with other ways to log in', async () => {
+    for (const flags of [
+      ['--device', '--browser'],
+      ['--client-credentials', '--device'],
+      ['--browser', '--username', 'alice'],
+      ['--device', '--api-token', 'x'],
+    ]) {
+      expect((await sluice(['auth', 'login', ...flags])).err, flags.join(' ')).toContain('cannot be used');
+    }
+  });
+
   it('that is rejected stores nothing and explains why, without the password', async () => {
     const login = ['auth', 'login', '--username', 'alice', '--password', 'wrong-password', ...client()];
     const { code, err } = await sluice(login);
@@ -99,7 +110,7 @@ describe('a password login', () => {
   it('reports missing and invalid settings', async () => {
     const login = ['auth', 'login', '--username', 'alice', '--password', 'x'];
     expect((await sluice(login)).err).toBe(
-      'sluice: --auth-server is required to log in with a password; use --api-token to store a token instead\n',
+      'sluice: --auth-server is required to log in; use --api-token to store a token instead\n',
     );
     expect((await sluice([...login, ...client(), '--realm', 'other'])).err).toMatch(
       /is not a token endpoint \(status 404\): check --auth-server and --realm/,
@@ -263,5 +274,30 @@ describe('the credentials file', () => {
       'logged out of http://other.invalid\n',
     );
     expect(Object.keys(JSON.parse(await readFile(file, 'utf8')).hosts)).toEqual([host]);
+  });
+});
+
+describe('a login of a client', () => {
+  const client = () => ['--auth-server', identityProvider.authServer, '--realm', 'sluice', '--client-id', 'backend'];
+  const logInAsClient = (secret: string) =>
+    sluice(['auth', 'login', '--client-credentials', '--client-secret', '-', ...client()], { input: `${secret}\n` });
+
+  it('authenticates commands, and is renewed with its secret', async () => {
+    expect(await logInAsClient(CLIENT_SECRET)).toEqual({ code: 0, out: `logged in to ${host} as backend\n`, err: '' });
+    expect(await sluice(['health'])).toEqual({ code: 0, out: 'ok\n', err: '' });
+    expect(JSON.parse((await sluice(['auth', 'status', '-o', 'json'])).out)).toMatchObject({ renewable: true });
+    const content = JSON.parse(await readFile(file, 'utf8'));
+    const { accessToken } = content.hosts[host];
+    content.hosts[host].expiresAt = 1;
+    await writeFile(file, JSON.stringify(content));
+    expect(await sluice(['health'])).toEqual({ code: 0, out: 'ok\n', err: '' });
+    expect((await stored()).accessToken).not.toBe(accessToken);
+  });
+
+  it('with a wrong secret stores nothing, and does not print it', async () => {
+    const { code, err } = await logInAsClient('wrong-secret');
+    expect([code, err]).toEqual([1, expect.stringContaining('rejected the login')]);
+    expect(err).not.toContain('wrong-secret');
+    await expect(stat(file)).rejects.toThrow();
   });
 });

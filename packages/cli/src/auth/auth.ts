@@ -36,11 +36,16 @@ interface LoginOptions {
   readonly clientId?: string;
   readonly clientSecret?: string;
   readonly apiToken?: string;
+  readonly browser?: true;
+  readonly device?: true;
+  readonly clientCredentials?: true;
 }
 
 const PASSWORD_OPTIONS = ['username', 'password', 'authServer', 'realm', 'clientId', 'clientSecret'];
+/** Other ways to log in than with a password. */
+const METHOD_OPTIONS = ['browser', 'device', 'clientCredentials'];
 
-/** `sluice auth login`: with a password at an identity provider, or with an existing token. */
+/** `sluice auth login`: at an identity provider, or with an existing token. */
 function loginCommand(context: Context): Command {
   return new Command('login')
     .description('Log in and store the credentials for --host')
@@ -50,10 +55,14 @@ function loginCommand(context: Context): Command {
     .option('--realm <realm>', 'Realm of the identity provider')
     .option('--client-id <id>', 'OAuth client ID')
     .option('--client-secret <secret>', 'OAuth client secret, for confidential clients')
+    .addOption(methodOption('--browser', 'Log in in a browser on this machine'))
+    .addOption(methodOption('--device', 'Log in in a browser on any machine, with a code'))
+    .addOption(methodOption('--client-credentials', 'Log in as the client itself, with its secret, for scripts'))
     .addOption(
-      new Option('--api-token <token>', 'Store this token instead of logging in, "-" for standard input').conflicts(
-        PASSWORD_OPTIONS,
-      ),
+      new Option('--api-token <token>', 'Store this token instead of logging in, "-" for standard input').conflicts([
+        ...PASSWORD_OPTIONS,
+        ...METHOD_OPTIONS,
+      ]),
     )
     .addHelpText(
       'after',
@@ -63,6 +72,7 @@ The identity provider and the client are stored until "sluice auth logout".
 Examples:
   sluice auth login --host https://sluice.example.com --auth-server https://login.example.com \\
     --realm sluice --client-id sluice-cli --username alice
+  sluice auth login --auth-server https://login.example.com --realm sluice --client-id sluice-cli --device
   sluice auth login --api-token - < token.txt`,
     )
     .action(async (options: LoginOptions) => {
@@ -72,7 +82,7 @@ Examples:
       const credential =
         options.apiToken !== undefined
           ? await readApiToken(options.apiToken, context)
-          : await logInWithPassword(options, await store.get(host), context);
+          : await logIn(options, await store.get(host), context);
       await store.update(host, () => credential);
       const method = credential.kind === 'login' ? `as ${credential.username}` : 'with a token';
       context.output().done({ host, kind: credential.kind }, `logged in to ${host} ${method}`);
@@ -84,29 +94,40 @@ async function readApiToken(requireOption: string, { terminal }: Context): Promi
   return { kind: 'token', token: parseAccessToken(token, '--api-token') };
 }
 
-async function logInWithPassword(
-  options: LoginOptions,
-  known: Credential | undefined,
-  context: Context,
-): Promise<Login> {
+/** A way to log in that excludes the others. */
+function methodOption(flag: string, description: string): Option {
+  const option = new Option(flag, description);
+  const others = METHOD_OPTIONS.filter((name) => name !== option.attributeName());
+  return option.conflicts([...others, 'username', 'password']);
+}
+
+/** Logs in with the given method, or a password. */
+async function logIn(options: LoginOptions, known: Credential | undefined, context: Context): Promise<Login> {
   const { terminal } = context;
   const before: Partial<Login> = known?.kind === 'login' ? known : {};
   const authServer = parseAuthServer(requireOption(options.authServer ?? before.authServer, '--auth-server'));
   const realm = requireOption(options.realm ?? before.realm, '--realm');
   const clientId = requireOption(options.clientId ?? before.clientId, '--client-id');
-  const username = requireOption(options.username ?? before.username, '--username');
   // The client secret must not be sent for another client.
   const isSameClient = clientId === before.clientId && authServer === before.authServer && realm === before.realm;
   const clientSecret = options.clientSecret ?? (isSameClient ? before.clientSecret : undefined);
-  const password = await readSecret(options.password, '--password', `Password for ${username}: `, terminal);
-  const { logIn } = await import('./identity-provider.ts');
   const client = { authServer, realm, clientId, ...(clientSecret !== undefined && { clientSecret }) };
-  return logIn(client, username, password, await createFetch(context.options(), terminal));
+  const provider = await import('./identity-provider.ts');
+  const send = await createFetch(context.options(), terminal);
+  if (options.device) return provider.logInWithDevice(client, terminal, send);
+  if (options.browser) return provider.logInWithBrowser(client, terminal, send);
+  if (options.clientCredentials) {
+    const secret = await readSecret(clientSecret, '--client-secret', `Secret of ${clientId}: `, terminal);
+    return provider.logInAsClient({ ...client, clientSecret: secret }, send);
+  }
+  const username = requireOption(options.username ?? before.username, '--username');
+  const password = await readSecret(options.password, '--password', `Password for ${username}: `, terminal);
+  return provider.logIn(client, username, password, send);
 }
 
 function requireOption(value: string | undefined, option: string): string {
   if (value) return value;
-  throw new Failure(`${option} is required to log in with a password; use --api-token to store a token instead`);
+  throw new Failure(`${option} is required to log in; use --api-token to store a token instead`);
 }
 
 function parseAuthServer(text: string): string {
@@ -148,7 +169,7 @@ function statusCommand(context: Context): Command {
 
 function describeCredential(credential: Credential): object {
   if (credential.kind === 'token') return { kind: 'token' };
-  const { username, authServer, realm, clientId, expiresAt, refreshToken } = credential;
+  const { username, authServer, realm, clientId, expiresAt } = credential;
   return {
     kind: 'login',
     username,
@@ -157,12 +178,16 @@ function describeCredential(credential: Credential): object {
     clientId,
     ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt).toISOString() }),
     expired: isExpired(credential),
-    renewable: refreshToken !== undefined,
+    renewable: isRenewable(credential),
   };
 }
 
 function isUnusable(credential: Credential): boolean {
-  return credential.kind === 'login' && isExpired(credential) && credential.refreshToken === undefined;
+  return credential.kind === 'login' && isExpired(credential) && !isRenewable(credential);
+}
+
+function isRenewable({ refreshToken, grant }: Login): boolean {
+  return refreshToken !== undefined || grant !== undefined;
 }
 
 interface TokenOptions {

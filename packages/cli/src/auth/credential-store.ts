@@ -27,6 +27,8 @@ const login = z.object({
   realm: z.string(),
   clientId: z.string(),
   clientSecret: z.string().optional(),
+  /** The login is of the client itself and is renewed with its secret. */
+  grant: z.literal('client_credentials').optional(),
 });
 
 /** Credentials for one host. */

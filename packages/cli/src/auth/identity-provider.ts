@@ -1,19 +1,30 @@
+import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import {
   allowInsecureRequests,
+  authorizationCodeGrant,
+  buildAuthorizationUrl,
   ClientError,
   ClientSecretPost,
   Configuration,
+  calculatePKCECodeChallenge,
+  clientCredentialsGrant,
   customFetch,
   genericGrantRequest,
+  initiateDeviceAuthorization,
   None,
+  pollDeviceAuthorizationGrant,
   ResponseBodyError,
+  randomPKCECodeVerifier,
+  randomState,
   refreshTokenGrant,
   type TokenEndpointResponse,
 } from 'openid-client';
 import { Failure } from '../failure.ts';
 import type { Send } from '../http/fetch.ts';
 import { explainNetworkError } from '../http/network-error.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 import type { Login } from './credential-store.ts';
+import { listenForRedirect, printInstruction } from './interactive-login.ts';
 
 const TEN_YEARS_S = 10 * 365 * 24 * 3600;
 
@@ -26,6 +37,77 @@ export async function logIn(client: OAuthClient, username: string, password: str
     genericGrantRequest(configuration, 'password', { username, password }),
   );
   return toLogin(response, { ...client, username });
+}
+
+/** Logs in as the client itself, with its secret. Throws {@link Failure}, without it in the message. */
+export async function logInAsClient(client: OAuthClient, send: Send): Promise<Login> {
+  const response = await requestToken(client, send, (configuration) => clientCredentialsGrant(configuration));
+  return { ...toLogin(response, { ...client, username: client.clientId }), grant: 'client_credentials' };
+}
+
+/**
+ * Logs in with a code that the user enters in a browser on any machine (RFC 8628). Throws {@link Failure}; ends when the
+ * command is interrupted.
+ */
+export async function logInWithDevice(client: OAuthClient, terminal: Terminal, send: Send): Promise<Login> {
+  const response = await requestToken(client, send, async (configuration) => {
+    // Keycloak demands a challenge here too from clients for which it is required.
+    const { verifier, challenge } = await createChallenge();
+    const device = await initiateDeviceAuthorization(configuration, challenge);
+    const { user_code: code, verification_uri: uri, verification_uri_complete: complete = uri } = device;
+    printInstruction(terminal, `Open ${complete} in a browser, and enter the code ${code} if it asks for one`);
+    const parameters = { code_verifier: verifier };
+    return pollDeviceAuthorizationGrant(configuration, device, parameters, { signal: terminal.interrupted });
+  });
+  return toLogin(response, { ...client, username: userIn(response) });
+}
+
+/**
+ * Logs in in a browser on this machine, which returns to a local port (RFC 8252). Throws {@link Failure}; ends when the
+ * command is interrupted.
+ */
+export async function logInWithBrowser(client: OAuthClient, terminal: Terminal, send: Send): Promise<Login> {
+  const listener = await listenForRedirect(terminal.interrupted);
+  try {
+    const response = await requestToken(client, send, async (configuration) => {
+      const { verifier, challenge } = await createChallenge();
+      const state = randomState();
+      const url = buildAuthorizationUrl(configuration, {
+        redirect_uri: listener.url,
+        ...challenge,
+        state,
+      });
+      printInstruction(terminal, `Open ${url.href} in a browser on this machine`);
+      const checks = { pkceCodeVerifier: verifier, expectedState: state };
+      return authorizationCodeGrant(configuration, await listener.redirect, checks);
+    });
+    return toLogin(response, { ...client, username: userIn(response) });
+  } finally {
+    listener.close();
+  }
+}
+
+/** The proof that the program that started a login is the one that ends it (RFC 7636). */
+async function createChallenge() {
+  const verifier = randomPKCECodeVerifier();
+  const challenge = {
+    code_challenge: await calculatePKCECodeChallenge(verifier),
+    code_challenge_method: 'S256',
+  };
+  return { verifier, challenge };
+}
+
+/** The name of the user in an access token that is a JWT, for messages only. */
+function userIn({ access_token: token }: TokenEndpointResponse): string {
+  const payload = tryParseJson(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
+  if (!isJsonObject(payload)) return 'unknown';
+  const name = payload.preferred_username ?? payload.email ?? payload.sub;
+  return typeof name === 'string' ? name : 'unknown';
+}
+
+/** Renews a login of a client with its secret, which is part of the login. Throws like {@link logInAsClient}. */
+export function renewAsClient({ authServer, realm, clientId, clientSecret }: Login, send: Send): Promise<Login> {
+  return logInAsClient({ authServer, realm, clientId, ...(clientSecret !== undefined && { clientSecret }) }, send);
 }
 
 /** Renews a login with its refresh token. Throws {@link Failure}; `remedy` is the login command to suggest. */
@@ -49,7 +131,12 @@ async function requestToken(
   const issuer = `${client.authServer}/realms/${encodeURIComponent(client.realm)}`;
   const endpoint = `${issuer}/protocol/openid-connect/token`;
   const configuration = new Configuration(
-    { issuer, token_endpoint: endpoint },
+    {
+      issuer,
+      token_endpoint: endpoint,
+      authorization_endpoint: `${issuer}/protocol/openid-connect/auth`,
+      device_authorization_endpoint: `${issuer}/protocol/openid-connect/auth/device`,
+    },
     client.clientId,
     undefined,
     client.clientSecret === undefined ? None() : ClientSecretPost(client.clientSecret),

@@ -36,9 +36,11 @@ export async function startIdentityProvider(lifetimeSeconds: number): Promise<Id
         ...client,
         client_id: 'backend',
         client_secret: CLIENT_SECRET,
+        grant_types: ['password', 'refresh_token', 'client_credentials'],
         token_endpoint_auth_method: 'client_secret_post',
       },
     ],
+    features: { clientCredentials: { enabled: true } },
     routes: { token: '/protocol/openid-connect/token' },
     ttl: { AccessToken: lifetimeSeconds, RefreshToken: 600, Grant: 600 },
     findAccount: (_ctx, accountId) => ({ accountId, claims: () => ({ sub: accountId }) }),
@@ -77,7 +79,9 @@ export async function startIdentityProvider(lifetimeSeconds: number): Promise<Id
   });
   return {
     authServer,
-    accepts: async (token) => (await provider.AccessToken.find(token)) !== undefined,
+    accepts: async (token) =>
+      (await provider.AccessToken.find(token)) !== undefined ||
+      (await provider.ClientCredentials.find(token)) !== undefined,
     grants,
     close: async () => {
       server.close();

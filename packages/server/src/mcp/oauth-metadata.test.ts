@@ -176,6 +176,25 @@ describe('a request for a token', () => {
   });
 });
 
+it('forwards the registration of a client if configured, since many clients do not follow a redirect for it', async () => {
+  const forwarding = await startTestService({
+    SERVICE_AUTH_ISSUER: ISSUER,
+    SERVICE_AUTH_UPSTREAM_ISSUER: provider.url,
+    SERVICE_AUTH_REGISTRATION: 'forward',
+  });
+  ends.push(() => forwarding.stop(0));
+  provider.answer = (response) =>
+    response.writeHead(201, { 'Content-Type': 'application/json' }).end('{"client_id":"1"}');
+  const headers = { 'content-type': 'application/json', authorization: 'Bearer initial', cookie: 'no' };
+  const response = await send(`${forwarding.mcp}/register`, 'POST', headers, '{"client_name":"a"}');
+  expect([response.status, response.text]).toEqual([201, '{"client_id":"1"}']);
+  const [seen] = provider.seen;
+  expect(seen).toMatchObject({ url: '/inside/clients-registrations/openid-connect', body: '{"client_name":"a"}' });
+  expect(seen?.headers).toMatchObject({ 'content-type': 'application/json', authorization: 'Bearer initial' });
+  expect(seen?.headers).not.toHaveProperty('cookie');
+  expect((await send(`${forwarding.mcp}/register`, 'GET')).status).toBe(302);
+});
+
 it('without a provider none of these paths exist', async () => {
   const plain = await startTestService();
   ends.push(() => plain.stop(0));

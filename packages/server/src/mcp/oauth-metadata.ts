@@ -32,6 +32,11 @@ export interface AuthIssuer {
   readonly issuer: string;
   /** For requests of the service itself; equals `issuer` unless configured. */
   readonly upstreamIssuer: string;
+  /**
+   * Whether registrations of clients are forwarded like token requests instead of redirected (SERVICE_AUTH_REGISTRATION):
+   * clients of the official SDK do not follow a redirect to another origin.
+   */
+  readonly forwardsRegistration?: boolean;
 }
 
 /** Dependencies of the filter. */
@@ -44,9 +49,13 @@ export interface WellKnownParts {
   readonly log: TargetLogger;
 }
 
-const TOKEN_TIMEOUT_MS = 10_000;
-/** Largest token response, in bytes. */
-const MAX_TOKEN_BYTES = 1024 * 1024;
+/** Paths below the issuer. */
+const TOKEN = '/protocol/openid-connect/token';
+const REGISTRATION = '/clients-registrations/openid-connect';
+
+const PROVIDER_TIMEOUT_MS = 10_000;
+/** Largest response of the provider, in bytes. */
+const MAX_RESPONSE_BYTES = 1024 * 1024;
 
 /**
  * Serves the metadata documents that name the identity provider, and its endpoints that they list under our own origin
@@ -63,9 +72,10 @@ export function serviceWellKnown({ registry, auth, hostRule, log }: WellKnownPar
       case '/authorize':
         return redirect(302, `${provider}/auth${query}`);
       case '/register':
-        return redirect(method === 'POST' ? 307 : 302, `${auth.issuer}/clients-registrations/openid-connect${query}`);
+        if (method === 'POST' && auth.forwardsRegistration) return forwardToProvider(context, auth, REGISTRATION, log);
+        return redirect(method === 'POST' ? 307 : 302, `${auth.issuer}${REGISTRATION}${query}`);
       case '/token':
-        return method === 'POST' ? proxyTokenRequest(context, auth, log) : notAllowed('POST');
+        return method === 'POST' ? forwardToProvider(context, auth, TOKEN, log) : notAllowed('POST');
     }
     if (method !== 'GET' && method !== 'HEAD') return notAllowed('GET, HEAD');
     const refusal = refuseForwardedHost(hostRule, context.localAddress, context.headers);
@@ -106,15 +116,16 @@ function serverMetadata(origin: string, issuer: string): object {
   };
 }
 
-/** Forwards a token request to the provider: its body and the client's credentials. */
-async function proxyTokenRequest(
+/** Forwards a request to an endpoint of the provider: its body and the client's credentials. */
+async function forwardToProvider(
   { headers, body }: RequestContext,
   auth: AuthIssuer,
+  endpoint: string,
   log: TargetLogger,
 ): Promise<Outcome> {
   const { 'content-type': type, authorization } = headers;
   try {
-    const response = await fetch(`${auth.upstreamIssuer}/protocol/openid-connect/token`, {
+    const response = await fetch(`${auth.upstreamIssuer}${endpoint}`, {
       method: 'POST',
       headers: {
         ...(type !== undefined && { 'content-type': type }),
@@ -122,7 +133,7 @@ async function proxyTokenRequest(
       },
       body: body.concat(),
       redirect: 'error',
-      signal: AbortSignal.timeout(TOKEN_TIMEOUT_MS),
+      signal: AbortSignal.timeout(PROVIDER_TIMEOUT_MS),
     });
     const text = await textOf(response);
     const responseHeaders = [
@@ -133,17 +144,17 @@ async function proxyTokenRequest(
     ];
     return { kind: 'plain', status: response.status, headers: responseHeaders, body: text };
   } catch (error) {
-    log.warn('token endpoint unreachable', { error });
+    log.warn(endpoint === TOKEN ? 'token endpoint unreachable' : 'registration endpoint unreachable', { error });
     return json(503, { error: 'temporarily_unavailable' });
   }
 }
 
-/** Reads a response body as text. Throws when it has more than {@link MAX_TOKEN_BYTES}. */
+/** Reads a response body as text. Throws when it has more than {@link MAX_RESPONSE_BYTES}. */
 async function textOf({ body }: Response): Promise<string> {
   const buffer = new ChunkBuffer();
   for await (const piece of body ?? []) {
-    if (buffer.length + piece.length > MAX_TOKEN_BYTES) {
-      throw new Error(`token response too large: more than ${MAX_TOKEN_BYTES} bytes`);
+    if (buffer.length + piece.length > MAX_RESPONSE_BYTES) {
+      throw new Error(`token response too large: more than ${MAX_RESPONSE_BYTES} bytes`);
     }
     buffer.push(Buffer.from(piece));
   }

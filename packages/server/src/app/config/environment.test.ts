@@ -199,6 +199,20 @@ const ROWS: readonly Row[] = [
     rejected: URL_REJECTED,
   },
   {
+    variable: 'SERVICE_AUTH_REGISTRATION',
+    beside: { SERVICE_AUTH_ISSUER: 'https://id.example' },
+    read: (env) => env.auth?.forwardsRegistration ?? false,
+    unset: false,
+    accepted: [
+      ['redirect', false],
+      ['forward', true],
+    ],
+    rejected: [
+      ['proxy', 'redirect'],
+      ['FORWARD', 'redirect'],
+    ],
+  },
+  {
     variable: 'SERVICE_CORS_ORIGIN',
     read: (env) => env.corsOrigin,
     unset: undefined,

@@ -54,6 +54,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_PERSIST_RECOVER: oneOf('rename').optional(),
     SERVICE_AUTH_ISSUER: baseUrl.optional(),
     SERVICE_AUTH_UPSTREAM_ISSUER: baseUrl.optional(),
+    SERVICE_AUTH_REGISTRATION: oneOf('redirect', 'forward').default('redirect'),
     SERVICE_FORWARD_HEADERS: forwardHeaders.default({ names: [], warnings: [] }),
     RUST_LOG: logDirectives.default({ filter: DEFAULT_LOG_FILTER, warnings: [] }),
     SERVICE_LOCAL: oneOf('0', '1').default('0'),
@@ -106,7 +107,13 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
   const persist: Persistence =
     backend === 'none' ? { backend } : { backend, path: folder, recover: recover === 'rename' };
   const auth: AuthIssuer | undefined =
-    issuer === undefined ? issuer : { issuer, upstreamIssuer: upstreamIssuer ?? issuer };
+    issuer === undefined
+      ? issuer
+      : {
+          issuer,
+          upstreamIssuer: upstreamIssuer ?? issuer,
+          ...(variables.SERVICE_AUTH_REGISTRATION === 'forward' && { forwardsRegistration: true }),
+        };
   const messageLimits: MessageLimits = {
     depth: variables.SERVICE_MAX_JSON_DEPTH,
     members: variables.SERVICE_MAX_JSON_MEMBERS,

@@ -1,0 +1,66 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { findBrowser } from '../fixtures/browser.ts';
+import { LOGIN_CHECKS } from '../login/checks.ts';
+import { startLogin } from '../login/environment.ts';
+import { installKeycloak, startKeycloak } from '../login/keycloak.ts';
+import { buildOauth2Proxy } from '../login/oauth2-proxy.ts';
+import type { Campaign } from './campaign.ts';
+
+/** Programs that are not installed by npm; kept between runs. */
+const CACHE = process.env.SLUICE_LOGIN_CACHE ?? join(homedir(), '.cache/sluice-login');
+
+/**
+ * The login with the real programs, oauth2-proxy and Keycloak, configured by the files in `deploy/login` only.
+ */
+export const loginCampaign: Campaign = {
+  name: 'login',
+  title: 'Login with oauth2-proxy and Keycloak',
+  async run(print) {
+    const java = findJava();
+    const browser = findBrowser();
+    const oauth2Proxy = java && browser ? await buildOauth2Proxy(CACHE) : undefined;
+    if (!java || !browser || !oauth2Proxy) {
+      return { passed: true, report: 'Skipped: needs Go, Java 21 or later and Chromium.' };
+    }
+    const keycloak = await installKeycloak(CACHE);
+    const login = await startLogin({ oauth2Proxy, browser }, (secrets) => startKeycloak(keycloak, java, secrets));
+    const lines: string[] = [];
+    let passed = true;
+    try {
+      for (const { name, run } of LOGIN_CHECKS) {
+        const started = performance.now();
+        const result = await run(login).then(
+          () => 'passed',
+          (error: unknown) => `failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`,
+        );
+        passed &&= result === 'passed';
+        const seconds = ((performance.now() - started) / 1000).toFixed(1);
+        print(`${result}: ${name} (${seconds} s)`);
+        lines.push(`| ${name} | ${result.split('\n')[0]} |`);
+      }
+    } finally {
+      await login.close();
+    }
+    const versions = `oauth2-proxy ${/v[\d.]+/.exec(oauth2Proxy)?.[0]}, Keycloak ${/keycloak-([\d.]+)/.exec(keycloak)?.[1]}`;
+    const report = [
+      `${versions}; an agent of the official SDK, and Chromium for the sign-in pages.`,
+      '',
+      '| Check | |',
+      '|---|---|',
+      ...lines,
+    ];
+    return { passed, report: report.join('\n') };
+  },
+};
+
+/** A Java of version 21 or later. */
+function findJava(): string | undefined {
+  const folder = '/usr/lib/jvm';
+  if (!existsSync(folder)) return undefined;
+  const homes = readdirSync(folder).filter(
+    (name) => Number(/(?:temurin-|java-|openjdk-|jdk-)(\d+)/.exec(name)?.[1]) >= 21,
+  );
+  return homes.map((name) => join(folder, name)).find((home) => existsSync(join(home, 'bin/java')));
+}

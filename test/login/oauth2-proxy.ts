@@ -1,0 +1,47 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { type Hosts, readDeployFile, type Variables } from './deploy-files.ts';
+import { type Program, startProgram } from './program.ts';
+
+/** Version of the proxy that the deployment files name. */
+const VERSION = 'v7.15.6';
+
+const run = promisify(execFile);
+
+/** Builds oauth2-proxy from the Go module proxy, once per version and machine; undefined where Go is missing. */
+export async function buildOauth2Proxy(cache: string): Promise<string | undefined> {
+  const folder = join(cache, `oauth2-proxy-${VERSION}`);
+  const program = join(folder, 'oauth2-proxy');
+  if (existsSync(program)) return program;
+  const go = ['/usr/local/go/bin/go', '/usr/bin/go'].find((path) => existsSync(path));
+  if (go === undefined) return undefined;
+  const env = { ...process.env, GOBIN: folder };
+  const target = `github.com/oauth2-proxy/oauth2-proxy/v7@${VERSION}`;
+  await run('nice', ['-n', '10', go, 'install', target], { env, timeout: 900_000, maxBuffer: 2 ** 26 });
+  return program;
+}
+
+/** What differs between the deployment and a test. */
+export interface ProxyOptions {
+  readonly program: string;
+  /** Addresses in place of those of the deployment. */
+  readonly hosts: Hosts;
+  readonly secrets: Variables;
+  /** Settings to replace: what would happen with them. */
+  readonly changes?: Variables;
+}
+
+/** Starts an instance of the proxy with the files of the deployment. */
+export async function startOauth2Proxy(kind: 'mcp' | 'management', options: ProxyOptions): Promise<Program> {
+  const { program, hosts, secrets, changes } = options;
+  const env = {
+    ...(await readDeployFile('proxy.env', hosts)),
+    ...(await readDeployFile(`proxy-${kind}.env`, hosts)),
+    ...Object.fromEntries(Object.entries(secrets).filter(([name]) => name.startsWith('OAUTH2_PROXY_'))),
+    ...changes,
+  };
+  const address = String(env.OAUTH2_PROXY_HTTP_ADDRESS).replace('0.0.0.0', '127.0.0.1');
+  return startProgram({ command: program, env, readyUrl: `http://${address}/ping`, deadlineMs: 30_000 });
+}
