@@ -175,6 +175,10 @@ describe('namespaces', () => {
     expect(await text('namespaces', 'label', 'add', 'finance', 'a=b')).toBe('namespace finance: team=f,a=b\n');
     expect(await text('namespaces', 'list')).toMatch(/^finance +team=f,a=b$/m);
     await commandLine.service.register('tools', { ...TOOL, namespace: 'finance' });
+    expect(cells(await text('namespaces', 'view', 'finance', '--era', 'legacy'))).toEqual([
+      ['KIND', 'NAME', 'OFFERED', 'SOURCE', 'OVERRIDES', 'SHADOWS'],
+      ['tool', TOOL.name, 'yes', `manual: ${TOOL.toolType}`, '-', '-'],
+    ]);
     expect((await sluice(['namespaces', 'delete', 'finance'])).err).toMatch(/\(409 CONFLICT\)\n {2}tools: 1\n/);
     expect(await json('namespaces', 'delete', 'finance', '--cascade')).toEqual({ removed: 'finance' });
     expect((await sluice(['namespaces', 'create', 'Finance'])).err).toMatch(
@@ -184,6 +188,16 @@ describe('namespaces', () => {
 
   it('named public are created with a warning', async () => {
     expect((await sluice(['namespaces', 'create', 'public'])).err).toMatch(/^warning: authenticating proxies/);
+  });
+});
+
+describe('time series', () => {
+  it('have a row per step or per group', async () => {
+    const [head, ...rows] = cells(await text('time-series', '--since', '5m'));
+    expect(head).toEqual(['TIME', 'CALLS', 'ERRORS', 'P50 MS', 'P95 MS', 'COMPLETIONS', 'LOOP DELAY MS', 'MEMORY MIB']);
+    expect(rows.length).toBeGreaterThanOrEqual(5);
+    expect(await sluice(['time-series', '--by', 'tool'])).toEqual({ code: 0, out: '', err: 'no calls\n' });
+    expect((await sluice(['time-series', '--step', '7s'])).err).toMatch(/invalid step "7s"/);
   });
 });
 

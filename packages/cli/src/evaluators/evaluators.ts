@@ -4,6 +4,7 @@ import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { validated } from '../files/document.ts';
 import { sanitizeLine } from '../terminal/text.ts';
+import { dryRunCommand } from './dry-run.ts';
 import { applyCommand, EVALUATOR_COLUMNS, revisionsCommand } from './revisions.ts';
 
 /** `bind <namespace> <conversation-id>`. */
@@ -64,6 +65,7 @@ export function evaluatorsCommand(context: Context): Command {
     .description('Manage evaluators (trigger, LLM prompt, WASM action)')
     .addCommand(getCommand(context))
     .addCommand(applyCommand(context))
+    .addCommand(dryRunCommand(context))
     .addCommand(connectionsCommand(context))
     .addCommand(bindCommand(context))
     .addCommand(unbindCommand(context))

@@ -1,6 +1,6 @@
-import { namespaceInput } from '@sluice/contract';
-import { unwrap } from '@sluice/contract/client';
-import { Command } from 'commander';
+import { namespaceInput, type ViewEntry } from '@sluice/contract';
+import { unwrap, unwrapPage } from '@sluice/contract/client';
+import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { NAMESPACE_API } from '../entries/entry-api.ts';
 import { labelCommand, showCommand } from '../entries/entry-commands.ts';
@@ -11,6 +11,7 @@ import {
   type NameOption,
   requireName,
 } from '../entries/entry-options.ts';
+import { addPageOptions, listPages, noteOmitted, type PageOptions } from '../entries/list-pages.ts';
 import { validated } from '../files/document.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 
@@ -20,6 +21,7 @@ export function namespacesCommand(context: Context): Command {
     .description('Manage namespaces (one MCP endpoint each)')
     .addCommand(listCommand(context))
     .addCommand(showCommand(context, NAMESPACE_API))
+    .addCommand(viewCommand(context))
     .addCommand(createCommand(context))
     .addCommand(removeCommand(context))
     .addCommand(labelCommand(context, NAMESPACE_API));
@@ -37,6 +39,55 @@ function listCommand(context: Context): Command {
       'no namespaces',
     );
   });
+}
+
+interface ViewOptions extends NameOption, PageOptions {
+  readonly era?: 'modern' | 'legacy';
+  readonly capabilities?: string;
+}
+
+function viewCommand(context: Context): Command {
+  const command = addNameOption(new Command('view'), 'namespace')
+    .description('List what a client of a namespace is offered, and what it is not, with the source of each entry')
+    .addOption(new Option('--era <era>', 'Era of the client').choices(['modern', 'legacy']).default('modern'))
+    .option('--capabilities <json>', 'Capabilities of the client, as JSON (default: none)')
+    .addHelpText(
+      'after',
+      `
+Example:
+  sluice namespaces view finance --era legacy --capabilities '{"sampling":{}}'`,
+    );
+  return addPageOptions(command, 'entries').action(async (argument: string | undefined, options: ViewOptions) => {
+    const name = requireName(argument, options, 'namespace');
+    const { era, capabilities } = options;
+    const client = await context.connect();
+    const listed = await listPages(options, (query) =>
+      unwrapPage(
+        client.GET('/api/v1/namespaces/{name}/view', {
+          params: { path: { name }, query: { era, capabilities, ...query } },
+        }),
+      ),
+    );
+    context.output().list(
+      listed.rows,
+      [
+        { title: 'KIND', value: ({ kind }) => kind },
+        { title: 'NAME', value: ({ key }) => key, cut: 'never' },
+        { title: 'OFFERED', value: ({ offered, reason = 'no' }) => (offered ? 'yes' : `no: ${reason}`) },
+        { title: 'SOURCE', value: ({ source }) => describeSource(source) },
+        { title: 'OVERRIDES', value: ({ overrides }) => overrides.join(', ') || '-' },
+        { title: 'SHADOWS', value: ({ shadows = [] }) => shadows.map(describeSource).join(', ') || '-' },
+      ],
+      'no entries',
+    );
+    noteOmitted(context, listed, 'entries');
+  });
+}
+
+function describeSource(source: ViewEntry['source']): string {
+  if (source.kind === 'manual') return source.type === undefined ? 'manual' : `manual: ${source.type}`;
+  const { forward, upstreamKey, copied } = source;
+  return `${copied ? 'copy of ' : ''}${forward}: ${upstreamKey}`;
 }
 
 function createCommand(context: Context): Command {

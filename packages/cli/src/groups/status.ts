@@ -1,7 +1,7 @@
-import type { FilterMetrics } from '@sluice/contract';
+import { type CallSeries, type FilterMetrics, type TimeSeriesResponse, timeSeriesGrouping } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { isJsonObject } from '@sluice/protocol/json/parse';
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 
 /** `sluice health`: checks the health of the service; the exit code is 1 if it is unreachable. */
@@ -62,4 +62,95 @@ function nonZeroCounters(value: unknown, path: readonly string[]): { readonly na
   if (isJsonObject(value))
     return Object.entries(value).flatMap(([name, member]) => nonZeroCounters(member, [...path, name]));
   return value === 0 ? [] : [{ name: path.join('.'), value: JSON.stringify(value) }];
+}
+
+interface TimeSeriesOptions {
+  readonly since?: string;
+  readonly step?: string;
+  readonly by?: CallSeriesGrouping;
+}
+
+type CallSeriesGrouping = (typeof timeSeriesGrouping.options)[number];
+
+/** `sluice time-series`: a row per step or, with `--by`, a row per group (decisions 10.6). */
+export function timeSeriesCommand(context: Context): Command {
+  return new Command('time-series')
+    .description('Show calls, errors, latencies, completions and memory of the last hour')
+    .option('--since <time>', 'Begin: an ISO 8601 time, or a duration before now such as 15m (default: 1h)')
+    .option('--step <duration>', 'Duration of a step: a multiple of 10s, up to 1h (default: 1m)')
+    .addOption(
+      new Option('--by <group>', 'One row per group, with the sums of all steps').choices(timeSeriesGrouping.options),
+    )
+    .addHelpText(
+      'after',
+      `
+Examples:
+  sluice time-series --since 10m
+  sluice time-series --by tool`,
+    )
+    .action(async ({ since, step = '1m', by }: TimeSeriesOptions) => {
+      const client = await context.connect();
+      const found = await unwrap(client.GET('/api/v1/time-series', { params: { query: { since, step, by } } }));
+      const output = context.output();
+      if (output.isStructured) return output.payload(found);
+      if (by === undefined) return output.list(stepsOf(found), STEP_COLUMNS, 'no time series');
+      output.list(found.series, GROUP_COLUMNS, 'no calls');
+    });
+}
+
+/** One step of the series of all calls, with the process. */
+interface Step {
+  readonly time: string;
+  /** Values in the order of the columns after the time. */
+  readonly values: readonly (number | null | undefined)[];
+}
+
+function stepsOf({ since, step, service, series: [all] }: TimeSeriesResponse): Step[] {
+  return service.completions.map((completions, at) => ({
+    time: new Date(Date.parse(since) + at * step * 1000).toISOString(),
+    values: [
+      all?.calls[at] ?? 0,
+      all?.errors[at] ?? 0,
+      all?.p50_ms[at],
+      all?.p95_ms[at],
+      completions,
+      service.event_loop_delay_ms[at],
+      mebibytes(service.rss_bytes[at]),
+    ],
+  }));
+}
+
+function mebibytes(bytes: number | null | undefined): number | undefined {
+  return bytes === null || bytes === undefined ? undefined : Math.round(bytes / 1024 / 1024);
+}
+
+const STEP_COLUMNS = [
+  { title: 'TIME', value: ({ time }: Step) => time },
+  ...['CALLS', 'ERRORS', 'P50 MS', 'P95 MS', 'COMPLETIONS', 'LOOP DELAY MS', 'MEMORY MIB'].map((title, at) => ({
+    title,
+    value: ({ values }: Step) => String(values[at] ?? '-'),
+  })),
+];
+
+const GROUP_COLUMNS = [
+  { title: 'GROUP', value: ({ labels }: CallSeries) => nameOfGroup(labels), cut: 'never' as const },
+  { title: 'CALLS', value: ({ calls }: CallSeries) => String(sum(calls)) },
+  { title: 'ERRORS', value: ({ errors }: CallSeries) => String(sum(errors)) },
+  { title: 'LARGEST P95 MS', value: ({ p95_ms }: CallSeries) => String(largest(p95_ms) ?? '-') },
+];
+
+function nameOfGroup({ namespace, forward, service, tool, other }: CallSeries['labels']): string {
+  if (other) return '(other)';
+  return [namespace, tool, forward, service].filter((label) => label !== undefined).join(' ');
+}
+
+function sum(counts: readonly number[]): number {
+  return counts.reduce((total, count) => total + count, 0);
+}
+
+function largest(values: readonly (number | null)[]): number | undefined {
+  return values.reduce<number | undefined>(
+    (most, value) => (value !== null && value > (most ?? 0) ? value : most),
+    undefined,
+  );
 }

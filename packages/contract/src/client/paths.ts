@@ -47,6 +47,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/namespaces/{name}/view": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what a client of a namespace is offered
+         * @description All entries of the namespace as a client of this era with these capabilities sees them, with the source of each, and those that it is not offered with the reason. Discovers the forwards with the capabilities if they are new, like such a client. Evaluators that filter lists are not applied.
+         */
+        get: operations["viewNamespace"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/forwards": {
         parameters: {
             query?: never;
@@ -414,6 +434,26 @@ export interface paths {
          */
         put: operations["replaceEvaluators"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/evaluators/dry-run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Evaluate a request with an evaluator that is not active
+         * @description One evaluation in a process of its own, one at a time. Validates the evaluator and loads its action like an update. Without `answer`, the model is called. Nothing is enforced, stored or counted, and copies of tools are not made.
+         */
+        post: operations["dryRunEvaluator"];
         delete?: never;
         options?: never;
         head?: never;
@@ -826,6 +866,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/time-series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get time series of the last hour
+         * @description Tool calls, completions, event-loop delay and memory in steps of 10 s or multiples of that. The last step is the current one and not complete. At most 200 series of one grouping are stored; all other calls are in the series `other`.
+         */
+        get: operations["getTimeSeries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/plugins": {
         parameters: {
             query?: never;
@@ -1045,6 +1105,29 @@ export interface components {
             /** @description Conversation id for requests of the namespace. */
             conversation_id: string;
         };
+        CallSeries: {
+            /** @description Empty for all calls */
+            labels: {
+                namespace?: string;
+                forward?: string;
+                /** @description Capability service that executes the tools; in place of a forward */
+                service?: string;
+                tool?: string;
+                /**
+                 * @description All calls that have no series of their own
+                 * @constant
+                 */
+                other?: true;
+            };
+            /** @description Calls that ended */
+            calls: number[];
+            /** @description Those that failed, or whose tool reported an error */
+            errors: number[];
+            /** @description Milliseconds, interpolated between fixed bounds; null without a finished call */
+            p50_ms: (number | null)[];
+            /** @description Milliseconds, interpolated between fixed bounds; null without a finished call */
+            p95_ms: (number | null)[];
+        };
         DiagnosticCheck: {
             /** @description What was checked, such as `forward crm` */
             name: string;
@@ -1059,6 +1142,88 @@ export interface components {
             /** @description Version of the service */
             version: string;
             checks: components["schemas"]["DiagnosticCheck"][];
+        };
+        DryRunInput: {
+            evaluator: components["schemas"]["EvaluatorInput"];
+            /** @description The request to evaluate. */
+            request: {
+                /** @description MCP method, such as `tools/call`. */
+                method: string;
+                /**
+                 * @description Namespace of the request.
+                 * @default default
+                 */
+                namespace?: string;
+                /** @description Parameters of the request, such as `{"name":"echo","arguments":{}}`. */
+                params?: {
+                    [key: string]: unknown;
+                };
+                /** @description Conversation whose history is available. */
+                conversation_id?: string;
+            };
+            /** @description Answer that stands in for the LLM, which is called without one. */
+            answer?: string;
+        };
+        DryRunResult: {
+            /**
+             * @description Decision of the action, or why there is none
+             * @enum {string}
+             */
+            verdict: "pass" | "warn" | "block" | "reject_malformed" | "filter_tools" | "set_metadata" | "llm_failure" | "action_failure";
+            /** @description Whether such a request would be rejected */
+            rejected: boolean;
+            /** @description Whether the trigger matches the request */
+            matches: boolean;
+            /** @description Reason of the action, its warning, or the failure */
+            reason?: string;
+            /** @description JSON-RPC error that the client would get */
+            error?: {
+                code: number;
+                message: string;
+                data?: {
+                    [key: string]: unknown;
+                };
+            };
+            /** @description Names of the tools that `tools/list` would return */
+            tools?: string[];
+            /** @description Metadata that the action set */
+            metadata?: {
+                [key: string]: string;
+            };
+            /** @description Responses of the action that others replaced */
+            ignored_responses: number;
+            /** @description User prompt of the LLM */
+            prompt: string;
+            /** @description Omitted if the LLM failed */
+            llm?: {
+                /** @description Answer that the action got */
+                answer: string;
+                /** @description Calls of the model; 0 with an `answer` in the request */
+                calls: number;
+                duration_ms: number;
+                /** @description Why the answer does not match `result_schema` */
+                schema_error?: string;
+            };
+            /** @description Omitted if the action did not run */
+            action?: {
+                /** @description Without the start of the host process */
+                duration_ms: number;
+                /** @description Largest resident memory of the host process, if it is known */
+                memory_bytes?: number;
+                /** @enum {string} */
+                fault?: "trap" | "timeout" | "memory" | "limit" | "host";
+            };
+            /** @description Log lines of the action; `debug` is its output */
+            log: {
+                /** @enum {string} */
+                level: "debug" | "info" | "warn" | "error";
+                message: string;
+            }[];
+            /** @description Tools that the action would copy to other namespaces, at most 100 */
+            copies: {
+                tool: string;
+                namespace: string;
+            }[];
         };
         /** @description Duration in milliseconds with three decimals */
         Duration: {
@@ -1097,6 +1262,40 @@ export interface components {
             names?: string[];
             /** @description URIs or URI templates of the resources. */
             uris?: string[];
+        };
+        EntrySource: {
+            /** @constant */
+            kind: "forward";
+            forward: string;
+            /** @description Name at the upstream; URI of a resource */
+            upstreamKey: string;
+            /**
+             * @description Era of the catalog that is chosen for the client
+             * @enum {string}
+             */
+            era?: "legacy" | "modern";
+            /**
+             * @description A copy that an action made
+             * @constant
+             */
+            copied?: true;
+            /**
+             * @description Moved to this namespace by an operator
+             * @constant
+             */
+            moved?: true;
+            /**
+             * @description Renamed by an operator
+             * @constant
+             */
+            renamed?: true;
+        } | {
+            /** @constant */
+            kind: "manual";
+            /** @description `toolType` of a tool, `type` of a resource */
+            type?: string;
+            /** @description `uri` of a tool */
+            uri?: string;
         };
         Evaluator: {
             name: string;
@@ -2066,6 +2265,28 @@ export interface components {
             /** @constant */
             dataStoresCount: 0;
         };
+        TimeSeries: {
+            /**
+             * Format: date-time
+             * @description Begin of the first step, UTC
+             */
+            since: string;
+            /** @description Seconds */
+            step: number;
+            /** @description The process; null before its start and for the current step */
+            service: {
+                /** @description Completions that were recorded */
+                completions: (number | null)[];
+                /** @description 99th percentile of the delay of timers */
+                event_loop_delay_ms: (number | null)[];
+                /** @description Resident memory of the process at the end of the step */
+                rss_bytes: (number | null)[];
+                /** @description Used memory of the JavaScript heap at the end of the step */
+                heap_bytes: (number | null)[];
+            };
+            /** @description One without `by`, else the busiest first */
+            series: components["schemas"]["CallSeries"][];
+        };
         Tool: {
             name: string;
             description: string;
@@ -2433,6 +2654,31 @@ export interface components {
         };
         Unbound: {
             unbound: string;
+        };
+        ViewEntry: {
+            /** @enum {string} */
+            kind: "tool" | "resource" | "resource_template" | "prompt";
+            name: string;
+            /** @description Name of a tool or prompt; URI of a resource */
+            key: string;
+            /** @description Whether such a client finds the entry in its list */
+            offered: boolean;
+            /**
+             * @description Why it is not offered: an operator disabled it, another entry holds its key, or its upstream lists it only for clients of another era or with other capabilities
+             * @enum {string}
+             */
+            reason?: "disabled" | "shadowed" | "other_clients";
+            /** @description The object in the list of the client; omitted if it is not offered */
+            definition?: {
+                [key: string]: unknown;
+            };
+            source: components["schemas"]["EntrySource"];
+            /** @description Members of the MCP object that an operator has replaced or removed */
+            overrides: string[];
+            /** @description Entries that are not offered because this one holds their key */
+            shadows?: components["schemas"]["EntrySource"][];
+            /** @description The entry that holds the key */
+            shadowedBy?: components["schemas"]["EntrySource"];
         };
     };
     responses: {
@@ -2932,6 +3178,48 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    viewNamespace: {
+        parameters: {
+            query?: {
+                /** @description Era of the client: `modern` (default) or `legacy`. */
+                era?: string;
+                /** @description Capabilities of the client: a JSON object. Default: none. */
+                capabilities?: string;
+                /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */
+                limit?: string;
+                /** @description Continues the list: `page.next` of the previous page. It stays valid while the list changes. */
+                cursor?: string;
+                /** @description Filter by a part of the name or description, in any case. */
+                q?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Percent-encoded name (`/` as `%2F`). */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Entries by kind, in the order of lists */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ViewEntry"][];
+                        error: null;
+                        page?: components["schemas"]["PageInfo"];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             500: components["responses"]["Internal"];
         };
     };
@@ -4169,6 +4457,39 @@ export interface operations {
             500: components["responses"]["Internal"];
         };
     };
+    dryRunEvaluator: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DryRunInput"];
+            };
+        };
+        responses: {
+            /** @description What the evaluator would do */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["DryRunResult"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["PayloadTooLarge"];
+            422: components["responses"]["Unprocessable"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listLlmConnections: {
         parameters: {
             query?: never;
@@ -4728,6 +5049,39 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Metrics"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getTimeSeries: {
+        parameters: {
+            query?: {
+                /** @description Begin: an ISO 8601 time, or a duration before now such as `15m`. Default: `1h`. */
+                since?: string;
+                /** @description Duration of a step: a multiple of 10 s up to 1 h, such as `10s` (default) or `1m`. */
+                step?: string;
+                /** @description Groups the calls: namespace, forward, tool. Default: one series of all. */
+                by?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Time series */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["TimeSeries"];
                         error: null;
                     };
                 };

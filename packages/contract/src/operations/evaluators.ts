@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { dryRunInput, dryRunResult } from '../schemas/dry-run.ts';
 import {
   activationInput,
   binding,
@@ -65,6 +66,18 @@ export const evaluatorOperations = {
     body: { kind: 'evaluators', schema: evaluatorsInput },
     responses: { 200: activeEvaluators },
     errors: ['CONFLICT', 'UNPROCESSABLE'],
+  }),
+  dryRun: defineOperation({
+    id: 'dryRunEvaluator',
+    method: 'POST',
+    path: `${path}/dry-run`,
+    tag,
+    summary: 'Evaluate a request with an evaluator that is not active',
+    description:
+      'One evaluation in a process of its own, one at a time. Validates the evaluator and loads its action like an update. Without `answer`, the model is called. Nothing is enforced, stored or counted, and copies of tools are not made.',
+    body: { kind: 'dry run', schema: dryRunInput },
+    responses: { 200: { description: 'What the evaluator would do', data: dryRunResult } },
+    errors: ['UNPROCESSABLE', 'UNAVAILABLE'],
   }),
   connections: defineOperation({
     id: 'listLlmConnections',

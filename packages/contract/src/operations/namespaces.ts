@@ -1,6 +1,7 @@
 import { z } from 'zod';
+import { viewEntry } from '../schemas/namespace-view.ts';
 import { namespace, namespaceDeleteResult, namespaceInput, namespaceUpdate } from '../schemas/namespaces.ts';
-import { defineOperation } from './operation.ts';
+import { defineOperation, PAGE_QUERY } from './operation.ts';
 
 const tag = 'namespaces';
 const path = '/api/v1/namespaces';
@@ -63,5 +64,23 @@ export const namespaceOperations = {
     },
     responses: { 200: { description: 'Name of the deleted namespace', data: namespaceDeleteResult } },
     errors: ['NOT_FOUND', 'CONFLICT'],
+  }),
+  view: defineOperation({
+    id: 'viewNamespace',
+    method: 'GET',
+    path: `${path}/{name}/view`,
+    tag,
+    summary: 'List what a client of a namespace is offered',
+    description:
+      'All entries of the namespace as a client of this era with these capabilities sees them, with the source of each, and those that it is not offered with the reason. Discovers the forwards with the capabilities if they are new, like such a client. Evaluators that filter lists are not applied.',
+    query: {
+      era: { description: 'Era of the client: `modern` (default) or `legacy`.' },
+      capabilities: { description: 'Capabilities of the client: a JSON object. Default: none.' },
+      ...PAGE_QUERY,
+    },
+    responses: {
+      200: { description: 'Entries by kind, in the order of lists', data: z.array(viewEntry), paged: true },
+    },
+    errors: ['NOT_FOUND'],
   }),
 };

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../schemas/json.ts';
 import { metrics, pluginManifest, readiness, statistics } from '../schemas/observability.ts';
+import { MAX_TIME_SERIES, timeSeries, timeSeriesGrouping } from '../schemas/time-series.ts';
 import { defineOperation } from './operation.ts';
 
 const tag = 'service';
@@ -50,6 +51,21 @@ export const observabilityOperations = {
     tag,
     summary: 'Get metrics',
     responses: { 200: { description: 'Counters since the process started', data: metrics } },
+    errors: [],
+  }),
+  timeSeries: defineOperation({
+    id: 'getTimeSeries',
+    method: 'GET',
+    path: '/api/v1/time-series',
+    tag,
+    summary: 'Get time series of the last hour',
+    description: `Tool calls, completions, event-loop delay and memory in steps of 10 s or multiples of that. The last step is the current one and not complete. At most ${MAX_TIME_SERIES} series of one grouping are stored; all other calls are in the series \`other\`.`,
+    query: {
+      since: { description: 'Begin: an ISO 8601 time, or a duration before now such as `15m`. Default: `1h`.' },
+      step: { description: 'Duration of a step: a multiple of 10 s up to 1 h, such as `10s` (default) or `1m`.' },
+      by: { description: `Groups the calls: ${timeSeriesGrouping.options.join(', ')}. Default: one series of all.` },
+    },
+    responses: { 200: { description: 'Time series', data: timeSeries } },
     errors: [],
   }),
   plugins: defineOperation({

@@ -22,6 +22,7 @@ import { EventStore } from '../mcp/sessions/event-store.ts';
 import { ClientSessions } from '../mcp/sessions/sessions.ts';
 import { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
+import { DryRuns } from '../policy/dry-run.ts';
 import { EvaluatorEngine } from '../policy/engine.ts';
 import { LlmClient } from '../policy/llm/client.ts';
 import { ResultSchemas } from '../policy/llm/result-schema.ts';
@@ -34,6 +35,7 @@ import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { StateEvents } from '../telemetry/state-events.ts';
+import { TimeSeries } from '../telemetry/time-series.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { GrpcBridge } from '../upstreams/grpc/bridge.ts';
@@ -165,6 +167,10 @@ export async function startService(
   const openStreams = new OpenStreams();
   const interactions = new InteractionStore(config.interactionCapacity);
   const toolCalls = new ToolCallEvents(logger, (id) => interactions.completion(id) !== undefined);
+
+  const timeSeries = new TimeSeries({ toolCalls, completions: () => interactions.recorded });
+  timeSeries.start();
+  open.defer(() => timeSeries.close());
 
   const sessionSubscriptions = new SessionSubscriptions({
     log: logger.target('service::forward'),
@@ -341,6 +347,7 @@ export async function startService(
     forwards,
     serviceHealth,
     evaluators,
+    dryRuns: new DryRuns({ evaluators, llm, registry, interactions, limits: config.messageLimits }),
     bindings,
     provisioning: new Provisioner({ channels, protocols, settings }),
     sessions: sessionStore.sessions,
@@ -357,6 +364,8 @@ export async function startService(
     metricSource,
     toolCalls,
     stateEvents,
+    timeSeries,
+    profiles,
     openStreams,
     log: managementLog,
     ready: () => ready,

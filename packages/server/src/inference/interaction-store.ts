@@ -45,6 +45,8 @@ export interface InteractionFilter {
  * removed; beyond 256 MiB of bodies the first recorded interactions lose their bodies.
  */
 export class InteractionStore {
+  /** Number of interactions that were recorded since the start. */
+  recorded = 0;
   #capacity: number;
   readonly #maxBodyBytes: number;
   #bodyBytes = 0;
@@ -81,6 +83,7 @@ export class InteractionStore {
 
   add(interaction: Interaction): void {
     if (this.#capacity === 0) return;
+    this.recorded++;
     while (this.#all.length >= this.#capacity) this.#evict();
     const stored: StoredInteraction = { ...interaction };
     const bytes = bodyBytesOf(stored);

@@ -4,6 +4,7 @@ import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { startCapabilityService, unaryHandler } from '../../testing/capability-service.ts';
 import { recordedInteraction } from '../inference/interaction.fixture.ts';
+import { OperationError } from '../registry/operation-error.ts';
 import { startApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
 import { isJsonOperation } from './operations.fixture.ts';
@@ -30,7 +31,15 @@ const INTERACTIONS = [
 
 test('every operation returns each of its statuses in the documented form', async (context) => {
   let ready = true;
-  const api = await startApi(context, { ready: () => ready });
+  let dryRunFailure: OperationError | undefined;
+  const dryRun = { verdict: 'pass', rejected: false, matches: true, ignored_responses: 0, prompt: '' } as const;
+  const dryRuns = {
+    run: async () => {
+      if (dryRunFailure) throw dryRunFailure;
+      return { ...dryRun, log: [], copies: [] };
+    },
+  };
+  const api = await startApi(context, { ready: () => ready, dryRuns });
   const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('found')) } });
   context.onTestFinished(upstream.close);
   const document = await ServedDocument.of(api);
@@ -60,6 +69,7 @@ test('every operation returns each of its statuses in the documented form', asyn
   for (const path of ['/healthz', '/health', '/readyz', '/openapi.json']) await answers(200, `GET ${path}`);
   for (const path of ['/management/statistics', '/metrics', '/plugins', '/tool-calls'])
     await answers(200, `GET /api/v1${path}`);
+  await answers(200, 'GET /api/v1/time-series?by=tool');
   for (const recorded of INTERACTIONS) api.interactions.add(recorded);
   await answers(200, 'GET /api/v1/interactions');
   await answers(200, 'GET /api/v1/interactions?bodies=false');
@@ -75,6 +85,8 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(200, `GET ${namespaces}`);
   await answers(200, `GET ${namespaces}/ops`);
   await answers(200, `PUT ${namespaces}/ops`, { labels: {} });
+  await answers(200, `GET ${namespaces}/ops/view`);
+  await answers(404, `GET ${namespaces}/none/view`);
   await answers(409, `DELETE ${namespaces}/default`);
   await answers(200, `DELETE ${namespaces}/ops`);
   await answers(404, `GET ${namespaces}/ops`);
@@ -122,6 +134,8 @@ test('every operation returns each of its statuses in the documented form', asyn
     await answers(200, `DELETE ${path}/x?namespace=a`);
   }
   await answers(200, 'GET /api/v1/tools/p_found?include=upstream');
+  await answers(200, `GET ${namespaces}/default/view?era=legacy`);
+  await answers(200, `GET ${namespaces}/a/view?limit=1`);
   await answers(201, 'POST /api/v1/tools', { ...TOOL, name: 'q_found' });
   await answers(409, `PATCH ${forwards}/up`, { prefix: 'q_' });
 
@@ -160,6 +174,15 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(200, `PUT ${evaluators}`, { evaluators: [] });
   await answers(409, `PUT ${evaluators}`, { evaluators: [], expected_revision: 7 });
   await answers(422, `PUT ${evaluators}`, { evaluators: [evaluator] });
+  const trial = { evaluator, request: { method: 'tools/call' } };
+  await answers(200, `POST ${evaluators}/dry-run`, trial);
+  for (const [status, code] of [
+    [422, 'UNPROCESSABLE'],
+    [503, 'UNAVAILABLE'],
+  ] as const) {
+    dryRunFailure = new OperationError(code, 'no');
+    await answers(status, `POST ${evaluators}/dry-run`, trial);
+  }
   await answers(200, `GET ${revisions}`);
   await answers(200, `GET ${revisions}/active`);
   await answers(200, `GET ${revisions}/2`);

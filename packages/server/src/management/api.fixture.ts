@@ -1,4 +1,4 @@
-import type { Evaluator } from '@sluice/contract';
+import type { DryRunResult, Evaluator } from '@sluice/contract';
 import { request } from 'undici';
 import type { TestContext } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
@@ -10,10 +10,12 @@ import { Secrets } from '../http/secrets/secrets.ts';
 import { listen } from '../http/server.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InferenceSettings } from '../inference/settings.ts';
+import { ClientProfiles } from '../mcp/client-profile.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
 import { memorySessionStore } from '../mcp/sessions/session-store.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
+import type { DryRuns } from '../policy/dry-run.ts';
 import { Evaluators } from '../policy/evaluators.ts';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
 import type { LlmConnection } from '../policy/llm/client.ts';
@@ -27,6 +29,7 @@ import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { StateEvents } from '../telemetry/state-events.ts';
+import { TimeSeries } from '../telemetry/time-series.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { Provisioner } from '../upstreams/grpc/provisioning.ts';
@@ -100,7 +103,19 @@ export interface ApiSettings {
   readonly classicUrl?: string;
   readonly firstByteTimeoutMs?: number;
   readonly evaluators?: EvaluatorSettings;
+  /** No action can be run: the default returns {@link DRY_RUN}. */
+  readonly dryRuns?: Pick<DryRuns, 'run'>;
 }
+
+const DRY_RUN: DryRunResult = {
+  verdict: 'pass',
+  rejected: false,
+  matches: true,
+  ignored_responses: 0,
+  prompt: '',
+  log: [],
+  copies: [],
+};
 
 /** Starts the API for one test and stops it after that. */
 export async function startApi(context: Pick<TestContext, 'onTestFinished'>, settings: ApiSettings = {}): Promise<Api> {
@@ -171,7 +186,12 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       droppedLines: () => 0,
     }),
   });
+  const profiles = new ClientProfiles(registry, { name: 'test', title: 'Test', version: '1' });
+  const timeSeries = new TimeSeries({ toolCalls, completions: () => interactions.recorded });
   const app = new Management({
+    dryRuns: settings.dryRuns ?? { run: async () => DRY_RUN },
+    timeSeries,
+    profiles,
     registry,
     forwards,
     serviceHealth,

@@ -1,9 +1,11 @@
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
+import type { ClientProfiles } from '../mcp/client-profile.ts';
 import type { AuthIssuer } from '../mcp/oauth-metadata.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { SessionStore } from '../mcp/sessions/session-store.ts';
 import type { NamespaceBindings } from '../policy/bindings.ts';
+import type { DryRuns } from '../policy/dry-run.ts';
 import type { Evaluators } from '../policy/evaluators.ts';
 import type { LlmConnection } from '../policy/llm/client.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -11,6 +13,7 @@ import type { TargetLogger } from '../telemetry/log.ts';
 import type { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { StateEvents } from '../telemetry/state-events.ts';
+import type { TimeSeries } from '../telemetry/time-series.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Provisioner } from '../upstreams/grpc/provisioning.ts';
@@ -29,7 +32,10 @@ export interface DiagnosticSettings {
 export interface ManagementContext {
   readonly log: TargetLogger;
   readonly registry: Registry;
-  readonly forwards: Pick<Forwards, 'add' | 'change' | 'history' | 'refresh' | 'remove' | 'onRemoved' | 'status'>;
+  readonly forwards: Pick<
+    Forwards,
+    'add' | 'change' | 'ensureDiscoveredFor' | 'history' | 'refresh' | 'remove' | 'onRemoved' | 'status'
+  >;
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
   readonly provisioning: Pick<Provisioner, 'provision'>;
   readonly evaluators: Pick<
@@ -43,17 +49,20 @@ export interface ManagementContext {
     | 'revisions'
     | 'storedRevisions'
   >;
+  readonly dryRuns: Pick<DryRuns, 'run'>;
   readonly bindings: Pick<NamespaceBindings, 'delete' | 'list' | 'set'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot'>;
   /** All metrics, for Prometheus. */
   readonly metricSource: MetricSource;
   readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'ring'>;
   readonly stateEvents: StateEvents;
+  readonly timeSeries: Pick<TimeSeries, 'read'>;
   readonly diagnostics: DiagnosticSettings;
   /** The stored MCP sessions. */
   readonly sessions: SessionStore['sessions'];
   readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
   readonly inference: InferenceSettings;
+  readonly profiles: ClientProfiles;
   readonly openStreams: Pick<OpenStreams, 'add'>;
   /** Folder of the web console; undefined in the headless distribution. */
   readonly uiPath?: string | undefined;

@@ -14,8 +14,8 @@ import { type ApiResponse, dataResponse, listResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** `/api/v1/evaluators` without bindings (specification, "Evaluator management endpoints"; decisions 2.10, 4.5). */
-export function evaluatorRoutes(router: Router, { evaluators: active }: ManagementContext): void {
-  const { list, replace, connections, revisions, activeRevision, revision, activate } = operations.evaluators;
+export function evaluatorRoutes(router: Router, { evaluators: active, dryRuns }: ManagementContext): void {
+  const { list, replace, dryRun, connections, revisions, activeRevision, revision, activate } = operations.evaluators;
 
   router.add(list, () => {
     const { list: loaded, revision: id } = active.current;
@@ -26,6 +26,18 @@ export function evaluatorRoutes(router: Router, { evaluators: active }: Manageme
   router.addWithBody(replace, ({ http, query, body: { evaluators, expected_revision } }) => {
     const options = { ...optionsOf(http.headers, expected_revision), strict: strictOf(query('strict')) };
     return active.replace(evaluators, options).then(updateResponse);
+  });
+
+  router.addWithBody(dryRun, async ({ http, body }) => {
+    const canceled = new AbortController();
+    // Without a client nobody needs the result, and the next dry run would wait for it.
+    const onClose = () => canceled.abort(new OperationError('UNAVAILABLE', 'the client disconnected'));
+    http.socket.once('close', onClose);
+    try {
+      return dataResponse(JSON.stringify(await dryRuns.run(body, canceled.signal)));
+    } finally {
+      http.socket.off('close', onClose);
+    }
   });
 
   router.add(connections, () => dataResponse(JSON.stringify(active.connectionNames)));

@@ -1,16 +1,23 @@
-import { type NamespaceDeleteResult, namespaceName, operations } from '@sluice/contract';
-import type { Labels } from '../registry/entries.ts';
+import { type JsonObject, jsonObject, type NamespaceDeleteResult, namespaceName, operations } from '@sluice/contract';
+import type { Era } from '@sluice/protocol/mcp/constants';
+import { quoteText } from '@sluice/protocol/text';
+import { NamespaceView } from '../mcp/namespace-view.ts';
+import { entryId, entryPlace, KINDS, type Labels } from '../registry/entries.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { createNamespace, labelNamespace, removeNamespaceInSteps } from '../registry/operations-topology.ts';
 import type { Registry } from '../registry/registry.ts';
+import { entryDescription } from '../registry/serialize.ts';
+import { callerOf } from '../telemetry/caller.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import { parseBody } from './body.ts';
 import type { ManagementContext } from './context.ts';
+import { pagedResponse } from './paging.ts';
 import { dataResponse, listResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** `/api/v1/namespaces` (specification, "Endpoints"; decisions 2.3, 4.2). */
-export function namespaceRoutes(router: Router, { registry, forwards }: ManagementContext): void {
-  const { list, create, get, update, remove } = operations.namespaces;
+export function namespaceRoutes(router: Router, { registry, forwards, profiles }: ManagementContext): void {
+  const { list, create, get, update, remove, view } = operations.namespaces;
 
   router.add(list, () => listResponse([...registry.current.namespaces.values()], namespaceJson));
 
@@ -46,6 +53,38 @@ export function namespaceRoutes(router: Router, { registry, forwards }: Manageme
     const result: NamespaceDeleteResult = { removed: name, ...(disabled.length > 0 && { disabled }) };
     return dataResponse(JSON.stringify(result));
   });
+
+  router.add(view, async ({ http, name, query }) => {
+    const profile = profiles.of(parseEra(query('era')), parseCapabilities(query('capabilities')));
+    const client = http.socket.remoteAddress;
+    const cause = { namespace: { name }, user: callerOf(http.headers).user, observation: { request: { client } } };
+    // Not on behalf of a namespace that does not exist.
+    if (registry.current.namespace(name)) await forwards.ensureDiscoveredFor(profile, cause);
+    const namespace = registry.current.namespace(name);
+    if (!namespace) throw new OperationError('NOT_FOUND', `namespace not found: ${name}`);
+    const viewed = new NamespaceView(namespace, profile.view);
+    return pagedResponse(
+      viewed.entries,
+      {
+        place: ({ entry }) => [KINDS.indexOf(entry.kind), ...entryPlace(entry)],
+        key: ({ entry }) => entryId(entry),
+        texts: ({ entry }) => [entry.name, entryDescription(entry)],
+        serialize: (entry) => viewed.serialize(entry),
+      },
+      query,
+    );
+  });
+}
+
+/** Parses `?era=`; OperationError BAD_REQUEST for another value. */
+function parseEra(text = 'modern'): Era {
+  if (text === 'modern' || text === 'legacy') return text;
+  throw new OperationError('BAD_REQUEST', `invalid era ${quoteText(text, 100)}: expected modern or legacy`);
+}
+
+/** Parses `?capabilities=`; OperationError BAD_REQUEST unless it is a JSON object within the limits of a body. */
+function parseCapabilities(text = '{}'): JsonObject {
+  return parseBody(Buffer.from(text), jsonObject, { kind: 'capabilities' });
 }
 
 function namespaceJson({ name, labels }: { name: string; labels: Labels }): string {

@@ -20,6 +20,16 @@ const BODIES: Readonly<Record<string, object>> = {
   'selection of resources': { enabled: true, uris: ['x:1'] },
   'selection of prompts': { enabled: true, names: ['x'] },
   activation: {},
+  'dry run': {
+    evaluator: {
+      name: 'x',
+      trigger: { method: 'tools/call' },
+      llm: { operation: 'classify', prompt: '', connection: 'c' },
+      processor: { path: 'x.wasm' },
+    },
+    request: { method: 'tools/call' },
+    answer: '',
+  },
   binding: { conversation_id: 'x' },
   provision: { name: 'x', configuration: 'c', secrets: 's' },
 };

@@ -31,6 +31,7 @@ import { referenceRoutes } from './reference.ts';
 import { type ApiResponse, errorResponse } from './responses.ts';
 import { parseLimit, Router } from './router.ts';
 import { serviceRoutes } from './services.ts';
+import { timeSeriesRoutes } from './time-series.ts';
 import { toolCallRoutes } from './tool-calls.ts';
 
 /** Paths that monitoring requests every few seconds. */
@@ -78,6 +79,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   prometheusRoutes,
   toolCallRoutes,
   eventRoutes,
+  timeSeriesRoutes,
   interactionRoutes,
   inferenceConfigRoutes,
   referenceRoutes,

@@ -206,6 +206,31 @@ export class Evaluators {
     });
   }
 
+  /**
+   * Validates an evaluator and loads its action without storing or activating anything. Throws {@link OperationError}:
+   * BAD_REQUEST for an action outside SERVICE_ACTIONS_PATH, UNPROCESSABLE for an invalid evaluator or an action that cannot
+   * be loaded. Issues have paths from `evaluator` on.
+   */
+  async prepare(evaluator: Evaluator): Promise<LoadedEvaluator> {
+    const prefix = 'invalid evaluator';
+    const [outside = []] = await this.#actionsOutside([evaluator]);
+    if (outside.length > 0) throw toError('BAD_REQUEST', prefix, outside.map(inEvaluator));
+    const [validated] = await this.#validate([evaluator]);
+    if (!validated || !isValid(validated)) {
+      const issues = validated && 'issues' in validated ? validated.issues : [];
+      throw toError(
+        'UNPROCESSABLE',
+        prefix,
+        issues.map(({ path, message }) => ({ path: `evaluator.${path}`, message })),
+      );
+    }
+    const { loaded, warnings } = await this.#load([validated]);
+    const [usable] = loaded;
+    if (usable) return usable;
+    const message = warnings[0]?.message ?? 'cannot be loaded';
+    throw toError('UNPROCESSABLE', prefix, [{ path: 'evaluator.processor.path', message }]);
+  }
+
   /** Waits for a revision that is being stored; queued updates are rejected. */
   async close(): Promise<void> {
     this.#isClosed = true;
@@ -355,6 +380,11 @@ function isValid(result: ValidationResult): result is ValidEvaluator {
 function toIssues(result: ValidationResult, index: number): ValidationIssue[] {
   if (!('issues' in result)) return [];
   return result.issues.map(({ path, message }) => ({ path: `evaluators.${index}.${path}`, message }));
+}
+
+/** An issue of the only evaluator of a request. */
+function inEvaluator({ path, message }: ValidationIssue): ValidationIssue {
+  return { path: path.replace(/^evaluators\.0\./, 'evaluator.'), message };
 }
 
 /** Why an evaluator is skipped. */

@@ -23,8 +23,8 @@ export interface RegistryViewOptions {
   readonly registry: Registry;
   /** Shared by all runs of a registry. */
   readonly toolLists: ToolListCache;
-  /** Logger of the run. */
-  readonly log: TargetLogger;
+  /** Logger of the run, for the result of the commit; undefined for a run that is not committed. */
+  readonly log?: TargetLogger;
   /** Namespace of the request. */
   readonly namespace: string;
 }
@@ -113,6 +113,11 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
     this.#logCopies('warn', 'tools not copied: deleted during the run', deleted);
   }
 
+  /** The copies that {@link commit} makes. */
+  get copies(): readonly ToolCopy[] {
+    return this.#copies;
+  }
+
   #countNamespace(): void {
     this.#newNamespaces++;
     if (this.#newNamespaces <= MAX_NEW_NAMESPACES) return;
@@ -127,6 +132,7 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
 
   #logCopies(level: 'info' | 'warn', message: string, copies: readonly ToolCopy[]): void {
     const { log } = this.#options;
+    if (!log) return;
     const groups = [...Map.groupBy(copies, ({ targetNamespace }) => targetNamespace)];
     if (groups.length > MAX_LOGGED_NAMESPACES) log[level](message, { target_namespaces: groups.length });
     for (const [namespace, group] of groups.slice(0, MAX_LOGGED_NAMESPACES)) {

@@ -1,4 +1,4 @@
-import { type CacheHint, type Entry, isTemplate, type KnownCatalog } from './entries.ts';
+import { type CacheHint, type Entry, type EntryVariant, isTemplate, type KnownCatalog } from './entries.ts';
 import { forEachInSteps, type Steps } from './steps.ts';
 
 /** The lists as one kind of client sees them; one view per (era, capability set) of clients. */
@@ -49,10 +49,8 @@ export function* buildList(
     let variant = entry.rendered[0];
     if (forward !== undefined) {
       const catalog = chosen.getOrInsertComputed(forward, (name) => view.choose(name));
-      if (catalog) {
-        variant = entry.rendered.find(({ catalogs }) => !catalogs || catalogs.includes(catalog.key));
-        hint = catalog.cache[method] ?? UNCACHED;
-      }
+      variant = variantFor(entry, catalog);
+      hint = catalog?.cache[method] ?? UNCACHED;
     }
     if (!variant) return;
     texts.push(view.item(method, variant.json));
@@ -72,6 +70,12 @@ export function* buildList(
   const rest = texts.length > 0 ? `,${texts.join(',')}` : '';
   const json = Buffer.concat([Buffer.from(before), ...encoded, Buffer.from(rest + after)]);
   return { json, bytes: json.length };
+}
+
+/** The form of an entry in a catalog of its forward; undefined if it is not in it. Without a catalog the first form. */
+export function variantFor({ rendered }: Entry, catalog: KnownCatalog | undefined): EntryVariant | undefined {
+  if (!catalog) return rendered[0];
+  return rendered.find(({ catalogs }) => !catalogs || catalogs.includes(catalog.key));
 }
 
 /** Whether two lists have the same text. */

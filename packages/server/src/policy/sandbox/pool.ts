@@ -20,10 +20,11 @@ const MAX_QUEUED = 10_000;
  * A host with more memory is killed. Memory and heap limits bound an action; this covers all other memory, so
  * that no host process reaches 256 MiB.
  */
-const MAX_RESIDENT_BYTES = 232 * 1024 * 1024;
+export const MAX_RESIDENT_BYTES = 232 * 1024 * 1024;
 /** An idle host with more memory is recycled. */
 const RECYCLE_RSS_BYTES = 176 * 1024 * 1024;
-const MEMORY_CHECK_MS = 10;
+/** Milliseconds between two checks of the memory of a host with a run. */
+export const MEMORY_CHECK_MS = 10;
 
 /** Delay before the next spare is started, after the last one was used. */
 const SPARE_DELAY_MS = 50;

@@ -138,12 +138,16 @@ export class EventRing<T> {
   readonly #slots: (T | undefined)[];
   /** Number of the next record. */
   end = 0;
+  /** Called whenever half of the ring was written, for a reader of all records that is not notified of each. */
+  onHalfFull: (() => void) | undefined = undefined;
+  #halfFullAt: number;
   /** Iterated with every record. */
   #cursors: readonly EventCursor<T>[] = [];
   #notifying = false;
 
   constructor(capacity: number) {
     this.capacity = capacity;
+    this.#halfFullAt = capacity >> 1;
     this.#slots = new Array<T | undefined>(capacity).fill(undefined);
   }
 
@@ -151,6 +155,9 @@ export class EventRing<T> {
     if (this.#cursors.length > 0) this.#warnSlowCursors();
     this.#slots[this.end % this.capacity] = record;
     this.end++;
+    if (this.end < this.#halfFullAt) return;
+    this.#halfFullAt = this.end + (this.capacity >> 1);
+    this.onHalfFull?.();
   }
 
   /** Returns the record of a number; undefined if it was overwritten or does not exist yet. */

@@ -1,0 +1,93 @@
+import type { EntrySource, ViewEntry } from '@sluice/contract';
+import { byOrder, type Entry, isEnabled, isTemplate, KINDS, type KnownCatalog } from '../registry/entries.ts';
+import type { EntryIndex } from '../registry/index.ts';
+import { type CatalogView, variantFor } from '../registry/list.ts';
+import type { NamespaceState } from '../registry/snapshot.ts';
+
+/** An entry in a {@link NamespaceView}. */
+export interface ViewedEntry {
+  readonly entry: Entry;
+  /** The entries with its key; the first one holds it. */
+  readonly claims: readonly Entry[];
+}
+
+/** Methods that list entries: those of templates have their own. */
+const LIST_METHOD = { tool: 'tools/list', resource: 'resources/list', prompt: 'prompts/list' } as const;
+
+/**
+ * All entries of a namespace as the clients of one kind see them, also those that are not offered to them, with the source
+ * of each (decisions 10.6). Evaluators, which may filter a list for each request, are left out.
+ */
+export class NamespaceView {
+  /** By kind, in the order of lists. */
+  readonly entries: readonly ViewedEntry[];
+  readonly #view: CatalogView;
+  readonly #catalogs = new Map<string, KnownCatalog | undefined>();
+
+  constructor({ indexes }: NamespaceState, view: CatalogView) {
+    this.#view = view;
+    this.entries = KINDS.flatMap((kind) => viewedEntries(indexes[kind]));
+  }
+
+  /** JSON text of an entry in the form of the management API. */
+  serialize({ entry, claims }: ViewedEntry): string {
+    const { name, key, discovered } = entry;
+    const [holder] = claims;
+    const variant = variantFor(entry, discovered && this.#catalogOf(discovered.forward));
+    const reason = this.#reason(entry, holder, variant !== undefined);
+    const described: ViewEntry = {
+      kind: isTemplate(entry) ? 'resource_template' : entry.kind,
+      name,
+      key,
+      offered: reason === undefined,
+      ...(reason !== undefined && { reason }),
+      source: this.#sourceOf(entry),
+      overrides: Object.keys(discovered?.overrides ?? {}),
+      ...(holder === entry && claims.length > 1 && { shadows: claims.slice(1).map((other) => this.#sourceOf(other)) }),
+      ...(holder && holder !== entry && { shadowedBy: this.#sourceOf(holder) }),
+    };
+    const text = JSON.stringify(described);
+    if (reason !== undefined || !variant) return text;
+    const method = isTemplate(entry) ? 'resources/templates/list' : LIST_METHOD[entry.kind];
+    // As text: the object is sent to clients as it is.
+    return `${text.slice(0, -1)},"definition":${this.#view.item(method, variant.json)}}`;
+  }
+
+  #reason(entry: Entry, holder: Entry | undefined, isListed: boolean): ViewEntry['reason'] {
+    if (holder !== entry) return 'shadowed';
+    if (!isEnabled(entry)) return 'disabled';
+    return isListed ? undefined : 'other_clients';
+  }
+
+  #sourceOf({ discovered, members }: Entry): EntrySource {
+    if (!discovered) {
+      const { type, toolType = type, uri } = members;
+      return {
+        kind: 'manual',
+        ...(typeof toolType === 'string' && { type: toolType }),
+        ...(typeof uri === 'string' && { uri }),
+      };
+    }
+    const { forward, upstreamKey, copied, moved, renamed } = discovered;
+    const era = this.#catalogOf(forward)?.era;
+    return {
+      kind: 'forward',
+      forward,
+      upstreamKey,
+      ...(era && { era }),
+      ...(copied && { copied }),
+      ...(moved && { moved }),
+      ...(renamed && { renamed }),
+    };
+  }
+
+  #catalogOf(forward: string): KnownCatalog | undefined {
+    return this.#catalogs.getOrInsertComputed(forward, (name) => this.#view.choose(name));
+  }
+}
+
+function viewedEntries(index: EntryIndex): ViewedEntry[] {
+  return [...index.registeredEntries, ...index.shadowed]
+    .sort(byOrder)
+    .map((entry) => ({ entry, claims: index.claims(entry.key) }));
+}

@@ -1,0 +1,322 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import {
+  type CallSeries,
+  MAX_TIME_SERIES,
+  TIME_SERIES_SPAN_S,
+  TIME_SERIES_STEP_S,
+  type TimeSeriesGrouping,
+  type TimeSeriesResponse,
+} from '@sluice/contract';
+import { roundMs } from './metrics/instruments.ts';
+import type { EventDetails, ToolCallIdentity, ToolCallRecord } from './tool-calls/event.ts';
+import type { EventRing } from './tool-calls/events.ts';
+
+const STEP_MS = TIME_SERIES_STEP_S * 1000;
+/** Steps that are stored. */
+const STEPS = TIME_SERIES_SPAN_S / TIME_SERIES_STEP_S;
+
+/** Upper limits of the latency buckets in milliseconds; the last bucket is for longer calls. */
+const BOUNDS = Float64Array.of(
+  ...[0.5, 1, 2, 3, 5, 7.5, 10, 15, 25, 50, 75, 100, 150, 250, 500, 1_000, 2_500, 5_000, 15_000, 60_000],
+);
+const BUCKETS = BOUNDS.length + 1;
+
+/** Interval of the timer whose delay is measured; the measured values include it. */
+const DELAY_RESOLUTION_MS = 50;
+
+/** Sums of the steps of one point. */
+interface Point {
+  calls: number;
+  errors: number;
+  readonly buckets: Float64Array;
+}
+
+/** Calls of one group: 33 KiB, whatever their number. */
+class CallCounts {
+  readonly labels: CallSeries['labels'];
+  /** Number of the latest step with a call. */
+  latest = 0;
+  /** Number of the step that each place of the other arrays belongs to. */
+  readonly #steps = new Uint32Array(STEPS);
+  readonly #calls = new Uint32Array(STEPS);
+  readonly #errors = new Uint32Array(STEPS);
+  readonly #buckets = new Uint32Array(STEPS * BUCKETS);
+
+  constructor(labels: CallSeries['labels']) {
+    this.labels = labels;
+  }
+
+  /** Counts a call in a step; `bucket` is undefined for a call that was not sent. */
+  add(step: number, isError: boolean, bucket: number | undefined): void {
+    const at = step % STEPS;
+    if (this.#steps[at] !== step) {
+      this.#steps[at] = step;
+      this.#calls[at] = 0;
+      this.#errors[at] = 0;
+      this.#buckets.fill(0, at * BUCKETS, (at + 1) * BUCKETS);
+    }
+    this.latest = step;
+    increment(this.#calls, at);
+    if (isError) increment(this.#errors, at);
+    if (bucket !== undefined) increment(this.#buckets, at * BUCKETS + bucket);
+  }
+
+  /** Number of calls from one step to another. */
+  total(first: number, last: number): number {
+    let sum = 0;
+    for (let at = 0; at < STEPS; at++) {
+      const step = this.#steps[at] ?? 0;
+      if (step >= first && step <= last) sum += this.#calls[at] ?? 0;
+    }
+    return sum;
+  }
+
+  /** Returns the calls of `count` steps from `first` on. */
+  sum(first: number, count: number): Point {
+    const point = { calls: 0, errors: 0, buckets: new Float64Array(BUCKETS) };
+    for (let step = first; step < first + count; step++) {
+      const at = step % STEPS;
+      if (this.#steps[at] !== step) continue;
+      point.calls += this.#calls[at] ?? 0;
+      point.errors += this.#errors[at] ?? 0;
+      for (let bucket = 0; bucket < BUCKETS; bucket++) {
+        point.buckets[bucket] = (point.buckets[bucket] ?? 0) + (this.#buckets[at * BUCKETS + bucket] ?? 0);
+      }
+    }
+    return point;
+  }
+}
+
+function increment(counts: Uint32Array, at: number): void {
+  counts[at] = (counts[at] ?? 0) + 1;
+}
+
+/** The groups of one kind: at most 200, and one for all calls beyond. A group without calls for an hour makes room. */
+class CallGroups {
+  readonly #groups = new Map<string, CallCounts>();
+  readonly #other = new CallCounts({ other: true });
+  /** The step in which there was last no room. */
+  #fullIn = 0;
+
+  add(key: string, labels: () => CallSeries['labels'], step: number): CallCounts {
+    const known = this.#groups.get(key);
+    if (known) return known;
+    if (this.#groups.size >= MAX_TIME_SERIES && !this.#makeRoom(step)) return this.#other;
+    const added = new CallCounts(labels());
+    this.#groups.set(key, added);
+    return added;
+  }
+
+  /** The groups with calls from one step to another, the busiest first. */
+  since(first: number, last: number): CallCounts[] {
+    const groups = [...this.#groups.values(), this.#other].map((group) => ({ group, calls: group.total(first, last) }));
+    const busy = groups.filter(({ calls }) => calls > 0).sort((a, b) => b.calls - a.calls);
+    return busy.map(({ group }) => group);
+  }
+
+  #makeRoom(step: number): boolean {
+    // Looked for once per step: there may be many new names.
+    if (this.#fullIn === step) return false;
+    for (const [key, { latest }] of this.#groups) if (latest <= step - STEPS) this.#groups.delete(key);
+    if (this.#groups.size >= MAX_TIME_SERIES) this.#fullIn = step;
+    return this.#groups.size < MAX_TIME_SERIES;
+  }
+}
+
+/** State of the process in one step. */
+interface ServiceSample {
+  readonly step: number;
+  readonly completions: number;
+  readonly delayMs: number;
+  readonly rss: number;
+  readonly heap: number;
+}
+
+/** Dependencies of {@link TimeSeries}. */
+export interface TimeSeriesOptions {
+  readonly toolCalls: { readonly ring: EventRing<ToolCallRecord> };
+  /** Number of recorded completions since the start. */
+  readonly completions: () => number;
+  /** Milliseconds since the Unix epoch. */
+  readonly now?: () => number;
+}
+
+/** Selects what {@link TimeSeries.read} returns. */
+export interface TimeSeriesQuery {
+  /** Milliseconds since the Unix epoch; at most an hour ago. */
+  readonly since: number;
+  /** Milliseconds; a multiple of ten seconds. */
+  readonly step: number;
+  readonly by?: TimeSeriesGrouping | undefined;
+}
+
+/** Time series without those of calls, which are read one by one. */
+export interface TimeSeriesReading extends Omit<TimeSeriesResponse, 'series'> {
+  readonly series: Iterable<CallSeries>;
+}
+
+/**
+ * The last hour in steps of ten seconds: tool calls by namespace, forward and tool, completions and the process (decisions
+ * 10.6). At most 20 MiB.
+ *
+ * Tool calls are counted from their stored events, 500 at a time and before they are read, so that the path of a call has
+ * none of it but a comparison.
+ */
+export class TimeSeries {
+  readonly #ring: EventRing<ToolCallRecord>;
+  readonly #options: TimeSeriesOptions;
+  readonly #now: () => number;
+  readonly #all = new CallCounts({});
+  readonly #groups: Readonly<Record<TimeSeriesGrouping, CallGroups>> = {
+    namespace: new CallGroups(),
+    forward: new CallGroups(),
+    tool: new CallGroups(),
+  };
+  readonly #samples = new Array<ServiceSample | undefined>(STEPS).fill(undefined);
+  readonly #delay: ReturnType<typeof monitorEventLoopDelay> = monitorEventLoopDelay({
+    resolution: DELAY_RESOLUTION_MS,
+  });
+  /** Number of the next event to count. */
+  #position: number;
+  #completions = 0;
+  #timer: NodeJS.Timeout | undefined = undefined;
+
+  constructor(options: TimeSeriesOptions) {
+    this.#options = options;
+    this.#now = options.now ?? Date.now;
+    this.#ring = options.toolCalls.ring;
+    this.#position = this.#ring.end;
+    this.#ring.onHalfFull = () => this.#countCalls();
+  }
+
+  /** Starts sampling the process. */
+  start(): void {
+    this.#delay.enable();
+    this.#schedule();
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#delay.disable();
+  }
+
+  /** Samples the process for the step that ends now. Called at the begin of each step. */
+  sample(): void {
+    const step = Math.floor(this.#now() / STEP_MS) - 1;
+    const completions = this.#options.completions();
+    const { rss, heapUsed: heap } = process.memoryUsage();
+    const delayMs = roundMs(Math.max(0, this.#delay.percentile(99) / 1e6 - DELAY_RESOLUTION_MS));
+    this.#delay.reset();
+    this.#samples[step % STEPS] = { step, completions: completions - this.#completions, delayMs, rss, heap };
+    this.#completions = completions;
+    this.#countCalls();
+  }
+
+  /** Returns the selected series. The last step is the current one, which is not complete. */
+  read({ since, step, by }: TimeSeriesQuery): TimeSeriesReading {
+    this.#countCalls();
+    const perPoint = step / STEP_MS;
+    const now = Math.floor(this.#now() / STEP_MS);
+    const oldest = Math.max(Math.floor(since / STEP_MS), now - STEPS + 1);
+    const first = Math.floor(oldest / perPoint) * perPoint;
+    const points = Array.from({ length: Math.ceil((now - first + 1) / perPoint) }, (_, at) => first + at * perPoint);
+    const counts = by === undefined ? [this.#all] : this.#groups[by].since(first, now);
+    return {
+      since: new Date(first * STEP_MS).toISOString(),
+      step: step / 1000,
+      service: this.#service(points, perPoint),
+      series: counts.values().map((each) => readSeries(each, points, perPoint)),
+    };
+  }
+
+  #service(points: readonly number[], perPoint: number): TimeSeriesResponse['service'] {
+    const samples = points.map((first) =>
+      Array.from({ length: perPoint }, (_, at) => this.#samples[(first + at) % STEPS]).filter(
+        (sample, at) => sample?.step === first + at,
+      ),
+    );
+    const combine = (value: (sample: ServiceSample) => number, combined: (values: number[]) => number) =>
+      samples.map((found) =>
+        found.length === 0 ? null : combined(found.flatMap((each) => (each ? [value(each)] : []))),
+      );
+    const largest = (values: number[]) => Math.max(...values);
+    return {
+      completions: combine(
+        ({ completions }) => completions,
+        (values) => values.reduce((sum, each) => sum + each, 0),
+      ),
+      event_loop_delay_ms: combine(({ delayMs }) => delayMs, largest),
+      rss_bytes: combine(({ rss }) => rss, largest),
+      heap_bytes: combine(({ heap }) => heap, largest),
+    };
+  }
+
+  #schedule(): void {
+    const next = STEP_MS - (this.#now() % STEP_MS);
+    this.#timer = setTimeout(() => {
+      this.sample();
+      this.#schedule();
+    }, next).unref();
+  }
+
+  #countCalls(): void {
+    for (let record = this.#ring.at(this.#position); record; record = this.#ring.at(this.#position)) {
+      this.#position++;
+      if (record.details.type !== 'STARTED') this.#count(record.at, record.identity, record.details);
+    }
+    // After events that were overwritten, which the ring prevents.
+    this.#position = this.#ring.end;
+  }
+
+  #count(at: number, identity: ToolCallIdentity, details: Exclude<EventDetails, { type: 'STARTED' }>): void {
+    const { namespace, forward, serviceId, toolName: tool } = identity;
+    const step = Math.floor(at / STEP_MS);
+    const isError = details.type === 'FAILED' || details.isError;
+    // A call that fails before its start has no latency.
+    const bucket = details.durationMs > 0 ? bucketOf(details.durationMs) : undefined;
+    const { namespace: namespaces, forward: forwards, tool: tools } = this.#groups;
+    this.#all.add(step, isError, bucket);
+    namespaces.add(namespace, () => ({ namespace }), step).add(step, isError, bucket);
+    tools.add(`${namespace} ${tool}`, () => ({ namespace, tool }), step).add(step, isError, bucket);
+    if (forward !== undefined) {
+      forwards.add(`forward ${forward}`, () => ({ forward }), step).add(step, isError, bucket);
+    } else if (serviceId !== undefined) {
+      forwards.add(`service ${serviceId}`, () => ({ service: serviceId }), step).add(step, isError, bucket);
+    }
+  }
+}
+
+function readSeries(counts: CallCounts, points: readonly number[], perPoint: number): CallSeries {
+  const sums = points.map((first) => counts.sum(first, perPoint));
+  return {
+    labels: counts.labels,
+    calls: sums.map(({ calls }) => calls),
+    errors: sums.map(({ errors }) => errors),
+    p50_ms: sums.map(({ buckets }) => percentile(buckets, 0.5)),
+    p95_ms: sums.map(({ buckets }) => percentile(buckets, 0.95)),
+  };
+}
+
+function bucketOf(ms: number): number {
+  let at = 0;
+  while (at < BOUNDS.length && ms > (BOUNDS[at] ?? 0)) at++;
+  return at;
+}
+
+/** Returns a percentile, interpolated within its bucket; null without values. */
+function percentile(buckets: Float64Array, rank: number): number | null {
+  const total = buckets.reduce((sum, count) => sum + count, 0);
+  if (total === 0) return null;
+  let below = 0;
+  for (let at = 0; at < BUCKETS; at++) {
+    const count = buckets[at] ?? 0;
+    if (below + count >= rank * total && count > 0) {
+      const low = at === 0 ? 0 : (BOUNDS[at - 1] ?? 0);
+      // Nothing is known of the longest calls but their least duration.
+      const high = BOUNDS[at] ?? low;
+      return roundMs(low + ((rank * total - below) / count) * (high - low));
+    }
+    below += count;
+  }
+  return BOUNDS.at(-1) ?? null;
+}
