@@ -44,4 +44,11 @@ export const PAGES: readonly ConsolePage[] = [
     order: 75,
     Component: lazy(() => import('./services/services.tsx')),
   },
+  {
+    route: '/evaluators',
+    label: 'Evaluators',
+    section: 'Admin',
+    order: 80,
+    Component: lazy(() => import('./evaluators/evaluators.tsx')),
+  },
 ];

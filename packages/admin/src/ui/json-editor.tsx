@@ -46,7 +46,7 @@ export function JsonEditor({ id, label, value, onChange, helperText, error }: Js
           EditorView.updateListener.of((update) => {
             if (update.docChanged) changed.current(update.state.doc.toString());
           }),
-          theme,
+          editorTheme,
         ],
       }),
     });
@@ -68,7 +68,7 @@ export function JsonEditor({ id, label, value, onChange, helperText, error }: Js
 }
 
 /** Carbon's tokens are custom properties, which cross the shadow boundary. */
-const theme = EditorView.theme({
+export const editorTheme = EditorView.theme({
   '&': { backgroundColor: 'var(--cds-field-01)', color: 'var(--cds-text-primary)', fontSize: '0.8125rem' },
   '&.cm-focused': { outline: '2px solid var(--cds-focus)' },
   '.cm-scroller': { maxHeight: '20rem', minHeight: '6rem', overflow: 'auto' },
