@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
+import { startTestService } from '../../packages/server/testing/service.ts';
 import { consoleTests, settled } from '../fixtures/console.ts';
+import { freePort } from '../fixtures/free-port.ts';
 
 const tests = consoleTests();
 
@@ -40,6 +42,14 @@ test('every page of the menu has one title and one description, and no other hos
   expect([...origins]).toEqual([tests.service.management]);
 });
 
+test('what others change appears by itself', async (context) => {
+  const page = await tests.open(context, '#/namespaces');
+  await tests.service.manage('POST', '/namespaces', { name: 'elsewhere' });
+  await page.locator('td', { hasText: /^elsewhere$/ }).waitFor();
+  await tests.service.manage('DELETE', '/namespaces/elsewhere');
+  await page.locator('td', { hasText: /^elsewhere$/ }).waitFor({ state: 'detached' });
+});
+
 test('the theme follows the system, and a choice is remembered', async (context) => {
   const page = await tests.open(context, '#/');
   const theme = () => page.locator('html').getAttribute('data-theme');
@@ -56,13 +66,23 @@ test('the theme follows the system, and a choice is remembered', async (context)
 });
 
 test('a service that is away is reported once and noticed when it is back; nothing on the page is lost', async (context) => {
-  const page = await tests.open(context, '#/namespaces');
-  await page.route('**/api/v1/**', (route) => route.abort());
+  const page = await tests.open(context, '#/');
+  const env = { SERVICE_MGMT_LISTEN: `127.0.0.1:${await freePort()}` };
+  const first = await startTestService(env);
+  await page.goto(`${first.management}/admin/#/namespaces`);
+  await settled(page);
+  await page.getByRole('button', { name: 'Create Namespace' }).click();
+  await page.locator('#namespace-name').fill('typed');
+  await first.stop(0);
   await page.getByText('The service does not respond').first().waitFor();
-  expect(await page.locator('table tbody tr').count()).toBeGreaterThan(0);
+  expect(await page.locator('table tbody tr').count()).toBe(1);
   expect(await page.locator('.cds--inline-notification').count()).toBe(1);
-  await page.unroute('**/api/v1/**');
+  const second = await startTestService(env);
+  tests.onEnd(() => second.stop(0));
   await page.getByText('The service does not respond').waitFor({ state: 'detached' });
+  expect(await page.locator('#namespace-name').inputValue()).toBe('typed');
+  await page.locator('.cds--modal-footer').getByRole('button', { name: 'Create' }).click();
+  await page.locator('td', { hasText: /^typed$/ }).waitFor();
 });
 
 test('an expired login of the proxy leads to the login page', async (context) => {

@@ -52,7 +52,7 @@ export class EventStream {
       this.#connection.onHeard();
     };
     source.onerror = () => {
-      if (source.readyState !== EventSource.CLOSED) return;
+      if (source.readyState !== EventSource.CLOSED) return this.#connection.onUnreachable();
       this.#close();
       this.#retry = setTimeout(() => {
         this.#retry = undefined;

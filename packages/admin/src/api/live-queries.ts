@@ -11,7 +11,7 @@ const POLL_MS = 5_000;
 const KINDS = ['forwards', 'services', 'evaluators', 'namespaces', 'tools', 'resources', 'prompts'] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** Loads again what an event of the service says has changed, or everything regularly while no events arrive. */
+/** Loads again what an event of the service says has changed, or everything regularly while no events arrive. Repeats what failed. */
 export function useLiveQueries(): void {
   const queries = useQueryClient();
   const { events } = useApi();
@@ -34,7 +34,9 @@ export function useLiveQueries(): void {
       events.listen('missed', () => onChange(...KINDS)),
     ];
     const poll = setInterval(() => {
-      if (!events.isOpen && !document.hidden) onChange(...KINDS);
+      if (document.hidden) return;
+      if (!events.isOpen) onChange(...KINDS);
+      else void queries.refetchQueries({ predicate: ({ state }) => state.status === 'error' });
     }, POLL_MS);
     return () => {
       for (const stop of stops) stop();

@@ -37,4 +37,11 @@ export const PAGES: readonly ConsolePage[] = [
     order: 70,
     Component: lazy(() => import('./forwards/forwards.tsx')),
   },
+  {
+    route: '/services',
+    label: 'Services',
+    section: 'Admin',
+    order: 75,
+    Component: lazy(() => import('./services/services.tsx')),
+  },
 ];

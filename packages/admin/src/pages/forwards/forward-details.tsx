@@ -4,6 +4,7 @@ import { InertText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
 import { routeTo } from '../../ui/route.ts';
+import { ForwardHistory } from './forward-history.tsx';
 
 /** Address, state, counts and server of a forward. */
 export function ForwardDetails({ forward, onClose }: { readonly forward: Forward; readonly onClose: () => void }) {
@@ -83,6 +84,8 @@ export function ForwardDetails({ forward, onClose }: { readonly forward: Forward
       ) : (
         <p>Not known: the server has not been discovered yet.</p>
       )}
+      <h3 className="section-title">History</h3>
+      <ForwardHistory name={name} />
       <h3 className="section-title">JSON</h3>
       <JsonView label={`Forward ${name} as JSON`} value={forward} />
     </DetailsModal>

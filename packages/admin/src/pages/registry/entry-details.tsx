@@ -1,11 +1,15 @@
-import { Tab, TabList, TabPanel, TabPanels, Tabs, Tag } from '@carbon/react';
-import type { ReactNode } from 'react';
+import { SkeletonText, Tab, TabList, TabPanel, TabPanels, Tabs, Tag } from '@carbon/react';
+import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { isOverridden } from '../../api/entries.ts';
 import { InertText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
 import { routeTo } from '../../ui/route.ts';
 import type { Entry } from './entry-kinds.ts';
+import type { TryItProps } from './try-it.tsx';
+
+/** MCP client and form library are loaded when the tab is opened. */
+const TryIt = lazy(() => import('./try-it.tsx'));
 
 interface EntryDetailsProps {
   readonly entry: Entry;
@@ -16,13 +20,14 @@ interface EntryDetailsProps {
   readonly facts: ReactNode;
   /** Content of the overview below the rows. */
   readonly children?: ReactNode;
-  /** Further tabs, first to last. */
-  readonly tabs?: readonly { readonly label: string; readonly content: ReactNode }[];
+  /** What the tab "Try it" sends, which shadowed and disabled entries do not have: agents cannot use them. */
+  readonly tryIt: Omit<TryItProps, 'namespace'>;
 }
 
 /** Everything known about an entry: overview, the upstream's definition beside ours, JSON. */
-export function EntryDetails({ entry, label, onClose, facts, children, tabs = [] }: EntryDetailsProps) {
+export function EntryDetails({ entry, label, onClose, facts, children, tryIt }: EntryDetailsProps) {
   const { name, namespace, description, forward, enabled, shadowed, labels } = entry;
+  const [visited, setVisited] = useState<ReadonlySet<number>>(new Set([0]));
   const all = [
     {
       label: 'Overview',
@@ -68,25 +73,34 @@ export function EntryDetails({ entry, label, onClose, facts, children, tabs = []
         </>
       ),
     },
-    ...tabs,
+    ...(enabled && !shadowed ? [{ label: 'Try it', content: <LazyTryIt namespace={namespace} {...tryIt} /> }] : []),
     ...(entry.upstream === undefined ? [] : [{ label: 'Upstream', content: <UpstreamComparison entry={entry} /> }]),
     { label: 'JSON', content: <JsonView value={entry} label={`${name} as JSON`} /> },
   ];
   return (
     <DetailsModal heading={name} label={label} onClose={onClose}>
-      <Tabs>
+      <Tabs onChange={({ selectedIndex }) => setVisited((before) => new Set(before).add(selectedIndex))}>
         <TabList aria-label="Details">
           {all.map((tab) => (
             <Tab key={tab.label}>{tab.label}</Tab>
           ))}
         </TabList>
         <TabPanels>
-          {all.map((tab) => (
-            <TabPanel key={tab.label}>{tab.content}</TabPanel>
+          {all.map((tab, index) => (
+            // What has been opened keeps its state.
+            <TabPanel key={tab.label}>{visited.has(index) && tab.content}</TabPanel>
           ))}
         </TabPanels>
       </Tabs>
     </DetailsModal>
+  );
+}
+
+function LazyTryIt(props: TryItProps) {
+  return (
+    <Suspense fallback={<SkeletonText paragraph />}>
+      <TryIt {...props} />
+    </Suspense>
   );
 }
 

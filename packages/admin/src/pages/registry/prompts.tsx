@@ -46,12 +46,30 @@ function nameOf({ name, required }: Argument): string {
   return `${String(name)}${required === true ? ' (required)' : ''}`;
 }
 
+/** Arguments of prompts are texts. */
+function argumentSchema(parameters: readonly Argument[]): Readonly<Record<string, unknown>> {
+  const properties = parameters.map(({ name, description }) => [
+    String(name),
+    { type: 'string', ...(typeof description === 'string' && { description }) },
+  ]);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(properties),
+    required: parameters.filter(({ required }) => required === true).map(({ name }) => String(name)),
+  };
+}
+
 function PromptDetails({ entry, onClose }: EntryDialogProps<Prompt>) {
   return (
     <EntryDetails
       entry={entry}
       label="Prompt"
       onClose={onClose}
+      tryIt={{
+        target: { kind: 'prompt', name: entry.name },
+        schema: argumentSchema(argumentsOf(entry)),
+        action: 'Get',
+      }}
       facts={
         <>
           <dt>Arguments</dt>

@@ -54,6 +54,7 @@ function ResourceDetails({ entry, onClose }: EntryDialogProps<Resource>) {
       entry={entry}
       label={labels['service.is_template'] === 'true' ? 'Resource template' : 'Resource'}
       onClose={onClose}
+      tryIt={{ target: { kind: 'resource', uri: location }, schema: templateSchema(location), action: 'Read' }}
       facts={
         <>
           <dt>URI</dt>
@@ -88,4 +89,14 @@ function ResourceDetails({ entry, onClose }: EntryDialogProps<Resource>) {
       }
     />
   );
+}
+
+/** Returns a schema that asks for the variables of a URI template. */
+function templateSchema(template: string): Readonly<Record<string, unknown>> {
+  const names = [...template.matchAll(/\{\+?([^{}]+)\}/g)].map(([, name = '']) => name);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(names.map((name) => [name, { type: 'string' }])),
+    required: names,
+  };
 }

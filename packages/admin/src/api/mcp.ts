@@ -1,0 +1,99 @@
+import {
+  Client,
+  type ElicitRequest,
+  type ElicitResult,
+  StreamableHTTPClientTransport,
+} from '@modelcontextprotocol/client';
+
+/** An HTTP request of the MCP client with its response. */
+export interface Exchange {
+  readonly request: string;
+  /** Body of the response as far as it has arrived. */
+  response: string;
+  readonly status: number;
+}
+
+/** What happens during a call. */
+export interface McpObserver {
+  onProgress(progress: string): void;
+  onLog(level: string, text: string): void;
+  onExchange(exchange: Exchange): void;
+  /** A question of the server to the user. */
+  onElicitation(params: ElicitRequest['params']): Promise<ElicitResult>;
+}
+
+/** Longest recorded body, in characters. */
+const MAX_RECORDED = 200_000;
+/** The service and the upstream limit the time of calls. */
+const NO_TIMEOUT_MS = 2_147_483_647;
+
+/**
+ * Connects to the endpoint of a namespace on the management listener like any MCP client (decisions 10.6), in its newest
+ * era, calls `use` and disconnects.
+ */
+export async function withMcpClient<T>(
+  base: string,
+  namespace: string,
+  signal: AbortSignal,
+  observer: McpObserver,
+  use: (
+    client: Client,
+    options: { signal: AbortSignal; timeout: number; onprogress: (update: Progress) => void },
+  ) => Promise<T>,
+): Promise<T> {
+  const transport = new StreamableHTTPClientTransport(
+    new URL(`${base}/api/v1/namespaces/${encodeURIComponent(namespace)}/mcp`),
+    { fetch: (input, init) => recordedFetch(input, init, observer) },
+  );
+  const client = new Client(
+    { name: 'sluice-console', version: '1' },
+    { capabilities: { elicitation: { form: {}, url: {} } }, versionNegotiation: { mode: 'auto' } },
+  );
+  client.setRequestHandler('elicitation/create', ({ params }) => observer.onElicitation(params));
+  client.setNotificationHandler('notifications/message', ({ params: { level, data } }) =>
+    observer.onLog(level, typeof data === 'string' ? data : JSON.stringify(data)),
+  );
+  try {
+    await client.connect(transport, { signal });
+    const onprogress = ({ progress, total, message }: Progress): void =>
+      observer.onProgress(
+        [total === undefined ? `${progress}` : `${progress} of ${total}`, message].filter(Boolean).join(': '),
+      );
+    return await use(client, { signal, timeout: NO_TIMEOUT_MS, onprogress });
+  } finally {
+    if (transport.sessionId !== undefined) await transport.terminateSession().catch(() => undefined);
+    await client.close().catch(() => undefined);
+  }
+}
+
+interface Progress {
+  readonly progress: number;
+  readonly total?: number | undefined;
+  readonly message?: string | undefined;
+}
+
+async function recordedFetch(
+  input: string | URL | Request,
+  init: RequestInit | undefined,
+  observer: McpObserver,
+): Promise<Response> {
+  const response = await fetch(input, init);
+  const request = typeof init?.body === 'string' ? init.body : (init?.method ?? 'GET');
+  const exchange: Exchange = { request, response: '', status: response.status };
+  observer.onExchange(exchange);
+  if (!response.body) return response;
+  const decoder = new TextDecoder();
+  const recorded = response.body.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        if (exchange.response.length < MAX_RECORDED) exchange.response += decoder.decode(chunk, { stream: true });
+        controller.enqueue(chunk);
+      },
+    }),
+  );
+  return new Response(recorded, {
+    status: response.status,
+    statusText: response.statusText,
+    headers: response.headers,
+  });
+}

@@ -1,0 +1,191 @@
+import { Button, InlineLoading, Tag } from '@carbon/react';
+import type { ElicitRequest, ElicitResult } from '@modelcontextprotocol/client';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { useApi } from '../../api/api.ts';
+import type { Exchange } from '../../api/mcp.ts';
+import { InertText } from '../../ui/inert-text.tsx';
+import { ErrorNotice } from '../../ui/notices.tsx';
+import { type FormValue, SchemaForm } from '../../ui/schema-form.tsx';
+import { ServerQuestion } from './server-question.tsx';
+import { TryItResult } from './try-it-result.tsx';
+
+/** What to try: a tool, resource or prompt of a namespace. */
+type Target =
+  | { readonly kind: 'tool'; readonly name: string }
+  | { readonly kind: 'prompt'; readonly name: string }
+  /** The variables of a template are the values of the form. */
+  | { readonly kind: 'resource'; readonly uri: string };
+
+export interface TryItProps {
+  readonly namespace: string;
+  readonly target: Target;
+  /** JSON Schema of what to ask the operator for. */
+  readonly schema: Readonly<Record<string, unknown>>;
+  /** Label of the button: "Call". */
+  readonly action: string;
+}
+
+/** What a call has produced so far. */
+interface Run {
+  readonly state: 'running' | 'done' | 'failed';
+  readonly result?: unknown;
+  readonly error?: unknown;
+  readonly progress?: string;
+  readonly logs: readonly { readonly level: string; readonly text: string }[];
+  readonly exchanges: readonly Exchange[];
+  readonly durationMs?: number;
+}
+
+/** A question of the server that waits for an answer. */
+interface Question {
+  readonly params: ElicitRequest['params'];
+  readonly answer: (result: ElicitResult) => void;
+}
+
+/** Calls a tool, reads a resource or gets a prompt as an MCP client of the namespace would, and shows all that happens. */
+export default function TryIt({ namespace, target, schema, action }: TryItProps) {
+  const { base } = useApi();
+  const [value, setValue] = useState<FormValue>({});
+  const [run, setRun] = useState<Run>();
+  const [question, setQuestion] = useState<Question>();
+  const running = useRef<AbortController>(undefined);
+  // The call ends with the dialog.
+  useEffect(() => () => running.current?.abort(), []);
+
+  const start = async (): Promise<void> => {
+    running.current?.abort();
+    const controller = new AbortController();
+    running.current = controller;
+    const started = performance.now();
+    const update = (change: (before: Run) => Partial<Run>): void => {
+      if (!controller.signal.aborted) setRun((before) => ({ ...(before ?? EMPTY), ...change(before ?? EMPTY) }));
+    };
+    setRun(EMPTY);
+    try {
+      const { withMcpClient } = await import('../../api/mcp.ts');
+      const observer = {
+        onProgress: (progress: string) => update(() => ({ progress })),
+        onLog: (level: string, text: string) => update(({ logs }) => ({ logs: [...logs, { level, text }] })),
+        onExchange: (exchange: Exchange) => update(({ exchanges }) => ({ exchanges: [...exchanges, exchange] })),
+        onElicitation: (params: ElicitRequest['params']) =>
+          new Promise<ElicitResult>((resolve) =>
+            setQuestion({
+              params,
+              answer: (result) => {
+                setQuestion(undefined);
+                resolve(result);
+              },
+            }),
+          ),
+      };
+      const result = await withMcpClient(
+        base,
+        namespace,
+        controller.signal,
+        observer,
+        (client, options): Promise<unknown> => {
+          if (target.kind === 'tool') return client.callTool({ name: target.name, arguments: { ...value } }, options);
+          if (target.kind === 'prompt')
+            return client.getPrompt({ name: target.name, arguments: texts(value) }, options);
+          return client.readResource({ uri: expand(target.uri, value) }, options);
+        },
+      );
+      update(() => ({ state: 'done', result, durationMs: performance.now() - started }));
+    } catch (error) {
+      update(() => ({ state: 'failed', error, durationMs: performance.now() - started }));
+    }
+  };
+  const cancel = (): void => {
+    running.current?.abort();
+    setQuestion(undefined);
+    setRun((before) => before && { ...before, state: 'failed', error: new Error('You canceled the call.') });
+  };
+  return (
+    <div className="try-it">
+      <SchemaForm schema={schema} value={value} onChange={setValue} />
+      <div className="page-actions">
+        <Button size="md" disabled={run?.state === 'running'} onClick={() => void start()}>
+          {action}
+        </Button>
+        {run?.state === 'running' && (
+          <>
+            <Button kind="danger--tertiary" size="md" onClick={cancel}>
+              Cancel the call
+            </Button>
+            <InlineLoading description={run.progress ?? 'Waiting for the response'} />
+          </>
+        )}
+      </div>
+      {question && <ServerQuestion params={question.params} onAnswer={question.answer} />}
+      {run && <RunView run={run} />}
+    </div>
+  );
+}
+
+const EMPTY: Run = { state: 'running', logs: [], exchanges: [] };
+
+function RunView({ run }: { readonly run: Run }) {
+  const { state, error, result, logs, exchanges, durationMs } = run;
+  return (
+    <>
+      {state === 'failed' && <ErrorNotice title="The call failed" error={error} />}
+      {state === 'done' && (
+        <section aria-label="Result">
+          <h3 className="section-title">Result{durationMs !== undefined && ` after ${Math.round(durationMs)} ms`}</h3>
+          <TryItResult result={result} />
+        </section>
+      )}
+      {logs.length > 0 && (
+        <Part title="Log messages of the server">
+          {logs.map(({ level, text }, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: log messages have no other identity
+            <p key={index}>
+              <Tag size="sm">{level}</Tag> <InertText text={text} />
+            </p>
+          ))}
+        </Part>
+      )}
+      {exchanges.length > 0 && (
+        <Part title="Raw exchange">
+          {exchanges.map(({ request, response, status }, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: exchanges have no other identity
+            <div key={index} className="exchange">
+              <pre>
+                <InertText text={`→ ${request}`} maxLength={20_000} />
+              </pre>
+              <pre>
+                <InertText text={`← ${status} ${response}`} maxLength={20_000} />
+              </pre>
+            </div>
+          ))}
+        </Part>
+      )}
+    </>
+  );
+}
+
+function Part({ title, children }: { readonly title: string; readonly children: ReactNode }) {
+  return (
+    <details>
+      <summary className="section-title">{title}</summary>
+      {children}
+    </details>
+  );
+}
+
+/** Arguments of prompts are texts. */
+function texts(value: FormValue): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([, each]) => each !== undefined)
+      .map(([name, each]) => [name, String(each)]),
+  );
+}
+
+/** Fills in the variables of a URI template: `{name}` and `{+name}`. */
+function expand(template: string, value: FormValue): string {
+  return template.replaceAll(/\{(\+?)([^{}]+)\}/g, (_whole, reserved: string, name: string) => {
+    const text = String(value[name] ?? '');
+    return reserved === '+' ? encodeURI(text) : encodeURIComponent(text);
+  });
+}

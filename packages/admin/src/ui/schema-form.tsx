@@ -1,0 +1,108 @@
+import { Button } from '@carbon/react';
+import { Validator } from '@cfworker/json-schema';
+import Form from '@rjsf/core/lib/components/Form.js';
+import {
+  type DescriptionFieldProps,
+  type IconButtonProps,
+  type RJSFSchema,
+  type RJSFValidationError,
+  toErrorSchema,
+  type ValidatorType,
+} from '@rjsf/utils';
+import { useMemo } from 'react';
+import { InertText } from './inert-text.tsx';
+
+/** Values of the properties of a schema. */
+export type FormValue = Readonly<Record<string, unknown>>;
+
+interface SchemaFormProps {
+  /** JSON Schema of an object. */
+  readonly schema: Readonly<Record<string, unknown>>;
+  readonly value: FormValue;
+  readonly onChange: (value: FormValue) => void;
+}
+
+/** A form made from a JSON Schema. Errors are shown while it is filled in; they do not prevent a submission. */
+export function SchemaForm({ schema, value, onChange }: SchemaFormProps) {
+  const validator = useMemo(createValidator, []);
+  return (
+    <div className="schema-form">
+      <Form<FormValue>
+        tagName="div"
+        schema={schema satisfies RJSFSchema}
+        formData={value}
+        validator={validator}
+        liveValidate
+        showErrorList={false}
+        uiSchema={{ 'ui:submitButtonOptions': { norender: true } }}
+        templates={templates}
+        onChange={({ formData }) => onChange(formData ?? {})}
+      />
+    </div>
+  );
+}
+
+const templates = {
+  DescriptionFieldTemplate: Description,
+  ButtonTemplates: {
+    AddButton: (props: IconButtonProps) => <FormButton {...props} label="Add" />,
+    CopyButton: (props: IconButtonProps) => <FormButton {...props} label="Copy" />,
+    MoveUpButton: (props: IconButtonProps) => <FormButton {...props} label="Move up" />,
+    MoveDownButton: (props: IconButtonProps) => <FormButton {...props} label="Move down" />,
+    RemoveButton: (props: IconButtonProps) => <FormButton {...props} label="Remove" />,
+    ClearButton: (props: IconButtonProps) => <FormButton {...props} label="Clear" />,
+    SubmitButton: () => null,
+  },
+};
+
+function Description({ id, description }: DescriptionFieldProps) {
+  if (typeof description !== 'string' || description === '') return null;
+  return (
+    <p id={id} className="cds--form__helper-text">
+      <InertText text={description} />
+    </p>
+  );
+}
+
+function FormButton({ id, disabled, onClick, label }: IconButtonProps & { readonly label: string }) {
+  return (
+    <Button kind="ghost" size="sm" id={id} disabled={disabled === true} onClick={onClick}>
+      {label}
+    </Button>
+  );
+}
+
+/** Keywords whose errors only say that another error is below them. */
+const CONTAINERS: ReadonlySet<string> = new Set(['properties', 'items', '$ref', 'allOf', 'anyOf', 'oneOf']);
+
+/** A validator that interprets schemas: the content security policy forbids generated code. */
+function createValidator(): ValidatorType<FormValue, RJSFSchema> {
+  const errorsOf = (schema: RJSFSchema, data: unknown): RJSFValidationError[] => {
+    try {
+      return new Validator(Object.fromEntries(Object.entries(schema)), '2020-12', false)
+        .validate(data)
+        .errors.filter(({ keyword }) => !CONTAINERS.has(keyword))
+        .map(({ keyword, error, instanceLocation }) => ({
+          name: keyword,
+          message: error,
+          stack: error,
+          property: instanceLocation.replace(/^#/, '').replaceAll('/', '.'),
+        }));
+    } catch {
+      // A schema with an unknown reference: the upstream validates.
+      return [];
+    }
+  };
+  return {
+    validateFormData: (data, schema) => {
+      const errors = errorsOf(schema, data ?? {});
+      return { errors, errorSchema: toErrorSchema(errors) };
+    },
+    isValid: (schema, data, rootSchema) =>
+      errorsOf({ ...schema, $defs: rootSchema.$defs, definitions: rootSchema.definitions }, data ?? {}).length === 0,
+    rawValidation: (schema, data) => ({
+      errors: [],
+      ...(errorsOf(schema, data).length > 0 && { validationError: new Error() }),
+    }),
+  };
+}
