@@ -25,7 +25,7 @@ export function serveCommand({ terminal }: Context): Command {
       .option('--local', 'Bind to 127.0.0.1 instead of all interfaces (env: SERVICE_LOCAL=1)')
       .option('--headless', 'Serve no web console (env: SERVICE_UI_PATH=none)')
       // The service warns that it has no effect.
-      .addOption(new Option('--plugins-path <folder>').hideHelp())
+      .addOption(new Option('--plugins-path <folder>', 'Folder of plugins of the web console'))
       .addHelpText(
         'after',
         '\nAll other settings are environment variables, such as SERVICE_MGMT_LISTEN, SERVICE_PERSIST_PATH and RUST_LOG.',

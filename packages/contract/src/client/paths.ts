@@ -1820,10 +1820,25 @@ export interface components {
             total: number;
         };
         PluginManifest: {
+            /** @description Segment of the paths of the plugin. */
             id: string;
             name: string;
             version: string;
+            /** @description ES module in the folder of the plugin. */
             entrypoint: string;
+            /** @description Stylesheets, loaded before the module. */
+            styles?: string[];
+            requires?: {
+                /** @description Semver range of the host API. */
+                hostApi?: string;
+                /** @description Services that the plugin calls, configured under `plugins` of the bootstrap file. */
+                services?: {
+                    id: string;
+                    version?: string;
+                }[];
+            };
+            /** @description What the plugin uses; everything if omitted. */
+            permissions?: string[];
         } & {
             [key: string]: unknown;
         };

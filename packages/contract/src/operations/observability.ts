@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { jsonObject } from '../schemas/json.ts';
-import { metrics, pluginManifest, readiness, statistics } from '../schemas/observability.ts';
+import { metrics, readiness, statistics } from '../schemas/observability.ts';
+import { pluginManifest } from '../schemas/plugins.ts';
 import { MAX_TIME_SERIES, timeSeries, timeSeriesGrouping } from '../schemas/time-series.ts';
 import { defineOperation } from './operation.ts';
 

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { jsonValue } from './json.ts';
 
 const count = z.number().int().nonnegative();
 
@@ -108,9 +107,3 @@ export const statistics = z
 /** Response of a readiness check. */
 export type Readiness = z.infer<typeof readiness>;
 export type Statistics = z.infer<typeof statistics>;
-
-/** Manifest of a plugin of the web console (decisions 2.13). */
-export const pluginManifest = z
-  .object({ id: z.string(), name: z.string(), version: z.string(), entrypoint: z.string() })
-  .catchall(jsonValue)
-  .meta({ id: 'PluginManifest' });

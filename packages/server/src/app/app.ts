@@ -10,6 +10,7 @@ import { InteractionStore } from '../inference/interaction-store.ts';
 import { InteractionRecorder } from '../inference/recorder.ts';
 import { InferenceSettings } from '../inference/settings.ts';
 import { LegacyBackendProxy } from '../management/legacy-backend.ts';
+import { Plugins } from '../management/plugins.ts';
 import { RegistryChanges } from '../management/registry-changes.ts';
 import { plainError } from '../management/responses.ts';
 import { Management, managementObserver } from '../management/server.ts';
@@ -342,7 +343,14 @@ export async function startService(
   });
   open.defer(() => legacyBackend.close());
   let ready = false;
+  const plugins = await Plugins.open({
+    path: config.pluginsPath,
+    targets: config.bootstrap.plugins,
+    log: managementLog,
+  });
+  open.defer(() => plugins.close());
   const management = new Management({
+    plugins,
     registry,
     forwards,
     serviceHealth,

@@ -91,6 +91,8 @@ export interface ExchangePlan {
   readonly body: Buffer | undefined;
   /** Headers added to the response: names and values, alternating. If there are any, the upstream's CORS headers are removed. */
   readonly responseHeaders: readonly string[];
+  /** Changes the headers of the upstream's response: names and values, alternating. */
+  readonly editResponse?: (status: number, headers: string[]) => string[];
   /** Returns the response for the client if the upstream sends none. */
   readonly failureResponse: () => PlainOutcome;
   /** Called if the upstream sent no complete response; not if the client disconnected. */
@@ -166,11 +168,13 @@ export class Exchange implements ResponseHandler {
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
     // The upstream's Date header is forwarded as it is, or none.
     this.#response.sendDate = false;
-    const { responseHeaders } = this.#plan;
+    const { responseHeaders, editResponse } = this.#plan;
     const excluded = responseHeaders.length === 0 ? undefined : CORS_HEADERS;
     try {
       this.#response.statusMessage = reason;
-      this.#response.writeHead(status, [...clientResponseHeaders(status, raw, excluded), ...responseHeaders]);
+      const received = clientResponseHeaders(status, raw, excluded);
+      const sent = editResponse === undefined ? received : editResponse(status, received);
+      this.#response.writeHead(status, [...sent, ...responseHeaders]);
     } catch (error) {
       // An invalid head fails this exchange only.
       this.#response.statusMessage = '';

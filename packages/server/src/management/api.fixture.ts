@@ -35,6 +35,7 @@ import { GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { Provisioner } from '../upstreams/grpc/provisioning.ts';
 import { Forwards } from '../upstreams/mcp/forwards.ts';
 import { LegacyBackendProxy } from './legacy-backend.ts';
+import { Plugins } from './plugins.ts';
 import { plainError } from './responses.ts';
 import { Management, managementObserver } from './server.ts';
 
@@ -188,7 +189,9 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   });
   const profiles = new ClientProfiles(registry, { name: 'test', title: 'Test', version: '1' });
   const timeSeries = new TimeSeries({ toolCalls, completions: () => interactions.recorded });
+  const plugins = await Plugins.open({ path: undefined, targets: new Map(), log });
   const app = new Management({
+    plugins,
     dryRuns: settings.dryRuns ?? { run: async () => DRY_RUN },
     timeSeries,
     profiles,

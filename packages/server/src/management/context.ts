@@ -28,6 +28,8 @@ export interface DiagnosticSettings {
   readonly classicUrl: string | undefined;
 }
 
+import type { Plugins } from './plugins.ts';
+
 /** The parts of the service that the routes of the management API use. */
 export interface ManagementContext {
   readonly log: TargetLogger;
@@ -56,6 +58,8 @@ export interface ManagementContext {
   readonly metricSource: MetricSource;
   readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'ring'>;
   readonly stateEvents: StateEvents;
+  /** Plugins of the web console. */
+  readonly plugins: Plugins;
   readonly timeSeries: Pick<TimeSeries, 'read'>;
   readonly diagnostics: DiagnosticSettings;
   /** The stored MCP sessions. */

@@ -37,11 +37,6 @@ export function statisticsRoutes(router: Router, { registry }: ManagementContext
   });
 }
 
-/** `/api/v1/plugins`: this distribution has no web console, and so no plugins (decisions 10.5). */
-export function pluginRoutes(router: Router): void {
-  router.add(operations.observability.plugins, () => dataResponse('[]'));
-}
-
 /** `/api/v1/metrics`: counters since the start of the process (decisions 4.4). */
 export function metricsRoutes(router: Router, { metrics }: ManagementContext): void {
   router.add(operations.observability.metrics, () => dataResponse(JSON.stringify(metrics.snapshot())));

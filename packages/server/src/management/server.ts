@@ -26,7 +26,8 @@ import { forwardRoutes } from './forwards.ts';
 import { inferenceConfigRoutes, interactionRoutes } from './interactions.ts';
 import { isLegacyPath, type LegacyBackendProxy } from './legacy-backend.ts';
 import { bindingRoutes, namespaceRoutes, warnPublicNamespace } from './namespaces.ts';
-import { healthRoutes, metricsRoutes, pluginRoutes, prometheusRoutes, statisticsRoutes } from './observability.ts';
+import { healthRoutes, metricsRoutes, prometheusRoutes, statisticsRoutes } from './observability.ts';
+import { isPluginServicePath, pluginRoutes, servePluginService } from './plugin-routes.ts';
 import { referenceRoutes } from './reference.ts';
 import { type ApiResponse, errorResponse } from './responses.ts';
 import { parseLimit, Router } from './router.ts';
@@ -167,6 +168,9 @@ export class Management {
 
     if (rejection) return send(errorResponse(rejection.status === 403 ? 'FORBIDDEN' : 'BAD_REQUEST', rejection.reason));
     if (this.#proxy(request, response, observation, path)) return;
+    if (method !== 'OPTIONS' && isPluginServicePath(path)) {
+      return this.#servePlugin(request, response, observation);
+    }
     if (managementMcpNamespace(path) !== undefined && method !== 'OPTIONS') {
       return this.#serveMcp(request, response, observation);
     }
@@ -202,6 +206,21 @@ export class Management {
       // The client disconnected before its request was complete, or `rejectMalformed` responds.
       onError: () => undefined,
     });
+  }
+
+  /** Proxies to a service of a plugin, which the headless distribution does not. */
+  #servePlugin(request: IncomingMessage, response: ServerResponse, observation: RequestObservation): void {
+    const { plugins, uiPath, log } = this.#options;
+    const ownHeaders = Object.entries(this.#cors).flat();
+    const served =
+      uiPath === undefined
+        ? errorResponse('NOT_FOUND', `path not found: ${request.url?.split('?', 1)[0]}`)
+        : servePluginService(request, response, { plugins, ownHeaders, log });
+    if (typeof served === 'string') observation.upstream = served;
+    else {
+      drainRequestBody(request, response);
+      this.#send(response, served, observation);
+    }
   }
 
   /** Serves MCP: for the console, which the browser lets reach no other origin. */

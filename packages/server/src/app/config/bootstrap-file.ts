@@ -8,6 +8,7 @@ import {
   forwardInput,
   labels,
   namespaceName,
+  pluginId,
   type ValidationIssue,
   validate,
 } from '@sluice/contract';
@@ -15,6 +16,7 @@ import { parseLossless } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
 import { referencesIn } from '../../http/secrets/secrets.ts';
 import { ConfigError, quote } from '../../http/settings.ts';
+import type { PluginTargets } from '../../management/plugins.ts';
 import { type LlmConnection, llmConnectionEntry } from '../../policy/llm/client.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from '../../registry/entries.ts';
 import { type BridgeGrpcSettings, bridgeEntry, bridgeGrpcEntry, toBridgeGrpcSettings } from './environment.ts';
@@ -29,6 +31,8 @@ export interface BootstrapFile extends BootstrapEvaluators {
   readonly forwards: readonly ForwardEntry[];
   readonly namespaces: readonly NamespaceEntry[];
   readonly llmConnections: readonly LlmConnection[];
+  /** URLs of the services of plugins, by plugin and service. */
+  readonly plugins: PluginTargets;
   /** Settings under `bridge: grpc:`. */
   readonly bridgeGrpc: BridgeGrpcSettings;
   /** Skipped entries and unused keys, one line each with file, line and column. */
@@ -73,24 +77,49 @@ function parseBootstrapFile(file: YamlFile): Omit<BootstrapFile, 'path' | 'folde
   const namespaces = parseNamespaces(file, warn);
   const llmConnections = parseLlmConnections(file, warn);
   const evaluators = parseEvaluators(file, warn);
+  const plugins = parsePlugins(file, warn);
   const bridgeGrpc = parseBridge(file, warn);
-  for (const key of Object.keys(content).filter((known) => content[known] !== null)) {
-    for (const warning of warnUnusedSettings([key])) warn([key], warning);
-  }
-  return { forwards, namespaces, llmConnections, ...evaluators, bridgeGrpc, warnings };
+  return { forwards, namespaces, llmConnections, ...evaluators, plugins, bridgeGrpc, warnings };
 }
 
-/**
- * Settings that are validated but not used in this version: environment variables, flags, and top-level keys of the
- * bootstrap file.
- */
-const UNUSED_SETTINGS: readonly string[] = ['--plugins-path', 'plugins'];
+/** Schema of an entry of `plugins` (decisions 1.3, 4.11). */
+const pluginEntry = z.object(
+  {
+    id: pluginId,
+    services: z.record(
+      pluginId,
+      z.object({
+        target: z.string().refine(isHttpUrl, 'must be an http or https URL without credentials, query and hash'),
+      }),
+    ),
+  },
+  { error: 'must be a map with id and services' },
+);
 
-/** Returns a warning for each of the given settings that has no effect. */
-export function warnUnusedSettings(settings: readonly string[]): string[] {
-  return settings
-    .filter((setting) => UNUSED_SETTINGS.includes(setting))
-    .map((setting) => `${setting} has no effect in this version`);
+function isHttpUrl(text: string): boolean {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:')) return false;
+  return url.username === '' && url.password === '' && url.search === '' && url.hash === '';
+}
+
+/** Parses `plugins`: the addresses of their services. An invalid entry is skipped with a warning. */
+function parsePlugins(file: YamlFile, warn: Warn): PluginTargets {
+  const byId = new Map<string, ReadonlyMap<string, string>>();
+  readList(file, 'plugins').forEach((item, index) => {
+    const path = ['plugins', index];
+    const label = `plugins[${index}]`;
+    const parsed = pluginEntry.safeParse(item, { error: wrongType });
+    if (!parsed.success) {
+      const { at, problem } = firstProblem(parsed.error);
+      warn([...path, ...at], `${label} is skipped: ${problem}`);
+      return;
+    }
+    warnUnknownKeys(item, pluginEntry, path, warn);
+    const { id, services } = parsed.data;
+    if (byId.has(id)) warn(path, `${label} is skipped: duplicate id ${quote(id)}`);
+    else byId.set(id, new Map(Object.entries(services).map(([name, { target }]) => [name, target])));
+  });
+  return byId;
 }
 
 /** The contract's schema, with the registry's type. */

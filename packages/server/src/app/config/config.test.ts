@@ -109,15 +109,6 @@ describe('loadConfig', () => {
     },
   );
 
-  it('warns once of each setting without effect', async () => {
-    const { warnings } = await configOf(['--plugins-path', 'p'], {
-      SERVICE_CLASSIC_URL: '',
-      SERVICE_MGMT_LISTEN: '127.0.0.1:0',
-      HOME: '/home/op',
-    });
-    expect(warnings).toEqual(['--plugins-path has no effect in this version']);
-  });
-
   it('returns the warnings of environment and file', async () => {
     await writeFile(join(folder, 'service.yaml'), 'forwards: [{name: crm}]');
     const { warnings } = await configOf([], { SERVICE_FORWARD_HEADERS: 'host' });
@@ -175,9 +166,15 @@ forwards:
     }
   });
 
-  it('warns once of an unused key unless it is empty', async () => {
-    const { warnings } = await bootstrapOf('forwards: []\nplugins: [1]');
-    expect(warnings).toEqual([expect.stringMatching(/b\.yaml:2:1: plugins has no effect in this version$/)]);
+  it('has the services of plugins, without invalid entries', async () => {
+    const { warnings, bootstrap } = await bootstrapOf(
+      'plugins:\n  - 1\n  - {id: a, services: {s: {target: http://h:1/b}}}\n  - {id: b, services: {s: {target: ftp://h}}}\n',
+    );
+    expect(bootstrap.plugins).toEqual(new Map([['a', new Map([['s', 'http://h:1/b']])]]));
+    expect(warnings).toEqual([
+      expect.stringMatching(/b\.yaml:2:5: plugins\[0\] is skipped: must be a map with id and services$/),
+      expect.stringMatching(/b\.yaml:4:\d+: plugins\[2\] is skipped: services\.s\.target must be an http or https URL/),
+    ]);
     expect((await bootstrapOf('plugins:')).warnings).toEqual([]);
   });
 

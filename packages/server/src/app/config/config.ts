@@ -7,7 +7,7 @@ import { referencesIn, type SecretSettings, Secrets } from '../../http/secrets/s
 import { ConfigError, quote } from '../../http/settings.ts';
 import { VERSION } from '../../telemetry/version.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
-import { type BootstrapFile, loadBootstrapFile, warnUnusedSettings } from './bootstrap-file.ts';
+import { type BootstrapFile, loadBootstrapFile } from './bootstrap-file.ts';
 import { type Environment, parseEnvironment, resolveBridgeGrpc } from './environment.ts';
 import { type OpenTelemetrySettings, parseOpenTelemetry } from './open-telemetry.ts';
 import { loadPipeline } from './pipeline/load.ts';
@@ -58,8 +58,6 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
   const pipeline = await loadPipeline(pipelinePath, environment);
   const { warnings, bridgeGrpc, ...bootstrap } = await loadBootstrapFile(flags.serviceConfig, cwd);
   await requireApiKeys(bootstrap, secrets);
-  const given = Object.keys(env).filter((name) => env[name] !== '');
-  if (flags.pluginsPath !== undefined) given.push('--plugins-path');
   return {
     kind: 'run',
     config: Object.freeze({
@@ -74,13 +72,7 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
       pluginsPath: absolute(flags.pluginsPath),
       bootstrap,
       bridgeGrpc: resolveBridgeGrpc(environment.bridgeGrpc, bridgeGrpc),
-      warnings: [
-        ...environment.warnings,
-        ...openTelemetry.warnings,
-        ...pipeline.warnings,
-        ...warnUnusedSettings(given),
-        ...warnings,
-      ],
+      warnings: [...environment.warnings, ...openTelemetry.warnings, ...pipeline.warnings, ...warnings],
     }),
   };
 }
@@ -145,6 +137,7 @@ Run the MCP gateway and its management API
 Options:
   --pipeline-config <file>  Pipeline file: listeners and filter chains (YAML; default: the embedded pipeline)
   --service-config <file>   Bootstrap file: entries to register at startup (YAML; default: service.yaml if it exists)
+  --plugins-path <folder>   Folder of plugins of the web console
   --local                   Bind to 127.0.0.1 instead of all interfaces, like SERVICE_LOCAL=1
   --headless                Serve no web console, like SERVICE_UI_PATH=none
   -h, --help                Print help and exit

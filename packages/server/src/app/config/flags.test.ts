@@ -7,6 +7,7 @@ const NO_FLAGS = {
   pipelineConfig: undefined,
   serviceConfig: undefined,
   pluginsPath: undefined,
+  headless: false,
   local: false,
 };
 
@@ -59,7 +60,15 @@ describe('flags', () => {
   it('are documented in the usage text', () => {
     expect(USAGE).toContain('sluice serve [options]');
     const documented = USAGE.match(/--\w[\w-]*/g);
-    expect(documented).toEqual(['--pipeline-config', '--service-config', '--local', '--help', '--version']);
+    expect(documented).toEqual([
+      '--pipeline-config',
+      '--service-config',
+      '--plugins-path',
+      '--local',
+      '--headless',
+      '--help',
+      '--version',
+    ]);
     expect(() => parseFlags(['--port'])).toThrow('see sluice serve --help');
   });
 });

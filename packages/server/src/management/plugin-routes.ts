@@ -1,0 +1,124 @@
+import { realpath } from 'node:fs/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { join, sep } from 'node:path';
+import send from '@fastify/send';
+import { operations } from '@sluice/contract';
+import { Exchange, upstreamRequestHeaders } from '../http/proxy.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
+import { SECURITY_HEADERS } from './admin-console.ts';
+import type { ManagementContext } from './context.ts';
+import { hasDotSegments } from './legacy-backend.ts';
+import type { Plugins } from './plugins.ts';
+import { type ApiResponse, dataResponse, errorResponse, plainError } from './responses.ts';
+import type { Router } from './router.ts';
+
+/** `/api/v1/plugins`, and the files of plugins below `/plugins/` (decisions 4.11); neither in the headless distribution. */
+export function pluginRoutes(router: Router, { plugins, uiPath }: ManagementContext): void {
+  const list = uiPath === undefined ? [] : plugins.list;
+  router.add(operations.observability.plugins, () => dataResponse(`[${list.map(({ json }) => json).join(',')}]`));
+  if (uiPath === undefined) return;
+  router.addPath('/plugins/*', ({ http }) => pluginFile(http, plugins));
+}
+
+async function pluginFile(http: IncomingMessage, plugins: Plugins): Promise<ApiResponse> {
+  const [path = ''] = (http.url ?? '').split('?', 1);
+  if (hasDotSegments(path)) return errorResponse('BAD_REQUEST', DOT_SEGMENTS);
+  const [, , id = '', ...segments] = decodeURI(path).split('/');
+  const plugin = plugins.get(id);
+  const file = segments.join('/');
+  if (!plugin || file === '') return errorResponse('NOT_FOUND', `path not found: ${path}`);
+  const resolved = await realpath(join(plugin.folder, file)).catch(() => undefined);
+  if (resolved === undefined) return errorResponse('NOT_FOUND', `path not found: ${path}`);
+  if (!resolved.startsWith(plugin.folder + sep)) return errorResponse('FORBIDDEN', `path not allowed: ${path}`);
+  const url = `/${encodeURIComponent(file).replaceAll('%2F', '/')}`;
+  const { type, statusCode, headers, stream } = await send(http, url, { root: plugin.folder, index: false });
+  if (type !== 'file') return errorResponse('NOT_FOUND', `path not found: ${path}`);
+  const sent = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+  return { status: statusCode, headers: { ...sent, ...SECURITY_HEADERS, 'cache-control': 'no-cache' }, body: stream };
+}
+
+const DOT_SEGMENTS = 'invalid path: segments "." and ".." are not allowed';
+const SERVICE_PATH = /^\/api\/plugins\/([^/]+)\/([^/]+)(\/.*)?$/;
+const ANY_PLUGIN_PATH = /^\/api\/plugins(?:\/|$)/;
+
+/** The client headers that a service gets: none identifies the user or carries credentials (decisions 4.11). */
+const SENT_HEADERS: ReadonlySet<string> = new Set(['accept', 'content-type']);
+
+/** Response headers that act on the browser beyond the response: the service shares its origin with the console. */
+const REMOVED_HEADERS: ReadonlySet<string> = new Set([
+  'set-cookie',
+  'clear-site-data',
+  'service-worker-allowed',
+  'strict-transport-security',
+  'refresh',
+  'www-authenticate',
+  'x-content-type-options',
+]);
+
+/** Types that a browser shows as a page, which could run scripts with the rights of the console. */
+const DOCUMENT = /html|xml|svg|pdf/i;
+
+/** Returns whether requests to this path are for a service of a plugin. */
+export function isPluginServicePath(path: string): boolean {
+  return ANY_PLUGIN_PATH.test(path);
+}
+
+/** Options of {@link servePluginService}. */
+export interface PluginServiceOptions {
+  readonly plugins: Plugins;
+  /** Own response headers: names and values, alternating. */
+  readonly ownHeaders: readonly string[];
+  readonly log: TargetLogger;
+}
+
+/**
+ * Proxies a request to a service of a plugin, whose body is unread (decisions 4.11). Returns the response if the request is
+ * not sent, else the `host:port` that gets it.
+ */
+export function servePluginService(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { plugins, ownHeaders, log }: PluginServiceOptions,
+): ApiResponse | string {
+  const { url = '' } = request;
+  const [path = ''] = url.split('?', 1);
+  if (hasDotSegments(path)) return errorResponse('BAD_REQUEST', DOT_SEGMENTS);
+  const [, plugin = '', service = '', rest = ''] = SERVICE_PATH.exec(path) ?? [];
+  const target = plugins.target(plugin, service);
+  if (!target) return errorResponse('NOT_FOUND', `service of a plugin not found: ${path}`);
+  const plan = {
+    transport: plugins.transport(target),
+    path: `${target.pathname.replace(/\/$/, '')}${rest || '/'}${url.slice(path.length)}`,
+    headers: upstreamRequestHeaders(onlySent(request.rawHeaders)),
+    body: undefined,
+    responseHeaders: ownHeaders,
+    editResponse: secureHeaders,
+    failureResponse: () => plainError('BAD_GATEWAY', `service ${service} of plugin ${plugin} did not respond`),
+    onFailure: ({ message }: Error) => log.warn('service of a plugin failed', { plugin, service, reason: message }),
+    observer: undefined,
+  };
+  new Exchange(plan, request, response).start();
+  return target.host;
+}
+
+function onlySent(raw: readonly string[]): string[] {
+  return raw.filter((_, at) => SENT_HEADERS.has(raw[at - (at % 2)]?.toLowerCase() ?? ''));
+}
+
+/** Headers of a service's response as the browser gets them: names and values, alternating. */
+function secureHeaders(status: number, headers: readonly string[]): string[] {
+  const isRedirect = status >= 300 && status < 400;
+  const kept: string[] = [];
+  let type = '';
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    const [name = '', value = ''] = [headers[at], headers[at + 1]];
+    const lower = name.toLowerCase();
+    if (lower === 'content-type') type = value;
+    // A browser would follow it: to the management API with the user's rights, or elsewhere.
+    if (REMOVED_HEADERS.has(lower) || (isRedirect && lower === 'location')) continue;
+    kept.push(name, value);
+  }
+  kept.push('X-Content-Type-Options', 'nosniff');
+  if (type === '' || DOCUMENT.test(type)) kept.push('Content-Security-Policy', 'sandbox');
+  return kept;
+}
