@@ -34,7 +34,7 @@ export interface Operation {
 }
 
 /** Paths whose responses are not those of the management API. */
-const PAGES = /^\/(?:metrics$|api\/docs(?:\/|$)|api\/v1\/namespaces\/\{name\}\/mcp$)/;
+const PAGES = /^\/(?:metrics$|admin(?:\/|$)|api\/docs(?:\/|$)|api\/v1\/namespaces\/\{name\}\/mcp$)/;
 
 /** An OpenAPI document, as the only description of the service for the client. */
 export class ApiDocument {

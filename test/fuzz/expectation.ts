@@ -21,6 +21,9 @@ const STRICT: ReadonlySet<string> = new Set(['replaceEvaluators', 'activateEvalu
 /** Operations on a selection of entries: by names or URIs, and by namespace or forward. */
 const SELECTIONS: ReadonlySet<string> = new Set(['enableTools', 'enableResources', 'enablePrompts']);
 
+/** Parameters whose values the document describes in words only. */
+const IN_WORDS = ['cursor', 'since', 'step', 'by', 'topics', 'era', 'capabilities'];
+
 /** A request head of this length may exceed the limit of a server. */
 const LONG_HEAD = 12_000;
 
@@ -86,7 +89,9 @@ export function expectation(
       if (SELECTIONS.has(operation.id)) return documented('the document does not describe which selections are valid');
       return documented('path and body match the document', 400);
     case 'none':
-      if (accepts('cursor') && query.has('cursor')) return documented('the document does not describe cursors');
+      if (IN_WORDS.some((name) => accepts(name) && query.has(name))) {
+        return documented('the document describes a parameter in words only');
+      }
       return operation.body?.required
         ? only('there is no body', 400)
         : documented('the path matches the document', 400);

@@ -74,6 +74,7 @@ export class ResponseChecker {
     if (documented?.contentType === EVENT_STREAM) {
       return { json: undefined, faults: [...faults, ...eventStreamFaults(response.text)] };
     }
+    if (documented && !documented.contentType.startsWith('application/json')) return { json: undefined, faults };
     try {
       const json: unknown = JSON.parse(response.text);
       const validate = documented && this.#validator(documented.schema);

@@ -1294,7 +1294,7 @@ export interface components {
             kind: "manual";
             /** @description `toolType` of a tool, `type` of a resource */
             type?: string;
-            /** @description `uri` of a tool */
+            /** @description `uri` of a tool, without user, password and query */
             uri?: string;
         };
         Evaluator: {

@@ -16,7 +16,7 @@ const entrySource = z
     z.object({
       kind: z.literal('manual'),
       type: z.string().optional().describe('`toolType` of a tool, `type` of a resource'),
-      uri: z.string().optional().describe('`uri` of a tool'),
+      uri: z.string().optional().describe('`uri` of a tool, without user, password and query'),
     }),
   ])
   .meta({ id: 'EntrySource' });

@@ -3,6 +3,7 @@ import { byOrder, type Entry, isEnabled, isTemplate, KINDS, type KnownCatalog } 
 import type { EntryIndex } from '../registry/index.ts';
 import { type CatalogView, variantFor } from '../registry/list.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
+import { loggableUri } from '../telemetry/redaction.ts';
 
 /** An entry in a {@link NamespaceView}. */
 export interface ViewedEntry {
@@ -65,7 +66,7 @@ export class NamespaceView {
       return {
         kind: 'manual',
         ...(typeof toolType === 'string' && { type: toolType }),
-        ...(typeof uri === 'string' && { uri }),
+        ...(typeof uri === 'string' && { uri: loggableUri(uri) }),
       };
     }
     const { forward, upstreamKey, copied, moved, renamed } = discovered;

@@ -116,3 +116,13 @@ it('a client that ends many sessions has to renew its own older ones, and ended 
   expect(await isValid(older)).toBe(false);
   expect([await isValid(other), await isValid(latest)]).toEqual([true, true]);
 });
+
+it('a request to listen has at most 1,000 uris', async () => {
+  const { url } = await live({}, service);
+  const resourceSubscriptions = Array.from({ length: 1_001 }, (_, at) => `r://${at}`);
+  const refused = await post(url, listenText({ resourceSubscriptions }), LISTEN_HEADERS);
+  expect(JSON.parse(reply(refused)).error).toMatchObject({
+    code: -32602,
+    message: expect.stringContaining('more than 1000 uris'),
+  });
+});

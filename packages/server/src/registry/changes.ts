@@ -1,4 +1,4 @@
-import type { Entry } from './entries.ts';
+import { type Entry, type Forward, isEnabled } from './entries.ts';
 import type { DraftIndex } from './index.ts';
 import type { Section } from './store/store.ts';
 
@@ -46,4 +46,29 @@ export class UndoStep {
   run(): void {
     this.#index.set(this.#key, this.#claims);
   }
+}
+
+/** Returns a function that restores a map's current value of a key. */
+export function restoreFunction<K, V>(map: Map<K, V>, key: K): () => void {
+  const before = map.get(key);
+  return () => {
+    if (before === undefined) map.delete(key);
+    else map.set(key, before);
+  };
+}
+
+/** True when other uris of the forward may be requested although no entry changes (decisions 10.1). */
+export function accessDiffers(before: Forward, after: Forward): boolean {
+  const access = ({ expose, orphanedOverrides: orphans = [] }: Forward): string => {
+    const hidden = orphans.filter((entry) => entry.kind === 'resource' && !isEnabled(entry));
+    return JSON.stringify([expose?.resources, hidden.map(({ key }) => key)]);
+  };
+  return access(before) !== access(after);
+}
+
+/** True when lists or their caching hints may change although no entry did. */
+export function listsDiffer(before: Forward, after: Forward): boolean {
+  const visible = ({ catalogs }: Forward): string =>
+    JSON.stringify(catalogs.map(({ key, era, capabilities, cache }) => [key, era, capabilities, cache]));
+  return visible(before) !== visible(after);
 }

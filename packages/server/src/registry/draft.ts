@@ -1,11 +1,10 @@
 import { serviceKey } from '@sluice/contract';
-import { PutChange, UndoStep } from './changes.ts';
+import { accessDiffers, listsDiffer, PutChange, restoreFunction, UndoStep } from './changes.ts';
 import {
   DEFAULT_NAMESPACE,
   type Entry,
   entryId,
   type Forward,
-  isEnabled,
   KINDS,
   type Kind,
   type Labels,
@@ -32,6 +31,8 @@ export class Draft {
   #namespaces: Map<Namespace, NamespaceState>;
   #forwards: Map<string, Forward>;
   readonly #unusable: Map<Section, readonly string[]>;
+  /** Those of `#unusable` that belong to this draft. */
+  readonly #ownUnusable = new Map<Section, string[]>();
   readonly #indexes = new Map<Namespace, Partial<Record<Kind, DraftIndex>>>();
   readonly #services: Services;
   #draftServices: DraftMap<readonly ServiceEntry[]> | undefined;
@@ -193,7 +194,10 @@ export class Draft {
 
   /** Retains a stored record that this version cannot use. */
   putUnusable(section: Section, json: string): void {
-    this.#unusable.set(section, [...(this.#unusable.get(section) ?? []), json]);
+    // There may be a million in a damaged file.
+    const own = this.#ownUnusable.getOrInsertComputed(section, () => [...(this.#unusable.get(section) ?? [])]);
+    own.push(json);
+    this.#unusable.set(section, own);
   }
 
   /** The entry that holds a key, disabled or not. */
@@ -330,29 +334,4 @@ export class Draft {
   #index(namespace: Namespace, kind: Kind): EntryIndex {
     return (this.#namespaces.get(namespace) ?? emptyNamespace(namespace)).indexes[kind];
   }
-}
-
-/** Returns a function that restores a map's current value of a key. */
-function restoreFunction<K, V>(map: Map<K, V>, key: K): () => void {
-  const before = map.get(key);
-  return () => {
-    if (before === undefined) map.delete(key);
-    else map.set(key, before);
-  };
-}
-
-/** True when other uris of the forward may be requested although no entry changes (decisions 10.1). */
-function accessDiffers(before: Forward, after: Forward): boolean {
-  const access = ({ expose, orphanedOverrides: orphans = [] }: Forward): string => {
-    const hidden = orphans.filter((entry) => entry.kind === 'resource' && !isEnabled(entry));
-    return JSON.stringify([expose?.resources, hidden.map(({ key }) => key)]);
-  };
-  return access(before) !== access(after);
-}
-
-/** True when lists or their caching hints may change although no entry did. */
-function listsDiffer(before: Forward, after: Forward): boolean {
-  const visible = ({ catalogs }: Forward): string =>
-    JSON.stringify(catalogs.map(({ key, era, capabilities, cache }) => [key, era, capabilities, cache]));
-  return visible(before) !== visible(after);
 }

@@ -198,7 +198,7 @@ export class EntryIndex {
 
   /** The shadowed entries, in no order. */
   get shadowed(): readonly Entry[] {
-    this.#shadowed ??= [...this.#claims.values()].flatMap((claims) => (claims.length > 1 ? claims.slice(1) : []));
+    this.#shadowed ??= shadowedOf(this.#claims.values());
     return this.#shadowed;
   }
 
@@ -329,6 +329,12 @@ export class DraftIndex {
 
 function listKey({ key }: CatalogView, method: string): string {
   return `${method} ${key}`;
+}
+
+function shadowedOf(claims: Iterable<readonly Entry[]>): Entry[] {
+  const shadowed: Entry[] = [];
+  for (const entries of claims) if (entries.length > 1) shadowed.push(...entries.slice(1));
+  return shadowed;
 }
 
 function count(claims: Iterable<readonly Entry[]>): Map<string, number> {

@@ -68,7 +68,9 @@ export function* buildList(
   yield;
   const [before = '', after = ''] = view.wrap(method, `[${PLACEHOLDER}]`, hints).split(PLACEHOLDER);
   const rest = texts.length > 0 ? `,${texts.join(',')}` : '';
-  const json = Buffer.concat([Buffer.from(before), ...encoded, Buffer.from(rest + after)]);
+  encoded.unshift(Buffer.from(before));
+  encoded.push(Buffer.from(rest + after));
+  const json = yield* concatInSteps(encoded);
   return { json, bytes: json.length };
 }
 
@@ -76,6 +78,23 @@ export function* buildList(
 export function variantFor({ rendered }: Entry, catalog: KnownCatalog | undefined): EntryVariant | undefined {
   if (!catalog) return rendered[0];
   return rendered.find(({ catalogs }) => !catalogs || catalogs.includes(catalog.key));
+}
+
+/** Bytes that are copied in one step. */
+const COPIED_BYTES = 1024 * 1024;
+
+/** As `Buffer.concat`; a long list may have 64 MiB. */
+function* concatInSteps(parts: readonly Buffer[]): Steps<Buffer> {
+  const all = Buffer.allocUnsafeSlow(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  let next = COPIED_BYTES;
+  for (const part of parts) {
+    at += part.copy(all, at);
+    if (at < next) continue;
+    next = at + COPIED_BYTES;
+    yield;
+  }
+  return all;
 }
 
 /** Whether two lists have the same text. */

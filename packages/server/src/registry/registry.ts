@@ -18,11 +18,15 @@ import {
   storedService,
 } from './stored.ts';
 
+/** Records that cannot be used and are reported one by one. */
+const MAX_PROBLEMS = 100;
+
 /** Restores the stored state (decisions 1.5): the entries of `registry.json`, then the commits of the journal. */
 class StateRestorer {
   readonly #loaded: Loaded;
   readonly #draft = new Draft(Snapshot.empty(), false);
   readonly #problems: string[] = [];
+  #moreProblems = 0;
   /** Shadowed entries: the first entry of a key is the served one, so these are added last. */
   readonly #shadowed: Entry[] = [];
   #hasReservedIds = false;
@@ -53,6 +57,9 @@ class StateRestorer {
       }
     }
     const { snapshot } = yield* this.#draft.finishInSteps();
+    if (this.#moreProblems > 0) {
+      this.#problems.push(`${this.#moreProblems} more entries of registry.json cannot be used or were dropped`);
+    }
     return { snapshot, problems: this.#problems };
   }
 
@@ -100,7 +107,7 @@ class StateRestorer {
       if (read.shadowed) this.#shadowed.push(read.entry);
       else this.#draft.put(read.entry);
     } else if (orphaned) {
-      this.#problems.push(`an entry of ${section} in registry.json was dropped: ${read}`);
+      this.#report(`an entry of ${section} in registry.json was dropped: ${read}`);
     } else {
       this.#preserve(section, json, read);
     }
@@ -124,7 +131,12 @@ class StateRestorer {
 
   #preserve(section: Section, json: string, problem: string): void {
     this.#draft.putUnusable(section, json);
-    this.#problems.push(`an entry of ${section} in registry.json cannot be used: ${problem}`);
+    this.#report(`an entry of ${section} in registry.json cannot be used: ${problem}`);
+  }
+
+  #report(problem: string): void {
+    if (this.#problems.length < MAX_PROBLEMS) this.#problems.push(problem);
+    else this.#moreProblems++;
   }
 
   /** A registration id for a record without one, as in a file written by hand: after all existing ids. */

@@ -325,6 +325,14 @@ describe('a file written by hand', () => {
     expect(others.tools).toEqual(expect.arrayContaining(bad.tools));
   });
 
+  test('of a hundred thousand unusable entries is restored, with a few warnings', async () => {
+    const { registry, problems } = await restored({ entries: stored({ tools: Array(100_000).fill('{}') }) });
+    expect(problems).toHaveLength(101);
+    expect(problems[0]).toBe('an entry of tools in registry.json cannot be used: no name');
+    expect(problems.at(-1)).toBe('99900 more entries of registry.json cannot be used or were dropped');
+    expect(entryTexts(registry.current).tools).toHaveLength(100_000);
+  });
+
   test('drops entries whose forward was removed, with a warning', async () => {
     const orphan = { name: 't', forward: 'gone', upstream: { name: 't' }, overrides: {} };
     const { registry, problems } = await restored({ entries: stored({ tools: [orphan] }) });

@@ -230,7 +230,7 @@ export function* jsonArray(items: Iterable<string>): Generator<string> {
 }
 
 /** A line is encoded and written in pieces of about this many characters, so that a large one does not block the loop. */
-const PIECE_CHARACTERS = 256 * 1024;
+const PIECE_CHARACTERS = 64 * 1024;
 /** A tab, then the CRC-32 of everything before it in eight hexadecimal digits. */
 const CHECKSUM_BYTES = 9;
 const LINE_FEED = 0x0a;
