@@ -1,15 +1,11 @@
 import { existsSync, readdirSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { findBrowser } from '../fixtures/browser.ts';
 import { LOGIN_CHECKS } from '../login/checks.ts';
 import { startLogin } from '../login/environment.ts';
 import { installKeycloak, startKeycloak } from '../login/keycloak.ts';
-import { buildOauth2Proxy } from '../login/oauth2-proxy.ts';
+import { buildOauth2Proxy, PROGRAM_CACHE } from '../login/oauth2-proxy.ts';
 import type { Campaign } from './campaign.ts';
-
-/** Programs that are not installed by npm; kept between runs. */
-const CACHE = process.env.SLUICE_LOGIN_CACHE ?? join(homedir(), '.cache/sluice-login');
 
 /**
  * The login with the real programs, oauth2-proxy and Keycloak, configured by the files in `deploy/login` only.
@@ -20,11 +16,11 @@ export const loginCampaign: Campaign = {
   async run(print) {
     const java = findJava();
     const browser = findBrowser();
-    const oauth2Proxy = java && browser ? await buildOauth2Proxy(CACHE) : undefined;
+    const oauth2Proxy = java && browser ? await buildOauth2Proxy(PROGRAM_CACHE) : undefined;
     if (!java || !browser || !oauth2Proxy) {
       return { passed: true, report: 'Skipped: needs Go, Java 21 or later and Chromium.' };
     }
-    const keycloak = await installKeycloak(CACHE);
+    const keycloak = await installKeycloak(PROGRAM_CACHE);
     const login = await startLogin({ oauth2Proxy, browser }, (secrets) => startKeycloak(keycloak, java, secrets));
     const lines: string[] = [];
     let passed = true;

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type Hosts, readDeployFile, type Variables } from './deploy-files.ts';
@@ -10,12 +11,20 @@ const VERSION = 'v7.15.6';
 
 const run = promisify(execFile);
 
+/** Folder of programs that npm does not install; kept between runs. */
+export const PROGRAM_CACHE: string = process.env.SLUICE_LOGIN_CACHE ?? join(homedir(), '.cache/sluice-login');
+
+/** The path of Go; undefined where it is not installed. */
+export function findGo(): string | undefined {
+  return ['/usr/local/go/bin/go', '/usr/bin/go'].find((path) => existsSync(path));
+}
+
 /** Builds oauth2-proxy from the Go module proxy, once per version and machine; undefined where Go is missing. */
 export async function buildOauth2Proxy(cache: string): Promise<string | undefined> {
   const folder = join(cache, `oauth2-proxy-${VERSION}`);
   const program = join(folder, 'oauth2-proxy');
   if (existsSync(program)) return program;
-  const go = ['/usr/local/go/bin/go', '/usr/bin/go'].find((path) => existsSync(path));
+  const go = findGo();
   if (go === undefined) return undefined;
   const env = { ...process.env, GOBIN: folder };
   const target = `github.com/oauth2-proxy/oauth2-proxy/v7@${VERSION}`;

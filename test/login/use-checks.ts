@@ -148,7 +148,8 @@ export const COMMAND_LINE_CHECKS: readonly LoginCheck[] = [
         const write = (text: string): void => {
           terminal.stderr.write(text);
           const [, url] = /Open (\S+) in a browser/.exec(text) ?? [];
-          if (url !== undefined && onLink) void onLink(url);
+          // The command ends when the page fails.
+          if (url !== undefined && onLink) onLink(url).catch(terminal.interrupt);
         };
         const observed = { ...terminal, stderr: { ...terminal.stderr, write } };
         const code = await run(['--host', management, ...argv], observed);

@@ -28,6 +28,9 @@ import { listenForRedirect, printInstruction } from './interactive-login.ts';
 
 const TEN_YEARS_S = 10 * 365 * 24 * 3600;
 
+/** Some providers grant nothing to requests without a scope. */
+const SCOPE = 'openid';
+
 /** Identity provider and OAuth client of a login. */
 export type OAuthClient = Pick<Login, 'authServer' | 'realm' | 'clientId' | 'clientSecret'>;
 
@@ -53,7 +56,7 @@ export async function logInWithDevice(client: OAuthClient, terminal: Terminal, s
   const response = await requestToken(client, send, async (configuration) => {
     // Keycloak demands a challenge here too from clients for which it is required.
     const { verifier, challenge } = await createChallenge();
-    const device = await initiateDeviceAuthorization(configuration, challenge);
+    const device = await initiateDeviceAuthorization(configuration, { scope: SCOPE, ...challenge });
     const { user_code: code, verification_uri: uri, verification_uri_complete: complete = uri } = device;
     printInstruction(terminal, `Open ${complete} in a browser, and enter the code ${code} if it asks for one`);
     const parameters = { code_verifier: verifier };
@@ -74,6 +77,7 @@ export async function logInWithBrowser(client: OAuthClient, terminal: Terminal, 
       const state = randomState();
       const url = buildAuthorizationUrl(configuration, {
         redirect_uri: listener.url,
+        scope: SCOPE,
         ...challenge,
         state,
       });
