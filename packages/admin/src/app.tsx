@@ -16,6 +16,8 @@ import { Component, type ReactNode, Suspense, useState } from 'react';
 import { useLiveQueries } from './api/live-queries.ts';
 import { ConnectionBanner, ConnectionStatus } from './connection-status.tsx';
 import { type ConsolePage, PAGES, SECTIONS } from './pages/pages.ts';
+import { usePluginPages } from './plugins/plugin-pages.tsx';
+import { usePlugins } from './plugins/plugins.tsx';
 import { ErrorNotice } from './ui/notices.tsx';
 import { PageFrame } from './ui/page-frame.tsx';
 import { routeTo, useRoute } from './ui/route.ts';
@@ -27,7 +29,9 @@ export function App() {
   const [isMenuOpen, setMenuOpen] = useState(false);
   const { theme, toggleTheme } = useTheme();
   useLiveQueries();
-  const page = PAGES.find(({ route }) => route === path);
+  const pages = [...PAGES, ...usePluginPages()];
+  const page = pages.find(({ route }) => route === path);
+  const isLoading = usePlugins().plugins.some(({ state }) => state === 'loading');
   const other = theme === 'dark' ? 'light' : 'dark';
   return (
     <>
@@ -47,7 +51,7 @@ export function App() {
             {theme === 'dark' ? <Light size={20} /> : <Asleep size={20} />}
           </HeaderGlobalAction>
         </HeaderGlobalBar>
-        <Menu current={path} isOpen={isMenuOpen} onClose={() => setMenuOpen(false)} />
+        <Menu pages={pages} current={path} isOpen={isMenuOpen} onClose={() => setMenuOpen(false)} />
       </Header>
       <Content id="content" className="console-content" tabIndex={-1}>
         <ConnectionBanner />
@@ -57,6 +61,8 @@ export function App() {
               <page.Component />
             </Suspense>
           </PageBoundary>
+        ) : isLoading ? (
+          <SkeletonText heading width="20rem" />
         ) : (
           <PageFrame title="Page not found" description={`There is no page ${path}.`}>
             <a href={routeTo('/')}>Dashboard</a>
@@ -68,13 +74,15 @@ export function App() {
 }
 
 interface MenuProps {
+  readonly pages: readonly ConsolePage[];
   readonly current: string;
   readonly isOpen: boolean;
   readonly onClose: () => void;
 }
 
-function Menu({ current, isOpen, onClose }: MenuProps) {
-  const sorted = PAGES.toSorted((one, other) => one.order - other.order);
+function Menu({ pages, current, isOpen, onClose }: MenuProps) {
+  const visible = pages.filter(({ isHidden }) => !isHidden);
+  const sorted = visible.toSorted((one, other) => one.order - other.order);
   const link = ({ route, label }: ConsolePage) => (
     <SideNavLink key={route} href={routeTo(route)} isActive={route === current} onClick={onClose}>
       {label}
@@ -85,13 +93,13 @@ function Menu({ current, isOpen, onClose }: MenuProps) {
       <SideNavItems>
         {sorted.filter(({ section }) => section === undefined).map(link)}
         {SECTIONS.map((section) => {
-          const pages = sorted.filter((page) => page.section === section);
-          if (pages.length === 0) return null;
+          const listed = sorted.filter((page) => page.section === section);
+          if (listed.length === 0) return null;
           return [
             <li key={section} className="nav-section">
               {section}
             </li>,
-            ...pages.map(link),
+            ...listed.map(link),
           ];
         })}
       </SideNavItems>

@@ -5,6 +5,8 @@ import { createRoot } from 'react-dom/client';
 import { z } from 'zod';
 import { ApiContext, createApi, ServiceUnreachableError } from './api/api.ts';
 import { App } from './app.tsx';
+import { PAGES } from './pages/pages.ts';
+import { PluginProvider } from './plugins/plugins.tsx';
 import { ToastProvider } from './ui/toasts.tsx';
 
 // The content security policy forbids generated code, which zod would try.
@@ -33,7 +35,9 @@ createRoot(root).render(
     <ApiContext value={createApi(base)}>
       <QueryClientProvider client={queries}>
         <ToastProvider>
-          <App />
+          <PluginProvider reserved={PAGES.map(({ route }) => route)}>
+            <App />
+          </PluginProvider>
         </ToastProvider>
       </QueryClientProvider>
     </ApiContext>

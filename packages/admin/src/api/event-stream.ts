@@ -19,6 +19,9 @@ export class EventStream {
   readonly #connection: Connection;
   readonly #listeners = new Map<EventTopic, Set<Listener>>();
   #source: EventSource | undefined;
+  /** Topics of the open stream. */
+  #topics = '';
+  #isScheduled = false;
   #retry: ReturnType<typeof setTimeout> | undefined;
   #retryMs = FIRST_RETRY_MS;
 
@@ -36,17 +39,40 @@ export class EventStream {
   listen(topic: EventTopic, listener: Listener): () => void {
     const listeners = this.#listeners.get(topic) ?? new Set();
     this.#listeners.set(topic, listeners.add(listener));
-    this.#open();
+    this.#schedule();
     return () => {
       listeners.delete(listener);
       if ([...this.#listeners.values()].every(({ size }) => size === 0)) this.#close();
+      else this.#schedule();
     };
   }
 
+  /** Opens the stream once for all listeners that a page adds or removes. */
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    queueMicrotask(() => {
+      this.#isScheduled = false;
+      this.#open();
+    });
+  }
+
+  /** Topics with listeners: tool calls are many, and only pages that show them should cost that. */
+  #wanted(): string {
+    return TOPICS.filter((topic) => topic !== 'missed' && (this.#listeners.get(topic)?.size ?? 0) > 0).join();
+  }
+
+  /** Opens the stream if there is none, or one of other topics: then everything may have changed in between. */
   #open(): void {
-    if (this.#source || this.#retry !== undefined) return;
-    const source = new EventSource(this.#url);
+    if (this.#retry !== undefined) return;
+    const topics = this.#wanted();
+    if (topics === '' || (this.#source && topics === this.#topics)) return;
+    const isReplaced = this.#source !== undefined;
+    this.#source?.close();
+    const source = new EventSource(`${this.#url}?topics=${topics}`);
     this.#source = source;
+    this.#topics = topics;
+    if (isReplaced) for (const listener of this.#listeners.get('missed') ?? []) listener({ topics: topics.split(',') });
     source.onopen = () => {
       this.#retryMs = FIRST_RETRY_MS;
       this.#connection.onHeard();

@@ -11,6 +11,7 @@ export type Service = Schemas['Service'];
 export type Tool = Schemas['Tool'];
 export type Resource = Schemas['Resource'];
 export type Prompt = Schemas['Prompt'];
+export type PluginManifest = Schemas['PluginManifest'];
 
 /** Reads something from the service; `key` begins with the kind of object whose changes make it read again. */
 export function useApiQuery<Data>(

@@ -13,6 +13,8 @@ export interface ConsolePage {
   readonly section?: Section;
   /** Position in the menu (decisions 1.7). */
   readonly order: number;
+  /** It has no menu entry. */
+  readonly isHidden?: boolean;
   /** Renders a `PageFrame`. Its code is loaded when the page is opened. */
   readonly Component: ComponentType | LazyExoticComponent<ComponentType>;
 }
@@ -23,6 +25,13 @@ export const PAGES: readonly ConsolePage[] = [
   { route: '/tools', label: 'Tools', order: 10, Component: lazy(() => import('./registry/tools.tsx')) },
   { route: '/resources', label: 'Resources', order: 20, Component: lazy(() => import('./registry/resources.tsx')) },
   { route: '/prompts', label: 'Prompts', order: 30, Component: lazy(() => import('./registry/prompts.tsx')) },
+  {
+    route: '/tool-calls',
+    label: 'Tool calls',
+    section: 'Developer',
+    order: 41,
+    Component: lazy(() => import('./tool-calls/tool-calls.tsx')),
+  },
   {
     route: '/namespaces',
     label: 'Namespaces',
@@ -50,5 +59,12 @@ export const PAGES: readonly ConsolePage[] = [
     section: 'Admin',
     order: 80,
     Component: lazy(() => import('./evaluators/evaluators.tsx')),
+  },
+  {
+    route: '/plugins-admin',
+    label: 'Installed Plugins',
+    section: 'Admin',
+    order: 90,
+    Component: lazy(() => import('./plugins/plugins.tsx')),
   },
 ];

@@ -1,0 +1,93 @@
+import type { ToolCallEvent } from '@sluice/contract';
+import type { EventStream } from './event-stream.ts';
+
+type Started = Extract<ToolCallEvent, { eventType: 'STARTED' }>;
+type Ended = Exclude<ToolCallEvent, { eventType: 'STARTED' }>;
+
+/** A tool call with the events that have arrived. */
+export interface LoggedCall {
+  readonly id: string;
+  /** Undefined for a call that failed before it started, and for one whose start was not received. */
+  readonly started: Started | undefined;
+  /** Undefined while it runs. */
+  readonly ended: Ended | undefined;
+}
+
+/** Outcome of a call. */
+export type CallOutcome = 'running' | 'completed' | 'error' | 'failed';
+
+/** The latest of the two events. */
+export function latestEvent({ started, ended }: LoggedCall): ToolCallEvent | undefined {
+  return ended ?? started;
+}
+
+/** Returns how a call ended; `error` is a result that the tool marked as an error. */
+export function outcomeOf({ ended }: LoggedCall): CallOutcome {
+  if (!ended) return 'running';
+  if (ended.eventType === 'FAILED') return 'failed';
+  return ended.isError ? 'error' : 'completed';
+}
+
+/** Calls that the log keeps: what they contain is at most 16 KiB each. */
+const CAPACITY = 2_000;
+/** Interval in which pages see new calls, whatever their rate. */
+const INTERVAL_MS = 250;
+
+/**
+ * The latest tool calls, newest first. Events are collected as they arrive and shown four times a second, so that a thousand
+ * of them in a second cost a page as little as one.
+ */
+export class ToolCallLog {
+  /** Changes with {@link subscribe}; never in place. */
+  calls: readonly LoggedCall[] = [];
+  /** Calls that were dropped since the last {@link clear}, because they were too many. */
+  dropped = 0;
+  readonly #byId = new Map<string, LoggedCall>();
+  readonly #listeners = new Set<() => void>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  /** Adds events in order; events that are known already change nothing. */
+  add(...events: readonly unknown[]): void {
+    for (const event of events) if (isToolCallEvent(event)) this.#addOne(event);
+    this.#timer ??= setTimeout(() => this.#publish(), INTERVAL_MS);
+  }
+
+  clear(): void {
+    this.#byId.clear();
+    this.dropped = 0;
+    this.#publish();
+  }
+
+  /** Adds the events of a stream until the returned function is called. */
+  follow(events: EventStream): () => void {
+    return events.listen('tool-calls', (event) => this.add(event));
+  }
+
+  /** Calls the listener after each change until the returned function is called. */
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  #addOne(event: ToolCallEvent): void {
+    const known = this.#byId.get(event.eventId) ?? { id: event.eventId, started: undefined, ended: undefined };
+    const call = event.eventType === 'STARTED' ? { ...known, started: event } : { ...known, ended: event };
+    this.#byId.set(event.eventId, call);
+    if (this.#byId.size <= CAPACITY) return;
+    // A map iterates in the order of insertion.
+    const [oldest] = this.#byId.keys();
+    if (oldest !== undefined) this.#byId.delete(oldest);
+    this.dropped++;
+  }
+
+  #publish(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.calls = [...this.#byId.values()].reverse();
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+function isToolCallEvent(data: unknown): data is ToolCallEvent {
+  return typeof data === 'object' && data !== null && 'eventId' in data && 'eventType' in data && 'toolName' in data;
+}

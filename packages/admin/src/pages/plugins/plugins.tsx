@@ -1,0 +1,66 @@
+import { Tag } from '@carbon/react';
+import { useMemo } from 'react';
+import type { InstalledPlugin } from '../../plugins/plugin-registry.ts';
+import { usePlugins } from '../../plugins/plugins.tsx';
+import { type Column, DataTable } from '../../ui/data-table.tsx';
+import { InertText } from '../../ui/inert-text.tsx';
+import { EmptyState } from '../../ui/notices.tsx';
+import { PageFrame } from '../../ui/page-frame.tsx';
+
+const TAG = { loading: 'gray', active: 'green', skipped: 'red' } as const;
+
+/** `#/plugins-admin`: the plugins of the console. */
+export default function InstalledPlugins() {
+  const { plugins } = usePlugins();
+  const columns = useMemo<readonly Column<InstalledPlugin>[]>(
+    () => [
+      {
+        id: 'name',
+        header: 'Name',
+        accessorFn: ({ manifest }) => manifest.name,
+        cell: ({ row }) => <InertText text={row.original.manifest.name} maxLength={100} />,
+      },
+      { id: 'id', header: 'Id', accessorFn: ({ manifest }) => manifest.id },
+      { id: 'version', header: 'Version', accessorFn: ({ manifest }) => manifest.version },
+      {
+        id: 'services',
+        header: 'Services',
+        accessorFn: ({ manifest }) => manifest.requires?.services?.map(({ id }) => id).join(', ') ?? '',
+      },
+      {
+        id: 'permissions',
+        header: 'Permissions',
+        accessorFn: ({ manifest }) => manifest.permissions?.join(', ') ?? 'all',
+      },
+      {
+        id: 'status',
+        header: 'Status',
+        accessorFn: ({ state }) => state,
+        cell: ({ row: { original } }) => (
+          <>
+            <Tag type={TAG[original.state]}>{original.state}</Tag>
+            {original.reason !== undefined && <InertText text={original.reason} maxLength={200} />}
+          </>
+        ),
+      },
+    ],
+    [],
+  );
+  return (
+    <PageFrame
+      title="Installed Plugins"
+      description="Plugins add pages to this console. They are read from the folder --plugins-path when the service starts."
+    >
+      <DataTable
+        label="Installed Plugins"
+        rows={plugins}
+        total={plugins.length}
+        columns={columns}
+        rowKey={({ manifest }) => manifest.id}
+        empty={
+          <EmptyState title="No plugins" text="Start the service with --plugins-path and a folder with plugins." />
+        }
+      />
+    </PageFrame>
+  );
+}

@@ -1,0 +1,246 @@
+import { Button, Tag } from '@carbon/react';
+import { toolCallErrorCategory } from '@sluice/contract';
+import { unwrap } from '@sluice/contract/client';
+import { useEffect, useMemo, useState, useSyncExternalStore } from 'react';
+import { useApi } from '../../api/api.ts';
+import { type CallOutcome, type LoggedCall, latestEvent, outcomeOf, ToolCallLog } from '../../api/tool-call-log.ts';
+import { type Column, DataTable } from '../../ui/data-table.tsx';
+import { FilterBar, matches } from '../../ui/filters.tsx';
+import { InertText } from '../../ui/inert-text.tsx';
+import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { PageFrame } from '../../ui/page-frame.tsx';
+import { useParameter } from '../../ui/route.ts';
+import { CallDetails } from './call-details.tsx';
+
+const OUTCOMES = ['running', 'completed', 'error', 'failed'] as const satisfies readonly CallOutcome[];
+const TAG = { running: 'blue', completed: 'green', error: 'magenta', failed: 'red' } as const;
+/** Events that the service stores. */
+const STORED = '1000';
+
+/** `#/tool-calls`: the latest tool calls, live. */
+export default function ToolCalls() {
+  const { log, error, reload } = useToolCallLog();
+  const live = useSyncExternalStore(log.subscribe, () => log.calls);
+  const [frozen, setFrozen] = useState<readonly LoggedCall[]>();
+  const [open, setOpen] = useParameter('open', { push: true });
+  const [search, setSearch] = useParameter('q');
+  const [namespace, setNamespace] = useParameter('namespace');
+  const [category, setCategory] = useParameter('category');
+  const [outcome, setOutcome] = useParameter('outcome');
+  const [user, setUser] = useParameter('user');
+  const calls = frozen ?? live;
+  const shown = useMemo(
+    () =>
+      calls.filter((call) => {
+        const event = latestEvent(call);
+        return (
+          (namespace === '' || event?.namespace === namespace) &&
+          (outcome === '' || outcomeOf(call) === outcome) &&
+          (user === '' || event?.user === user) &&
+          (category === '' || categoryOf(call) === category) &&
+          matches(search, event?.toolName, sourceOf(call), detailOf(call), event?.user, event?.conversationId)
+        );
+      }),
+    [calls, namespace, outcome, user, category, search],
+  );
+  const columns = useMemo<readonly Column<LoggedCall>[]>(() => columnsOf(setOpen), [setOpen]);
+  const opened = calls.find(({ id }) => id === open);
+  const newer = frozen && live.findIndex(({ id }) => id === frozen[0]?.id);
+  const values = (value: (call: LoggedCall) => string | undefined) => [
+    ...new Set(calls.flatMap((call) => value(call) ?? [])),
+  ];
+  const selects = [
+    {
+      id: 'outcome',
+      label: 'Outcome',
+      all: 'All outcomes',
+      options: OUTCOMES,
+      value: outcome,
+      onChange: setOutcome,
+    },
+    {
+      id: 'namespace',
+      label: 'Namespace',
+      all: 'All namespaces',
+      options: values((call) => latestEvent(call)?.namespace),
+      value: namespace,
+      onChange: setNamespace,
+    },
+    {
+      id: 'category',
+      label: 'Error category',
+      all: 'All categories',
+      options: toolCallErrorCategory.options,
+      value: category,
+      onChange: setCategory,
+    },
+    {
+      id: 'user',
+      label: 'User',
+      all: 'All users',
+      options: values((call) => latestEvent(call)?.user),
+      value: user,
+      onChange: setUser,
+    },
+  ];
+  const actions = (
+    <>
+      <Button kind="tertiary" size="md" onClick={() => setFrozen(frozen ? undefined : live)}>
+        {frozen ? 'Resume' : 'Pause'}
+      </Button>
+      <Button
+        kind="tertiary"
+        size="md"
+        onClick={() => {
+          log.clear();
+          setFrozen(frozen && []);
+        }}
+      >
+        Clear
+      </Button>
+      <Button kind="tertiary" size="md" disabled={shown.length === 0} onClick={() => exportLines(shown)}>
+        Export
+      </Button>
+    </>
+  );
+  return (
+    <PageFrame
+      title="Tool calls"
+      description="Calls as they happen, newest first. Argument values are never recorded."
+      actions={actions}
+    >
+      {error !== undefined && <ErrorNotice title="Recent calls could not be loaded" error={error} onRetry={reload} />}
+      <FilterBar
+        search={search}
+        onSearch={setSearch}
+        placeholder="Search tool, forward, user, conversation or message"
+        selects={selects}
+      />
+      <p role="status" className="live-status">
+        {frozen ? `Paused; ${newer === -1 ? 'many' : newer} newer calls` : 'Live'}
+        {log.dropped > 0 && `; the oldest ${log.dropped} were dropped`}
+      </p>
+      <DataTable
+        label="Tool calls"
+        rows={shown}
+        total={calls.length}
+        columns={columns}
+        rowKey={({ id }) => id}
+        empty={
+          calls.length === 0 ? (
+            <EmptyState title="No tool calls" text="Calls appear here as soon as an agent makes one." />
+          ) : (
+            <EmptyState title="No call matches" text="Change the search or the filters." />
+          )
+        }
+      />
+      {opened && <CallDetails call={opened} calls={calls} onOpen={setOpen} onClose={() => setOpen('')} />}
+    </PageFrame>
+  );
+}
+
+/** The log of the page: the stored calls, and then those that happen. */
+function useToolCallLog() {
+  const { client, events } = useApi();
+  const [log] = useState(() => new ToolCallLog());
+  const [error, setError] = useState<unknown>();
+  const [attempt, setAttempt] = useState(0);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt loads again
+  useEffect(() => {
+    const canceled = new AbortController();
+    const load = () =>
+      unwrap(client.GET('/api/v1/tool-calls', { params: { query: { limit: STORED } }, signal: canceled.signal }))
+        .then((stored) => {
+          setError(undefined);
+          log.add(...stored.toReversed());
+        })
+        .catch((reason: unknown) => {
+          if (!canceled.signal.aborted) setError(reason);
+        });
+    // Follows first, so that no call is missed in between.
+    const stops = [log.follow(events), events.listen('missed', () => void load())];
+    void load();
+    return () => {
+      canceled.abort();
+      for (const stop of stops) stop();
+    };
+  }, [client, events, log, attempt]);
+  return { log, error, reload: () => setAttempt(attempt + 1) };
+}
+
+function columnsOf(onOpen: (id: string) => void): readonly Column<LoggedCall>[] {
+  return [
+    {
+      id: 'time',
+      header: 'Time',
+      accessorFn: (call) => latestEvent(call)?.timestamp ?? '',
+      cell: ({ row: { original } }) => timeOf(latestEvent(original)?.timestamp),
+    },
+    {
+      id: 'tool',
+      header: 'Tool',
+      accessorFn: (call) => latestEvent(call)?.toolName ?? '',
+      cell: ({ row: { original } }) => <InertText text={latestEvent(original)?.toolName ?? ''} maxLength={100} />,
+    },
+    { id: 'namespace', header: 'Namespace', accessorFn: (call) => latestEvent(call)?.namespace ?? '' },
+    {
+      id: 'source',
+      header: 'Executed by',
+      accessorFn: sourceOf,
+      cell: ({ row: { original } }) => <InertText text={sourceOf(original)} maxLength={80} />,
+    },
+    {
+      id: 'outcome',
+      header: 'Outcome',
+      accessorFn: outcomeOf,
+      cell: ({ row: { original } }) => <Tag type={TAG[outcomeOf(original)]}>{outcomeOf(original)}</Tag>,
+    },
+    { id: 'ms', header: 'ms', accessorFn: ({ ended }) => ended?.duration ?? '' },
+    {
+      id: 'detail',
+      header: 'Result',
+      enableSorting: false,
+      accessorFn: detailOf,
+      cell: ({ row: { original } }) => <InertText text={detailOf(original)} maxLength={120} />,
+    },
+    {
+      id: 'actions',
+      header: 'Actions',
+      enableSorting: false,
+      cell: ({ row: { original } }) => (
+        <Button kind="ghost" size="sm" onClick={() => onOpen(original.id)}>
+          Details
+        </Button>
+      ),
+    },
+  ];
+}
+
+function timeOf(timestamp: string | undefined): string {
+  return timestamp === undefined
+    ? ''
+    : new Date(timestamp).toLocaleTimeString(undefined, { fractionalSecondDigits: 3 });
+}
+
+function sourceOf(call: LoggedCall): string {
+  const event = latestEvent(call);
+  return event?.forward ?? event?.serviceId ?? event?.serviceAddress ?? '';
+}
+
+function categoryOf({ ended }: LoggedCall): string | undefined {
+  return ended?.eventType === 'FAILED' ? ended.errorCategory : undefined;
+}
+
+function detailOf({ ended }: LoggedCall): string {
+  if (!ended) return '';
+  return ended.eventType === 'FAILED' ? ended.errorMessage : ended.content.join(' ');
+}
+
+/** Saves the events of the calls as JSON Lines, oldest first. */
+function exportLines(calls: readonly LoggedCall[]): void {
+  const events = calls.toReversed().flatMap(({ started, ended }) => [started, ended].filter(Boolean));
+  const lines = events.map((event) => `${JSON.stringify(event)}\n`);
+  const url = URL.createObjectURL(new Blob(lines, { type: 'application/jsonl' }));
+  Object.assign(document.createElement('a'), { href: url, download: 'tool-calls.jsonl' }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
