@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { greeter } from '../../examples/console-plugin/greeter.ts';
-import { consoleTests, startPlain, rowOf, settled } from '../fixtures/console.ts';
+import { consoleTests, rowOf, settled, startPlain } from '../fixtures/console.ts';
 
 const EXAMPLE = join(import.meta.dirname, '../../examples/console-plugin/plugins/greetings');
 
