@@ -33,6 +33,20 @@ export const PAGES: readonly ConsolePage[] = [
     Component: lazy(() => import('./tool-calls/tool-calls.tsx')),
   },
   {
+    route: '/interactions',
+    label: 'Interactions',
+    section: 'Developer',
+    order: 42,
+    Component: lazy(() => import('./interactions/interactions.tsx')),
+  },
+  {
+    route: '/metrics',
+    label: 'Metrics',
+    section: 'Developer',
+    order: 43,
+    Component: lazy(() => import('./metrics/metrics.tsx')),
+  },
+  {
     route: '/namespaces',
     label: 'Namespaces',
     section: 'Admin',
