@@ -26,6 +26,13 @@ export const PAGES: readonly ConsolePage[] = [
   { route: '/resources', label: 'Resources', order: 20, Component: lazy(() => import('./registry/resources.tsx')) },
   { route: '/prompts', label: 'Prompts', order: 30, Component: lazy(() => import('./registry/prompts.tsx')) },
   {
+    route: '/llmchat',
+    label: 'LLM chat',
+    section: 'Developer',
+    order: 40,
+    Component: lazy(() => import('./llm-chat/llm-chat.tsx')),
+  },
+  {
     route: '/tool-calls',
     label: 'Tool calls',
     section: 'Developer',
