@@ -16,6 +16,7 @@ import { Component, type ReactNode, Suspense, useState } from 'react';
 import { useLiveQueries } from './api/live-queries.ts';
 import { ConnectionBanner, ConnectionStatus } from './connection-status.tsx';
 import { type ConsolePage, PAGES, SECTIONS } from './pages/pages.ts';
+import { Palette } from './palette.tsx';
 import { ErrorNotice } from './ui/notices.tsx';
 import { PageFrame } from './ui/page-frame.tsx';
 import { routeTo, useRoute } from './ui/route.ts';
@@ -49,6 +50,7 @@ export function App() {
         </HeaderGlobalBar>
         <Menu current={path} isOpen={isMenuOpen} onClose={() => setMenuOpen(false)} />
       </Header>
+      <Palette />
       <Content id="content" className="console-content" tabIndex={-1}>
         <ConnectionBanner />
         {page ? (
