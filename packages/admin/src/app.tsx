@@ -12,12 +12,12 @@ import {
   SkeletonText,
   SkipToContent,
 } from '@carbon/react';
-import { Component, type ReactNode, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import { useLiveQueries } from './api/live-queries.ts';
 import { ConnectionBanner, ConnectionStatus } from './connection-status.tsx';
 import { type ConsolePage, PAGES, SECTIONS } from './pages/pages.ts';
 import { Palette } from './palette.tsx';
-import { ErrorNotice } from './ui/notices.tsx';
+import { ErrorBoundary } from './ui/error-boundary.tsx';
 import { PageFrame } from './ui/page-frame.tsx';
 import { routeTo, useRoute } from './ui/route.ts';
 import { useTheme } from './ui/theme.ts';
@@ -54,11 +54,11 @@ export function App() {
       <Content id="content" className="console-content" tabIndex={-1}>
         <ConnectionBanner />
         {page ? (
-          <PageBoundary key={path}>
+          <ErrorBoundary key={path} title="The page could not be shown">
             <Suspense fallback={<SkeletonText heading width="20rem" />}>
               <page.Component />
             </Suspense>
-          </PageBoundary>
+          </ErrorBoundary>
         ) : (
           <PageFrame title="Page not found" description={`There is no page ${path}.`}>
             <a href={routeTo('/')}>Dashboard</a>
@@ -105,19 +105,4 @@ function Menu({ current, isOpen, onClose }: MenuProps) {
 function focusContent(event: { preventDefault(): void }): void {
   event.preventDefault();
   document.getElementById('content')?.focus();
-}
-
-/** Shows an error of a page in its place; the menu keeps working. */
-class PageBoundary extends Component<{ readonly children: ReactNode }, { readonly error: unknown }> {
-  override state = { error: undefined as unknown };
-
-  static getDerivedStateFromError(error: unknown) {
-    return { error };
-  }
-
-  override render() {
-    const { error } = this.state;
-    if (error === undefined) return this.props.children;
-    return <ErrorNotice title="The page could not be shown" error={error} onRetry={() => location.reload()} />;
-  }
 }

@@ -4,6 +4,7 @@ import { unwrap } from '@sluice/contract/client';
 import { useQueryClient } from '@tanstack/react-query';
 import { lazy, Suspense } from 'react';
 import { useApiQuery, useForwards, useServices } from '../../api/queries.ts';
+import { ErrorBoundary } from '../../ui/error-boundary.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
@@ -28,9 +29,11 @@ export default function Home() {
     >
       <Tiles />
       <Attention />
-      <Suspense fallback={<SkeletonText paragraph lineCount={3} />}>
-        <LastHour />
-      </Suspense>
+      <ErrorBoundary title="The plots could not be shown">
+        <Suspense fallback={<SkeletonText paragraph lineCount={3} />}>
+          <LastHour />
+        </Suspense>
+      </ErrorBoundary>
       <MetricTables />
     </PageFrame>
   );
