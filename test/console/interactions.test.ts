@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestService } from '../../packages/server/testing/service.ts';
 import { startChatServer } from '../fixtures/chat/server.ts';
 import { consoleTests, dialog, settled } from '../fixtures/console.ts';
 import { modernClient } from '../fixtures/raw-client.ts';
@@ -13,7 +14,10 @@ beforeAll(async () => {
 afterAll(() => models.close());
 
 // After the hooks above, which it needs.
-const tests = consoleTests(env);
+const tests = consoleTests(async () => {
+  const service = await startTestService(env);
+  return { service, close: () => service.stop(0) };
+});
 
 test('a completion is shown as a conversation, with the tool calls that belong to it', async (context) => {
   const upstream = await tests.upstream({

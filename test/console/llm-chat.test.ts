@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestService } from '../../packages/server/testing/service.ts';
 import { consoleTests } from '../fixtures/console.ts';
 
 const env: Record<string, string> = {};
@@ -24,7 +25,10 @@ beforeAll(async () => {
 afterAll(() => void backend.close().closeAllConnections());
 
 // After the hooks above, which it needs.
-const tests = consoleTests(env);
+const tests = consoleTests(async () => {
+  const service = await startTestService(env);
+  return { service, close: () => service.stop(0) };
+});
 
 test('a message is answered, and what was typed stays when it is not', async (context) => {
   const page = await tests.open(context, '#/llmchat');

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { greeter } from '../../examples/console-plugin/greeter.ts';
+import { startTestService } from '../../packages/server/testing/service.ts';
 import { consoleTests, rowOf, settled } from '../fixtures/console.ts';
 
 const EXAMPLE = join(import.meta.dirname, '../../examples/console-plugin/plugins/greetings');
@@ -50,7 +51,10 @@ afterAll(async () => {
 });
 
 // After the hooks above, which it needs.
-const tests = consoleTests({}, argv);
+const tests = consoleTests(async () => {
+  const service = await startTestService({}, argv);
+  return { service, close: () => service.stop(0) };
+});
 
 test('a plugin adds a menu entry and a page that calls its service', async (context) => {
   const page = await tests.open(context, '#/');

@@ -38,8 +38,16 @@ export function expectation(
   const only = (reason: string, ...statuses: number[]) => ({ statuses: new Set([...statuses, ...tooLong]), reason });
   const [path = ''] = target.split('?', 1);
   const isForeign = headers.origin !== undefined;
-  if (!canDecode(path)) return only('the path is not percent-encoded UTF-8', 400, 404, ...(isForeign ? [403] : []));
+  if (!canDecode(path)) {
+    // Prefixes of the legacy backend are matched before the path is decoded (decisions 4.6).
+    const others = [...(isForeign ? [403] : []), ...(LEGACY.test(path) ? [503] : [])];
+    return { ...only('the path is not percent-encoded UTF-8', 400, 404, ...others), undocumented: LEGACY.test(path) };
+  }
   if (isForeign) return only('the origin is not allowed', 403);
+  if (method === 'OPTIONS' && LEGACY.test(path)) {
+    // Passed on to the legacy backend, unless it is a preflight request.
+    return { ...only('the method is OPTIONS', 204, 503, 400), undocumented: true };
+  }
   if (method === 'OPTIONS') return only('the method is OPTIONS', 204);
   if (!operation && LEGACY.test(path)) {
     // Dot segments are rejected before.

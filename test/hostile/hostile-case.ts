@@ -9,6 +9,8 @@ export interface HostileTarget {
   readonly mcp: string;
   /** Base URL of the management listener; undefined for a process that has none. */
   readonly management: string | undefined;
+  /** Base URL of the inference listener, likewise. */
+  readonly inference?: string | undefined;
 }
 
 /** The peers of a gateway, in one process with clients: each sends what a case needs. */

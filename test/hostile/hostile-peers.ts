@@ -47,7 +47,7 @@ async function serve(seed: number): Promise<void> {
   serveParent(addresses, {
     /** Sends one case to a target; returns what it answered. */
     send: async (argument) => {
-      const { name, mcp, management } = Object(argument);
+      const { name, mcp, management, inference } = Object(argument);
       const found = cases.find((candidate) => candidate.name === name);
       if (!found) throw new Error(`unknown case: ${name}`);
       for (const { scripts } of [legacy, modern]) scripts['tools/call'] = textResultText('done');
@@ -56,6 +56,7 @@ async function serve(seed: number): Promise<void> {
       return found.send(peers, {
         mcp: String(mcp),
         management: management === undefined ? management : String(management),
+        inference: inference === undefined ? inference : String(inference),
       });
     },
   });

@@ -51,7 +51,13 @@ export async function startHostileRun(
   const file = join(folder, 'service.json');
   await writeFile(file, JSON.stringify({ llm_connections: [{ name: 'llm', model: 'scripted', url: llm }] }));
   await writeFile(join(folder, 'action.wasm'), await toolchains.wat());
-  const measured = stack.use(await startMeasuredGateway({ args: ['--service-config', file], nodeArgs }));
+  const measured = stack.use(
+    await startMeasuredGateway({
+      args: ['--service-config', file],
+      env: { SERVICE_INFERENCE_UPSTREAM: new URL(llm).origin },
+      nodeArgs,
+    }),
+  );
   const { gateway } = measured;
   for (const [namespace, era] of Object.entries(NAMESPACES)) {
     await gateway.forward(namespace, upstreams[era], namespace);
@@ -59,6 +65,7 @@ export async function startHostileRun(
   await registerServices(measured, grpcPort);
   const management = `http://${gateway.management()}`;
   const mcp = gateway.url().replace('/default/mcp', '');
+  const inference = `http://${gateway.logs.find(({ msg }) => msg === 'listening')?.inference}`;
   const probe = new LatencyProbe(gateway.url(), `${management}/healthz`);
   stack.defer(() => probe.close());
   const reader = compare ? await startReader({ legacy: upstreams.legacy, modern: upstreams.modern }) : undefined;
@@ -75,7 +82,7 @@ export async function startHostileRun(
       await measured.turns();
       await probe.take();
       const rssBefore = await measured.peakRss();
-      const sent = await sendCase(peers, { name, mcp, management });
+      const sent = await sendCase(peers, { name, mcp, management, inference });
       const { longestMs } = await measured.turns();
       const peakRss = await measured.peakRss();
       const latencies = await probe.take();

@@ -5,6 +5,7 @@ import { toolList, toolText } from '../fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../fixtures/raw-upstream.ts';
 import { grpcReplies } from './grpc-replies.ts';
 import type { HostileCase, HostilePeers, HostileTarget } from './hostile-case.ts';
+import { shareCases } from './share-cases.ts';
 import { hostileText } from './texts.ts';
 import { answerWith, callTool, grpcContent, responseWith, summaryOf } from './traffic.ts';
 
@@ -14,7 +15,14 @@ const REQUEST_BYTES = 4 * MIB - 64 * 1024;
 
 /** The cases of the known attacks, by what they send. */
 export function tableCases(): HostileCase[] {
-  return [...requestCases(), ...responseCases(), ...catalogCases(), ...serviceCases(), ...connectionCases()];
+  return [
+    ...requestCases(),
+    ...responseCases(),
+    ...catalogCases(),
+    ...serviceCases(),
+    ...connectionCases(),
+    ...shareCases(discovered),
+  ];
 }
 
 function requestCases(): HostileCase[] {
@@ -137,6 +145,16 @@ function catalogCases(): HostileCase[] {
       group: 'the catalog of an upstream',
       isComparable: false,
       send: (_peers, target) => withCatalog(target, 'crowded', tinyTools(30 * MIB), async () => ''),
+    },
+    {
+      name: '30 MiB of 100,000 tools, listed',
+      group: 'the catalog of an upstream',
+      isComparable: false,
+      send: (_peers, target) => {
+        const padding = `,"x":"${'p'.repeat(250)}"`;
+        const tools = Array.from({ length: 100_000 }, (_, at) => toolText(`t${at}`, padding));
+        return withCatalog(target, 'long', tools, async (url) => summaryOf(await modernClient(url).call('tools/list')));
+      },
     },
     {
       name: '4 MiB of tiny tools, and ten new sets of capabilities',

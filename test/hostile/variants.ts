@@ -1,11 +1,8 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { startGateway } from '../fixtures/gateway.ts';
 import { LEGACY, legacyClient, post, send } from '../fixtures/raw-client.ts';
 import type { Era } from '../fixtures/raw-upstream/message.ts';
 import { LIST_END, toolList } from '../fixtures/raw-upstream/texts.ts';
 import { type RawUpstreamOptions, startRawUpstream } from '../fixtures/raw-upstream.ts';
+import { fileSurfaces } from './file-surfaces.ts';
 import { grpcReplies } from './grpc-replies.ts';
 import type { HostileCase, HostilePeers, HostileTarget } from './hostile-case.ts';
 import { discovered, tableCases } from './table-cases.ts';
@@ -18,7 +15,7 @@ const MIB = 1024 * KIB;
 const FORMS = 3;
 
 /** A parser of the service, and how a text reaches it. */
-interface Surface {
+export interface Surface {
   readonly name: string;
   /** Largest text that it accepts, in bytes. */
   readonly maxBytes: number;
@@ -222,7 +219,29 @@ function otherSurfaces(): Surface[] {
       return callTool(target, 'evaluated');
     },
   });
+  const completed = (
+    name: string,
+    body: (text: string) => string,
+    answer?: (text: string) => HostilePeers['llm']['defaultResult'],
+  ): Surface => ({
+    name,
+    maxBytes: 16 * MIB,
+    isComparable: false,
+    async send(text, { llm: model }, { inference }) {
+      if (answer) model.defaultResult = answer(text);
+      return summaryOf(await post(`${inference}/v1/chat/completions`, body(answer ? '1' : text)));
+    },
+  });
+  const completion = (text: string) => `{"model":"m","messages":[],"x":${text}}`;
+  const eventStream = { 'content-type': 'text/event-stream' };
   return [
+    completed('a completion request', completion),
+    completed('the whole body of a completion request', (text) => text),
+    completed('a completion', completion, (text) => ({ body: `{"choices":[],"x":${text}}` })),
+    completed('a stream of a completion', completion, (text) => ({
+      body: `data: {"choices":[],"x":${text}}\n\ndata: [DONE]\n\n`,
+      headers: eventStream,
+    })),
     managed(
       'the body of a new tool',
       'POST',
@@ -236,38 +255,6 @@ function otherSurfaces(): Surface[] {
     service('a code stream', 'run', 8),
     llm('the answer of an LLM', (text) => ({ content: text })),
     llm('the body of an LLM', (text) => ({ body: text })),
-  ];
-}
-
-function fileSurfaces(): Surface[] {
-  const file = (name: string, path: string, content: (text: string) => string, flag?: string): Surface => ({
-    name,
-    maxBytes: flag === undefined ? 4 * MIB : 256 * KIB,
-    isComparable: false,
-    async send(text) {
-      const folder = await mkdtemp(join(tmpdir(), 'sluice-hostile-file-'));
-      try {
-        await writeFile(join(folder, path), content(text));
-        const args = flag === undefined ? [] : [flag, join(folder, path)];
-        const gateway = await startGateway({
-          args,
-          ...(flag === undefined && { env: { SERVICE_PERSIST_PATH: folder } }),
-        });
-        await gateway.close();
-        return 'started';
-      } catch (error) {
-        const lines = error instanceof Error ? error.message.split('\n') : [];
-        if (!lines.some((line) => line.includes('sluice: '))) throw error;
-        return `rejected: ${lines.find((line) => line.includes('sluice: '))?.slice(0, 200)}`;
-      } finally {
-        await rm(folder, { recursive: true, force: true });
-      }
-    },
-  });
-  return [
-    file('a pipeline file', 'pipeline.yaml', (text) => `listeners: []\nx: ${text}\n`, '--pipeline-config'),
-    file('a bootstrap file', 'service.yaml', (text) => `forwards: ${text}\n`, '--service-config'),
-    file('the registry file', 'registry.json', (text) => `{"version":1,"namespaces":${text}}`),
   ];
 }
 

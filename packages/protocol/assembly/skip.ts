@@ -11,7 +11,7 @@ export const INPUT: usize = memory.data(65_536 + 16);
 export const OPEN: usize = memory.data(2 * 65_536);
 
 /** Address of the registers, 32 bits each, which are set before a call and updated by it. */
-export const REGISTERS: usize = memory.data(7 * 4);
+export const REGISTERS: usize = memory.data(8 * 4);
 const STATE: usize = REGISTERS;
 /** Number of open containers in {@link OPEN}. */
 const DEPTH: usize = REGISTERS + 4;
@@ -23,6 +23,8 @@ const PROGRESS: usize = REGISTERS + 16;
 const RESULT: usize = REGISTERS + 20;
 /** Number of arrays, objects and commas in the call. */
 const SIZE: usize = REGISTERS + 24;
+/** Set once a string had bytes beyond ASCII; never reset by a call. */
+const BEYOND_ASCII: usize = REGISTERS + 28;
 
 /** Results. More: the input has ended. Done: the value or key has ended at the returned position. */
 const MORE: i32 = 0;
@@ -75,9 +77,9 @@ function setClass(characters: string, byteClass: u8): void {
   for (let at = 0; at < characters.length; at++) store<u8>(CLASSES + characters.charCodeAt(at), byteClass);
 }
 
-/** 1 for the bytes that need no escape in a string. */
+/** 1 for the bytes of ASCII that need no escape in a string. */
 const PLAIN: usize = memory.data(256);
-memory.fill(PLAIN + 0x20, 1, 224);
+memory.fill(PLAIN + 0x20, 1, 0x80 - 0x20);
 store<u8>(PLAIN + 0x22, 0);
 store<u8>(PLAIN + 0x5c, 0);
 
@@ -293,6 +295,8 @@ function stringStop(from: usize, end: usize): usize {
   let at = from;
   /** 1 if an escape has begun before `at`. */
   let isEscaped: i32 = 0;
+  /** Not 0 if a byte was beyond ASCII, possibly after the stop: a text is then taken for one that is not ASCII. */
+  let beyond: i32 = 0;
   while (at < end) {
     const block = v128.load(at);
     const length: i32 = <i32>min<usize>(end - at, 16);
@@ -300,6 +304,7 @@ function stringStop(from: usize, end: usize): usize {
     let backslashes = i8x16.bitmask(i8x16.eq(block, i8x16.splat(0x5c))) & mask;
     let quotes = i8x16.bitmask(i8x16.eq(block, i8x16.splat(0x22))) & mask;
     let stops = i8x16.bitmask(i8x16.lt_u(block, i8x16.splat(0x20))) & mask;
+    beyond |= i8x16.bitmask(block) & mask;
     if ((backslashes | isEscaped) !== 0) {
       // Bytes after an odd number of backslashes, by the carry of an addition for each sequence of them.
       backslashes &= ~isEscaped;
@@ -311,10 +316,15 @@ function stringStop(from: usize, end: usize): usize {
       isEscaped = (escaped >> length) & 1;
     }
     stops |= quotes;
-    if (stops !== 0) return at + ctz(stops);
+    if (stops !== 0) {
+      at += ctz(stops);
+      break;
+    }
     at += length;
+    if (at >= end) at += isEscaped;
   }
-  return end + isEscaped;
+  if (beyond !== 0) store<i32>(BEYOND_ASCII, 1);
+  return at;
 }
 
 /** Bytes of the block that may follow a backslash, except `u`, as a bit mask: those with a common bit in two tables. */

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { ChunkBuffer } from './chunk-buffer.ts';
 
 it('concatenates chunks of any size', () => {
-  for (const size of [1, 3, 4096, 100_000]) {
+  for (const size of [1, 3, 4096, 5000, 8191, 100_000]) {
     const body = Buffer.from(Array.from({ length: 100_000 }, (_, index) => index % 251));
     const collector = new ChunkBuffer();
     for (let at = 0; at < body.length; at += size) collector.push(body.subarray(at, at + size));

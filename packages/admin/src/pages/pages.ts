@@ -75,6 +75,13 @@ export const PAGES: readonly ConsolePage[] = [
     Component: lazy(() => import('./services/services.tsx')),
   },
   {
+    route: '/evaluators',
+    label: 'Evaluators',
+    section: 'Admin',
+    order: 80,
+    Component: lazy(() => import('./evaluators/evaluators.tsx')),
+  },
+  {
     route: '/plugins-admin',
     label: 'Installed Plugins',
     section: 'Admin',

@@ -59,6 +59,11 @@ describe('headers of a forward', () => {
     expect(issue).toMatchObject({ path: [name], message: 'is set by the service itself' });
   });
 
+  it.each(['x a', 'ä', ''])('named %j cannot be removed: there are none', (name) => {
+    const [issue] = forwardHeadersPatch.safeParse({ [name]: null }).error?.issues ?? [];
+    expect(issue).toMatchObject({ path: [name], message: 'must be a header name' });
+  });
+
   it('are changed by name, regardless of case', () => {
     const patch = forwardHeadersPatch.parse({ 'x-a': null, 'X-B': TOKEN, none: null });
     expect(changedHeaders({ 'X-A': TOKEN, 'x-b': file('b'), c: file('c') }, patch)).toEqual({

@@ -66,10 +66,14 @@ const LITERAL: ReadonlySet<string> = new Set(['accept-language', 'user-agent']);
 const NAME = "[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}";
 const VALUE = '[!-~](?:[ -~]*[!-~])?';
 
+/** Returns why a name is none of a header, or undefined. */
+function nameProblem(name: string): string | undefined {
+  return new RegExp(`^${NAME}$`).test(name) ? undefined : 'must be a header name';
+}
+
 /** Returns why a header must not be sent to upstreams, or undefined. Never contains the value. */
 function headerProblem(name: string, value: string): string | undefined {
   const lower = name.toLowerCase();
-  if (!new RegExp(`^${NAME}$`).test(name)) return 'must be a header name';
   if (REFUSED.has(lower) || REFUSED_PREFIXES.some((prefix) => lower.startsWith(prefix)))
     return 'is set by the service itself';
   if (value.length > MAX_LENGTH) return `must have at most ${MAX_LENGTH} characters`;
@@ -108,7 +112,7 @@ function checkedHeaders<Value extends string | null>(isAllowed: (value: unknown)
         reject(`must be ${expected}`);
         continue;
       }
-      const problem = value === null ? undefined : headerProblem(name, value);
+      const problem = nameProblem(name) ?? (value === null ? undefined : headerProblem(name, value));
       if (problem !== undefined) reject(problem);
       else if (seen.has(name.toLowerCase())) reject('is a duplicate: names of headers are case-insensitive');
       seen.add(name.toLowerCase());

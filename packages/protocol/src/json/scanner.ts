@@ -1,4 +1,17 @@
-import { DEPTH, DONE, IN_KEY, INVALID, KERNEL, MAX_DEPTH, MAX_INPUT, PROGRESS, RESULT, SIZE, STATE } from './skip.ts';
+import {
+  BEYOND_ASCII,
+  DEPTH,
+  DONE,
+  IN_KEY,
+  INVALID,
+  KERNEL,
+  MAX_DEPTH,
+  MAX_INPUT,
+  PROGRESS,
+  RESULT,
+  SIZE,
+  STATE,
+} from './skip.ts';
 
 /** Kind of a JSON value. */
 export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
@@ -66,6 +79,8 @@ export class JsonScanner {
   size = 0;
   /** Number of bytes up to the first invalid one, or all so far. */
   offset = 0;
+  /** Whether all bytes so far are ASCII. */
+  isAscii = true;
   readonly #sink: JsonSink;
   #state = VALUE;
   /** True within a key or a value that was not entered. */
@@ -212,8 +227,10 @@ export class JsonScanner {
     registers[DEPTH] = count;
     registers[IN_KEY] = this.#inKey;
     registers[PROGRESS] = this.#progress;
+    registers[BEYOND_ASCII] = 0;
     const at = KERNEL.skip(from, to);
     const result = registers[RESULT];
+    if (registers[BEYOND_ASCII] === 1) this.isAscii = false;
     if (result === INVALID) return this.#reject(at);
     const depth = registers[DEPTH] ?? 0;
     const maxDepth = base + (registers[MAX_DEPTH] ?? 0);

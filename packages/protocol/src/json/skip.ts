@@ -11,6 +11,7 @@ export const IN_KEY = 3;
 export const PROGRESS = 4;
 export const RESULT = 5;
 export const SIZE = 6;
+export const BEYOND_ASCII = 7;
 
 /** Results of a call. */
 export const DONE = 1;
@@ -41,7 +42,7 @@ function loadKernel(): Kernel {
   return {
     input: new Uint8Array(buffer, exports.INPUT.value, MAX_INPUT),
     open: new Uint8Array(buffer, exports.OPEN.value, 2 * MAX_INPUT),
-    registers: new Int32Array(buffer, exports.REGISTERS.value, SIZE + 1),
+    registers: new Int32Array(buffer, exports.REGISTERS.value, BEYOND_ASCII + 1),
     skip: exports.skip,
   };
 }

@@ -21,6 +21,8 @@ export interface Envelope {
   readonly oversized: string | undefined;
   /** Whether the key of a member exceeds {@link MAX_TOKEN_BYTES}. */
   readonly hasLongKey: boolean;
+  /** Whether positions in the text are offsets of the bytes. */
+  readonly isAscii: boolean;
 }
 
 /** Keys of the objects whose members are scanned, by nesting depth. */
@@ -92,26 +94,19 @@ class EnvelopeSink implements JsonSink {
 /**
  * Finds the members of a message, of its `params`, and of `_meta` and `arguments` in them, without parsing values:
  * parsing 4 MiB of small values, which a client may send, takes a second. Returns the offset of the first invalid byte
- * if the body is not JSON. `text`: the body as text, in which the returned ranges are positions; undefined if it is ASCII and
- * was not decoded.
+ * if the body is not JSON. The returned ranges are offsets of the bytes. `ascii`: the text of a body in ASCII, if it was decoded.
  */
-export function scanEnvelope(
-  chunks: readonly Buffer[],
-  text: string | undefined,
-  maxMembers: number,
-): Envelope | number {
-  const [body = Buffer.alloc(0)] = chunks;
-  const isAscii = text === undefined || text.length === body.length;
-  const sink = new EnvelopeSink(isAscii ? text : undefined, maxMembers);
-  for (const chunk of chunks) sink.scanner.write(chunk);
-  if (!sink.scanner.isComplete) return sink.scanner.offset;
+export function scanEnvelope(chunks: readonly Buffer[], maxMembers: number, ascii?: string): Envelope | number {
+  const sink = new EnvelopeSink(ascii, maxMembers);
+  const { scanner } = sink;
+  for (const chunk of chunks) scanner.write(chunk);
+  if (!scanner.isComplete) return scanner.offset;
   const { root, oversized, hasLongKey } = sink;
-  if (!isAscii) toTextPositions(root, body);
-  return { root, depth: sink.scanner.maxDepth, oversized, hasLongKey };
+  return { root, depth: scanner.maxDepth, oversized, hasLongKey, isAscii: scanner.isAscii };
 }
 
-/** Replaces offsets in bytes by positions in the text, for a body that is not ASCII. */
-function toTextPositions(root: ScannedMember, body: Buffer): void {
+/** Replaces offsets of the bytes by positions in the text, for a body that is not ASCII. */
+export function toTextPositions(root: ScannedMember, body: Buffer): void {
   let bytes = 0;
   let position = 0;
   const advance = (offset: number): number => {

@@ -13,7 +13,7 @@ import {
   METHOD_NOT_FOUND,
   PARSE_ERROR,
 } from './constants.ts';
-import { type Envelope, type ScannedMember, scanEnvelope } from './envelope.ts';
+import { type Envelope, type ScannedMember, scanEnvelope, toTextPositions } from './envelope.ts';
 
 /** Bounds of a client's message, checked before a value is parsed (decisions 10.4). */
 export interface MessageLimits {
@@ -125,23 +125,36 @@ function textOf(text: SourceText): string {
 
 /** Parses a body: a JSON-RPC message, a batch, or the error (mcp 6). */
 export function parseMessage(body: Buffer | ChunkBuffer, limits = MESSAGE_LIMITS): Message | Batch | Malformed {
-  if (body.length > LARGE_CHARACTERS) {
-    const chunks = body instanceof ChunkBuffer ? body : ChunkBuffer.of(body);
-    if (chunks.isAscii()) return parseScanned(chunks, scanEnvelope(chunks.chunks, undefined, limits.members), limits);
-  }
-  const whole = body instanceof ChunkBuffer ? body.concat() : body;
-  if (!isUtf8(whole)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
-  const text = whole.toString('utf8');
-  return parseScanned(text, scanEnvelope([whole], text, limits.members), limits);
+  return body.length > LARGE_CHARACTERS
+    ? parseLarge(body instanceof ChunkBuffer ? body : ChunkBuffer.of(body), limits)
+    : parseSmall(body instanceof ChunkBuffer ? body.concat() : body, limits);
 }
 
+function parseSmall(body: Buffer, limits: MessageLimits): Message | Batch | Malformed {
+  if (!isUtf8(body)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
+  const text = body.toString('utf8');
+  const envelope = scanEnvelope([body], limits.members, text.length === body.length ? text : undefined);
+  return parseScanned(text, body, envelope, limits);
+}
+
+function parseLarge(body: ChunkBuffer, limits: MessageLimits): Message | Batch | Malformed {
+  const envelope = scanEnvelope(body.chunks, limits.members);
+  if (typeof envelope !== 'number' && envelope.isAscii) return parseScanned(body, undefined, envelope, limits);
+  const whole = body.concat();
+  if (!isUtf8(whole)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
+  return parseScanned(whole.toString('utf8'), whole, envelope, limits);
+}
+
+/** `body` if the text is not known to be ASCII. */
 function parseScanned(
   text: SourceText,
+  body: Buffer | undefined,
   envelope: Envelope | number,
   limits: MessageLimits,
 ): Message | Batch | Malformed {
   if (typeof envelope === 'number') return malformed(PARSE_ERROR, `parse error: invalid JSON at byte ${envelope}`);
   const { root } = envelope;
+  if (body && !envelope.isAscii) toTextPositions(root, body);
   if (root.kind === 'array') return parseBatch(text, root.members ?? []);
   if (root.kind !== 'object') return malformed(INVALID_REQUEST, 'invalid request: expected a JSON object');
   return parseRoot(text, root, envelope, limits);

@@ -94,7 +94,8 @@ export interface ResponseLike {
   /** Reason phrase of a proxied response. */
   statusMessage?: string;
   writeHead(status: number, headers: string[]): unknown;
-  write(chunk: string | Buffer): boolean;
+  /** `callback` is called when the chunk is written, or with the error. */
+  write(chunk: string | Buffer, callback?: (error?: Error | null) => void): boolean;
   end(chunk?: string | Buffer): unknown;
   end(chunk: string, encoding: 'latin1' | 'utf8'): unknown;
   cork(): void;

@@ -29,6 +29,7 @@ export function collectBody(request: IncomingMessage, limit: number, memory: Bod
   if (Number(request.headers['content-length']) > limit) return handler.onTooLarge();
   let body = new ChunkBuffer();
   let reservation: BodyReservation | undefined;
+  let turnEnd = TURN_BYTES;
   const stop = (): void => {
     request.removeAllListeners('data').removeAllListeners('end');
     body = new ChunkBuffer();
@@ -48,8 +49,10 @@ export function collectBody(request: IncomingMessage, limit: number, memory: Bod
       reservation = memory.budget.open(memory.holder(), onNoMemory);
       memory.response.once('close', reservation.release);
     }
-    if (reservation.grow(body.capacity)) readInNextTurn(request);
-    else onNoMemory();
+    if (!reservation.grow(body.capacity)) return onNoMemory();
+    if (body.length < turnEnd) return;
+    turnEnd = body.length + TURN_BYTES;
+    readInNextTurn(request);
   });
   request.on('end', () => {
     reservation?.complete();
@@ -58,9 +61,12 @@ export function collectBody(request: IncomingMessage, limit: number, memory: Bod
   request.on('error', (error) => handler.onError(error));
 }
 
+/** Bytes of a large body that are read in one turn of the event loop. */
+const TURN_BYTES = 128 * 1024;
+
 /**
- * Reads the next chunk of a large body in the next turn of the event loop. Node.js would read up to 2 MiB of each connection
- * in one turn: many uploads at once would delay all other requests.
+ * Reads the rest of a large body from the next turn of the event loop on. Node.js would read up to 2 MiB of each connection in
+ * one turn: many uploads at once would delay all other requests.
  */
 function readInNextTurn(request: IncomingMessage): void {
   request.pause();

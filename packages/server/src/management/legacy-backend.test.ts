@@ -101,6 +101,8 @@ test('a request is logged as forwarded only if it was sent to the backend', asyn
     [url, '/api/v1/chat/%zz', 201, 'forwarded', host],
     [url, '/api/v1/chat/../x', 400, 'refused', undefined],
     ['', '/api/v1/chat', 503, 'refused', undefined],
+    // Prefixes are matched before the path is decoded.
+    ['', '/api/v1/management/statistics/%', 503, 'refused', undefined],
   ] as const) {
     const service = await serviceWith(address);
     const port = Number(new URL(service.management).port);

@@ -1,3 +1,4 @@
+import { freeBuffer } from '@sluice/protocol/chunk-buffer';
 import { memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
@@ -113,7 +114,7 @@ export class ResponseWriter implements ClientResponse {
   }
 
   sendBytes(
-    { before, after }: ResponseBytes,
+    { before, after, free }: ResponseBytes,
     failed: boolean,
     errorCode: unknown,
     status: number,
@@ -123,7 +124,7 @@ export class ResponseWriter implements ClientResponse {
     const parts = [...before, Buffer.from(this.idText), ...after];
     if (!this.#streaming && (json || failed)) {
       this.#writeHead(status, lengthOf(parts));
-      return writeParts(this.#response, parts);
+      return writeParts(this.#response, parts, free);
     }
     if (!this.#streaming) this.beginStream();
     const lines = parts.map(toSingleLine);
@@ -134,7 +135,10 @@ export class ResponseWriter implements ClientResponse {
   beginBody(length: number | undefined): ResponseBody {
     this.#hasBody = true;
     this.#writeHead(200, length);
-    return { write: (chunk) => this.#response.write(chunk), end: () => this.#response.end() };
+    return {
+      write: (chunk) => this.#response.write(chunk, (error) => error || freeBuffer(chunk)),
+      end: () => this.#response.end(),
+    };
   }
 
   /** Begins a JSON response whose body follows in chunks; `bytes` is its length, if known. */
@@ -242,10 +246,12 @@ function lengthOf(parts: readonly Buffer[]): number {
   return parts.reduce((bytes, part) => bytes + part.length, 0);
 }
 
-/** Writes the last parts of a response. */
-function writeParts(response: ResponseLike, parts: readonly Buffer[]): void {
+/** Writes the last parts of a response. `onWritten` is not called if the client disconnects before that. */
+function writeParts(response: ResponseLike, parts: readonly Buffer[], onWritten?: () => void): void {
   response.cork();
-  for (const part of parts) response.write(part);
+  const last = parts.length - 1;
+  for (const part of parts.slice(0, last)) response.write(part);
+  response.write(parts[last] ?? '', (error) => error || onWritten?.());
   response.end();
 }
 

@@ -63,27 +63,34 @@ export function* applyCatalogsInSteps(
   const copies = entries.filter(({ discovered }) => discovered?.copied);
   const copied = yield* byUpstreamKey(copies);
   const orphaned = yield* byUpstreamKey(forward.orphanedOverrides ?? []);
-  const listed = {
-    tool: new Map<string, DiscoveredItem>(),
-    resource: new Map<string, DiscoveredItem>(),
-    prompt: new Map<string, DiscoveredItem>(),
-  };
+  const hasTemplates = catalogs.some(({ templates }) => templates.length > 0);
+  const uris = new Set<string>();
+  // Those of which there are copies.
+  const originals = { tool: new Map<string, DiscoveredItem>(), resource: new Map(), prompt: new Map() };
   for (const { list, kind, template } of LISTS) {
     let position = 0;
-    yield* forEachInSteps(yield* merge(catalogs, list), ([key, variants]) => {
+    yield* forEachMerged(catalogs, list, (key, json, merged) => {
       if (!exposure.exposes(kind, key)) {
         hidden[kind]++;
         return;
       }
-      const found = { kind, template, key, variants, position: position++ };
+      const place = { kind, template, position: position++ };
       // A uri is also listed as a template: the resource is served.
-      if (listed[kind].has(key)) return;
-      listed[kind].set(key, found);
-      const known = before[kind].get(key) ?? orphaned[kind].get(key);
-      if (known !== before[kind].get(key) || !known || !isCurrent(forward, found, known, shared)) {
-        const isNew = !known && !copied[kind].has(key) && forward.catalogs.length > 0;
-        const entry = discoveredEntry(draft, forward, found, known, shared);
-        draft.put(isNew && exposure.disablesNew(kind) ? { ...entry, disabledBy: 'new' } : entry);
+      if (template && uris.has(key)) return;
+      if (hasTemplates && kind === 'resource') uris.add(key);
+      const copy = copied[kind].get(key);
+      const current = before[kind].get(key);
+      const known = current ?? orphaned[kind].get(key);
+      const isSame = current && isCurrent(forward, place, current, shared) && hasVariants(current, json, merged);
+      // Nothing is allocated for an entry that does not change, as nearly all of a refresh.
+      if (!isSame || copy) {
+        const found = { ...place, key, variants: merged ?? [{ json, catalogs: undefined }] };
+        if (copy) originals[kind].set(key, found);
+        if (!isSame) {
+          const isNew = !known && !copy && forward.catalogs.length > 0;
+          const entry = discoveredEntry(draft, forward, found, known, shared);
+          draft.put(isNew && exposure.disablesNew(kind) ? { ...entry, disabledBy: 'new' } : entry);
+        }
       }
       before[kind].delete(key);
       orphaned[kind].delete(key);
@@ -96,9 +103,11 @@ export function* applyCatalogsInSteps(
     });
   }
   for (const copy of copies) {
-    const found = listed[copy.kind].get(upstreamKeyOf(copy));
+    const found = originals[copy.kind].get(upstreamKeyOf(copy));
     if (!found) draft.remove(copy);
-    else if (!isCurrent(forward, found, copy, shared)) draft.put(discoveredEntry(draft, forward, found, copy, shared));
+    else if (!isCurrent(forward, found, copy, shared) || !hasVariants(copy, '', found.variants)) {
+      draft.put(discoveredEntry(draft, forward, found, copy, shared));
+    }
   }
   const orphans = KINDS.flatMap((kind) => [...orphaned[kind].values()]);
   storeKnownCatalogs(draft, forward, catalogs, orphans);
@@ -139,21 +148,25 @@ export function storeKnownCatalogs(
   draft.putForward({ ...forward, catalogs: known, orphanedOverrides: orphans }, mayChangeLists);
 }
 
+/** Receives an object's key and text, or its variants where catalogs differ. */
+type OnMerged = (key: string, json: string, merged: readonly EntryVariant[] | undefined) => void;
+
 /**
  * Merges one list of all catalogs, by key: equal texts become one variant. The order is that of the longest catalog, of
  * which the shorter ones are usually subsets.
  */
-function* merge(
+function* forEachMerged(
   catalogs: readonly DiscoveredCatalog[],
   list: (typeof LISTS)[number]['list'],
-): Steps<Map<string, readonly EntryVariant[]>> {
-  const merged = new Map<string, { json: string; catalogs: string[] | undefined }[]>();
+  onMerged: OnMerged,
+): Steps<void> {
   const [longest, ...others] = [...catalogs].sort((a, b) => b[list].length - a[list].length);
-  if (!longest) return merged;
+  if (!longest) return;
   if (others.every((other) => other[list] === longest[list])) {
-    yield* forEachInSteps(longest[list], ({ key, json }) => merged.set(key, [{ json, catalogs: undefined }]));
-    return merged;
+    yield* forEachInSteps(longest[list], ({ key, json }) => onMerged(key, json, undefined));
+    return;
   }
+  const merged = new Map<string, { json: string; catalogs: string[] | undefined }[]>();
   for (const catalog of [longest, ...others]) {
     yield* forEachInSteps(catalog[list], ({ key, json }) => {
       const variants = merged.get(key);
@@ -163,10 +176,10 @@ function* merge(
       else merged.set(key, [{ json, catalogs: [catalog.key] }]);
     });
   }
-  yield* forEachInSteps(merged.values(), (variants) => {
+  yield* forEachInSteps(merged, ([key, variants]) => {
     for (const variant of variants) if (variant.catalogs?.length === catalogs.length) variant.catalogs = undefined;
+    onMerged(key, '', variants);
   });
-  return merged;
 }
 
 /** One object of an upstream and its position in the list. */
@@ -258,28 +271,30 @@ export function resourceName(location: string, variants: readonly EntryVariant[]
   return typeof name === 'string' && name !== '' ? name : location;
 }
 
-/** True when discovery would not change the entry, as for most entries of a refresh. */
+/** True when discovery would not change the entry, apart from its variants. */
 function isCurrent(
   forward: Forward,
-  { kind, template, variants, position }: DiscoveredItem,
+  { kind, template, position }: Pick<DiscoveredItem, 'kind' | 'template' | 'position'>,
   known: Entry,
   shared: SharedMembers,
 ): boolean {
   const { labels, members, discovered } = known;
   const isInPlace = known.position === position && known.registrationId === forward.registrationId;
   if (!isInPlace && !discovered?.copied) return false;
-  if (!sameVariants(variants, discovered?.variants ?? [])) return false;
   if (kind === 'resource' && (labels[ADDRESS_LABEL] !== forward.address || isTemplate(known) !== template))
     return false;
   if (members === shared[kind]) return true;
   return Object.entries(shared[kind]).every(([member, value]) => members[member] === value);
 }
 
-function sameVariants(a: readonly EntryVariant[], b: readonly EntryVariant[]): boolean {
+/** Whether these are the variants of the entry; `json` is the only one, of all catalogs, unless there are `merged` ones. */
+function hasVariants({ discovered }: Entry, json: string, merged: readonly EntryVariant[] | undefined): boolean {
+  const variants = discovered?.variants ?? [];
+  if (!merged) return variants.length === 1 && variants[0]?.json === json && variants[0].catalogs === undefined;
   return (
-    a.length === b.length &&
-    a.every(({ json, catalogs }, at) => {
-      const other = b[at];
+    merged.length === variants.length &&
+    merged.every(({ json, catalogs }, at) => {
+      const other = variants[at];
       if (json !== other?.json || catalogs?.length !== other.catalogs?.length) return false;
       return catalogs?.every((key, index) => key === other.catalogs?.[index]) ?? true;
     })

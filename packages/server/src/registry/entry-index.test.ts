@@ -319,3 +319,15 @@ test('a long list is built in slices, once for all who ask, and equals one that 
   expect(made.listInSlices(anyone, 'tools/list', turns)).toBe(built);
   expect(made.list(anyone, 'tools/list')).toBe(built);
 });
+
+test('a long list of some keys is built in slices, and is private', async () => {
+  const made = indexWith(...Array.from({ length: 2_500 }, (_, position) => entry(`k${position}`, 1, { position })));
+  const turns = new Turns();
+  const anyone = view(() => []);
+  const keys = (count: number) => new Set(made.entries.slice(0, count).map(({ key }) => key));
+  const long = made.listOf(keys(2_000), anyone, 'tools/list', turns);
+  expect(long).toBeInstanceOf(Promise);
+  const texts = made.entries.slice(0, 2_000).map(({ rendered }) => rendered[0]?.json);
+  expect(textOf(await long)).toBe(anyone.wrap('tools/list', `[${texts}]`, { ttlMs: 0, cacheScope: 'private' }));
+  expect(made.listOf(keys(10), anyone, 'tools/list', turns)).not.toBeInstanceOf(Promise);
+});

@@ -230,10 +230,19 @@ export class EntryIndex {
     );
   }
 
-  /** A list of these keys only, for one response: uncacheable and private, because it was filtered for its client. */
-  listOf(keys: ReadonlySet<string>, view: CatalogView, method: string): PrebuiltList {
+  /**
+   * A list of these keys only, for one response: uncacheable and private, because it was filtered for its client. A long one is
+   * built in slices.
+   */
+  listOf(
+    keys: ReadonlySet<string>,
+    view: CatalogView,
+    method: string,
+    turns: Turns,
+  ): PrebuiltList | Promise<PrebuiltList> {
     const entries = this.entries.filter(({ key }) => keys.has(key));
-    return runSteps(buildList(entries, view, method, { ttlMs: 0, cacheScope: 'private' }));
+    const steps = buildList(entries, view, method, { ttlMs: 0, cacheScope: 'private' });
+    return entries.length <= MAX_AT_ONCE ? runSteps(steps) : turns.run(steps);
   }
 
   #store(key: string, built: PrebuiltList): PrebuiltList {

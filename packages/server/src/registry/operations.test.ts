@@ -5,6 +5,7 @@ import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { createNamespace, labelNamespace, removeNamespace } from './operations-topology.ts';
 import { Registry, snapshotEntries } from './registry.ts';
 import { entryJson } from './serialize.ts';
+import { runSteps } from './steps.ts';
 import { type Change, noEntries, type Store } from './store/store.ts';
 
 const TOOL = { name: 't', description: '', uri: 'u', toolType: 'custom', input_schema: {} };
@@ -33,7 +34,7 @@ const FOUND: DiscoveredCatalog = {
 function rememberingStore(journal: Change[][]): Store {
   return {
     async load(restore) {
-      restore({ entries: noEntries(), journal });
+      runSteps(restore({ entries: noEntries(), journal }));
     },
     async commit(changes, publish) {
       journal.push([...changes]);
@@ -92,7 +93,7 @@ test('the results of operations survive a restart, from the journal and from the
   const restored = new Registry({
     ...rememberingStore([]),
     async load(restore) {
-      restore({ entries, journal: [] });
+      runSteps(restore({ entries, journal: [] }));
     },
   });
   expect(await restored.load()).toEqual([]);

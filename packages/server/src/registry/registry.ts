@@ -2,7 +2,7 @@ import { Turns } from '@sluice/protocol/turns';
 import { type ChangedLists, Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, type Forward, KINDS, type Kind, SECTION } from './entries.ts';
 import { Snapshot } from './snapshot.ts';
-import { type Steps, singleStep } from './steps.ts';
+import { forEachInSteps, type Steps, singleStep } from './steps.ts';
 import { isDiskFull } from './store/files.ts';
 import { snapshotSlices } from './store/registry-file.ts';
 import { type Change, type Loaded, SECTIONS, type Section, type Store } from './store/store.ts';
@@ -35,17 +35,25 @@ class StateRestorer {
    * Returns the state, and a text for each record that cannot be used. Such records are written back unchanged, except
    * entries whose forward no longer exists.
    */
-  run(): { snapshot: Snapshot; problems: string[] } {
+  *run(): Steps<{ snapshot: Snapshot; problems: string[] }> {
     const { entries, journal } = this.#loaded;
-    for (const section of SECTIONS) for (const json of entries[section]) this.#put(section, json);
-    for (const entry of this.#shadowed) this.#draft.put(entry);
+    for (const section of SECTIONS) {
+      for (const json of entries[section]) {
+        this.#put(section, json);
+        // A single one may be large.
+        yield;
+      }
+    }
+    yield* forEachInSteps(this.#shadowed, (entry) => this.#draft.put(entry));
     for (const commit of journal) {
       for (const change of commit) {
         if (change.op === 'put') this.#put(change.section, change.json);
         else this.#remove(change);
+        yield;
       }
     }
-    return { snapshot: this.#draft.finish().snapshot, problems: this.#problems };
+    const { snapshot } = yield* this.#draft.finishInSteps();
+    return { snapshot, problems: this.#problems };
   }
 
   #put(section: Section, json: string): void {
@@ -123,7 +131,7 @@ class StateRestorer {
   #nextId(): number {
     if (!this.#hasReservedIds) {
       this.#hasReservedIds = true;
-      for (const json of Object.values(this.#loaded.entries).flat()) {
+      for (const json of SECTIONS.flatMap((section) => [...this.#loaded.entries[section]])) {
         // Any member of this name: reserving too many ids is harmless, using one twice is not.
         for (const [, digits] of json.matchAll(/"source":\s*(\d{1,16})/g)) {
           if (Number(digits) < MAX_REGISTRATION_ID) this.#draft.reserveRegistrationId(Number(digits));
@@ -176,9 +184,12 @@ export class Registry {
    */
   async load(): Promise<string[]> {
     let problems: string[] = [];
-    await this.#store.load((loaded) => {
-      const restored = new StateRestorer(loaded).run();
-      this.current = restored.snapshot;
+    const restore = (snapshot: Snapshot) => {
+      this.current = snapshot;
+    };
+    await this.#store.load(function* (loaded) {
+      const restored = yield* new StateRestorer(loaded).run();
+      restore(restored.snapshot);
       problems = restored.problems;
     });
     if (this.current.namespaces.has(DEFAULT_NAMESPACE)) return problems;

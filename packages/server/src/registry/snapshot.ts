@@ -16,6 +16,7 @@ import {
 import { Exposure } from './exposure.ts';
 import { type DraftMap, EntryIndex, LayeredMap } from './index.ts';
 import { decodeFully, ResourceAccess } from './resource-access.ts';
+import { forEachInSteps, type Steps } from './steps.ts';
 import type { Section } from './store/store.ts';
 
 /**
@@ -145,6 +146,20 @@ export class Snapshot {
       for (const kind of KINDS) counts[kind] += indexes[kind].counts.get(forward) ?? 0;
     }
     return counts;
+  }
+
+  /** The texts of a forward's objects, by themselves. */
+  *textsOf(forward: string): Steps<Map<string, string>> {
+    const texts = new Map<string, string>();
+    for (const { indexes } of this.namespaces.values()) {
+      for (const kind of KINDS) {
+        yield* forEachInSteps(indexes[kind].all(), ({ discovered }) => {
+          if (discovered?.forward !== forward) return;
+          for (const { json } of discovered.variants) texts.set(json, json);
+        });
+      }
+    }
+    return texts;
   }
 
   /** The entries of a forward that are not served, because another entry is served under their key (decisions 2.2). */

@@ -193,33 +193,36 @@ describe('the log sink', () => {
     }
   });
 
-  it('has lost nothing after SIGKILL but lines of the last 100 ms', async () => {
-    const path = await ownPath('log.txt');
-    const file = await open(path, 'w');
-    try {
-      // The process says which line was written 100 ms ago.
-      const child = processWithSink(
-        `let n = 0;
+  it.each(['a file', 'a pipe'])(
+    'has lost nothing after SIGKILL but lines of the last 100 ms, with %s',
+    async (kind) => {
+      const path = await ownPath('log.txt');
+      const file = await open(path, 'w');
+      try {
+        // The process says which line was written 100 ms ago.
+        const script = `let n = 0;
         setInterval(() => {
           for (let k = 0; k < 100; k++) write(++n + '\\n');
           const written = n;
           setTimeout(() => process.stdout.write(written + '\\n'), 100);
-        }, 2);`,
-        file.fd,
-      );
-      let said = '';
-      child.stdout?.on('data', (data) => {
-        said += data;
-        if (said.length > 5_000) child.kill('SIGKILL');
-      });
-      await once(child, 'close');
-      const last = Number(said.slice(0, said.lastIndexOf('\n')).split('\n').at(-1));
-      const logged = (await readFile(path, 'utf8')).split('\n').slice(0, -1).map(Number);
-      expect(last).toBeGreaterThan(10_000);
-      expect(logged.length).toBeGreaterThanOrEqual(last);
-      expect(logged).toEqual(Array.from({ length: logged.length }, (_, at) => at + 1));
-    } finally {
-      await file.close();
-    }
-  });
+        }, 2);`;
+        const child = kind === 'a file' ? processWithSink(script, file.fd) : processWithSink(script);
+        const read = child.stderr === null ? undefined : text(child.stderr);
+        let said = '';
+        child.stdout?.on('data', (data) => {
+          said += data;
+          if (said.length > 5_000) child.kill('SIGKILL');
+        });
+        await once(child, 'close');
+        const last = Number(said.slice(0, said.lastIndexOf('\n')).split('\n').at(-1));
+        const log = (await read) ?? (await readFile(path, 'utf8'));
+        const logged = log.split('\n').slice(0, -1).map(Number);
+        expect(last).toBeGreaterThan(10_000);
+        expect(logged.length).toBeGreaterThanOrEqual(last);
+        expect(logged).toEqual(Array.from({ length: logged.length }, (_, at) => at + 1));
+      } finally {
+        await file.close();
+      }
+    },
+  );
 });

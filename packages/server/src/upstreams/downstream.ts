@@ -82,11 +82,13 @@ export interface StreamListener {
 export interface ResponseBytes {
   readonly before: readonly Buffer[];
   readonly after: readonly Buffer[];
+  /** Frees the bytes. To be called when they are written. */
+  readonly free?: () => void;
 }
 
 /** Body of a response that was begun. */
 export interface ResponseBody {
-  /** False if the client reads too slowly. */
+  /** Writes a chunk and frees its memory. False if the client reads too slowly. */
   write(chunk: Buffer): boolean;
   end(): void;
 }

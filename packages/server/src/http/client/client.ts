@@ -75,6 +75,8 @@ export interface ResponseHandler {
 
 /** An in-flight request. */
 export interface UpstreamCall {
+  /** Set at the end of the call: the whole request was written, and its body is not in use any more. */
+  readonly isSent?: boolean;
   /** Aborts the request and closes its connection, without a callback. No-op if the request has ended. */
   abort(): void;
   /** Resumes the body after an `onData` that returned false. Must not be called from inside a callback. */

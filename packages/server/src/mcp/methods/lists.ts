@@ -30,7 +30,8 @@ function lists(kind: Kind, methods: readonly string[], { forwards, profiles, reg
     const view = evaluated ? uncacheable(profile.view) : profile.view;
     const respond = ({ [kind]: index }: NamespaceState['indexes']): McpOutcome | Promise<McpOutcome> => {
       // An evaluator's choice: `tools/list` alone has one.
-      const list = onlyTools ? index.listOf(onlyTools, view, method) : index.listInSlices(view, method, registry.turns);
+      const { turns } = registry;
+      const list = onlyTools ? index.listOf(onlyTools, view, method, turns) : index.listInSlices(view, method, turns);
       return list instanceof Promise ? list.then(toOutcome) : toOutcome(list);
     };
     const discovery = forwards.ensureDiscoveredFor(profile, context);

@@ -1,4 +1,5 @@
 import { type Holder, NO_HOLDER } from '../../http/shares.ts';
+import { forEachInSteps } from '../../registry/steps.ts';
 import { errorReason, type Files } from '../../registry/store/files.ts';
 import { type Checkpoint, CorruptFileError, JournaledFile, jsonArray } from '../../registry/store/journaled-file.ts';
 import { StoreError, type StoreLog } from '../../registry/store/store.ts';
@@ -217,8 +218,8 @@ export class FileSessionStore implements SessionStore {
       const bytes = await this.#file.readSnapshot();
       const snapshot = bytes ? readSnapshot(bytes) : { sessions: new Map(), forgotten: [], generation: undefined };
       const replay = new SessionReplay(snapshot.sessions);
-      this.#needsCompaction = await this.#file.replay(snapshot.generation, (...line) => {
-        for (const record of parseRecords(...line)) replay.apply(record);
+      this.#needsCompaction = await this.#file.replay(snapshot.generation, function* (line, ...place) {
+        yield* forEachInSteps(parseRecords(line.toString(), ...place), (record) => replay.apply(record));
       });
       const { subscriptions, maxEnded } = this.#limits;
       const ended = new EndedSessions(maxEnded, snapshot.forgotten);

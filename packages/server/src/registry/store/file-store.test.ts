@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Steps } from '../steps.ts';
 import { FileStore } from './file-store.ts';
 import type { Files } from './files.ts';
 import { Ledger, tool, withoutTool } from './fixtures/ledger.ts';
@@ -303,7 +304,7 @@ describe('damage', () => {
   });
 
   it('that persists after the files were quarantined fails the start', async () => {
-    const restore = (_loaded: Loaded): void => {
+    const restore = (_loaded: Loaded): Steps<void> => {
       throw new Error('no');
     };
     const log = new RecordedLog();

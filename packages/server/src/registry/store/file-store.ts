@@ -1,8 +1,11 @@
 import { join } from 'node:path';
+import { Turns } from '@sluice/protocol/turns';
+import type { Steps } from '../steps.ts';
 import { type Clock, diskFiles, errorReason, type Files, isDiskFull, systemClock } from './files.ts';
 import { type Checkpoint, CorruptFileError, JournaledFile } from './journaled-file.ts';
 import { checkUnheld, hostProcesses, type Lock, type Processes, takeLock } from './lock.ts';
-import { commitRecord, parseCommitRecord, readSnapshot, SNAPSHOT_NAME, snapshotSlices } from './registry-file.ts';
+import { commitRecord, SNAPSHOT_NAME, snapshotSlices } from './registry-file.ts';
+import { readCommitRecord, readSnapshot } from './registry-reader.ts';
 import {
   type Change,
   type FileMembers,
@@ -91,7 +94,7 @@ export class FileStore implements Store {
     return { extras: this.#extras, generation: this.#file.nextGeneration };
   }
 
-  async load(restore: (loaded: Loaded) => void): Promise<void> {
+  async load(restore: (loaded: Loaded) => Steps<void>): Promise<void> {
     this.#lock = await this.#takeLock().catch((error: unknown) => this.#onDiskFull(error));
     try {
       if (!this.#lock) this.#readFiles = await this.#describeFiles();
@@ -205,16 +208,19 @@ export class FileStore implements Store {
   }
 
   /** Restores the folder's content; false when corrupt files were quarantined and the folder has to be read again. */
-  async #read(restore: (loaded: Loaded) => void): Promise<boolean> {
+  async #read(restore: (loaded: Loaded) => Steps<void>): Promise<boolean> {
     this.#file = this.#makeFile();
+    const turns = new Turns();
     try {
       const bytes = await this.#file.readSnapshot();
-      const snapshot = bytes ? readSnapshot(bytes) : { entries: noEntries(), extras: [], generation: 1 };
-      const journal: Change[][] = [];
-      await this.#file.replay(snapshot.generation, (...record) => {
-        for (const commit of parseCommitRecord(...record)) journal.push(commit);
+      const snapshot = bytes
+        ? await turns.run(readSnapshot(bytes))
+        : { entries: noEntries(), extras: [], generation: 1 };
+      const journal: Iterable<Change>[] = [];
+      await this.#file.replay(snapshot.generation, function* (...record) {
+        journal.push(...(yield* readCommitRecord(...record)));
       });
-      restoreLoaded(restore, { entries: snapshot.entries, journal });
+      await turns.run(restoreLoaded(restore, { entries: snapshot.entries, journal }));
       this.#extras = snapshot.extras;
       this.#needsCompaction = journal.length > 0;
       return true;
@@ -330,10 +336,11 @@ interface RegistryCheckpoint extends Checkpoint {
   readonly source: ReturnType<SnapshotSource>;
 }
 
-function restoreLoaded(restore: (loaded: Loaded) => void, loaded: Loaded): void {
+function* restoreLoaded(restore: (loaded: Loaded) => Steps<void>, loaded: Loaded): Steps<void> {
   try {
-    restore(loaded);
+    yield* restore(loaded);
   } catch (error) {
+    if (error instanceof CorruptFileError) throw error;
     throw new CorruptFileError(SNAPSHOT_NAME, `cannot be used: ${errorReason(error)}`, { cause: error });
   }
 }

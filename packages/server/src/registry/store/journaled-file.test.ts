@@ -1,10 +1,12 @@
 import { crc32 } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
+import { runSteps, singleStep } from '../steps.ts';
 import { tool, withoutTool } from './fixtures/ledger.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
 import { VolatileFiles } from './fixtures/volatile-files.ts';
 import { ChecksummedLog, CorruptFileError, JournaledFile, jsonArray, readChecksummedLines } from './journaled-file.ts';
-import { commitRecord, parseCommitRecord } from './registry-file.ts';
+import { commitRecord } from './registry-file.ts';
+import { readCommitRecord } from './registry-reader.ts';
 import type { Change } from './store.ts';
 
 const FILE = 'registry.journal.1';
@@ -19,9 +21,12 @@ async function written(...groups: Change[][][]): Promise<Buffer> {
 
 function read(bytes: Buffer): { commits: Change[][]; torn: number } {
   const commits: Change[][] = [];
-  const torn = readChecksummedLines(FILE, bytes, (text, offset) => {
-    commits.push(...parseCommitRecord(text, FILE, offset));
-  });
+  const torn = runSteps(
+    readChecksummedLines(FILE, bytes, function* (line, offset) {
+      const found = yield* readCommitRecord(line, FILE, offset);
+      commits.push(...found.map((changes) => [...changes]));
+    }),
+  );
   return { commits, torn };
 }
 
@@ -85,7 +90,9 @@ describe('a journal', () => {
     const log = new RecordedLog();
     const names = { snapshotName: 'registry.json', journalName: 'registry.journal' };
     const texts: string[] = [];
-    await new JournaledFile({ files, folder: '/folder', ...names, log }).replay(undefined, (text) => texts.push(text));
+    await new JournaledFile({ files, folder: '/folder', ...names, log }).replay(undefined, (line) =>
+      singleStep(() => void texts.push(line.toString())),
+    );
     expect(texts).toEqual(['"x"']);
   });
 });

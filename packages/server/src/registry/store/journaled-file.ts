@@ -1,5 +1,7 @@
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
+import { Turns } from '@sluice/protocol/turns';
+import type { Steps } from '../steps.ts';
 import { errorCode, type Files, readIfExists, replaceFile, type StoreFile } from './files.ts';
 import type { StoreLog } from './store.ts';
 
@@ -97,11 +99,12 @@ export class JournaledFile {
    */
   async replay(
     generation: number | undefined,
-    apply: (text: string, file: string, offset: number) => void,
+    apply: (line: Buffer, file: string, offset: number) => Steps<void>,
   ): Promise<boolean> {
     const { files, folder, snapshotName, allowGaps, log } = this.#options;
     const generations = await this.#generations();
     const first = generation ?? generations[0] ?? 1;
+    const turns = new Turns();
     let next = first;
     for (const found of generations) {
       const file = this.#nameOf(found);
@@ -114,7 +117,8 @@ export class JournaledFile {
         throw new CorruptFileError(file, `does not follow ${snapshotName}: expected ${this.#nameOf(next)}`);
       }
       await files.sync(path);
-      const torn = readChecksummedLines(file, await files.read(path), (text, offset) => apply(text, file, offset));
+      const bytes = await files.read(path);
+      const torn = await turns.run(readChecksummedLines(file, bytes, (line, offset) => apply(line, file, offset)));
       if (torn > 0) log.warn(`dropped an incomplete write at the end of ${file}`, { folder, bytes: torn });
       next = found + 1;
     }
@@ -315,30 +319,35 @@ function* checksummedLine(texts: Iterable<string>): Generator<Uint8Array> {
  * bytes of a torn write at the end, which was never acknowledged. Throws {@link CorruptFileError} when intact lines
  * follow a broken one.
  */
-export function readChecksummedLines(
+export function* readChecksummedLines(
   file: string,
   bytes: Buffer,
-  onLine: (text: string, offset: number) => void,
-): number {
+  onLine: (line: Buffer, offset: number) => Steps<void>,
+): Steps<number> {
   let broken: number | undefined;
   let start = 0;
   while (start < bytes.length) {
     const feed = bytes.indexOf(LINE_FEED, start);
     const end = feed === -1 ? bytes.length : feed;
-    const text = feed === -1 ? undefined : verifiedText(bytes.subarray(start, end));
-    if (text === undefined) broken ??= start;
+    const line = feed === -1 ? undefined : yield* verifiedLine(bytes.subarray(start, end));
+    if (line === undefined) broken ??= start;
     else if (broken !== undefined) {
       throw new CorruptFileError(file, `is corrupt at byte ${broken} and has intact records after it`);
-    } else onLine(text, start);
+    } else yield* onLine(line, start);
     start = end + 1;
   }
   return broken === undefined ? 0 : bytes.length - broken;
 }
 
-function verifiedText(line: Buffer): string | undefined {
+function* verifiedLine(line: Buffer): Steps<Buffer | undefined> {
   const end = line.length - CHECKSUM_BYTES;
   if (end < 0) return undefined;
   const body = line.subarray(0, end);
-  const checksum = `\t${crc32(body).toString(16).padStart(8, '0')}`;
-  return line.toString('latin1', end) === checksum ? body.toString() : undefined;
+  let crc = 0;
+  for (let at = 0; at < end; at += PIECE_CHARACTERS) {
+    crc = crc32(body.subarray(at, at + PIECE_CHARACTERS), crc);
+    yield;
+  }
+  const checksum = `\t${crc.toString(16).padStart(8, '0')}`;
+  return line.toString('latin1', end) === checksum ? body : undefined;
 }

@@ -1,10 +1,15 @@
 import { describe, expect, it } from 'vitest';
+import { runSteps } from '../steps.ts';
 import { CorruptFileError } from './journaled-file.ts';
-import { readSnapshot, snapshotSlices } from './registry-file.ts';
-import { noEntries, StoreError } from './store.ts';
+import { snapshotSlices } from './registry-file.ts';
+import { readSnapshot } from './registry-reader.ts';
+import { noEntries, SECTIONS, StoreError } from './store.ts';
 
-function read(text: string): ReturnType<typeof readSnapshot> {
-  return readSnapshot(Buffer.from(text));
+function read(text: string) {
+  const { entries: iterables, ...others } = runSteps(readSnapshot(Buffer.from(text)));
+  const entries = noEntries();
+  for (const section of SECTIONS) entries[section] = [...iterables[section]];
+  return { entries, ...others };
 }
 
 describe('reading registry.json', () => {
@@ -59,7 +64,7 @@ describe('reading registry.json', () => {
   });
 
   it('treats bytes that are not UTF-8 as corruption', () => {
-    expect(() => readSnapshot(Buffer.from('{"x":"\xff"}', 'latin1'))).toThrow('is not valid UTF-8');
+    expect(() => runSteps(readSnapshot(Buffer.from('{"x":"\xff"}', 'latin1')))).toThrow('is not valid UTF-8');
   });
 
   it('rejects the version of a later release, regardless of its contents', () => {

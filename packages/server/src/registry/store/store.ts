@@ -1,3 +1,5 @@
+import { runSteps, type Steps } from '../steps.ts';
+
 /** The arrays of `registry.json`, in the order in which they are written (decisions 1.5). */
 export const SECTIONS = ['namespaces', 'forwards', 'tools', 'resources', 'prompts', 'services'] as const;
 
@@ -15,12 +17,12 @@ export function noEntries(): Record<Section, string[]> {
  */
 export type Change = { op: 'put'; section: Section; json: string } | { op: 'remove'; section: Section; id: string };
 
-/** The stored state: the entries of the snapshot, then the commits after it, in order. */
+/** The stored state: the entries of the snapshot, then the commits after it, in order. Texts may be created when they are read. */
 export interface Loaded {
   /** The exact text of each entry, in file order. Every text is known to be valid JSON of an object. */
-  entries: Record<Section, string[]>;
+  readonly entries: Readonly<Record<Section, Iterable<string>>>;
   /** Commits that the snapshot lacks, to be applied in order. */
-  journal: Change[][];
+  readonly journal: Iterable<Iterable<Change>>;
 }
 
 /**
@@ -45,13 +47,13 @@ export interface Store {
   readonly fileMembers?: FileMembers;
 
   /**
-   * Reads the stored state and passes it to `restore`, synchronously: from then on the snapshot source must include it.
-   * Called once, before any commit.
+   * Reads the stored state and passes it to `restore`, which runs in slices: after it the snapshot source must include the
+   * state. Called once, before any commit.
    *
    * When `restore` throws, the stored state is corrupt: `load` throws, or with recovery enabled the files are quarantined
    * and `restore` is called again with an empty state. Throws {@link StoreError}.
    */
-  load(restore: (loaded: Loaded) => void): Promise<void>;
+  load(restore: (loaded: Loaded) => Steps<void>): Promise<void>;
 
   /**
    * Makes the changes durable, all or none. Concurrent callers share one write. Once they are durable, and before any
@@ -82,7 +84,7 @@ export interface StoreLog {
 export function memoryStore(): Store {
   return {
     async load(restore) {
-      restore({ entries: noEntries(), journal: [] });
+      runSteps(restore({ entries: noEntries(), journal: [] }));
     },
     async commit(_changes, publish) {
       publish();

@@ -13,6 +13,8 @@ export interface CatalogReaderOptions extends Omit<RpcClientOptions, 'capabiliti
   /** Default: {@link CATALOG_LIMITS}. */
   readonly limits?: CatalogLimits | undefined;
   readonly turns: Turns;
+  /** Returns the texts that the registry has of the upstream, by themselves. */
+  readonly storedTexts: () => Steps<ReadonlyMap<string, string>>;
 }
 
 /** Catalogs of an upstream, one per era and set of client capabilities. Equal lists are one array. */
@@ -53,13 +55,15 @@ export class CatalogReader {
    */
   async readAll(opened: readonly RpcClient[], profiles: Iterable<ClientCapabilities>): Promise<CatalogReading> {
     const sets = [...profiles];
-    const texts = this.#newTexts();
+    const { transport, limits = CATALOG_LIMITS, turns, storedTexts } = this.#options;
+    const stored = this.#last ? undefined : await turns.run(storedTexts());
+    const texts = new CatalogTexts(transport.address, limits, this.#last?.texts, stored);
     const parts = opened.flatMap((client) =>
       sets.map((capabilities): CatalogPart => {
         return { era: client.era, capabilities, client: capabilities === NO_CAPABILITIES ? client : undefined };
       }),
     );
-    const catalogs = await this.#options.turns.run(shareLists(await this.#read(parts, texts)));
+    const catalogs = await turns.run(shareLists(await this.#read(parts, texts)));
     return { catalogs, texts: texts.complete(), isEquivalent: false };
   }
 
@@ -88,11 +92,6 @@ export class CatalogReader {
   /** Makes a reading, which is in the registry now, the one that `readMissing` adds to. */
   accept(reading: CatalogReading): void {
     this.#last = reading;
-  }
-
-  #newTexts(): CatalogTexts {
-    const { transport, limits = CATALOG_LIMITS } = this.#options;
-    return new CatalogTexts(transport.address, limits, this.#last?.texts);
   }
 
   async #read(parts: readonly CatalogPart[], texts: CatalogTexts): Promise<Catalog[]> {

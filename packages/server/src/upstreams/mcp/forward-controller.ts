@@ -20,7 +20,7 @@ import type { DiscoveryMarks } from '../../registry/store/discovery-marks.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import type { CatalogLimits } from './catalog/catalog-size.ts';
 import { CatalogReader, type CatalogReading } from './catalog-reader.ts';
-import { type Catalog, type DebounceOptions, DiscoveryDebouncer } from './discovery.ts';
+import { type DebounceOptions, DiscoveryDebouncer } from './discovery.ts';
 import { EraCache, type InconclusiveProbe } from './era-detection.ts';
 import { HealthCheck } from './health-check.ts';
 import type { RpcClient, RpcClientOptions } from './rpc-client.ts';
@@ -94,12 +94,12 @@ export class ForwardController implements UpstreamObserver {
     const secretHeaders = headers && new SecretHeaders(headers, new URL(address).origin, secrets, log);
     this.upstream = new Upstream(address, this, forward.name, secretHeaders);
     this.#client = { transport: this.upstream.transport, clientInfo, signal: this.#closing.signal };
-    const { signal } = this.#closing;
     this.#reader = new CatalogReader({
       ...this.#client,
-      signal,
+      signal: this.#closing.signal,
       limits: options.catalogLimits,
       turns: options.registry.turns,
+      storedTexts: () => options.registry.current.textsOf(forward.name),
     });
     const isKnownLegacy = forward.catalogs.some(({ era }) => era === 'legacy');
     const hasLegacyClients = () => isKnownLegacy || options.hasLegacyClients();
@@ -280,7 +280,7 @@ export class ForwardController implements UpstreamObserver {
     const eras = [...new Set(catalogs.map(({ era }) => era))];
     this.upstream.setEras(new Set([...eras, ...retainedEras]));
     const notes = [
-      ...collectNotes(catalogs),
+      ...new Set(catalogs.flatMap((catalog) => catalog.notes)),
       ...describeHidden(applied.hidden),
       ...this.#inconclusive.filter(({ era }) => retainedEras.has(era)).map(describeRetainedEra),
     ];
@@ -379,10 +379,6 @@ function describeHidden(hidden: Counts | undefined): string[] {
     return count === 0 ? [] : [`${count} ${kind}${count === 1 ? '' : 's'}`];
   });
   return counts.length === 0 ? [] : [`not exposed: ${counts.join(', ')}`];
-}
-
-function collectNotes(catalogs: readonly Catalog[]): Set<string> {
-  return new Set(catalogs.flatMap(({ notes }) => notes));
 }
 
 function describeRetainedEra({ era, error }: InconclusiveProbe): string {

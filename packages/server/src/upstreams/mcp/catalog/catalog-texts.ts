@@ -31,15 +31,22 @@ export class CatalogTexts {
   };
   /** Those of the last discovery, until this one has ended. */
   #previous: CatalogTexts | undefined;
+  /** Those of the registry, likewise. */
+  #stored: ReadonlyMap<string, string> | undefined;
 
-  constructor(address: string, limits: CatalogLimits, previous?: CatalogTexts) {
+  /** `stored`: texts in the registry, by themselves, so that the first discovery after a restart does not store them twice. */
+  constructor(address: string, limits: CatalogLimits, previous?: CatalogTexts, stored?: ReadonlyMap<string, string>) {
     this.#size = new CatalogSize(address, limits);
     this.#previous = previous;
+    this.#stored = stored;
   }
 
   /** Returns the item with this text, checked by `check` if it is new. Throws an `UpstreamError` beyond the limits. */
   item(list: ServedList, era: Era, json: string, check: (json: string) => CheckedItem): CheckedItem {
-    return this.find(list, era, json) ?? this.#add(list, era, this.#previous?.find(list, era, json) ?? check(json));
+    const known = this.find(list, era, json);
+    if (known) return known;
+    const item = this.#previous?.find(list, era, json) ?? check(this.#stored?.get(json) ?? json);
+    return this.#add(list, era, item);
   }
 
   /** The item with this text, if there is one. */
@@ -50,6 +57,7 @@ export class CatalogTexts {
   /** The discovery has ended. */
   complete(): this {
     this.#previous = undefined;
+    this.#stored = undefined;
     return this;
   }
 

@@ -302,7 +302,8 @@ export class LargeMessage {
       };
     }
     const { start, end } = idRange;
-    return { before: this.#edited(0, start, edits), after: this.#edited(end, this.length, edits) };
+    const free = () => this.#bytes.free();
+    return { before: this.#edited(0, start, edits), after: this.#edited(end, this.length, edits), free };
   }
 
   /** Returns the bytes between two positions with the edits among them. */

@@ -322,6 +322,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       this.#context.resourceLinks.record(namespace, forward, value);
     }
     observer.responded(value);
+    // Between eras, the message may be sent again.
+    if (this.#request?.isSent && !this.#plan.needsTranslation) this.#plan.message.bytes?.free();
   }
 
   onEvent({ data, id, retry }: ServerSentEvent): void {

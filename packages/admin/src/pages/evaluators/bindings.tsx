@@ -1,0 +1,135 @@
+import { Button, TextInput } from '@carbon/react';
+import { bindingInput, DEFAULT_NAMESPACE } from '@sluice/contract';
+import { unwrap } from '@sluice/contract/client';
+import { useCallback, useMemo, useState } from 'react';
+import { useApiQuery, useChange } from '../../api/queries.ts';
+import { type Column, DataTable } from '../../ui/data-table.tsx';
+import { NamespaceField } from '../../ui/fields.tsx';
+import { useForm } from '../../ui/form.ts';
+import { InertText } from '../../ui/inert-text.tsx';
+import { FormModal } from '../../ui/modal.tsx';
+import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { useToasts } from '../../ui/toasts.tsx';
+
+/** A namespace whose requests belong to a conversation. */
+interface Binding {
+  readonly namespace: string;
+  readonly conversationId: string;
+}
+
+/** The conversation ids of namespaces, which evaluators get with requests that have none. */
+export function Bindings() {
+  const toasts = useToasts();
+  const { data, error, refetch } = useApiQuery(['evaluators', 'bindings'], (client, signal) =>
+    unwrap(client.GET('/api/v1/evaluators/namespaces', { signal })),
+  );
+  const [isOpen, setOpen] = useState(false);
+  const bind = useChange({
+    changes: ['evaluators'],
+    run: (client, { namespace, conversationId }: Binding) =>
+      unwrap(
+        client.PUT('/api/v1/evaluators/namespaces/{namespace}', {
+          params: { path: { namespace } },
+          body: { conversation_id: conversationId },
+        }),
+      ),
+  });
+  const deleteBinding = useChange({
+    changes: ['evaluators'],
+    run: (client, { namespace }: Binding) =>
+      unwrap(client.DELETE('/api/v1/evaluators/namespaces/{namespace}', { params: { path: { namespace } } })),
+  });
+  const unbind = useCallback(
+    async (binding: Binding): Promise<void> => {
+      try {
+        await deleteBinding(binding);
+        const undo = () => void bind(binding).catch((reason) => toasts.fail('The binding was not restored', reason));
+        toasts.show({ kind: 'success', title: `${binding.namespace} unbound`, action: { label: 'Undo', run: undo } });
+      } catch (reason) {
+        toasts.fail(`${binding.namespace} was not unbound`, reason);
+      }
+    },
+    [deleteBinding, bind, toasts],
+  );
+  const rows = useMemo(
+    () => data && Object.entries(data).map(([namespace, conversationId]) => ({ namespace, conversationId })),
+    [data],
+  );
+  const columns = useMemo<readonly Column<Binding>[]>(
+    () => [
+      { id: 'namespace', header: 'Namespace', accessorFn: ({ namespace }) => namespace },
+      {
+        id: 'conversation',
+        header: 'Conversation',
+        accessorFn: ({ conversationId }) => conversationId,
+        cell: ({ row }) => <InertText text={row.original.conversationId} />,
+      },
+      {
+        id: 'actions',
+        header: 'Actions',
+        enableSorting: false,
+        cell: ({ row: { original } }) => (
+          <div className="row-actions">
+            <Button kind="ghost" size="sm" onClick={() => void unbind(original)}>
+              Delete
+            </Button>
+          </div>
+        ),
+      },
+    ],
+    [unbind],
+  );
+  if (error && !data)
+    return <ErrorNotice title="Bindings could not be loaded" error={error} onRetry={() => void refetch()} />;
+  const add = (
+    <Button kind="tertiary" size="md" onClick={() => setOpen(true)}>
+      Bind a namespace
+    </Button>
+  );
+  return (
+    <>
+      <p>
+        A binding gives the requests of a namespace a conversation, unless they name one, so that evaluators see its
+        history. It lasts until the service stops.
+      </p>
+      {rows && rows.length > 0 && add}
+      <DataTable
+        label="Bindings"
+        rows={rows}
+        columns={columns}
+        rowKey={({ namespace }) => namespace}
+        empty={<EmptyState title="No bindings" text="Requests keep the conversation that they name." action={add} />}
+      />
+      {isOpen && <BindingForm onBind={bind} onClose={() => setOpen(false)} />}
+    </>
+  );
+}
+
+interface BindingFormProps {
+  readonly onBind: (binding: Binding) => Promise<void>;
+  readonly onClose: () => void;
+}
+
+function BindingForm({ onBind, onClose }: BindingFormProps) {
+  const form = useForm({ namespace: DEFAULT_NAMESPACE, conversation_id: '' }, bindingInput, (draft) => draft);
+  const { namespace } = form.draft;
+  return (
+    <FormModal
+      heading="Bind a namespace"
+      submit="Bind"
+      size="sm"
+      body={namespace.trim() === '' ? undefined : form.body}
+      onClose={onClose}
+      onSubmit={(body) => onBind({ namespace: namespace.trim(), conversationId: body.conversation_id })}
+    >
+      <NamespaceField id="binding-namespace" value={namespace} onChange={(value) => form.set('namespace', value)} />
+      <TextInput
+        id="binding-conversation"
+        labelText="Conversation id"
+        autoComplete="off"
+        data-modal-primary-focus
+        {...form.text('conversation_id')}
+      />
+    </FormModal>
+  );
+}

@@ -1,0 +1,116 @@
+import { Button, SkeletonText, Tag } from '@carbon/react';
+import { unwrap } from '@sluice/contract/client';
+import { useCallback, useMemo, useState } from 'react';
+import { useApiQuery } from '../../api/queries.ts';
+import { type Column, DataTable } from '../../ui/data-table.tsx';
+import { DiffView } from '../../ui/diff-view.tsx';
+import { InertText } from '../../ui/inert-text.tsx';
+import { DetailsModal } from '../../ui/modal.tsx';
+import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { useToasts } from '../../ui/toasts.tsx';
+import { type EvaluatorRevision, useEvaluatorChanges, useEvaluatorSet } from './evaluator-set.ts';
+
+const TAGS = { active: 'green', superseded: 'gray', rejected: 'red' } as const;
+
+/** The stored versions of the set, with differences and roll-back. */
+export function Revisions() {
+  const toasts = useToasts();
+  const { activate } = useEvaluatorChanges();
+  const [compared, setCompared] = useState<number>();
+  const { data, error, refetch } = useApiQuery(['evaluators', 'revisions'], (client, signal) =>
+    unwrap(client.GET('/api/v1/evaluators/revisions', { signal })),
+  );
+  const rollBack = useCallback(
+    async (id: number): Promise<void> => {
+      try {
+        await activate(id);
+        toasts.show({ kind: 'success', title: `Revision ${id} is active again, as a new revision` });
+      } catch (reason) {
+        toasts.fail(`Revision ${id} was not activated`, reason);
+      }
+    },
+    [activate, toasts],
+  );
+  const columns = useMemo<readonly Column<EvaluatorRevision>[]>(
+    () => [
+      { id: 'revision', header: 'Revision', accessorFn: ({ id }) => id },
+      {
+        id: 'status',
+        header: 'Status',
+        accessorFn: ({ status }) => status,
+        cell: ({ row: { original } }) => (
+          <>
+            <Tag type={TAGS[original.status]}>{original.status}</Tag>
+            {original.failure_reason !== undefined && <InertText text={original.failure_reason} maxLength={300} />}
+          </>
+        ),
+      },
+      {
+        id: 'created',
+        header: 'Created',
+        accessorFn: ({ created_at }) => created_at,
+        cell: ({ row }) => new Date(row.original.created_at).toLocaleString(),
+      },
+      {
+        id: 'by',
+        header: 'By',
+        accessorFn: ({ actor, origin }) => actor ?? origin,
+        cell: ({ row: { original } }) => (
+          <InertText text={original.actor ?? (original.origin === 'api' ? 'API' : 'Bootstrap file')} />
+        ),
+      },
+      {
+        id: 'actions',
+        header: 'Actions',
+        enableSorting: false,
+        cell: ({ row: { original } }) => (
+          <div className="row-actions">
+            <Button kind="ghost" size="sm" onClick={() => setCompared(original.id)}>
+              Compare
+            </Button>
+            {original.status === 'superseded' && (
+              <Button kind="ghost" size="sm" onClick={() => void rollBack(original.id)}>
+                Activate
+              </Button>
+            )}
+          </div>
+        ),
+      },
+    ],
+    [rollBack],
+  );
+  if (error && !data)
+    return <ErrorNotice title="Revisions could not be loaded" error={error} onRetry={() => void refetch()} />;
+  return (
+    <>
+      <DataTable
+        label="Revisions"
+        rows={data}
+        columns={columns}
+        rowKey={({ id }) => String(id)}
+        empty={<EmptyState title="No revisions" text="Each change of the evaluators is stored as a revision." />}
+      />
+      {compared !== undefined && <Comparison id={compared} onClose={() => setCompared(undefined)} />}
+    </>
+  );
+}
+
+/** A revision beside the active one. */
+function Comparison({ id, onClose }: { readonly id: number; readonly onClose: () => void }) {
+  const { data: active } = useEvaluatorSet();
+  const { data, error } = useApiQuery(['evaluators', 'revision', String(id)], (client, signal) =>
+    unwrap(client.GET('/api/v1/evaluators/revisions/{id}', { params: { path: { id } }, signal })),
+  );
+  return (
+    <DetailsModal heading={`Revision ${id}`} label="Difference to the active revision" onClose={onClose}>
+      {error && <ErrorNotice title="The revision could not be loaded" error={error} />}
+      {!error && (!data || !active) && <SkeletonText paragraph lineCount={5} />}
+      {data && active && (
+        <DiffView
+          before={{ label: `Active revision ${active.revision}`, text: JSON.stringify(active.evaluators, null, 2) }}
+          after={{ label: `Revision ${id}`, text: JSON.stringify(data.evaluators, null, 2) }}
+        />
+      )}
+    </DetailsModal>
+  );
+}

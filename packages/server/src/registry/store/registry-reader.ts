@@ -1,0 +1,233 @@
+import { isUtf8 } from 'node:buffer';
+import { tryParseJson } from '@sluice/protocol/json/parse';
+import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
+import { stringValue } from '@sluice/protocol/json/text';
+import { z } from 'zod';
+import type { Steps } from '../steps.ts';
+import { errorReason } from './files.ts';
+import { CorruptFileError } from './journaled-file.ts';
+import { JOURNAL_MEMBER, SNAPSHOT_NAME, VERSION } from './registry-file.ts';
+import { type Change, noEntries, SECTIONS, type Section, StoreError } from './store.ts';
+
+/** The content of `registry.json`. */
+export interface Snapshot {
+  /** The texts are created when they are read: together they are larger than the registry. */
+  readonly entries: Readonly<Record<Section, Iterable<string>>>;
+  /** Members unknown to this version, as exact text (key, colon and value) in file order. */
+  readonly extras: readonly string[];
+  /** First journal generation to replay; undefined in a file that this service did not write. */
+  readonly generation: number | undefined;
+}
+
+/** Bytes that are scanned in one step. */
+const STEP_BYTES = 256 * 1024;
+
+/**
+ * Reads `registry.json`. All of it is checked to be JSON, so that the entries can be scanned without further checks.
+ * Throws {@link CorruptFileError}, or {@link StoreError} for a later version.
+ */
+export function* readSnapshot(bytes: Buffer): Steps<Snapshot> {
+  if (!isUtf8(bytes)) throw new CorruptFileError(SNAPSHOT_NAME, 'is not valid UTF-8');
+  const outline = new SnapshotOutline();
+  if (!(yield* scan(bytes, outline))) {
+    throw new CorruptFileError(SNAPSHOT_NAME, `is not valid JSON: ${syntaxError(bytes)}`);
+  }
+  if (!outline.isObject) throw new CorruptFileError(SNAPSHOT_NAME, 'is not a JSON object');
+  const value = (member: string): unknown => {
+    const range = outline.members.get(member);
+    return range && JSON.parse(bytes.toString('utf8', range.value, range.end));
+  };
+  checkVersion(value('version'));
+  if (outline.problem !== undefined) throw new CorruptFileError(SNAPSHOT_NAME, outline.problem);
+  const known = new Set<string>(['version', JOURNAL_MEMBER, ...SECTIONS]);
+  const extras = [...outline.members].filter(([member]) => !known.has(member));
+  const entries: Record<Section, Iterable<string>> = noEntries();
+  for (const [section, positions] of outline.entries) entries[section] = new EntryTexts(bytes, positions);
+  return {
+    entries,
+    extras: extras.map(([, { start, end }]) => bytes.toString('utf8', start, end)),
+    generation: readGeneration(value(JOURNAL_MEMBER)),
+  };
+}
+
+/** Scans JSON; returns whether it is valid. */
+function* scan(bytes: Buffer, outline: Outline): Steps<boolean> {
+  const scanner = new JsonScanner(outline);
+  outline.scanner = scanner;
+  for (let at = 0; at < bytes.length; at += STEP_BYTES) {
+    scanner.write(bytes.subarray(at, at + STEP_BYTES));
+    yield;
+  }
+  return scanner.isComplete;
+}
+
+function syntaxError(bytes: Buffer): string {
+  try {
+    JSON.parse(bytes.toString());
+    return 'it is nested too deeply';
+  } catch (error) {
+    return errorReason(error);
+  }
+}
+
+/** A sink that reads keys. */
+interface Outline extends JsonSink {
+  scanner: JsonScanner | undefined;
+}
+
+/** Positions of the members and entries of `registry.json`; each text is at offsets `start` to `end`. */
+class SnapshotOutline implements Outline {
+  scanner: JsonScanner | undefined = undefined;
+  isObject = false;
+  /** The first member that has a wrong type. */
+  problem: string | undefined = undefined;
+  /** The last one of duplicates. */
+  readonly members = new Map<string, { readonly start: number; readonly value: number; readonly end: number }>();
+  /** Start and end of each entry, alternating. */
+  readonly entries = new Map<Section, number[]>();
+  #depth = 0;
+  #key = '';
+  #keyStart = 0;
+  #value = 0;
+  #section: Section | undefined = undefined;
+  #current: number[] = [];
+
+  onKey(start: number): void {
+    const token = this.scanner?.token;
+    // A key of more than 64 KiB is unknown to any version, but is kept.
+    this.#key = token === undefined ? `member at byte ${start}` : stringValue(token);
+    this.#keyStart = start;
+  }
+
+  onValue(kind: JsonKind, start: number): boolean {
+    this.#depth++;
+    if (this.#depth === 1) {
+      this.isObject = kind === 'object';
+      return this.isObject;
+    }
+    if (this.#depth === 3) {
+      if (kind !== 'object') this.problem ??= `${this.#section}[${this.#current.length / 2}] is not an object`;
+      this.#current.push(start);
+      return false;
+    }
+    this.#value = start;
+    this.#section = SECTIONS.find((section) => section === this.#key);
+    if (this.#section === undefined) return false;
+    this.#current = [];
+    this.entries.set(this.#section, this.#current);
+    if (kind !== 'array') this.problem ??= `has no array in member "${this.#section}"`;
+    return kind === 'array';
+  }
+
+  onScalar(): void {}
+
+  onEnd(end: number): void {
+    if (this.#depth === 2) this.members.set(this.#key, { start: this.#keyStart, value: this.#value, end });
+    else if (this.#depth === 3) this.#current.push(end);
+    this.#depth--;
+  }
+}
+
+/** The entries of one section, as texts. */
+class EntryTexts implements Iterable<string> {
+  readonly #bytes: Buffer;
+  readonly #positions: readonly number[];
+
+  /** `positions`: start and end of each entry, alternating. */
+  constructor(bytes: Buffer, positions: readonly number[]) {
+    this.#bytes = bytes;
+    this.#positions = positions;
+  }
+
+  *[Symbol.iterator](): Generator<string> {
+    for (let at = 0; at < this.#positions.length; at += 2) {
+      const text = this.#bytes.toString('utf8', this.#positions[at], this.#positions[at + 1]);
+      // Reverses the indentation of snapshotSlices, so that rewriting a file does not indent it further.
+      yield text.replaceAll('\n    ', '\n');
+    }
+  }
+}
+
+function checkVersion(version: unknown): void {
+  if (version === undefined || version === VERSION) return;
+  if (typeof version === 'number' && version > VERSION) {
+    throw new StoreError(
+      `${SNAPSHOT_NAME} has version ${version}, but this release reads version ${VERSION}: start the release that wrote it`,
+    );
+  }
+  throw new CorruptFileError(SNAPSHOT_NAME, `has an unknown version: ${JSON.stringify(version)}`);
+}
+
+function readGeneration(value: unknown): number | undefined {
+  if (value === undefined) return undefined;
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0) return value;
+  throw new CorruptFileError(SNAPSHOT_NAME, `has an unknown value of "${JOURNAL_MEMBER}": ${JSON.stringify(value)}`);
+}
+
+const change = z.discriminatedUnion('op', [
+  z.object({ op: z.literal('put'), section: z.enum(SECTIONS), json: z.string() }),
+  z.object({ op: z.literal('remove'), section: z.enum(SECTIONS), id: z.string() }),
+]);
+
+/** The commits of a journal record; each change is parsed when it is read, and throws {@link CorruptFileError} if unknown. */
+export function* readCommitRecord(line: Buffer, file: string, offset: number): Steps<Iterable<Change>[]> {
+  const outline = new RecordOutline();
+  const isValid = yield* scan(line, outline);
+  if (!isValid || !outline.isList) throw new CorruptFileError(file, `has an unknown change at byte ${offset}`);
+  return outline.commits.map((positions) => new CommitChanges(line, positions, file, offset));
+}
+
+/** Positions of the changes in a journal record: an array of commits, each an array of changes. */
+class RecordOutline implements Outline {
+  scanner: JsonScanner | undefined = undefined;
+  /** Whether it is an array of arrays. */
+  isList = true;
+  /** Start and end of each change of a commit, alternating. */
+  readonly commits: number[][] = [];
+  #depth = 0;
+
+  onKey(): void {}
+
+  onValue(kind: JsonKind, start: number): boolean {
+    this.#depth++;
+    if (this.#depth === 3) {
+      this.commits.at(-1)?.push(start);
+      return false;
+    }
+    if (kind !== 'array') this.isList = false;
+    else if (this.#depth === 2) this.commits.push([]);
+    return kind === 'array';
+  }
+
+  onScalar(): void {}
+
+  onEnd(end: number): void {
+    if (this.#depth === 3) this.commits.at(-1)?.push(end);
+    this.#depth--;
+  }
+}
+
+/** The changes of one commit. */
+class CommitChanges implements Iterable<Change> {
+  readonly #line: Buffer;
+  readonly #positions: readonly number[];
+  readonly #file: string;
+  readonly #offset: number;
+
+  /** `positions`: start and end of each change, alternating; `offset`: of the line in the file. */
+  constructor(line: Buffer, positions: readonly number[], file: string, offset: number) {
+    this.#line = line;
+    this.#positions = positions;
+    this.#file = file;
+    this.#offset = offset;
+  }
+
+  *[Symbol.iterator](): Generator<Change> {
+    for (let at = 0; at < this.#positions.length; at += 2) {
+      const text = this.#line.toString('utf8', this.#positions[at], this.#positions[at + 1]);
+      const { data } = change.safeParse(tryParseJson(text));
+      if (!data) throw new CorruptFileError(this.#file, `has an unknown change at byte ${this.#offset}`);
+      yield data;
+    }
+  }
+}
