@@ -46,6 +46,22 @@ test('adds, changes, moves and deletes evaluators, and undoes it', async (contex
   await expect.poll(names).toEqual(['second', 'first']);
 });
 
+test('tries a changed evaluator on a typed call, and enforces nothing', async (context) => {
+  const page = await tests.open(context, '#/evaluators');
+  await tests.service.manage('PUT', '/evaluators', { evaluators: [evaluator('gate', { llmOutput: 'pass' })] });
+  await page.reload();
+  await settled(page);
+  await rowOf(page, 'gate').getByRole('button', { name: 'Edit' }).click();
+  await page.getByRole('button', { name: 'Dry run' }).click();
+  await page.locator('#dry-run-params .cm-content').fill('{"name":"transfer","arguments":{"amount":1}}');
+  await page.locator('#dry-run-answer').fill('block:too much');
+  await page.getByRole('button', { name: 'Try the evaluator' }).click();
+  const verdict = dialog(page).locator('dl[aria-label="Verdict"]');
+  await verdict.getByText('too much').first().waitFor();
+  expect(await verdict.textContent()).toContain('block');
+  expect(await names()).toEqual(['gate']);
+});
+
 test('compares revisions and activates an earlier one', async (context) => {
   const page = await tests.open(context, '#/evaluators');
   const [before, after] = ['Look closely', 'Look twice'].map((llmOutput) => evaluator('gate', { llmOutput }));

@@ -50,6 +50,23 @@ test('what others change appears by itself', async (context) => {
   await page.locator('td', { hasText: /^elsewhere$/ }).waitFor({ state: 'detached' });
 });
 
+test('Ctrl+K goes to a page, tool, forward or namespace without a mouse', async (context) => {
+  const page = await tests.open(context, '#/');
+  await page.keyboard.press('Control+k');
+  await page.locator('#palette').pressSequentially('namespace def');
+  await page.getByRole('option', { name: 'Namespace default' }).waitFor();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await page.locator('.cds--modal.is-visible', { hasText: 'Connect a client' }).waitFor();
+  expect(page.url()).toContain('#/namespaces?open=default');
+});
+
+test('plots of the last hour are drawn after the first paint', async (context) => {
+  const page = await tests.open(context, '#/');
+  await page.getByText('Tool calls per minute').waitFor();
+  await page.locator('.plots svg.layout-svg-wrapper').first().waitFor();
+});
+
 test('the theme follows the system, and a choice is remembered', async (context) => {
   const page = await tests.open(context, '#/');
   const theme = () => page.locator('html').getAttribute('data-theme');

@@ -75,6 +75,20 @@ test('asks before it deletes a namespace with contents, and says what goes with 
   expect(await names()).not.toContain('full');
 });
 
+test('shows what an agent is offered, where it comes from, and what it is not offered', async (context) => {
+  const page = await tests.open(context, '#/namespaces');
+  const upstream = await tests.upstream();
+  await tests.service.register('forwards', { name: 'crm', address: upstream.url, namespace: 'viewed' });
+  await tests.service.manage('POST', '/tools/enabled', { names: ['b'], namespace: 'viewed', enabled: false });
+  await page.goto(`${tests.service.management}/admin/#/namespaces?open=viewed`);
+  await dialog(page).getByText('Not offered (1)').waitFor();
+  const entries = dialog(page).locator('.view-entries li');
+  expect(await entries.allTextContents()).toEqual([
+    'tool a from crm',
+    expect.stringContaining('disabled by an operator'),
+  ]);
+});
+
 test('changes labels, and gives the configuration of clients', async (context) => {
   const page = await tests.open(context, '#/namespaces');
   await rowOf(page, 'default').getByRole('button', { name: 'Edit' }).click();

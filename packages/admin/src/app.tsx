@@ -12,13 +12,14 @@ import {
   SkeletonText,
   SkipToContent,
 } from '@carbon/react';
-import { Component, type ReactNode, Suspense, useState } from 'react';
+import { Suspense, useState } from 'react';
 import { useLiveQueries } from './api/live-queries.ts';
 import { ConnectionBanner, ConnectionStatus } from './connection-status.tsx';
 import { type ConsolePage, PAGES, SECTIONS } from './pages/pages.ts';
+import { Palette } from './palette.tsx';
 import { usePluginPages } from './plugins/plugin-pages.tsx';
 import { usePlugins } from './plugins/plugins.tsx';
-import { ErrorNotice } from './ui/notices.tsx';
+import { ErrorBoundary } from './ui/error-boundary.tsx';
 import { PageFrame } from './ui/page-frame.tsx';
 import { routeTo, useRoute } from './ui/route.ts';
 import { useTheme } from './ui/theme.ts';
@@ -53,14 +54,15 @@ export function App() {
         </HeaderGlobalBar>
         <Menu pages={pages} current={path} isOpen={isMenuOpen} onClose={() => setMenuOpen(false)} />
       </Header>
+      <Palette />
       <Content id="content" className="console-content" tabIndex={-1}>
         <ConnectionBanner />
         {page ? (
-          <PageBoundary key={path}>
+          <ErrorBoundary key={path} title="The page could not be shown">
             <Suspense fallback={<SkeletonText heading width="20rem" />}>
               <page.Component />
             </Suspense>
-          </PageBoundary>
+          </ErrorBoundary>
         ) : isLoading ? (
           <SkeletonText heading width="20rem" />
         ) : (
@@ -111,19 +113,4 @@ function Menu({ pages, current, isOpen, onClose }: MenuProps) {
 function focusContent(event: { preventDefault(): void }): void {
   event.preventDefault();
   document.getElementById('content')?.focus();
-}
-
-/** Shows an error of a page in its place; the menu keeps working. */
-class PageBoundary extends Component<{ readonly children: ReactNode }, { readonly error: unknown }> {
-  override state = { error: undefined as unknown };
-
-  static getDerivedStateFromError(error: unknown) {
-    return { error };
-  }
-
-  override render() {
-    const { error } = this.state;
-    if (error === undefined) return this.props.children;
-    return <ErrorNotice title="The page could not be shown" error={error} onRetry={() => location.reload()} />;
-  }
 }

@@ -4,7 +4,7 @@ import { useApi } from './api.ts';
 
 /** Changes that arrive within this time cause one request. */
 const COMBINED_MS = 300;
-/** Interval of requests while there is no event stream. */
+/** Interval of requests for what has no events, and for everything while there is no event stream. */
 const POLL_MS = 5_000;
 
 /** First members of the keys of all queries: each kind of object of the API is one. */
@@ -35,6 +35,7 @@ export function useLiveQueries(): void {
     ];
     const poll = setInterval(() => {
       if (document.hidden) return;
+      void queries.invalidateQueries({ queryKey: ['other'] });
       if (!events.isOpen) onChange(...KINDS);
       else void queries.refetchQueries({ predicate: ({ state }) => state.status === 'error' });
     }, POLL_MS);

@@ -26,11 +26,32 @@ export const PAGES: readonly ConsolePage[] = [
   { route: '/resources', label: 'Resources', order: 20, Component: lazy(() => import('./registry/resources.tsx')) },
   { route: '/prompts', label: 'Prompts', order: 30, Component: lazy(() => import('./registry/prompts.tsx')) },
   {
+    route: '/llmchat',
+    label: 'LLM chat',
+    section: 'Developer',
+    order: 40,
+    Component: lazy(() => import('./llm-chat/llm-chat.tsx')),
+  },
+  {
     route: '/tool-calls',
     label: 'Tool calls',
     section: 'Developer',
     order: 41,
     Component: lazy(() => import('./tool-calls/tool-calls.tsx')),
+  },
+  {
+    route: '/interactions',
+    label: 'Interactions',
+    section: 'Developer',
+    order: 42,
+    Component: lazy(() => import('./interactions/interactions.tsx')),
+  },
+  {
+    route: '/metrics',
+    label: 'Metrics',
+    section: 'Developer',
+    order: 43,
+    Component: lazy(() => import('./metrics/metrics.tsx')),
   },
   {
     route: '/namespaces',

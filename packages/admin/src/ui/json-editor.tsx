@@ -39,7 +39,7 @@ export function JsonEditor({ id, label, value, onChange, helperText, error }: Js
           history(),
           keymap.of([...defaultKeymap, ...historyKeymap, { ...indentWithTab, key: 'Ctrl-Alt-i' }]),
           json(),
-          linter(jsonParseLinter(), { delay: 200 }),
+          linter(lintJson, { delay: 200 }),
           lintGutter(),
           EditorView.lineWrapping,
           EditorView.contentAttributes.of({ 'aria-label': label }),
@@ -67,9 +67,20 @@ export function JsonEditor({ id, label, value, onChange, helperText, error }: Js
   );
 }
 
+const parseErrors = jsonParseLinter();
+
+/** Empty text is no error: a value may be optional. */
+function lintJson(view: EditorView): ReturnType<typeof parseErrors> {
+  return view.state.doc.toString().trim() === '' ? [] : parseErrors(view);
+}
+
 /** Carbon's tokens are custom properties, which cross the shadow boundary. */
 export const editorTheme = EditorView.theme({
-  '&': { backgroundColor: 'var(--cds-field-01)', color: 'var(--cds-text-primary)', fontSize: '0.8125rem' },
+  '&': {
+    backgroundColor: 'var(--cds-field, var(--cds-field-01))',
+    color: 'var(--cds-text-primary)',
+    fontSize: '0.8125rem',
+  },
   '&.cm-focused': { outline: '2px solid var(--cds-focus)' },
   '.cm-scroller': { maxHeight: '20rem', minHeight: '6rem', overflow: 'auto' },
   '.cm-content': { caretColor: 'var(--cds-text-primary)' },

@@ -1,4 +1,4 @@
-import { Select, SelectItem, TextArea, TextInput } from '@carbon/react';
+import { Accordion, AccordionItem, Select, SelectItem, TextArea, TextInput } from '@carbon/react';
 import { evaluatorInput } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { useApiQuery, useNamespaces } from '../../api/queries.ts';
@@ -7,6 +7,7 @@ import { useForm } from '../../ui/form.ts';
 import { JsonEditor, tryParse } from '../../ui/json-editor.tsx';
 import { FormModal } from '../../ui/modal.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
+import { DryRun } from './dry-run.tsx';
 import { type Evaluator, type EvaluatorSet, useEvaluatorChanges } from './evaluator-set.ts';
 
 interface EvaluatorFormProps {
@@ -141,6 +142,13 @@ export function EvaluatorForm({ set, evaluator, onClose }: EvaluatorFormProps) {
           <SelectItem value="block" text="block: the request is rejected" />
         </Select>
       </div>
+      {form.body && (
+        <Accordion>
+          <AccordionItem title="Dry run">
+            <DryRun evaluator={form.body} />
+          </AccordionItem>
+        </Accordion>
+      )}
     </FormModal>
   );
 }

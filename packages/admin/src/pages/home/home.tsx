@@ -2,12 +2,17 @@ import { Renew } from '@carbon/icons-react';
 import { Button, ClickableTile, SkeletonText } from '@carbon/react';
 import { unwrap } from '@sluice/contract/client';
 import { useQueryClient } from '@tanstack/react-query';
+import { lazy, Suspense } from 'react';
 import { useApiQuery, useForwards, useServices } from '../../api/queries.ts';
+import { ErrorBoundary } from '../../ui/error-boundary.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { routeTo } from '../../ui/route.ts';
 import { MetricTables } from './metric-tables.tsx';
+
+/** Charts are large: they come after the first paint. */
+const LastHour = lazy(() => import('./last-hour.tsx'));
 
 /** `#/`: whether the service is well, and what needs attention. */
 export default function Home() {
@@ -24,6 +29,11 @@ export default function Home() {
     >
       <Tiles />
       <Attention />
+      <ErrorBoundary title="The plots could not be shown">
+        <Suspense fallback={<SkeletonText paragraph lineCount={3} />}>
+          <LastHour />
+        </Suspense>
+      </ErrorBoundary>
       <MetricTables />
     </PageFrame>
   );

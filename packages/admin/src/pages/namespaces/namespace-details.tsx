@@ -4,6 +4,7 @@ import { type Namespace, useForwards } from '../../api/queries.ts';
 import { copyText } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
 import { routeTo } from '../../ui/route.ts';
+import { AgentView } from './agent-view.tsx';
 import { mcpUrl } from './mcp-url.ts';
 
 /** Address, contents and configurations of MCP clients for a namespace. */
@@ -43,6 +44,8 @@ export function NamespaceDetails({
               ))}
         </dd>
       </dl>
+      <h3 className="section-title">View as an agent</h3>
+      <AgentView namespace={name} />
       <h3 className="section-title">Connect a client</h3>
       <ClientConfiguration name={name} url={url} />
     </DetailsModal>

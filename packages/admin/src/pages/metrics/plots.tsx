@@ -1,0 +1,28 @@
+import type { components } from '@sluice/contract/client';
+import { visibleText } from '../../ui/inert-text.tsx';
+import { type ChartPoint, TimeChart } from '../../ui/time-chart.tsx';
+
+type Schemas = components['schemas'];
+
+interface PlotsProps {
+  readonly data: Schemas['TimeSeries'];
+  readonly series: readonly { readonly name: string; readonly series: Schemas['CallSeries'] }[];
+}
+
+/** Calls, errors and latency of some groups over time. */
+export default function Plots({ data: { since, step }, series }: PlotsProps) {
+  const points = (values: (of: Schemas['CallSeries']) => readonly (number | null)[]): ChartPoint[] =>
+    series.flatMap(({ name, series: each }) =>
+      values(each).flatMap((value, at) => {
+        const date = new Date(Date.parse(since) + at * step * 1000);
+        return value === null ? [] : [{ group: visibleText(name), date, value }];
+      }),
+    );
+  return (
+    <div className="plots">
+      <TimeChart title="Calls per minute" points={points(({ calls }) => calls)} />
+      <TimeChart title="Errors per minute" points={points(({ errors }) => errors)} />
+      <TimeChart title="Latency p95 in ms" points={points(({ p95_ms }) => p95_ms)} />
+    </div>
+  );
+}

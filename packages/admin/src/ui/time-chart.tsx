@@ -1,0 +1,61 @@
+import { LineChart, ScaleTypes } from '@carbon/charts-react';
+import '@carbon/charts-react/styles.css';
+import { useMemo } from 'react';
+import { useTheme } from './theme.ts';
+
+/** A value of a group; gaps are left out. */
+export interface ChartPoint {
+  readonly group: string;
+  readonly date: Date;
+  readonly value: number;
+}
+
+interface TimeChartProps {
+  readonly title: string;
+  readonly points: readonly ChartPoint[];
+}
+
+/** Values over time. Charts are large, so load the component that uses this when it is needed. */
+export function TimeChart({ title, points }: TimeChartProps) {
+  const { theme } = useTheme();
+  const isZero = points.every(({ value }) => value === 0);
+  const options = useMemo(
+    () => ({
+      title,
+      theme: theme === 'dark' ? ('g100' as const) : ('white' as const),
+      height: '16rem',
+      points: { enabled: false },
+      toolbar: { enabled: false },
+      axes: {
+        bottom: { mapsTo: 'date', scaleType: ScaleTypes.TIME, ticks: { number: 3 } },
+        left: {
+          mapsTo: 'value',
+          scaleType: ScaleTypes.LINEAR,
+          ...(isZero ? { domain: [0, 1] } : { includeZero: true }),
+        },
+      },
+    }),
+    [title, theme, isZero],
+  );
+  return (
+    <div ref={removeSkeletonClass}>
+      <LineChart data={[...points]} options={options} />
+    </div>
+  );
+}
+
+/**
+ * Charts name all parts that they may have in their class, a skeleton among them. Elsewhere such a class means that a page is
+ * still loading.
+ */
+function removeSkeletonClass(element: HTMLElement | null): (() => void) | undefined {
+  if (!element) return undefined;
+  const remove = (): void => {
+    for (const part of element.querySelectorAll('.cds--cc--skeleton-lines'))
+      part.classList.remove('cds--cc--skeleton-lines');
+  };
+  const observer = new MutationObserver(remove);
+  observer.observe(element, { subtree: true, childList: true, attributes: true, attributeFilter: ['class'] });
+  remove();
+  return () => observer.disconnect();
+}

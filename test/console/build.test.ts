@@ -1,0 +1,46 @@
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import manifest from '../../package.json' with { type: 'json' };
+import { consoleTests } from '../fixtures/console.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const tests = consoleTests();
+
+test('before its first useful paint the dashboard needs at most 350 kB of script and 60 kB of style, compressed', async (context) => {
+  const page = await tests.open(context, '#/');
+  const loaded = new Set<string>();
+  page.on('response', (response) => loaded.add(new URL(response.url()).pathname));
+  await page.reload();
+  await page.locator('.hero-value').first().waitFor();
+  const sizeOf = async (extension: string): Promise<number> => {
+    // Charts come after the tiles.
+    const paths = [...loaded].filter((path) => path.endsWith(extension) && !path.includes('last-hour'));
+    expect(paths).not.toEqual([]);
+    const files = paths.map((path) => join(ROOT, 'packages/admin/dist', `${path.slice('/admin/'.length)}.br`));
+    const sizes = await Promise.all(files.map(async (file) => (await stat(file)).size));
+    return sizes.reduce((sum, size) => sum + size, 0);
+  };
+  expect(await sizeOf('.js')).toBeLessThan(350_000);
+  expect(await sizeOf('.css')).toBeLessThan(60_000);
+});
+
+test('no file of the build refers to another host', async () => {
+  const assets = join(ROOT, 'packages/admin/dist/assets');
+  const styles = (await readdir(assets)).filter((name) => name.endsWith('.css'));
+  expect(styles).not.toEqual([]);
+  for (const name of styles)
+    expect(await readFile(join(assets, name), 'utf8')).not.toMatch(/url\(\s*["']?(?:https?:)?\/\//);
+});
+
+test('the install scripts of the design system, which report installations, are denied', async () => {
+  const lock: { packages: Record<string, { hasInstallScript?: boolean }> } = JSON.parse(
+    await readFile(join(ROOT, 'package-lock.json'), 'utf8'),
+  );
+  const reporting = Object.entries(lock.packages)
+    .filter(([path, { hasInstallScript }]) => hasInstallScript && /^node_modules\/@(?:carbon|ibm)\//.test(path))
+    .map(([path]) => path.replace('node_modules/', ''));
+  expect(reporting).not.toEqual([]);
+  const denied = Object.entries(manifest.allowScripts).filter(([, allowed]) => !allowed);
+  expect(denied.map(([name]) => name)).toEqual(expect.arrayContaining(reporting));
+});
