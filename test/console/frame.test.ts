@@ -107,8 +107,9 @@ test('an expired login of the proxy leads to the login page', async (context) =>
   await page.route('**/api/v1/**', (route) => route.fulfill({ status: 401, body: 'Unauthorized' }));
   await page.reload();
   await page.getByText('Your login has expired').first().waitFor();
-  await page.unroute('**/api/v1/**');
+  // It loads the page again, which the proxy answers with its login page.
   await page.getByRole('button', { name: 'Log in' }).click();
+  await page.unroute('**/api/v1/**');
   await page.locator('table tbody tr').first().waitFor();
 });
 

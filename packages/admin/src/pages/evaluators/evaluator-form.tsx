@@ -47,7 +47,7 @@ export function EvaluatorForm({ set, evaluator, onClose }: EvaluatorFormProps) {
   const form = useForm(toDraft(evaluator), schema, toBody);
   const { replace } = useEvaluatorChanges();
   const { draft, text, set: setMember } = form;
-  const isTaken = set.evaluators.some((other) => other !== evaluator && other.name === draft.name.trim());
+  const isTaken = set.evaluators.some(({ name }) => name !== evaluator?.name && name === draft.name.trim());
   const isComplete = draft.method.trim() !== '' && draft.connection !== '' && draft.path.trim() !== '' && !isTaken;
   return (
     <FormModal
@@ -58,7 +58,7 @@ export function EvaluatorForm({ set, evaluator, onClose }: EvaluatorFormProps) {
       onClose={onClose}
       onSubmit={async (body) => {
         const evaluators = evaluator
-          ? set.evaluators.map((other) => (other === evaluator ? body : other))
+          ? set.evaluators.map((other) => (other.name === evaluator.name ? body : other))
           : [...set.evaluators, body];
         await replace({ evaluators, revision: set.revision });
         toasts.show({ kind: 'success', title: `Evaluator ${body.name} ${evaluator ? 'changed' : 'added'}` });

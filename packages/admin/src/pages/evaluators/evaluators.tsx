@@ -95,7 +95,7 @@ function EvaluatorTable({ set, onOpen, onEdit }: EvaluatorTableProps) {
   const columns = useMemo<readonly Column<Evaluator>[]>(() => {
     const all = set?.evaluators ?? [];
     const move = (evaluator: Evaluator, by: -1 | 1): void => {
-      const from = all.indexOf(evaluator);
+      const from = all.findIndex(({ name }) => name === evaluator.name);
       const reordered = all.toSpliced(from, 1).toSpliced(from + by, 0, evaluator);
       void change(reordered, `${evaluator.name} runs ${by < 0 ? 'earlier' : 'later'}`);
     };
@@ -162,7 +162,7 @@ function EvaluatorTable({ set, onOpen, onEdit }: EvaluatorTableProps) {
               size="sm"
               onClick={() =>
                 void change(
-                  all.filter((other) => other !== original),
+                  all.filter(({ name }) => name !== original.name),
                   `${original.name} deleted`,
                 )
               }
