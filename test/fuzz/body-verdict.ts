@@ -51,7 +51,8 @@ function depthOf(text: string): number {
 }
 
 function trimStrings(value: unknown): unknown {
-  if (typeof value === 'string') return value.trim();
+  // Some strings are not trimmed: those are allowed to be blank.
+  if (typeof value === 'string') return value.trim() || value;
   if (Array.isArray(value)) return value.map(trimStrings);
   if (!isObject(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, trimStrings(member)]));

@@ -19,7 +19,9 @@ const HOST_NAME = /^(?!-)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?$/;
 
 function isHost(text: string): boolean {
   // Digits and dots alone are an IPv4 address or a mistyped one, never a name.
-  return /^[\d.]+$/.test(text) ? isIPv4(text) : text.length <= 253 && HOST_NAME.test(text);
+  if (/^[\d.]+$/.test(text)) return isIPv4(text);
+  // URLs must not have a name that ends in a number, such as `a.8`.
+  return text.length <= 253 && HOST_NAME.test(text) && URL.canParse(`http://${text}`);
 }
 
 /** Splits `host`, `host:port`, `[v6]` and `[v6]:port`; the returned host has no brackets. */

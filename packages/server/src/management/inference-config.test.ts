@@ -29,6 +29,7 @@ test.for([
   [{ upstream: null, capacity: 5 }, 'upstream '],
   [{ upstream: '', capacity: 5 }, 'upstream "" has no host; expected host:port, http://host'],
   [{ upstream: 'models.example', capacity: 5 }, 'upstream "models.example" has no port; expected host:port'],
+  [{ upstream: 'models.8:69' }, 'upstream "models.8:69" has an invalid host; expected host:port'],
   [{ upstream: 'ftp://h:1', capacity: 5 }, 'upstream "ftp://h:1" is not an http or https URL; expected '],
   [{ upstream: 'http://a:secret@h:1' }, 'upstream "http://***@h:1" contains credentials; expected '],
 ])('%j is rejected with the reason, and changes nothing', async ([body, reason], context) => {

@@ -148,7 +148,7 @@ export class Evaluation {
     const { method, namespace, conversationId } = this.#request;
     const conversation = conversationId === undefined ? [] : await conversations.latest(conversationId);
     const index = method === 'tools/list' ? registry.current.namespace(namespace)?.indexes.tool : undefined;
-    const tools = index && promptTools.get(index);
+    const tools = index && (await promptTools.lines(index, registry.turns));
     const userPrompt = buildUserPrompt({ request: this.#request, conversation, tools });
     const startedAt = performance.now();
     try {

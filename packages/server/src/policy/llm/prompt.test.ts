@@ -1,3 +1,4 @@
+import { Turns } from '@sluice/protocol/turns';
 import {
   array,
   constant,
@@ -12,7 +13,17 @@ import {
 } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { anyCharacter } from '../../../../../test/fixtures/any-character.ts';
-import { buildUserPrompt, type PromptInput, sanitizeText } from './prompt.ts';
+import { DEFAULT_NAMESPACE, type Entry } from '../../registry/entries.ts';
+import { EntryIndex } from '../../registry/index.ts';
+import { render } from '../../registry/serialize.ts';
+import {
+  buildUserPrompt,
+  type PromptInput,
+  type PromptTool,
+  PromptToolCache,
+  sanitizeText,
+  toolLine,
+} from './prompt.ts';
 
 const CALL: PromptInput['request'] = {
   method: 'tools/call',
@@ -24,8 +35,11 @@ const CALL: PromptInput['request'] = {
   ],
 };
 
-function promptOf(input: Partial<PromptInput>): string {
-  return buildUserPrompt({ request: CALL, conversation: [], tools: undefined, ...input });
+function promptOf({
+  tools,
+  ...input
+}: Partial<Omit<PromptInput, 'tools'>> & { readonly tools?: readonly PromptTool[] }): string {
+  return buildUserPrompt({ request: CALL, conversation: [], tools: tools?.map(toolLine), ...input });
 }
 
 describe('a prompt', () => {
@@ -221,3 +235,45 @@ describe.each([
     );
   });
 });
+
+test('the lines of the tools of a namespace are made once, in slices', async () => {
+  const draft = new EntryIndex().copy();
+  for (let position = 0; position < 2_000; position++) draft.put(toolEntry(`t${position}`, position));
+  const index = draft.publish();
+  const steps: number[] = [];
+  const turns = new Turns();
+  const run = turns.run.bind(turns);
+  turns.run = (work) => {
+    let count = 0;
+    return run({
+      next() {
+        count++;
+        const result = work.next();
+        if (result.done) steps.push(count);
+        return result;
+      },
+    });
+  };
+  const cache = new PromptToolCache();
+  const lines = await cache.lines(index, turns);
+  expect(lines.slice(0, 2)).toEqual(['- t0: Does it', '- t1: Does it']);
+  expect(lines).toHaveLength(2_000);
+  expect(await cache.lines(index, turns)).toBe(lines);
+  expect(steps).toEqual([Math.ceil(2_000 / 256)]);
+});
+
+function toolEntry(key: string, position: number): Entry {
+  const variants = [{ json: `{"name":"${key}","description":"Does it"}`, catalogs: undefined }];
+  return render({
+    kind: 'tool',
+    namespace: DEFAULT_NAMESPACE,
+    key,
+    name: key,
+    registrationId: 1,
+    position,
+    labels: {},
+    members: {},
+    discovered: { forward: 'f', upstreamKey: key, variants, overrides: {} },
+    definition: {},
+  });
+}

@@ -1,5 +1,7 @@
 import { truncateBytes } from '@sluice/protocol/text';
+import type { Turns } from '@sluice/protocol/turns';
 import type { EntryIndex } from '../../registry/index.ts';
+import { forEachInSteps, type Steps } from '../../registry/steps.ts';
 import type { EvaluatedRequest } from '../context.ts';
 import { toToolEntry } from '../registry-view.ts';
 import type { HistoryMessage, ToolEntry } from '../sandbox/action.ts';
@@ -14,8 +16,8 @@ export interface PromptInput {
   readonly request: EvaluatedRequest;
   /** Messages of the latest interactions of the conversation, oldest first. */
   readonly conversation: readonly (readonly HistoryMessage[])[];
-  /** Tools of the namespace, in order of registration; only for `tools/list`. */
-  readonly tools: readonly PromptTool[] | undefined;
+  /** Lines of the tools of the namespace, in order of registration; only for `tools/list`. */
+  readonly tools: readonly string[] | undefined;
 }
 
 /** Builds the user prompt (decisions 4.9). All inserted text is sanitized. */
@@ -23,7 +25,7 @@ export function buildUserPrompt({ request, conversation, tools }: PromptInput): 
   const sections = [requestSection(request)];
   const interactions = conversation.filter((messages) => messages.length > 0);
   if (interactions.length > 0) sections.unshift(`# Conversation\n${interactions.map(messageLines).join('\n\n')}`);
-  if (tools !== undefined) sections.push(['# Available tools', ...tools.map(toolLine)].join('\n'));
+  if (tools !== undefined) sections.push(['# Available tools', ...tools].join('\n'));
   return sections.join('\n\n');
 }
 
@@ -46,7 +48,8 @@ function requestSection({ method, namespace, toolName, arguments: pairs }: Evalu
   return lines.join('\n');
 }
 
-function toolLine({ name, description }: PromptTool): string {
+/** The line of a tool. */
+export function toolLine({ name, description }: PromptTool): string {
   const line = `- ${sanitizeText(name, MAX_NAME_BYTES)}`;
   return description === '' ? line : `${line}: ${sanitizeText(description, MAX_NAME_BYTES)}`;
 }
@@ -55,17 +58,22 @@ function toolLine({ name, description }: PromptTool): string {
 export type PromptTool = Pick<ToolEntry, 'name' | 'description'>;
 
 /**
- * Cache of the tools of a namespace for prompts, in order of registration, by their immutable index: a namespace may have
- * thousands, and each evaluated `tools/list` needs all of them.
+ * Cache of the lines of a namespace's tools, in order of registration, by their immutable index: a namespace may have 100,000
+ * tools, and each evaluated `tools/list` needs all of them.
  */
 export class PromptToolCache {
-  readonly #tools = new WeakMap<EntryIndex, readonly PromptTool[]>();
+  readonly #lines = new WeakMap<EntryIndex, Promise<readonly string[]>>();
 
-  get(index: EntryIndex): readonly PromptTool[] {
-    return this.#tools.getOrInsertComputed(index, ({ entries }) =>
-      entries.map(toToolEntry).map(({ name, description }) => ({ name, description })),
-    );
+  /** The lines; they are made in slices. */
+  lines(index: EntryIndex, turns: Turns): Promise<readonly string[]> {
+    return this.#lines.getOrInsertComputed(index, () => turns.run(linesOf(index)));
   }
+}
+
+function* linesOf({ entries }: EntryIndex): Steps<readonly string[]> {
+  const lines: string[] = [];
+  yield* forEachInSteps(entries, (entry) => lines.push(toolLine(toToolEntry(entry))));
+  return lines;
 }
 
 /** Text that needs no sanitizing, as most. */
