@@ -178,7 +178,7 @@ class Run {
     const conversation =
       conversationId === undefined ? [] : await new ConversationCache(interactions).latest(conversationId);
     const index = method === 'tools/list' ? registry.current.namespace(namespace)?.indexes.tool : undefined;
-    const tools = index && new PromptToolCache().get(index);
+    const tools = index && (await new PromptToolCache().lines(index, registry.turns));
     this.#prompt = buildUserPrompt({ request, conversation, tools });
     const { answer } = this.#input;
     const startedAt = performance.now();
