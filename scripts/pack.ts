@@ -1,0 +1,113 @@
+// `npm run pack [-- folder]`: makes one tarball with the command line, the service and the packages that they share, which
+// installs anywhere: `npm install -g sluice-0.1.0.tgz`. Node.js strips no types in node_modules, so they are stripped here.
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { stripTypeScriptTypes } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative, resolve } from 'node:path';
+import { z } from 'zod';
+
+const ROOT = join(import.meta.dirname, '..');
+/** Packages in the tarball, and their folders beside `src`. */
+const PACKAGES = {
+  actions: ['starter', 'types', 'wit'],
+  cli: ['bin'],
+  contract: [],
+  protocol: [],
+  server: ['proto'],
+} as const;
+/** Sources that are also input of the build of actions. */
+const KEPT = /^actions\/src\/runtime\//;
+const SKIPPED = /\.(?:test|fixture)\.ts$|\.snapshot\.txt$|(?:^|\/)(?:fixtures|testing)(?:\/|$)/;
+/** The web console, where it is built. */
+const CONSOLE = join(ROOT, 'packages/admin/dist');
+
+const manifestSchema = z.looseObject({
+  name: z.string(),
+  version: z.string(),
+  dependencies: z.record(z.string(), z.string()).default({}),
+  exports: z.unknown().optional(),
+});
+
+const target = resolve(process.argv[2] ?? join(ROOT, 'dist'));
+const stage = await mkdtemp(join(tmpdir(), 'sluice-pack-'));
+try {
+  const dependencies: Record<string, string> = {};
+  for (const [name, folders] of Object.entries(PACKAGES))
+    Object.assign(dependencies, await stagePackage(name, folders));
+  const { version, description, license, optionalDependencies, engines } = await readManifest(ROOT);
+  const own = Object.keys(PACKAGES).map((name) => `@sluice/${name}`);
+  const external = Object.entries(dependencies).filter(([name]) => !own.includes(name));
+  await writeJson(join(stage, 'package.json'), {
+    name: 'sluice',
+    version,
+    description,
+    license,
+    type: 'module',
+    engines,
+    bin: { sluice: 'bin/sluice.mjs' },
+    files: ['bin', 'admin', 'README.md', 'LICENSE'],
+    dependencies: Object.fromEntries([...external, ...own.map((name) => [name, version])].sort()),
+    bundleDependencies: own,
+    optionalDependencies,
+  });
+  await mkdir(join(stage, 'bin'));
+  await writeFile(
+    join(stage, 'bin/sluice.mjs'),
+    "#!/usr/bin/env node\nimport '../node_modules/@sluice/cli/bin/sluice.mjs';\n",
+    { mode: 0o755 },
+  );
+  for (const file of ['README.md', 'LICENSE']) await cp(join(ROOT, file), join(stage, file));
+  if (existsSync(CONSOLE)) await cp(CONSOLE, join(stage, 'admin'), { recursive: true });
+  await mkdir(target, { recursive: true });
+  const packed = execFileSync('npm', ['pack', '--silent', '--pack-destination', target], {
+    cwd: stage,
+    encoding: 'utf8',
+  });
+  console.log(join(target, packed.trim()));
+} finally {
+  await rm(stage, { recursive: true });
+}
+
+/** Copies a package with its types stripped; returns its dependencies. */
+async function stagePackage(name: string, folders: readonly string[]): Promise<Record<string, string>> {
+  const from = join(ROOT, 'packages', name);
+  const to = join(stage, 'node_modules/@sluice', name);
+  for (const folder of folders) await cp(join(from, folder), join(to, folder), { recursive: true });
+  if (name === 'cli') {
+    const bin = join(to, 'bin/sluice.mjs');
+    await writeFile(bin, (await readFile(bin, 'utf8')).replace("'../src/main.ts'", "'../src/main.js'"));
+  }
+  for (const entry of await readdir(join(from, 'src'), { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    const inside = relative(from, path);
+    if (!entry.isFile() || SKIPPED.test(inside)) continue;
+    await mkdir(dirname(join(to, inside)), { recursive: true });
+    const isSource = inside.endsWith('.ts') && !inside.endsWith('.d.ts');
+    if (!isSource || KEPT.test(`${name}/${inside}`)) await cp(path, join(to, inside));
+    if (isSource) {
+      await writeFile(join(to, inside.replace(/\.ts$/, '.js')), toJavaScript(await readFile(path, 'utf8')));
+    }
+  }
+  const { devDependencies: _none, dependencies, exports, ...manifest } = await readManifest(from);
+  const exported: unknown = JSON.parse(JSON.stringify(exports ?? null).replaceAll(/(\.\/src\/[^"]*)\.ts"/g, '$1.js"'));
+  // Without dependencies, which npm would expect inside of the bundle; the tarball itself has them.
+  await writeJson(join(to, 'package.json'), { ...manifest, ...(exported !== null && { exports: exported }) });
+  return dependencies;
+}
+
+/** Strips the types, and refers to the other sources by their new names. */
+function toJavaScript(source: string): string {
+  return stripTypeScriptTypes(source)
+    .replaceAll(/(['"]\.{1,2}\/(?!starter\/|types\/)(?:\.\.\/)*(?!starter\/|types\/)[^'"\n]*)\.ts(?=['"])/g, '$1.js')
+    .replaceAll('/main.ts`', '/main.js`');
+}
+
+async function readManifest(folder: string) {
+  return manifestSchema.parse(JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')));
+}
+
+async function writeJson(path: string, value: object): Promise<void> {
+  await writeFile(path, `${JSON.stringify(value, null, 2)}\n`);
+}

@@ -1,0 +1,98 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
+import { startRawUpstream } from './fixtures/raw-upstream.ts';
+
+const run = promisify(execFile);
+const ROOT = join(import.meta.dirname, '..');
+
+// The tarball of `npm run pack`, installed from the registry's packages alone, far from the repository.
+
+let folder: string;
+let tarball: string;
+let sluice: string;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-pack-'));
+  const packed = await run(process.execPath, ['scripts/pack.ts', folder], { cwd: ROOT });
+  tarball = packed.stdout.trim();
+  const prefix = join(folder, 'prefix');
+  await mkdir(prefix);
+  // As on a machine without the repository: its own Node.js, an empty cache of settings.
+  env = { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: join(folder, 'home') };
+  const install = ['install', '-g', '--prefix', prefix, tarball, '--no-audit', '--no-fund', '--loglevel', 'error'];
+  await run('npm', install, {
+    cwd: folder,
+    // With the settings of this machine for the registry.
+    env: { ...process.env, PATH: env.PATH },
+  });
+  sluice = join(prefix, 'bin/sluice');
+}, 600_000);
+afterAll(() => rm(folder, { recursive: true }));
+
+const output = async (...argv: string[]): Promise<string> => (await run(sluice, argv, { cwd: folder, env })).stdout;
+
+describe('the tarball', () => {
+  it('contains what is needed to run and nothing else', async () => {
+    const { stdout } = await run('tar', ['tzf', tarball]);
+    const files = stdout.trim().split('\n');
+    expect(files).toContain('package/bin/sluice.mjs');
+    expect(files).toContain('package/node_modules/@sluice/server/src/main.js');
+    expect(files.filter((name) => /\.test\.|\.fixture\.|\/fixtures\/|\/testing\/|\.map$/.test(name))).toEqual([]);
+    expect((await stat(tarball)).size).toBeLessThan(5 * 1024 * 1024);
+  });
+
+  it('installs a service that calls tools, and a command line', { timeout: 60_000 }, async () => {
+    const upstream = await startRawUpstream({
+      scripts: { 'tools/list': toolList(toolText('greet')), 'tools/call': () => textResultText('hello') },
+    });
+    const service = spawn(sluice, ['serve'], {
+      cwd: folder,
+      env: {
+        ...env,
+        SERVICE_MGMT_LISTEN: '127.0.0.1:0',
+        SERVICE_MCP_LISTEN: '127.0.0.1:0',
+        SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
+      },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    try {
+      let addresses: { management?: string; mcp?: string } = {};
+      for await (const line of createInterface({ input: service.stderr })) {
+        if (!line.includes('"listening"')) continue;
+        addresses = JSON.parse(line);
+        break;
+      }
+      const host = ['--host', `http://${addresses.management}`];
+      await output(...host, 'forwards', 'add', '--name', 'greeter', '--service', upstream.url);
+      const mcp = ['--mcp-url', `http://${addresses.mcp}`];
+      expect(await output(...host, 'mcp', 'tool', 'greet', ...mcp)).toContain('hello');
+      expect(await output(...host, 'tools', 'list')).toContain('greet');
+      for (const path of ['/openapi.json', '/metrics', '/api/docs/']) {
+        expect((await fetch(`http://${addresses.management}${path}`)).status, path).toBe(200);
+      }
+      await output(...host, 'backup', 'sluice.tar.gz');
+      const exited = once(service, 'exit');
+      service.kill('SIGTERM');
+      expect(await exited).toEqual([0, null]);
+    } finally {
+      service.kill('SIGKILL');
+      await upstream.close();
+    }
+  });
+
+  it('installs the build and the sandbox of actions', { timeout: 120_000 }, async () => {
+    await output('action', 'init', 'my');
+    const inFolder = { cwd: join(folder, 'my'), env };
+    await run(sluice, ['action', 'build', 'my-action.ts'], inFolder);
+    const { stdout } = await run(sluice, ['action', 'test', 'my-action.wasm', '--context', 'ctx.json'], inFolder);
+    expect(stdout).toMatch(/^decision: block: /m);
+  });
+});
