@@ -13,10 +13,13 @@ export interface ChartPoint {
 interface TimeChartProps {
   readonly title: string;
   readonly points: readonly ChartPoint[];
+  /** Milliseconds since the epoch; by default those of the first and the last point. */
+  readonly begin?: number;
+  readonly end?: number;
 }
 
 /** Values over time. Charts are large, so load the component that uses this when it is needed. */
-export function TimeChart({ title, points }: TimeChartProps) {
+export function TimeChart({ title, points, begin, end }: TimeChartProps) {
   const { theme } = useTheme();
   const isZero = points.every(({ value }) => value === 0);
   const options = useMemo(
@@ -27,7 +30,12 @@ export function TimeChart({ title, points }: TimeChartProps) {
       points: { enabled: false },
       toolbar: { enabled: false },
       axes: {
-        bottom: { mapsTo: 'date', scaleType: ScaleTypes.TIME, ticks: { number: 3 } },
+        bottom: {
+          mapsTo: 'date',
+          scaleType: ScaleTypes.TIME,
+          ticks: { number: 3 },
+          ...(begin !== undefined && end !== undefined && { domain: [new Date(begin), new Date(end)] }),
+        },
         left: {
           mapsTo: 'value',
           scaleType: ScaleTypes.LINEAR,
@@ -35,7 +43,7 @@ export function TimeChart({ title, points }: TimeChartProps) {
         },
       },
     }),
-    [title, theme, isZero],
+    [title, theme, isZero, begin, end],
   );
   return (
     <div ref={removeSkeletonClass}>

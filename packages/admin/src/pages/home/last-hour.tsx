@@ -1,24 +1,15 @@
-import { LineChart, ScaleTypes } from '@carbon/charts-react';
-import '@carbon/charts-react/styles.css';
 import { type components, unwrap } from '@sluice/contract/client';
 import { useMemo } from 'react';
 import { useApiQuery } from '../../api/queries.ts';
 import { ErrorNotice } from '../../ui/notices.tsx';
-import { useTheme } from '../../ui/theme.ts';
+import { type ChartPoint, TimeChart } from '../../ui/time-chart.tsx';
 
 type TimeSeries = components['schemas']['TimeSeries'];
-
-/** A value of a plot; gaps are left out. */
-interface Point {
-  readonly group: string;
-  readonly date: Date;
-  readonly value: number;
-}
 
 /** A plot; times are in milliseconds since the epoch. */
 interface PlotData {
   readonly title: string;
-  readonly points: readonly Point[];
+  readonly points: readonly ChartPoint[];
   readonly begin: number;
   readonly end: number;
 }
@@ -43,66 +34,19 @@ export default function LastHour() {
 }
 
 function Plot({ title, points, begin, end }: PlotData) {
-  const { theme } = useTheme();
-  const isZero = points.every(({ value }) => value === 0);
-  const options = useMemo(
-    () => ({
-      title,
-      theme: theme === 'dark' ? ('g100' as const) : ('white' as const),
-      height: '16rem',
-      points: { enabled: false },
-      toolbar: { enabled: false },
-      axes: {
-        bottom: {
-          mapsTo: 'date',
-          scaleType: ScaleTypes.TIME,
-          domain: [new Date(begin), new Date(end)],
-          ticks: { number: 3 },
-        },
-        left: {
-          mapsTo: 'value',
-          scaleType: ScaleTypes.LINEAR,
-          ...(isZero ? { domain: [0, 1] } : { includeZero: true }),
-        },
-      },
-    }),
-    [title, theme, begin, end, isZero],
-  );
-  if (points.length === 0) {
-    return (
-      <div>
-        <h3 className="section-title">{title}</h3>
-        <p>Nothing in the last hour.</p>
-      </div>
-    );
-  }
+  if (points.length > 0) return <TimeChart title={title} points={points} begin={begin} end={end} />;
   return (
-    <div ref={removeSkeletonClass}>
-      <LineChart data={[...points]} options={options} />
+    <div>
+      <h3 className="section-title">{title}</h3>
+      <p>Nothing in the last hour.</p>
     </div>
   );
-}
-
-/**
- * Charts name all parts that they may have in their class, a skeleton among them. Elsewhere such a class means that a page is
- * still loading.
- */
-function removeSkeletonClass(element: HTMLElement | null): (() => void) | undefined {
-  if (!element) return undefined;
-  const remove = (): void => {
-    for (const part of element.querySelectorAll('.cds--cc--skeleton-lines'))
-      part.classList.remove('cds--cc--skeleton-lines');
-  };
-  const observer = new MutationObserver(remove);
-  observer.observe(element, { subtree: true, childList: true, attributes: true, attributeFilter: ['class'] });
-  remove();
-  return () => observer.disconnect();
 }
 
 function plotsOf({ since, step, service, series }: TimeSeries): PlotData[] {
   const [all] = series;
   const begin = Date.parse(since);
-  const points = (group: string, values: readonly (number | null)[] = [], scale = 1): Point[] =>
+  const points = (group: string, values: readonly (number | null)[] = [], scale = 1): ChartPoint[] =>
     values.flatMap((value, index) =>
       value === null ? [] : [{ group, date: new Date(begin + index * step * 1000), value: value / scale }],
     );
