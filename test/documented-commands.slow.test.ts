@@ -80,6 +80,8 @@ let service: TestService;
 let shell: Shell;
 /** What {@link prepare} created and no command has changed since. */
 let prepared: string | undefined;
+/** The evaluators of the files are active: calls would need their model. */
+let hasEvaluators = false;
 let upstreamUrl: string;
 let grpcAddress: string;
 /** Addresses of the documentation and those of the test. */
@@ -152,14 +154,14 @@ afterAll(async () => {
 async function createFiles(): Promise<Record<string, string | Uint8Array>> {
   const component = await toolchains.wat();
   await writeFile(join(folder, 'gate.wasm'), component);
+  const shared = {
+    llm: { operation: 'classify', prompt: 'Safe?', connection: 'local' },
+    processor: { path: join(folder, 'gate.wasm') },
+    on_error: 'block',
+  };
   const evaluators = JSON.stringify([
-    {
-      name: 'gate',
-      trigger: { method: 'resources/read', namespace: 'finance' },
-      llm: { operation: 'classify', prompt: 'Safe?', connection: 'local' },
-      processor: { path: join(folder, 'gate.wasm') },
-      on_error: 'block',
-    },
+    { name: 'gate', trigger: { method: 'resources/read', namespace: 'finance' }, ...shared },
+    { name: 'guard', trigger: { method: 'tools/call', namespace: 'finance' }, ...shared },
   ]);
   const source = await readFile(join(ROOT, 'packages/actions/examples/safety-gate.ts'));
   const pipeline = scriptedTerminal();
@@ -184,6 +186,12 @@ async function createFiles(): Promise<Record<string, string | Uint8Array>> {
 
 /** Creates the files and entries that a line uses, except the entries that it adds. */
 async function prepare(line: string): Promise<void> {
+  const isEvaluated = line.includes('evaluators dry-run');
+  if (isEvaluated !== hasEvaluators) {
+    const evaluators = isEvaluated ? JSON.parse(String(files['evaluators.json'])) : [];
+    await service.manage('PUT', '/evaluators', { evaluators });
+    hasEvaluators = isEvaluated;
+  }
   const isAdded = (name: string) => new RegExp(`\\b(?:add|expose) .*\\b${name}\\b`).test(line);
   const wanted = ENTRIES.filter(([, { name }]) => !isAdded(name));
   // In other examples it would be a conflict for a tool that is moved to its namespace.
@@ -235,11 +243,11 @@ async function sluice({ cwd, input, argv }: Invocation): Promise<Outcome> {
   const code = await run(actual, stopFollowing(terminal));
   if (isBuild) built = resolve(cwd, argv.at(-1) ?? '');
   isTested ||= line.startsWith('action test ');
-  // `diff` found differences; `doctor` found the model that does not run; a user stopped `tool-calls --follow`.
+  // `diff` found differences; `doctor` found the model that does not run; a user stopped `events` or `tool-calls --follow`.
   const isExpected =
     (code === 1 && argv[0] === 'doctor') ||
     (code === 2 && argv[0] === 'diff') ||
-    (code === 130 && argv[0] === 'tool-calls');
+    (code === 130 && ['events', 'tool-calls'].includes(argv[0] ?? ''));
   return { code: isExpected ? 0 : code, out: terminal.out(), err: terminal.err() };
 }
 
