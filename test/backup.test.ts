@@ -182,7 +182,7 @@ describe('a backup', () => {
     });
   });
 
-  it('replaces no file unless it is told to, and leaves nothing behind when it fails', async () => {
+  it('replaces a file only with --force, and removes its partial file after a failure', async () => {
     const before = await readdir(folder);
     expect(await sluice('backup', 'key.tar.gz')).toMatchObject({
       code: 1,

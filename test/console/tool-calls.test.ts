@@ -31,6 +31,7 @@ test('calls appear as they happen, can be filtered, paused, cleared and exported
   await call('works', { 'x-forwarded-user': 'ann' });
   const rows = page.locator('table tbody tr');
   await rows.filter({ hasText: 'sunny in Bern' }).waitFor();
+  expect(await rows.locator('td').first().textContent()).toMatch(/\d\d:\d\d:\d\d\.\d{3}/);
   await call('fails');
   const failed = rows.filter({ hasText: 'struck by <b>lightning</b>' });
   await failed.waitFor();

@@ -1,4 +1,5 @@
 import { type Browser, chromium, type Page } from 'playwright-core';
+import { BROWSER_ARGUMENTS } from '../fixtures/browser.ts';
 
 /** A user of the identity provider. */
 export interface User {
@@ -10,15 +11,7 @@ export interface User {
 export function startBrowser(executablePath: string): Promise<Browser> {
   return chromium.launch({
     executablePath,
-    args: [
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-quic',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-    ],
+    args: [...BROWSER_ARGUMENTS],
   });
 }
 

@@ -17,8 +17,8 @@ interface JsonEditorProps {
 }
 
 /**
- * Editor of JSON text with errors in place. It lives in a shadow root: its styles are constructed style sheets there, which
- * the content security policy allows, and would be inline styles in the document.
+ * Editor for JSON text that marks errors. It is in a shadow root, where the editor uses constructed style sheets; in the
+ * document it would add inline styles, which the content security policy rejects.
  */
 export function JsonEditor({ id, label, value, onChange, helperText, error }: JsonEditorProps) {
   const host = useRef<HTMLDivElement>(null);

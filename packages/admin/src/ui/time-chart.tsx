@@ -10,6 +10,9 @@ export interface ChartPoint {
   readonly value: number;
 }
 
+/** From here on, the lines show the values. */
+const MANY_POINTS = 20;
+
 interface TimeChartProps {
   readonly title: string;
   readonly points: readonly ChartPoint[];
@@ -21,13 +24,15 @@ interface TimeChartProps {
 /** Values over time. Charts are large, so load the component that uses this when it is needed. */
 export function TimeChart({ title, points, begin, end }: TimeChartProps) {
   const { theme } = useTheme();
+  const isSparse = points.length < MANY_POINTS;
   const isZero = points.every(({ value }) => value === 0);
   const options = useMemo(
     () => ({
       title,
       theme: theme === 'dark' ? ('g100' as const) : ('white' as const),
       height: '16rem',
-      points: { enabled: false },
+      // A line of one point is invisible.
+      points: { enabled: isSparse },
       toolbar: { enabled: false },
       axes: {
         bottom: {
@@ -43,7 +48,7 @@ export function TimeChart({ title, points, begin, end }: TimeChartProps) {
         },
       },
     }),
-    [title, theme, isZero, begin, end],
+    [title, theme, isZero, isSparse, begin, end],
   );
   return (
     <div ref={removeSkeletonClass}>

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { Terminal } from '../terminal/terminal.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 
-/** Tells the user what to do in a browser. */
+/** Prints the next step, which the user takes in a browser. */
 export function printInstruction({ stderr }: Terminal, text: string): void {
   stderr.write(`${sanitizeLine(text)}\n`);
 }

@@ -38,7 +38,7 @@ export function dryRunCommand(context: Context): Command {
     .option('--params <json>', 'Arguments or parameters as a JSON object')
     .option('-N, --namespace <namespace>', 'Namespace of the request (default: that of the trigger, else default)')
     .option('--conversation <id>', 'Conversation whose history is available')
-    .option('--answer <text>', 'Answer that stands in for the LLM, which is called without one')
+    .option('--answer <text>', 'Answer to evaluate instead of calling the LLM')
     .addHelpText(
       'after',
       `

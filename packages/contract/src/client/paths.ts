@@ -1161,7 +1161,7 @@ export interface components {
                 /** @description Conversation whose history is available. */
                 conversation_id?: string;
             };
-            /** @description Answer that stands in for the LLM, which is called without one. */
+            /** @description Answer to evaluate instead of calling the LLM. */
             answer?: string;
         };
         DryRunResult: {

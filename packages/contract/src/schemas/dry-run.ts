@@ -3,7 +3,7 @@ import { evaluatorInput } from './evaluators.ts';
 import { namespaceName } from './fields.ts';
 import { jsonObject } from './json.ts';
 
-/** Largest answer that stands in for a model, in characters. */
+/** Maximum length of an answer that replaces the call of the LLM, in characters. */
 const MAX_ANSWER = 100_000;
 
 /** Body of `POST /api/v1/evaluators/dry-run` (decisions 10.6). */
@@ -22,7 +22,7 @@ export const dryRunInput = z
       .string()
       .max(MAX_ANSWER, `must have at most ${MAX_ANSWER} characters`)
       .optional()
-      .describe('Answer that stands in for the LLM, which is called without one.'),
+      .describe('Answer to evaluate instead of calling the LLM.'),
   })
   .meta({ id: 'DryRunInput' });
 

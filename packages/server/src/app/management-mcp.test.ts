@@ -120,7 +120,7 @@ test('without a listener that serves MCP the endpoint is unavailable', async () 
   });
 });
 
-test('calls under way finish when the service stops', async () => {
+test('calls in flight finish when the service stops', async () => {
   const arrived = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<string>();
   const slow = await startRawUpstream({

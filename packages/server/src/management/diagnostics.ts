@@ -167,7 +167,8 @@ function checkClock(found: readonly EndpointCheck[]): DiagnosticCheck {
   if (skews.length === 0) return { name, status: 'ok', message: 'no server to compare with' };
   const median = skews.toSorted((a, b) => a - b)[Math.floor(skews.length / 2)] ?? 0;
   const seconds = Math.round(Math.abs(median) / 1000);
-  if (Math.abs(median) < CLOCK_SKEW_MS) return { name, status: 'ok', message: `as on ${skews.length} other servers` };
+  const servers = skews.length === 1 ? '1 server' : `${skews.length} servers`;
+  if (Math.abs(median) < CLOCK_SKEW_MS) return { name, status: 'ok', message: `agrees with ${servers}` };
   return {
     name,
     status: 'failed',

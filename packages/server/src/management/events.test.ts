@@ -176,7 +176,7 @@ describe('a client that reconnects', () => {
   });
 });
 
-test('a client that does not read misses events, and is told how many', async () => {
+test('a client that does not read misses events and receives their number', async () => {
   const { response, next } = await open('?topics=tool-calls');
   const first = await next();
   response.pause();

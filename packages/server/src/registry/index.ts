@@ -3,7 +3,7 @@ import { byOrder, type Entry, isEnabled, isTemplate, sameRecord } from './entrie
 import { buildList, type CatalogView, isSameList, type PrebuiltList } from './list.ts';
 import { forEachInSteps, runSteps, type Steps, sortInSteps } from './steps.ts';
 
-/** Number of changes at which the upper layer is merged into the base, or entries are sorted anew; every copy copies them. */
+/** Number of changes at which they are merged into the base, or the entries are sorted again: each copy includes them. */
 const MERGE_FROM = 1024;
 
 /**

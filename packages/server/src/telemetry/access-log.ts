@@ -1,6 +1,6 @@
 import { INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { truncateCharacters } from '@sluice/protocol/text';
-import type { TargetLogger } from './log.ts';
+import type { LineLogger } from './log.ts';
 import { roundMs } from './metrics/instruments.ts';
 import { boundedName, loggableMethod, loggablePath } from './redaction.ts';
 import type { ObservedContext, RequestRecord } from './request-record.ts';
@@ -18,13 +18,13 @@ const MAX_USER_LENGTH = 256;
  * `debug` the line includes the metadata that evaluators have set.
  */
 export class AccessLog {
-  readonly #log: TargetLogger;
+  readonly #log: LineLogger;
   readonly #enabled: boolean;
   readonly #withMetadata: boolean;
   readonly #probes: ReadonlySet<string>;
 
   /** `probes` are paths that are requested every few seconds; successful requests are logged at level `debug`. */
-  constructor(log: TargetLogger, probes: ReadonlySet<string> = new Set()) {
+  constructor(log: LineLogger, probes: ReadonlySet<string> = new Set()) {
     this.#log = log;
     this.#enabled = log.enabled('info');
     this.#withMetadata = log.enabled('debug');
@@ -46,7 +46,7 @@ export class AccessLog {
     const metadata = this.#withMetadata && context ? metadataOf(context) : undefined;
     const durationOfCall = details && 'durationMs' in details ? roundMs(details.durationMs) : undefined;
     const mcpMethod = message && 'method' in message ? loggableMethod(message.method) : undefined;
-    this.#log.writeFields(level, 'request', (line) => {
+    this.#log.write(level, 'request', (line) => {
       line.text('method', request.method);
       line.text('path', path);
       line.value('status', status);

@@ -191,9 +191,8 @@ describe('lines that are written field by field', () => {
   /** The line of these fields, from an object and written field by field. */
   function both(fields: Record<string, string | number | boolean | undefined>): [string?, string?] {
     const { lines, logger } = recorder(filterOf('info'));
-    const log = logger.target('service::mcp::access');
-    log.info('request', fields);
-    log.writeFields('info', 'request', (line) => {
+    logger.target('service::mcp::access').info('request', fields);
+    logger.lines('service::mcp::access').write('info', 'request', (line) => {
       for (const [name, value] of Object.entries(fields)) {
         if (typeof value === 'string') line.text(name, value);
         else line.value(name, value);
@@ -216,7 +215,7 @@ describe('lines that are written field by field', () => {
 
   it('are not made if their level is disabled', () => {
     const { lines, logger } = recorder(filterOf('warn'));
-    logger.target('service::mcp::access').writeFields('info', 'request', () => expect.unreachable());
+    logger.lines('service::mcp::access').write('info', 'request', () => expect.unreachable());
     expect(lines).toEqual([]);
   });
 });

@@ -42,16 +42,19 @@ export type LogMethod = (msg: string, fields?: LogFields) => void;
 /** Logger of one target. Methods of disabled levels do nothing; check `enabled` before creating expensive fields. */
 export interface TargetLogger extends Readonly<Record<LogLevel, LogMethod>> {
   readonly enabled: (level: LogLevel) => boolean;
-  /**
-   * Writes a line whose fields are written one by one: for a line per request, since it costs a fifth of one from an object.
-   * `msg` needs no escapes. `write` must not log.
-   */
-  readonly writeFields: (level: LogLevel, msg: string, write: (line: LineWriter) => void) => void;
+}
+
+/** Logger of one target for a line per request, whose fields are written one by one: it costs a fifth of one from an object. */
+export interface LineLogger {
+  readonly enabled: (level: LogLevel) => boolean;
+  /** Writes a line; nothing if the level is disabled. `msg` needs no escapes, and `addFields` must not log. */
+  readonly write: (level: LogLevel, msg: string, addFields: (line: LineWriter) => void) => void;
 }
 
 /** Log of the service (decisions 1.2): one JSON object per line with `ts`, `level`, `target`, `msg` and fields. */
 export interface Logger {
   readonly target: (target: LogTarget) => TargetLogger;
+  readonly lines: (target: LogTarget) => LineLogger;
 }
 
 const SEVERITY: Readonly<Record<LogThreshold, number>> = { off: 0, error: 1, warn: 2, info: 3, debug: 4, trace: 5 };
@@ -65,38 +68,39 @@ export function createLogger(
   now: () => number = Date.now,
 ): Logger {
   const line = new LineWriter();
+  const enabledAt = (target: LogTarget) => {
+    const threshold = SEVERITY[filter[target]];
+    return (level: LogLevel): boolean => SEVERITY[level] <= threshold;
+  };
   return {
     target(target) {
-      const threshold = SEVERITY[filter[target]];
-      const enabled = (level: LogLevel): boolean => SEVERITY[level] <= threshold;
+      const enabled = enabledAt(target);
       const withStacks = enabled('debug');
       const at = (level: LogLevel): LogMethod =>
         enabled(level) ? (msg, fields) => write(logLine(now(), level, target, msg, fields, withStacks), level) : noop;
-      const writeFields: TargetLogger['writeFields'] = (level, msg, writeTo) => {
-        if (!enabled(level)) return;
-        line.begin(now(), level, target, msg);
-        writeTo(line);
-        write(line.end(), level);
+      return targetLogger(at, enabled);
+    },
+    lines(target) {
+      const enabled = enabledAt(target);
+      return {
+        enabled,
+        write(level, msg, addFields) {
+          if (!enabled(level)) return;
+          line.begin(now(), level, target, msg);
+          addFields(line);
+          write(line.end(), level);
+        },
       };
-      return targetLogger(at, enabled, writeFields);
     },
   };
 }
 
 /** Returns a logger that adds fields to every line; fields of the line take precedence. */
 export function withFields(log: TargetLogger, common: LogFields): TargetLogger {
-  const at =
-    (level: LogLevel): LogMethod =>
-    (msg, fields) =>
-      log[level](msg, { ...common, ...fields });
-  return targetLogger(at, log.enabled, log.writeFields);
+  return targetLogger((level) => (msg, fields) => log[level](msg, { ...common, ...fields }), log.enabled);
 }
 
-function targetLogger(
-  at: (level: LogLevel) => LogMethod,
-  enabled: TargetLogger['enabled'],
-  writeFields: TargetLogger['writeFields'],
-): TargetLogger {
+function targetLogger(at: (level: LogLevel) => LogMethod, enabled: TargetLogger['enabled']): TargetLogger {
   return {
     error: at('error'),
     warn: at('warn'),
@@ -104,7 +108,6 @@ function targetLogger(
     debug: at('debug'),
     trace: at('trace'),
     enabled,
-    writeFields,
   };
 }
 

@@ -175,7 +175,7 @@ export function requestObserver(
     listener,
     metrics,
     tracing,
-    accessLog: new AccessLog(logger.target(target), probes),
+    accessLog: new AccessLog(logger.lines(target), probes),
   };
   return (request) => new RequestObservation(parts, request);
 }

@@ -169,7 +169,7 @@ interface RecordedCall {
 /** Completions to look for calls in. */
 const COMPLETIONS = '50';
 
-/** Tool calls that models have asked for in the latest recorded completions. */
+/** Tool calls that models requested in the latest recorded completions. */
 function useRecordedCalls(): readonly RecordedCall[] {
   const { data = [] } = useApiQuery(['other', 'recorded-calls'], (client, signal) =>
     unwrap(client.GET('/api/v1/interactions', { params: { query: { limit: COMPLETIONS } }, signal })),

@@ -112,7 +112,7 @@ export function ForwardForm({ forward, onClose }: ForwardFormProps) {
   );
 }
 
-/** Waits for discovery, but not long: it goes on, and a toast says how it ended. */
+/** Waits a short time for the discovery. If it takes longer, a toast reports the result. */
 async function settledSoon(saved: Promise<void>, name: string, isChange: boolean, toasts: Toasts): Promise<void> {
   const done = `Forward ${name} ${isChange ? 'changed' : 'added'}`;
   const late = new Promise<'late'>((resolve) => setTimeout(() => resolve('late'), PATIENCE_MS));

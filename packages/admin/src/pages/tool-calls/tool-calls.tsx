@@ -216,10 +216,16 @@ function columnsOf(onOpen: (id: string) => void): readonly Column<LoggedCall>[] 
   ];
 }
 
+/** With fractions alone, only the milliseconds would be formatted. */
+const TIME: Intl.DateTimeFormatOptions = {
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  fractionalSecondDigits: 3,
+};
+
 function timeOf(timestamp: string | undefined): string {
-  return timestamp === undefined
-    ? ''
-    : new Date(timestamp).toLocaleTimeString(undefined, { fractionalSecondDigits: 3 });
+  return timestamp === undefined ? '' : new Date(timestamp).toLocaleTimeString(undefined, TIME);
 }
 
 function sourceOf(call: LoggedCall): string {
