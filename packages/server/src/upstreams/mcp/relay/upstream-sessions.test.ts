@@ -123,6 +123,27 @@ describe('upstream sessions', () => {
     expect(executed).toEqual(expect.arrayContaining([{ n: 0 }, { n: 1 }, { n: 2 }, { n: 3 }, { n: 4 }]));
   });
 
+  it('that were lost do not lose a byte of a large call, whose memory is freed after its response only', async () => {
+    const executed: unknown[] = [];
+    const upstream = await upstreamWith(
+      {
+        'tools/call': ({ params }) => {
+          executed.push(params.arguments);
+          return textResultText('done');
+        },
+      },
+      { eras: ['legacy'] },
+    );
+    const caller = await legacyClient(await register(upstream.url));
+    const text = 'x'.repeat(300_000);
+    for (const isLost of [false, true, false]) {
+      if (isLost) upstream.forgetSessions();
+      const response = await caller.call('tools/call', `{"name":"a","arguments":{"text":"${text}"}}`);
+      expect(reply(response)).toContain('done');
+    }
+    expect(executed).toEqual([{ text }, { text }, { text }]);
+  });
+
   it.each([
     ['404', 404, '{"code":-32001,"message":"Session not found"}'],
     ['404 without JSON', 404, undefined],
