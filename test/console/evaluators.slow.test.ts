@@ -42,7 +42,9 @@ test('adds, changes, moves and deletes evaluators, and undoes it', async (contex
 
   await rowOf(page, 'first').getByRole('button', { name: 'Delete' }).click();
   await expect.poll(names).toEqual(['second']);
-  await page.getByRole('button', { name: 'Undo' }).last().click();
+  // There may be older toasts.
+  const deleted = page.locator('.toasts > *', { hasText: 'first deleted' });
+  await deleted.getByRole('button', { name: 'Undo' }).click();
   await expect.poll(names).toEqual(['second', 'first']);
 });
 

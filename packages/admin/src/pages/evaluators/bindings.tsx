@@ -9,6 +9,7 @@ import { useForm } from '../../ui/form.ts';
 import { InertText } from '../../ui/inert-text.tsx';
 import { FormModal } from '../../ui/modal.tsx';
 import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { RowActions } from '../../ui/row-actions.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
 
 /** A namespace whose requests belong to a conversation. */
@@ -68,13 +69,7 @@ export function Bindings() {
         id: 'actions',
         header: 'Actions',
         enableSorting: false,
-        cell: ({ row: { original } }) => (
-          <div className="row-actions">
-            <Button kind="ghost" size="sm" onClick={() => void unbind(original)}>
-              Delete
-            </Button>
-          </div>
-        ),
+        cell: ({ row: { original } }) => <RowActions actions={{ Delete: () => void unbind(original) }} />,
       },
     ],
     [unbind],

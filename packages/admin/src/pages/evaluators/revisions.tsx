@@ -1,4 +1,4 @@
-import { Button, SkeletonText, Tag } from '@carbon/react';
+import { SkeletonText, Tag } from '@carbon/react';
 import { unwrap } from '@sluice/contract/client';
 import { useCallback, useMemo, useState } from 'react';
 import { useApiQuery } from '../../api/queries.ts';
@@ -7,6 +7,7 @@ import { DiffView } from '../../ui/diff-view.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
 import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { RowActions } from '../../ui/row-actions.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
 import { type EvaluatorRevision, useEvaluatorChanges, useEvaluatorSet } from './evaluator-set.ts';
 
@@ -64,16 +65,12 @@ export function Revisions() {
         header: 'Actions',
         enableSorting: false,
         cell: ({ row: { original } }) => (
-          <div className="row-actions">
-            <Button kind="ghost" size="sm" onClick={() => setCompared(original.id)}>
-              Compare
-            </Button>
-            {original.status === 'superseded' && (
-              <Button kind="ghost" size="sm" onClick={() => void rollBack(original.id)}>
-                Activate
-              </Button>
-            )}
-          </div>
+          <RowActions
+            actions={{
+              Compare: () => setCompared(original.id),
+              ...(original.status === 'superseded' && { Activate: () => rollBack(original.id) }),
+            }}
+          />
         ),
       },
     ],

@@ -8,6 +8,7 @@ import { InertText } from '../../ui/inert-text.tsx';
 import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { useParameter } from '../../ui/route.ts';
+import { RowActions } from '../../ui/row-actions.tsx';
 import { useForwardActions } from './forward-actions.tsx';
 import { ForwardDetails, ForwardStatus, statusOf } from './forward-details.tsx';
 import { ForwardForm } from './forward-form.tsx';
@@ -62,20 +63,14 @@ export default function Forwards() {
         header: 'Actions',
         enableSorting: false,
         cell: ({ row: { original } }) => (
-          <div className="row-actions">
-            <Button kind="ghost" size="sm" onClick={() => setOpen(original.name)}>
-              Details
-            </Button>
-            <Button kind="ghost" size="sm" onClick={() => refresh(original)}>
-              Refresh
-            </Button>
-            <Button kind="ghost" size="sm" onClick={() => setEdited(original)}>
-              Edit
-            </Button>
-            <Button kind="ghost" size="sm" onClick={() => remove(original)}>
-              Delete
-            </Button>
-          </div>
+          <RowActions
+            actions={{
+              Details: () => setOpen(original.name),
+              Refresh: () => refresh(original),
+              Edit: () => setEdited(original),
+              Delete: () => remove(original),
+            }}
+          />
         ),
       },
     ],

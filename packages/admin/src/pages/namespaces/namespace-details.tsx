@@ -5,7 +5,16 @@ import { copyText } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
 import { routeTo } from '../../ui/route.ts';
 import { AgentView } from './agent-view.tsx';
-import { mcpUrl } from './mcp-url.ts';
+
+/** Default ports of the management listener and of its authenticating proxy, with those of the MCP listener. */
+const PORTS: Readonly<Record<string, string>> = { 8080: '8081', 4181: '4180' };
+
+/** Returns the likely URL of a namespace's MCP endpoint: the management API does not know how clients reach the other port. */
+export function mcpUrl(base: string, namespace: string): string {
+  const url = new URL(base);
+  url.port = PORTS[url.port] ?? url.port;
+  return `${url.origin}/${namespace}/mcp`;
+}
 
 /** Address, contents and configurations of MCP clients for a namespace. */
 export function NamespaceDetails({

@@ -10,9 +10,9 @@ import { copyText } from '../../ui/json-view.tsx';
 import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { useParameter } from '../../ui/route.ts';
+import { RowActions } from '../../ui/row-actions.tsx';
 import { useDeleteNamespace } from './delete-namespace.tsx';
-import { mcpUrl } from './mcp-url.ts';
-import { NamespaceDetails } from './namespace-details.tsx';
+import { mcpUrl, NamespaceDetails } from './namespace-details.tsx';
 import { NamespaceForm } from './namespace-form.tsx';
 
 /** Namespaces that a proxy may serve without a login (decisions 5.2). */
@@ -54,19 +54,13 @@ export default function Namespaces() {
         header: 'Actions',
         enableSorting: false,
         cell: ({ row: { original } }) => (
-          <div className="row-actions">
-            <Button kind="ghost" size="sm" onClick={() => setOpen(original.name)}>
-              Details
-            </Button>
-            <Button kind="ghost" size="sm" onClick={() => setEdited(original)}>
-              Edit
-            </Button>
-            {original.name !== DEFAULT_NAMESPACE && (
-              <Button kind="ghost" size="sm" onClick={() => remove(original)}>
-                Delete
-              </Button>
-            )}
-          </div>
+          <RowActions
+            actions={{
+              Details: () => setOpen(original.name),
+              Edit: () => setEdited(original),
+              ...(original.name !== DEFAULT_NAMESPACE && { Delete: () => remove(original) }),
+            }}
+          />
         ),
       },
     ],

@@ -9,6 +9,7 @@ import { InertText } from '../../ui/inert-text.tsx';
 import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { useParameter } from '../../ui/route.ts';
+import { RowActions } from '../../ui/row-actions.tsx';
 import { useEntryActions } from './entry-actions.tsx';
 import type { Entry, EntryApi } from './entry-kinds.ts';
 
@@ -96,21 +97,15 @@ export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
         header: 'Actions',
         enableSorting: false,
         cell: ({ row: { original } }) => (
-          <div className="row-actions">
-            <Button kind="ghost" size="sm" onClick={() => setOpen(idOf(api, original))}>
-              Details
-            </Button>
-            {!original.shadowed && (
-              <>
-                <Button kind="ghost" size="sm" onClick={() => setEdited(original)}>
-                  Edit
-                </Button>
-                <Button kind="ghost" size="sm" onClick={() => remove(original, entries ?? [])}>
-                  Delete
-                </Button>
-              </>
-            )}
-          </div>
+          <RowActions
+            actions={{
+              Details: () => setOpen(idOf(api, original)),
+              ...(!original.shadowed && {
+                Edit: () => setEdited(original),
+                Delete: () => remove(original, entries ?? []),
+              }),
+            }}
+          />
         ),
       },
     ],

@@ -10,6 +10,7 @@ import { DetailsModal } from '../../ui/modal.tsx';
 import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { routeTo, useParameter } from '../../ui/route.ts';
+import { RowActions } from '../../ui/row-actions.tsx';
 import { useDeleteService } from './delete-service.ts';
 import { ProvisionForm } from './provision-form.tsx';
 import { ServiceForm } from './service-form.tsx';
@@ -45,20 +46,14 @@ export default function Services() {
         header: 'Actions',
         enableSorting: false,
         cell: ({ row: { original } }) => (
-          <div className="row-actions">
-            <Button kind="ghost" size="sm" onClick={() => setOpen(original.name)}>
-              Details
-            </Button>
-            <Button kind="ghost" size="sm" onClick={() => setForm({ kind: 'provision', service: original })}>
-              Provision
-            </Button>
-            <Button kind="ghost" size="sm" onClick={() => setForm({ kind: 'edit', service: original })}>
-              Edit
-            </Button>
-            <Button kind="ghost" size="sm" onClick={() => remove(original)}>
-              Delete
-            </Button>
-          </div>
+          <RowActions
+            actions={{
+              Details: () => setOpen(original.name),
+              Provision: () => setForm({ kind: 'provision', service: original }),
+              Edit: () => setForm({ kind: 'edit', service: original }),
+              Delete: () => remove(original),
+            }}
+          />
         ),
       },
     ],
