@@ -158,8 +158,8 @@ test('text of upstreams is inert, and invisible characters are visible', async (
   await tests.service.register('forwards', { name: 'hostile', address: upstream.url, namespace: 'hostile' });
   await page.goto(`${tests.service.management}/admin/#/tools?namespace=hostile`);
   await page.reload();
+  await settled(page);
   const row = page.locator('table tbody tr').first();
-  await row.waitFor();
   expect(await row.locator('td').first().textContent()).toBe('payU+202EgnpU+200B<img src=x onerror=alert(1)>');
   await row.getByRole('button', { name: 'Details' }).click();
   await dialog(page).waitFor();
