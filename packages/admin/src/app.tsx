@@ -90,7 +90,8 @@ function Menu({ pages, current, isOpen, onClose }: MenuProps) {
   const visible = pages.filter(({ isHidden }) => !isHidden);
   const sorted = visible.toSorted((one, other) => one.order - other.order);
   const link = ({ route, label }: ConsolePage) => (
-    <SideNavLink key={route} href={routeTo(route)} isActive={route === current} onClick={onClose}>
+    // Carbon takes the links of a menu that is not expanded out of the tab order, although wide windows show it.
+    <SideNavLink key={route} href={routeTo(route)} isActive={route === current} tabIndex={0} onClick={onClose}>
       {label}
     </SideNavLink>
   );

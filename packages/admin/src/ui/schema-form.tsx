@@ -7,10 +7,12 @@ import {
   type RJSFSchema,
   type RJSFValidationError,
   toErrorSchema,
+  type UnsupportedFieldProps,
   type ValidatorType,
 } from '@rjsf/utils';
 import { useMemo } from 'react';
 import { InertText, visibleText } from './inert-text.tsx';
+import { JsonView } from './json-view.tsx';
 
 /** Values of the properties of a schema. */
 export type FormValue = Readonly<Record<string, unknown>>;
@@ -62,8 +64,12 @@ function withVisibleTitles(schema: Readonly<Record<string, unknown>>): Record<st
         return [[keyword, Object.fromEntries(named)]];
       }
       if (keyword === 'title' && typeof value === 'string') return [[keyword, visibleText(value)]];
-      if (keyword === 'enum' && Array.isArray(value) && value.some((choice) => typeof choice === 'string')) {
-        return [['oneOf', value.map((choice) => ({ const: choice, title: visibleText(String(choice)) }))]];
+      if (keyword === 'enum' && Array.isArray(value) && value.every((choice) => typeof choice === 'string')) {
+        const choices = value.map((choice) => ({ const: choice, title: visibleText(choice) }));
+        return [
+          ['type', 'string'],
+          ['oneOf', choices],
+        ];
       }
       if (Array.isArray(value))
         return [[keyword, value.map((item) => (isObject(item) ? withVisibleTitles(item) : item))]];
@@ -79,6 +85,7 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
 
 const templates = {
   DescriptionFieldTemplate: Description,
+  UnsupportedFieldTemplate: UnsupportedField,
   ButtonTemplates: {
     AddButton: (props: IconButtonProps) => <FormButton {...props} label="Add" />,
     CopyButton: (props: IconButtonProps) => <FormButton {...props} label="Copy" />,
@@ -97,6 +104,11 @@ function Description({ id, description }: DescriptionFieldProps) {
       <InertText text={description} />
     </p>
   );
+}
+
+/** Part of a schema that no form can be made of. */
+function UnsupportedField({ schema }: UnsupportedFieldProps) {
+  return <JsonView value={schema} label="Schema of a field that has no form" />;
 }
 
 function FormButton({ id, disabled, onClick, label }: IconButtonProps & { readonly label: string }) {

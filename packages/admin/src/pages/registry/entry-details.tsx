@@ -61,9 +61,11 @@ export function EntryDetails({ entry, label, onClose, facts, children, tryIt }: 
                 <dt>Labels</dt>
                 <dd>
                   {Object.entries(labels).map(([key, value]) => (
-                    <Tag key={key} type="cool-gray" size="sm">
-                      <InertText text={`${key}=${value}`} maxLength={120} />
-                    </Tag>
+                    <p key={key}>
+                      <code>
+                        <InertText text={`${key}=${value}`} maxLength={300} />
+                      </code>
+                    </p>
                   ))}
                 </dd>
               </>
