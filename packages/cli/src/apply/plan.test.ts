@@ -92,9 +92,8 @@ test('a forward is changed in place, and its tools follow', () => {
 ~ forward up
     prefix: "p_"
     (its entries follow, except those that were moved or renamed)
-~ tool say in namespace default (forward up, upstream name x)
 
-2 changes: 2 to change
+1 change: 1 to change
 `);
 });
 

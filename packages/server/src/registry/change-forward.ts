@@ -18,7 +18,7 @@ export type ForwardChanges = Partial<Omit<ForwardInput, 'name' | keyof MergedMem
 
 /**
  * Changes a forward in place (decisions 10.1). Its entries follow its namespace and prefix, unless an operator moved or
- * renamed them; overrides and marks stay. Entries that it no longer exposes are removed, and return with the next discovery
+ * renamed them; those that are where it arrives follow it again. Overrides and marks stay. Entries that it no longer exposes are removed, and return with the next discovery
  * that finds them exposed. OperationError CONFLICT with the names that are held there, BAD_REQUEST if headers would move to
  * another origin. Returns the same object when nothing changes.
  */
@@ -31,13 +31,13 @@ export function changeForward(draft: Draft, forward: Forward, changes: ForwardCh
   const { exposed, hidden } = splitByExposure(changed, draft.entriesOf(forward.name));
   for (const entry of hidden) draft.remove(entry);
   const followers = exposed.flatMap((entry) => {
-    const moved = placedIn(changed, entry);
+    const moved = placedIn(changed, entry, forward);
     return moved === entry ? [] : [{ entry, moved }];
   });
   for (const { entry } of followers) draft.remove(entry);
   const retained = hidden.filter((entry) => !entry.discovered?.copied && hasOperatorState(forward, entry));
   const orphans = retained.length > 0 ? withOrphans(forward, retained).orphanedOverrides : forward.orphanedOverrides;
-  const orphanedOverrides = orphans?.map((entry) => placedIn(changed, entry));
+  const orphanedOverrides = orphans?.map((entry) => placedIn(changed, entry, forward));
   // Before its entries, which are restored by its namespace and prefix.
   const stored = orphanedOverrides ? { ...changed, orphanedOverrides } : changed;
   draft.putForward(stored);
@@ -89,15 +89,20 @@ function splitByExposure(forward: Forward, entries: readonly Entry[]): { exposed
   return { exposed, hidden };
 }
 
-/** The entry where its forward has it; the same object if it stays. */
-function placedIn({ namespace: home, prefix }: Forward, entry: Entry): Entry {
+/** The entry where its changed forward has it; the same object if it stays. */
+function placedIn({ namespace: home, prefix }: Forward, entry: Entry, before: Forward): Entry {
   const { kind, discovered } = entry;
   if (!discovered || discovered.copied) return entry;
-  const namespace = discovered.moved ? entry.namespace : home;
-  const keepsKey = kind === 'resource' || discovered.renamed;
-  const key = keepsKey ? entry.key : prefix + discovered.upstreamKey;
-  if (namespace === entry.namespace && key === entry.key) return entry;
-  return render({ ...entry, namespace, key, ...(!keepsKey && { name: key }) });
+  const { upstreamKey, moved, renamed } = discovered;
+  const namespace = moved && entry.namespace !== before.namespace ? entry.namespace : home;
+  const keepsKey = kind === 'resource' || (renamed && entry.key !== before.prefix + upstreamKey);
+  const key = keepsKey ? entry.key : prefix + upstreamKey;
+  const isMoved = namespace !== home || undefined;
+  const isRenamed = (kind === 'resource' ? renamed : key !== prefix + upstreamKey) || undefined;
+  const stays = namespace === entry.namespace && key === entry.key;
+  if (stays && moved === isMoved && renamed === isRenamed) return entry;
+  const placed = { ...discovered, moved: isMoved, renamed: isRenamed };
+  return render({ ...entry, namespace, key, ...(!keepsKey && { name: key }), discovered: placed });
 }
 
 /** Names that a message lists. */
