@@ -20,6 +20,7 @@ import { Palette } from './palette.tsx';
 import { usePluginPages } from './plugins/plugin-pages.tsx';
 import { usePlugins } from './plugins/plugins.tsx';
 import { ErrorBoundary } from './ui/error-boundary.tsx';
+import { InertText } from './ui/inert-text.tsx';
 import { PageFrame } from './ui/page-frame.tsx';
 import { routeTo, useRoute } from './ui/route.ts';
 import { useTheme } from './ui/theme.ts';
@@ -66,7 +67,10 @@ export function App() {
         ) : isLoading ? (
           <SkeletonText heading width="20rem" />
         ) : (
-          <PageFrame title="Page not found" description={`There is no page ${path}.`}>
+          <PageFrame
+            title="Page not found"
+            description={<InertText text={`There is no page ${path}.`} maxLength={200} />}
+          >
             <a href={routeTo('/')}>Dashboard</a>
           </PageFrame>
         )}

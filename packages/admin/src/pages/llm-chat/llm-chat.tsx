@@ -3,7 +3,7 @@ import { ApiError } from '@sluice/contract/client';
 import { useState } from 'react';
 import { type Api, ServiceUnreachableError, useApi } from '../../api/api.ts';
 import { useApiQuery } from '../../api/queries.ts';
-import { InertText } from '../../ui/inert-text.tsx';
+import { InertText, visibleText } from '../../ui/inert-text.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 
@@ -76,13 +76,13 @@ export default function LlmChat() {
           <Select id="chat-llm" labelText="Provider" value={llm} onChange={({ target }) => setLlm(target.value)}>
             <SelectItem value="" text="Choose a provider" />
             {llms.data.map((name) => (
-              <SelectItem key={name} value={name} text={name} />
+              <SelectItem key={name} value={name} text={visibleText(name, 80)} />
             ))}
           </Select>
           <Select id="chat-model" labelText="Model" value={model} onChange={({ target }) => setModel(target.value)}>
             <SelectItem value="" text="Choose a model" />
             {models.data?.map((name) => (
-              <SelectItem key={name} value={name} text={name} />
+              <SelectItem key={name} value={name} text={visibleText(name, 80)} />
             ))}
           </Select>
           {models.error && <ErrorNotice title="The models could not be loaded" error={models.error} />}
