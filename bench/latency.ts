@@ -67,14 +67,14 @@ interface Lane {
  * Measures response times of a single caller in the cases of lists and calls, and those of calls at a steady rate, with all
  * targets in turn in every round.
  *
- * @param withLoad false omits the warm-up with the load generator
+ * @param withWarmUp false omits the warm-up with the load generator
  * @param log called after every measurement
  */
 export async function measureLatency(
   contenders: readonly Contender[],
   plan: Plan,
   folder: string,
-  withLoad: boolean,
+  withWarmUp: boolean,
   log: (line: string) => void,
 ): Promise<LatencyFigures> {
   const single: SingleFigures[] = [];
@@ -91,7 +91,7 @@ export async function measureLatency(
     for (const { contender, load: planned } of lanes) {
       if (contender.child === undefined) continue;
       const warmed = { ...plan, warmUpSeconds: plan.caseWarmUpSeconds };
-      if (withLoad) await warmUp(warmed, (seconds) => load(planned, seconds));
+      if (withWarmUp) await warmUp(warmed, (seconds) => load(planned, seconds));
       contender.child.clearOutput();
     }
     for (let round = 0; round < plan.singleRounds; round++) {

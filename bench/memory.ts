@@ -91,9 +91,10 @@ function readSlowly(url: URL, message: Message): Promise<void> {
       let bytes = 0;
       res.on('data', (chunk: Buffer) => {
         bytes += chunk.length;
-        const due = startedAt + bytes / (megabytesPerSecond * 1_000);
+        const aheadMs = startedAt + bytes / (megabytesPerSecond * 1_000) - performance.now();
+        if (aheadMs < 1) return;
         res.pause();
-        setTimeout(() => res.resume(), due - performance.now());
+        setTimeout(() => res.resume(), aheadMs);
       });
       res.on('error', reject);
       res.on('end', () => {

@@ -60,6 +60,7 @@ export async function measureCases(
   log: (line: string) => void,
 ): Promise<RequestFigures[]> {
   const figures: RequestFigures[] = [];
+  const warmed = new Set<Contender>();
   for (const measured of cases.filter(({ part }) => parts.has(part))) {
     using caller = makeCaller();
     const lanes: Lane[] = [];
@@ -70,6 +71,8 @@ export async function measureCases(
       const planned = await planLoad(caller, measured, url, `${folder}/load.lua`, contender.pid, withSessions);
       lanes.push({ contender, load: planned, cpuUs: [], perSecond: [] });
     }
+    for (const lane of lanes) await warmUpLane(lane, plan, warmed.has(lane.contender));
+    for (const { contender } of lanes) warmed.add(contender);
     figures.push({ case: measured, rows: await measureLanes(measured, lanes, plan, log) });
   }
   return figures;
@@ -77,27 +80,30 @@ export async function measureCases(
 
 const isVariant = ({ name }: Contender) => name.startsWith('gateway,');
 
+async function loadLane({ contender, load: planned }: Lane, seconds: number): Promise<Load> {
+  const result = await load(planned, seconds);
+  contender.child?.clearOutput();
+  return result;
+}
+
+/** Warms up a gateway or the relay, for a shorter time after an earlier case. The relay runs the same code in all cases. */
+async function warmUpLane(lane: Lane, plan: Plan, isWarm: boolean): Promise<void> {
+  const { name, child } = lane.contender;
+  if (child === undefined) return;
+  const again = { ...plan, warmUpSeconds: name === 'relay' ? 1 : plan.caseWarmUpSeconds };
+  await warmUp(isWarm ? again : plan, (seconds) => loadLane(lane, seconds));
+}
+
 async function measureLanes(
   { name }: Case,
   lanes: readonly Lane[],
   plan: Plan,
   log: (line: string) => void,
 ): Promise<RequestRow[]> {
-  const loaded = async ({ contender, load: planned }: Lane, seconds: number) => {
-    const result = await load(planned, seconds);
-    contender.child?.clearOutput();
-    return result;
-  };
-  for (const lane of lanes) {
-    if (lane.contender.child === undefined) continue;
-    // The relay runs the same code in all cases.
-    const warmUpSeconds = Math.ceil(plan.caseWarmUpSeconds / (lane.contender.name === 'relay' ? 2 : 1));
-    await warmUp({ ...plan, warmUpSeconds }, (seconds) => loaded(lane, seconds));
-  }
   for (let round = 0; round < plan.caseRounds; round++) {
     for (const lane of rotate(lanes, round)) {
       if (lane.contender.name === 'nginx' && round >= plan.nginxRounds) continue;
-      const { perSecond, perCpuSecond } = await loaded(lane, plan.caseSeconds);
+      const { perSecond, perCpuSecond } = await loadLane(lane, plan.caseSeconds);
       lane.perSecond.push(perSecond);
       lane.cpuUs.push(1e6 / perCpuSecond);
       const where = `${name}, round ${round + 1} of ${plan.caseRounds}, ${lane.contender.name}`;

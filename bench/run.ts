@@ -166,7 +166,9 @@ async function measureRequests(
     }
     requests = await measureCases(parts, [...contenders, ...others], plan, folder, log);
   }
-  const latency = isTimed ? await measureLatency(contenders, plan, folder, programs.wrk, log) : undefined;
+  // The cases of requests have warmed up everything.
+  const withWarmUp = programs.wrk && !(measured && parts.has('list') && parts.has('call'));
+  const latency = isTimed ? await measureLatency(contenders, plan, folder, withWarmUp, log) : undefined;
   return { requests, latency };
 }
 

@@ -75,8 +75,10 @@ export class ProcessProbe {
     return { instances, heap, sockets: await this.#sockets(), rss: await this.rss() };
   }
 
-  /** Returns the bytes of the JavaScript heap and of buffers after a garbage collection. */
+  /** Returns the bytes of the JavaScript heap and of buffers after garbage collections. */
   async liveBytes(): Promise<number> {
+    // The buffers that the first one finds are freed later; the second one waits for that.
+    await this.#send('HeapProfiler.collectGarbage');
     await this.#send('HeapProfiler.collectGarbage');
     const expression = '(({ heapUsed, external }) => heapUsed + external)(process.memoryUsage())';
     return Number(await this.#evaluate(expression));
