@@ -31,7 +31,8 @@ const VIRTUAL_ROWS = 500;
 /** Height of a row before it is measured, in pixels. */
 const ROW_HEIGHT = 48;
 
-interface DataTableProps<Row extends RowData> {
+/** Properties of a {@link DataTable}. */
+export interface DataTableProps<Row extends RowData> {
   /** Accessible name of the table. */
   readonly label: string;
   /** Undefined while they load. */

@@ -27,7 +27,7 @@ interface TimeChartProps {
 
 /** Values over time. Charts are large, so load the component that uses this when it is needed. */
 export function TimeChart({ title, points, begin, end }: TimeChartProps) {
-  const { theme } = useTheme();
+  const theme = useTheme();
   const isSparse = points.length < MANY_POINTS;
   const isZero = points.every(({ value }) => value === 0);
   const data = useMemo(() => points.map((point) => ({ ...point, group: nameOf(point) })), [points]);

@@ -48,10 +48,10 @@ export function layOut({ nodes, edges }: Topology, selected: readonly TopologyNo
   );
   const rows = Math.max(agents.length, namespaces.length, sorted.length);
   const placed = [...spread(agents, 0, rows), ...besideTargets(namespaces, sorted, rows), ...spread(sorted, 2, rows)];
-  const shown = new Set(placed.map(({ node }) => node.id));
+  const placedIds = new Set(placed.map(({ node }) => node.id));
   return {
     nodes: placed,
-    edges: edges.filter(({ source, target }) => shown.has(source) && shown.has(target)),
+    edges: edges.filter(({ source, target }) => placedIds.has(source) && placedIds.has(target)),
     height: rows * ROW,
     hidden: [agents, namespaces, sorted].map((column, index) => (candidates[index]?.length ?? 0) - column.length),
   };
