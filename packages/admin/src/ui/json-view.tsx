@@ -1,6 +1,6 @@
 import { CopyButton } from '@carbon/react';
 import { useMemo } from 'react';
-import { InertText } from './inert-text.tsx';
+import { InertText, visibleText } from './inert-text.tsx';
 
 /** Characters of JSON to show; more would block the page. */
 const MAX_LENGTH = 200_000;
@@ -15,7 +15,7 @@ export function JsonView({ value, label }: { readonly value: unknown; readonly l
       </div>
       <section
         className="json-view"
-        aria-label={label}
+        aria-label={visibleText(label)}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region has to be reachable by keyboard
         tabIndex={0}
       >

@@ -420,3 +420,17 @@ test('an entry without members is no difference, whether the tool exists or not'
     { upstreamName: 'later', notes: ['the forward has no such tool at the moment'] },
   ]);
 });
+
+test('forwards that exchange their places free the names of renamed tools last', () => {
+  const places = (f: string, g: string) =>
+    `forwards: [{ name: f, address: http://one/mcp, ${f} }, { name: g, address: http://one/mcp, ${g} }]\n`;
+  const model = new ServiceModel(UPSTREAMS);
+  const [here, there] = ['prefix: g.', 'prefix: f., namespace: b'];
+  for (const state of [
+    `${places(here, there)}tools: [{ forward: f, upstreamName: x, name: mine }]`,
+    `${places(there, here)}tools: [${MANUAL.replace('{', '{ name: mine,')}]`,
+  ]) {
+    model.run(plan(read(state), model.actual(), { prune: true }));
+  }
+  expect(model.actual().manual.map(({ name }) => name)).toEqual(['mine']);
+});

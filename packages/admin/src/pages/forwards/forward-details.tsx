@@ -1,6 +1,6 @@
 import { Tag } from '@carbon/react';
 import type { Forward } from '../../api/queries.ts';
-import { InertText } from '../../ui/inert-text.tsx';
+import { InertText, visibleText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
 import { routeTo } from '../../ui/route.ts';
@@ -112,7 +112,11 @@ export function statusOf({ available }: Forward): string {
 /** State of a forward; the title is the reason. */
 export function ForwardStatus({ forward }: { readonly forward: Forward }) {
   return (
-    <Tag type={forward.available ? 'green' : 'red'} size="md" title={forward.statusMessage ?? statusOf(forward)}>
+    <Tag
+      type={forward.available ? 'green' : 'red'}
+      size="md"
+      title={visibleText(forward.statusMessage ?? statusOf(forward))}
+    >
       {statusOf(forward)}
     </Tag>
   );

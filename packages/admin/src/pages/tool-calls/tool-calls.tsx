@@ -10,6 +10,7 @@ import { InertText } from '../../ui/inert-text.tsx';
 import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { useParameter } from '../../ui/route.ts';
+import { RowActions } from '../../ui/row-actions.tsx';
 import { CallDetails } from './call-details.tsx';
 
 const OUTCOMES = ['running', 'completed', 'error', 'failed'] as const satisfies readonly CallOutcome[];
@@ -207,11 +208,7 @@ function columnsOf(onOpen: (id: string) => void): readonly Column<LoggedCall>[] 
       id: 'actions',
       header: 'Actions',
       enableSorting: false,
-      cell: ({ row: { original } }) => (
-        <Button kind="ghost" size="sm" onClick={() => onOpen(original.id)}>
-          Details
-        </Button>
-      ),
+      cell: ({ row }) => <RowActions actions={{ Details: () => onOpen(row.original.id) }} />,
     },
   ];
 }
