@@ -116,6 +116,7 @@ async function measurePaced(
   const file = `${folder}/paced.json`;
   for (let round = 0; round < plan.pacedRounds; round++) {
     for (const { contender, load: planned, paced } of rotate(lanes, round)) {
+      if (contender.name === 'nginx' && round >= plan.nginxRounds) continue;
       const { url, messages, answerBytes } = planned;
       const rate = { connections: 64, perSecond: pacedRate, seconds: plan.pacedSeconds };
       const input: PacedPlan = { url: url.href, messages, answerBytes, ...rate };

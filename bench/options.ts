@@ -172,7 +172,7 @@ const quickPlan: Plan = {
   directRounds: 0,
   pairingRounds: 4,
   streamRounds: 2,
-  streamSeconds: 2,
+  streamSeconds: 3,
   streamWarmUpSeconds: 4,
   completionRounds: 2,
   answerRounds: 2,

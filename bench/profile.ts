@@ -108,6 +108,7 @@ function summarize(measured: ProfiledCase, profile: unknown, from: number, to: n
   const shares = (sums: Map<string, number>, count: number) =>
     [...sums]
       .map(([name, time]) => ({ name, share: time / busy }))
+      .filter(({ share }) => share >= 0.001)
       .sort((a, b) => b.share - a.share)
       .slice(0, count);
   return { case: measured, groups: shares(groups, 10), functions: shares(functions, 15) };
@@ -124,6 +125,7 @@ function frame(callFrame: unknown): { group: string; file: string; name: string 
   if (name === '(garbage collector)') return { group: 'garbage collection', file: 'garbage collection', name };
   if (url === '') return { group: native, file: native, name };
   if (url.startsWith('node:')) return { group: "Node's own JavaScript", file: url, name };
+  if (url.startsWith('wasm:')) return { group: 'gateway', file: 'WebAssembly', name };
   const placed = `${name}:${Number(at(callFrame, 'lineNumber')) + 1}`;
   const dependency = /\/node_modules\/((?:@[^/]+\/)?[^/]+)\/(?!.*\/node_modules\/)(.*)$/.exec(url);
   if (dependency?.[1] !== undefined) {

@@ -86,12 +86,12 @@ async function loadLane({ contender, load: planned }: Lane, seconds: number): Pr
   return result;
 }
 
-/** Warms up a gateway or the relay, for a shorter time after an earlier case. The relay runs the same code in all cases. */
+/** Warms up a gateway or the relay. After an earlier case a shorter time is enough, and none for the relay. */
 async function warmUpLane(lane: Lane, plan: Plan, isWarm: boolean): Promise<void> {
   const { name, child } = lane.contender;
-  if (child === undefined) return;
-  const again = { ...plan, warmUpSeconds: name === 'relay' ? 1 : plan.caseWarmUpSeconds };
-  await warmUp(isWarm ? again : plan, (seconds) => loadLane(lane, seconds));
+  if (child === undefined || (isWarm && name === 'relay')) return;
+  const warmUpSeconds = isWarm ? plan.caseWarmUpSeconds : plan.warmUpSeconds;
+  await warmUp({ ...plan, warmUpSeconds }, (seconds) => loadLane(lane, seconds));
 }
 
 async function measureLanes(
