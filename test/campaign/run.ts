@@ -2,6 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import type { Campaign } from './campaign.ts';
+import { consoleCampaign } from './console.ts';
 import { evaluatorsCampaign } from './evaluators.ts';
 import { fuzzCampaign } from './fuzz.ts';
 import { hiddenCampaign } from './hidden.ts';
@@ -30,6 +31,7 @@ const campaigns: readonly Campaign[] = [
   hostileMessagesCampaign,
   hiddenCampaign,
   loginCampaign,
+  consoleCampaign,
 ];
 
 const REPORT = new URL('../../docs/campaign.md', import.meta.url);

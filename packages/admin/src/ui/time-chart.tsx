@@ -39,6 +39,8 @@ export function TimeChart({ title, points, begin, end }: TimeChartProps) {
       // A line of one point is invisible.
       points: { enabled: isSparse },
       toolbar: { enabled: false },
+      // The names of groups are what the plot is about.
+      legend: { truncation: { threshold: 32, numCharacter: 30 } },
       axes: {
         bottom: {
           mapsTo: 'date',

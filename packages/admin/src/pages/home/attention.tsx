@@ -130,7 +130,7 @@ function useShadowed<K extends EntryKind>(kind: K) {
     const named = data.map(({ name, namespace, forward = '' }) => ({
       key: JSON.stringify([kind, namespace, name, forward]),
       title: `${LABELS[kind]} ${name} of forward ${forward} is shadowed`,
-      reason: `Agents get another one of that key in namespace ${namespace}. Rename one of them, or set a prefix for the forward.`,
+      reason: `In namespace ${namespace}, agents get the one that was registered first. Rename one of them, or set a prefix for the forward.`,
       href: routeTo(`/${kind}`, { namespace, q: name }),
     }));
     if (total <= named.length) return named;

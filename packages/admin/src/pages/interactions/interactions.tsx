@@ -1,3 +1,4 @@
+import { Renew } from '@carbon/icons-react';
 import { Button } from '@carbon/react';
 import { type components, unwrap } from '@sluice/contract/client';
 import { useMemo } from 'react';
@@ -61,7 +62,7 @@ export default function Interactions() {
       title="Interactions"
       description="Completions that the inference listener has recorded, newest first. They are kept in memory."
       actions={
-        <Button kind="tertiary" size="md" onClick={() => void refetch()}>
+        <Button kind="tertiary" size="md" renderIcon={Renew} onClick={() => void refetch()}>
           Refresh
         </Button>
       }

@@ -17,7 +17,11 @@ export default function Resources() {
         id: 'location',
         header: 'URI',
         accessorFn: ({ location }) => location,
-        cell: ({ row }) => <InertText text={row.original.location} maxLength={200} />,
+        cell: ({ row }) => (
+          <span className="uri">
+            <InertText text={row.original.location} maxLength={200} />
+          </span>
+        ),
       },
       {
         id: 'mime',
