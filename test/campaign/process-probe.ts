@@ -52,7 +52,7 @@ export class ProcessProbe {
   }
 
   static async connect(gateway: Gateway): Promise<ProcessProbe> {
-    const url = gateway.logs.map(({ msg }) => /^Debugger listening on (\S+)/.exec(msg)?.[1]).find(Boolean);
+    const url = gateway.logs.map(({ msg }) => /^Debugger listening on (\S+)/.exec(msg)?.[1]).findLast(Boolean);
     if (url === undefined) throw new Error('the gateway has no inspector; start it with INSPECTOR_ARGS');
     const socket = new WebSocket(url);
     await new Promise((resolve, reject) => {
@@ -68,6 +68,15 @@ export class ProcessProbe {
     await this.#send('HeapProfiler.collectGarbage');
     const heap = Number(await this.#evaluate('process.memoryUsage().heapUsed'));
     return { instances, heap, sockets: await this.#sockets(), rss: await this.rss() };
+  }
+
+  /** Memory after a garbage collection: heap and buffers, and what the process has resident. In bytes. */
+  async memory(): Promise<{ readonly used: number; readonly rss: number }> {
+    await this.#send('HeapProfiler.collectGarbage');
+    const used = Number(
+      await this.#evaluate('(({ heapUsed, external }) => heapUsed + external)(process.memoryUsage())'),
+    );
+    return { used, rss: await this.rss() };
   }
 
   /** Returns the resident set size of the process in bytes. */
