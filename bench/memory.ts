@@ -51,7 +51,7 @@ export async function measureMemory(
 
   const { pid } = plain.gateway.child;
   const resident = () => megabytes(residentMiB(pid) * bytesPerMiB);
-  const live = async () => megabytes(await probe.liveBytes());
+  const live = async () => megabytes((await probe.memory()).used);
   const readBoth = () => Promise.all([plain.read(), inspected.read()]);
   await readBoth();
   const first = { resident: resident(), live: await live() };

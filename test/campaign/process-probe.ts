@@ -52,7 +52,7 @@ export class ProcessProbe {
   }
 
   static async connect(gateway: Gateway): Promise<ProcessProbe> {
-    const url = gateway.logs.map(({ msg }) => /^Debugger listening on (\S+)/.exec(msg)?.[1]).find(Boolean);
+    const url = gateway.logs.map(({ msg }) => /^Debugger listening on (\S+)/.exec(msg)?.[1]).findLast(Boolean);
     if (url === undefined) throw new Error('the gateway has no inspector; start it with INSPECTOR_ARGS');
     return ProcessProbe.open(url, gateway.pid() ?? 0);
   }
@@ -75,13 +75,13 @@ export class ProcessProbe {
     return { instances, heap, sockets: await this.#sockets(), rss: await this.rss() };
   }
 
-  /** Returns the bytes of the JavaScript heap and of buffers after garbage collections. */
-  async liveBytes(): Promise<number> {
+  /** Memory after garbage collections: the JavaScript heap with buffers, and what the process has resident. In bytes. */
+  async memory(): Promise<{ readonly used: number; readonly rss: number }> {
     // The buffers that the first one finds are freed later; the second one waits for that.
     await this.#send('HeapProfiler.collectGarbage');
     await this.#send('HeapProfiler.collectGarbage');
     const expression = '(({ heapUsed, external }) => heapUsed + external)(process.memoryUsage())';
-    return Number(await this.#evaluate(expression));
+    return { used: Number(await this.#evaluate(expression)), rss: await this.rss() };
   }
 
   /** Returns the resident set size of the process in bytes. */
