@@ -1,4 +1,4 @@
-import { SkeletonText, Tab, TabList, TabPanel, TabPanels, Tabs, Tag } from '@carbon/react';
+import { SkeletonText, Tab, TabList, TabPanel, TabPanels, Tabs } from '@carbon/react';
 import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { isOverridden } from '../../api/entries.ts';
 import { Comparison } from '../../ui/comparison.tsx';
