@@ -111,7 +111,7 @@ function summarize(measured: ProfiledCase, profile: unknown, from: number, to: n
       .filter(({ share }) => share >= 0.001)
       .sort((a, b) => b.share - a.share)
       .slice(0, count);
-  return { case: measured, groups: shares(groups, 10), functions: shares(functions, 15) };
+  return { case: measured, groups: shares(groups, 10), functions: shares(functions, 10) };
 }
 
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
