@@ -27,7 +27,7 @@ function Properties({ schema, depth, label }: { schema: Schema; depth: number; l
           </strong>{' '}
           <Tag size="sm" type="cool-gray">
             {typeOf(property)}
-          </Tag>
+          </Tag>{' '}
           {required.includes(name) && (
             <Tag size="sm" type="blue">
               required
