@@ -141,7 +141,8 @@ async function take(
 async function settled(page: Page): Promise<void> {
   await page.locator('h1.title').waitFor();
   await page.locator('[class*="skeleton"]').first().waitFor({ state: 'detached' });
-  await page.evaluate('document.fonts.ready.then(() => true)');
+  // Without the tooltip of what has the focus.
+  await page.evaluate('document.activeElement?.blur(), document.fonts.ready.then(() => true)');
 }
 
 /** Returns a picture that equals the one before it. */
