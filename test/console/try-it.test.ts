@@ -51,7 +51,7 @@ test('shows images from their data, and the question of a server before its resu
 test('reads a resource and gets a prompt', async (context) => {
   const page = await tryEntry(context, 'resources', 'test://static-text');
   await dialog(page).getByRole('button', { name: 'Read' }).click();
-  await dialog(page).getByRole('region', { name: 'Result' }).locator('.text-content').waitFor();
+  await dialog(page).getByRole('region', { name: 'Result' }).getByRole('region', { name: 'Text' }).waitFor();
   await page.goto(`${tests.service.management}/admin/#/prompts?open=tried/test_prompt_with_arguments`);
   await dialog(page).getByRole('tab', { name: 'Try it' }).click();
   for (const [at, text] of ['one', 'two'].entries()) await dialog(page).getByRole('combobox').nth(at).fill(text);

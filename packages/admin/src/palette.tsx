@@ -6,6 +6,7 @@ import { useForwards, useNamespaces } from './api/queries.ts';
 import { useRefreshForward } from './pages/forwards/refresh-forward.ts';
 import type { ConsolePage } from './pages/pages.ts';
 import { visibleText } from './ui/inert-text.tsx';
+import { useDialog } from './ui/modal.tsx';
 import { routeTo } from './ui/route.ts';
 import { toggleTheme, useTheme } from './ui/theme.ts';
 
@@ -51,6 +52,7 @@ interface PaletteDialogProps {
 }
 
 function PaletteDialog({ pages, onClose }: PaletteDialogProps) {
+  useDialog(onClose);
   const items = useItems(pages);
   const [text, setText] = useState('');
   const words = text.toLowerCase().split(/\s+/);

@@ -11,6 +11,7 @@ import {
 } from '@tanstack/react-table';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { type ReactNode, useMemo, useRef } from 'react';
+import { InertText } from './inert-text.tsx';
 import { useParameter } from './route.ts';
 
 const features = tableFeatures({
@@ -19,7 +20,10 @@ const features = tableFeatures({
   sortFns,
 });
 
-/** A column: `id` and `header` name it, `accessorFn` is the value to sort by, `cell` what is shown. */
+/**
+ * A column: `id` and `header` name it, `accessorFn` is the value to sort by, `cell` what is shown; by default the value, as
+ * inert text.
+ */
 export type Column<Row extends RowData> = ColumnDef<typeof features, Row, unknown>;
 
 /** Rows are virtualized beyond this number. */
@@ -65,6 +69,7 @@ function LoadedTable<Row extends RowData>({
     features,
     data: rows,
     columns,
+    defaultColumn: { cell: ({ getValue }) => <Value value={getValue()} /> },
     getRowId: rowKey,
     state: { sorting },
     onSortingChange: (update) => setSort(formatSort(typeof update === 'function' ? update(sorting) : update)),
@@ -140,6 +145,10 @@ function LoadedTable<Row extends RowData>({
       </p>
     </div>
   );
+}
+
+function Value({ value }: { readonly value: unknown }) {
+  return typeof value === 'string' ? <InertText text={value} maxLength={120} /> : String(value);
 }
 
 /** Takes the place of the rows that are not rendered. */

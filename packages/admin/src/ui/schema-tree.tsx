@@ -26,7 +26,7 @@ function Properties({ schema, depth, label }: { schema: Schema; depth: number; l
             <InertText text={name} maxLength={200} />
           </strong>{' '}
           <Tag size="sm" type="cool-gray">
-            {typeOf(property)}
+            <InertText text={typeOf(property)} maxLength={100} />
           </Tag>{' '}
           {required.includes(name) && (
             <Tag size="sm" type="blue">

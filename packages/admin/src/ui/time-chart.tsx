@@ -1,6 +1,7 @@
 import { LineChart, ScaleTypes } from '@carbon/charts-react';
 import '@carbon/charts-react/styles.css';
 import { useMemo } from 'react';
+import { visibleText } from './inert-text.tsx';
 import { useTheme } from './theme.ts';
 
 /** A value of a group; gaps are left out. */
@@ -12,6 +13,9 @@ export interface ChartPoint {
 
 /** From here on, the lines show the values. */
 const MANY_POINTS = 20;
+
+/** Ticks are within an hour or some. */
+const CLOCK: Intl.DateTimeFormatOptions = { hour: 'numeric', minute: '2-digit' };
 
 interface TimeChartProps {
   readonly title: string;
@@ -26,6 +30,7 @@ export function TimeChart({ title, points, begin, end }: TimeChartProps) {
   const theme = useTheme();
   const isSparse = points.length < MANY_POINTS;
   const isZero = points.every(({ value }) => value === 0);
+  const data = useMemo(() => points.map((point) => ({ ...point, group: nameOf(point) })), [points]);
   const options = useMemo(
     () => ({
       title,
@@ -40,7 +45,8 @@ export function TimeChart({ title, points, begin, end }: TimeChartProps) {
         bottom: {
           mapsTo: 'date',
           scaleType: ScaleTypes.TIME,
-          ticks: { number: 3 },
+          // The date of the first label, which the library adds, would reach into the next one.
+          ticks: { number: 3, formatter: (tick: number | Date) => new Date(tick).toLocaleTimeString(undefined, CLOCK) },
           ...(begin !== undefined && end !== undefined && { domain: [new Date(begin), new Date(end)] }),
         },
         left: {
@@ -54,9 +60,17 @@ export function TimeChart({ title, points, begin, end }: TimeChartProps) {
   );
   return (
     <div ref={removeSkeletonClass}>
-      <LineChart data={[...points]} options={options} />
+      <LineChart data={data} options={options} />
     </div>
   );
+}
+
+/**
+ * The library interprets names as HTML and removes all tags, so names that contain some would look like others: brackets and
+ * ampersands are replaced by similar characters.
+ */
+function nameOf({ group }: ChartPoint): string {
+  return visibleText(group, 80).replaceAll('<', '‹').replaceAll('>', '›').replaceAll('&', '＆');
 }
 
 /**

@@ -1,7 +1,7 @@
 import { Tag } from '@carbon/react';
 import { countLabel } from '../../api/entries.ts';
 import type { Forward } from '../../api/queries.ts';
-import { InertText } from '../../ui/inert-text.tsx';
+import { InertText, visibleText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
 import { routeTo } from '../../ui/route.ts';
@@ -113,7 +113,11 @@ export function statusOf({ available }: Forward): string {
 /** State of a forward; the title is the reason. */
 export function ForwardStatus({ forward }: { readonly forward: Forward }) {
   return (
-    <Tag type={forward.available ? 'green' : 'red'} size="md" title={forward.statusMessage ?? statusOf(forward)}>
+    <Tag
+      type={forward.available ? 'green' : 'red'}
+      size="md"
+      title={visibleText(forward.statusMessage ?? statusOf(forward))}
+    >
       {statusOf(forward)}
     </Tag>
   );

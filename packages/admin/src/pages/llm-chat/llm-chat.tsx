@@ -13,7 +13,7 @@ import { ApiError } from '@sluice/contract/client';
 import { useEffect, useRef, useState } from 'react';
 import { useApi } from '../../api/api.ts';
 import { useApiQuery } from '../../api/queries.ts';
-import { InertText } from '../../ui/inert-text.tsx';
+import { InertText, visibleText } from '../../ui/inert-text.tsx';
 import { JsonEditor, tryParse } from '../../ui/json-editor.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
@@ -68,13 +68,13 @@ export default function LlmChat() {
               >
                 <SelectItem value="" text="Choose a provider" />
                 {llms.data.map((name) => (
-                  <SelectItem key={name} value={name} text={name} />
+                  <SelectItem key={name} value={name} text={visibleText(name, 80)} />
                 ))}
               </Select>
               <Select id="chat-model" labelText="Model" value={model} onChange={({ target }) => setModel(target.value)}>
                 <SelectItem value="" text="Choose a model" />
                 {models.data?.map((name) => (
-                  <SelectItem key={name} value={name} text={name} />
+                  <SelectItem key={name} value={name} text={visibleText(name, 80)} />
                 ))}
               </Select>
               <PasswordInput

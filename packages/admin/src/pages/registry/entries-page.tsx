@@ -5,7 +5,7 @@ import { type ComponentType, type ReactNode, useDeferredValue, useMemo } from 'r
 import { type EntryKind, isOverridden, type LongList, useEntries } from '../../api/entries.ts';
 import type { Column } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
-import { InertText } from '../../ui/inert-text.tsx';
+import { InertText, visibleText } from '../../ui/inert-text.tsx';
 import { EmptyState } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { QueryTable } from '../../ui/query-table.tsx';
@@ -242,7 +242,7 @@ function EnabledToggle({ entry, onToggle }: { readonly entry: Entry; readonly on
       size="sm"
       className="row-toggle"
       hideLabel
-      labelText={`${entry.name} enabled`}
+      labelText={`${visibleText(entry.name)} enabled`}
       toggled={entry.enabled}
       disabled={entry.shadowed === true}
       onToggle={onToggle}

@@ -1,4 +1,4 @@
-import { SkeletonText, Tab, TabList, TabPanel, TabPanels, Tabs, Tag } from '@carbon/react';
+import { SkeletonText, Tab, TabList, TabPanel, TabPanels, Tabs } from '@carbon/react';
 import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { isOverridden } from '../../api/entries.ts';
 import { Comparison } from '../../ui/comparison.tsx';
@@ -62,9 +62,11 @@ export function EntryDetails({ entry, label, onClose, facts, children, tryIt }: 
                 <dt>Labels</dt>
                 <dd>
                   {Object.entries(labels).map(([key, value]) => (
-                    <Tag key={key} type="cool-gray" size="sm">
-                      <InertText text={`${key}=${value}`} maxLength={120} />
-                    </Tag>
+                    <p key={key}>
+                      <code>
+                        <InertText text={`${key}=${value}`} maxLength={300} />
+                      </code>
+                    </p>
                   ))}
                 </dd>
               </>

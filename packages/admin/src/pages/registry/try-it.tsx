@@ -4,6 +4,7 @@ import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 import { useApi } from '../../api/api.ts';
 import type { Exchange } from '../../api/mcp.ts';
 import { InertText } from '../../ui/inert-text.tsx';
+import { TextView } from '../../ui/json-view.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';
 import { type FormValue, SchemaForm } from '../../ui/schema-form.tsx';
 import { ArgumentFields, type Parameter, textsOf } from './argument-fields.tsx';
@@ -171,12 +172,8 @@ function RunView({ run }: { readonly run: Run }) {
           {exchanges.map(({ request, response, status }, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: exchanges have no other identity
             <div key={index} className="exchange">
-              <pre>
-                <InertText text={`→ ${request}`} maxLength={20_000} />
-              </pre>
-              <pre>
-                <InertText text={`← ${status} ${response}`} maxLength={20_000} />
-              </pre>
+              <TextView text={`→ ${request}`} label="Request" maxLength={20_000} />
+              <TextView text={`← ${status} ${response}`} label="Response" maxLength={20_000} />
             </div>
           ))}
         </Part>
