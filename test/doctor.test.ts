@@ -1,13 +1,15 @@
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, utimes, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { diagnostics } from '@sluice/contract';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type DiagnosticCheck, diagnosticCheck, diagnostics } from '@sluice/contract';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { z } from 'zod';
 import { run } from '../packages/cli/src/run.ts';
 import { scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
+import { listen } from './fixtures/http-server.ts';
 import { toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
@@ -81,8 +83,12 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-async function sluice(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
-  const terminal = scriptedTerminal({ cwd: folder });
+function sluice(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
+  return sluiceWith({}, ...argv);
+}
+
+async function sluiceWith(env: Readonly<Record<string, string>>, ...argv: string[]) {
+  const terminal = scriptedTerminal({ cwd: folder, env });
   const code = await run(['--no-auth', ...argv], terminal);
   return { code, out: terminal.out(), err: terminal.err() };
 }
@@ -111,6 +117,12 @@ describe('diagnostics', () => {
     const found = Object.fromEntries(checks.map(({ name, ...check }) => [name, check]));
     expect(found).toMatchObject({
       platform: { status: 'ok' },
+      ports: { status: 'ok', message: expect.stringMatching(/^management 127\.0\.0\.1:\d+, mcp \S+, inference \S+$/) },
+      'pipeline file': { status: 'ok', message: 'none: the built-in pipeline' },
+      'service file': {
+        status: 'warning',
+        message: expect.stringMatching(/^1 warning, first: .*api_key is written in the file/),
+      },
       'registry folder': { message: expect.stringContaining(`${join(folder, 'data')} is writable`) },
       'open files': { message: expect.stringMatching(/^\d+ of at most \d+ files are open$/) },
       clock: {
@@ -129,6 +141,83 @@ describe('diagnostics', () => {
       'inference upstream': { status: expect.stringMatching(/^(?:ok|warning)$/) },
       'identity provider': { status: 'failed' },
     });
+  });
+});
+
+describe('diagnostics of a service', () => {
+  async function checksOf(other: TestService): Promise<ReadonlyMap<string, DiagnosticCheck>> {
+    const { data } = await other.manage('POST', '/diagnostics');
+    return new Map(diagnostics.parse(data).checks.map((check) => [check.name, check]));
+  }
+
+  it('tell whether it would start again with its files', async () => {
+    const [pipeline, bootstrap] = [join(folder, 'pipeline.yaml'), join(folder, 'files.yaml')];
+    await writeFile(bootstrap, 'namespaces: [finance]');
+    expect((await sluice('pipeline', 'show')).out).toContain('listeners:');
+    await writeFile(pipeline, (await sluice('pipeline', 'show')).out);
+    const other = await startTestService({}, ['--service-config', bootstrap, '--pipeline-config', pipeline]);
+    onTestFinished(() => other.stop());
+    const before = await checksOf(other);
+    expect(before.get('pipeline file')).toEqual({ name: 'pipeline file', status: 'ok', message: pipeline });
+    expect(before.get('service file')).toEqual({ name: 'service file', status: 'ok', message: bootstrap });
+    await writeFile(bootstrap, 'namespaces: [finance, other]');
+    await utimes(bootstrap, new Date(), new Date(Date.now() + 1_000));
+    await writeFile(pipeline, 'listeners: [{ name: mcp }]');
+    const after = await checksOf(other);
+    expect(after.get('service file')).toMatchObject({
+      status: 'warning',
+      message: `${bootstrap} was changed after the start of the service`,
+    });
+    expect(after.get('pipeline file')).toMatchObject({
+      status: 'failed',
+      message: expect.stringContaining(pipeline),
+      remedy: expect.stringContaining('does not start'),
+    });
+  });
+
+  it('compare the issuer of the identity provider with the configured one', async () => {
+    let issuer = '';
+    const provider = createServer(({ url, method }, response) => {
+      if (!url?.startsWith('/realms/sluice/.well-known/')) return response.writeHead(404).end();
+      return response.end(method === 'HEAD' ? '' : JSON.stringify({ issuer }));
+    });
+    const port = await listen(provider, 0);
+    onTestFinished(() => void provider.close());
+    const at = (realm: string) => `http://127.0.0.1:${port}/realms/${realm}`;
+    const check = async (realm: string) => {
+      const other = await startTestService({ SERVICE_AUTH_ISSUER: at(realm) });
+      const found = (await checksOf(other)).get('identity provider');
+      await other.stop();
+      return found;
+    };
+    issuer = at('sluice');
+    expect(await check('sluice')).toMatchObject({
+      status: 'ok',
+      message: `127.0.0.1:${port} responds as the issuer ${issuer}`,
+    });
+    issuer = 'https://login.example.com/realms/sluice';
+    expect(await check('sluice')).toMatchObject({
+      status: 'failed',
+      message: `the issuer is ${issuer}, not ${at('sluice')}`,
+      remedy: expect.stringContaining('SERVICE_AUTH_ISSUER'),
+    });
+    expect(await check('slice')).toMatchObject({
+      status: 'failed',
+      message: 'the discovery document has status 404',
+    });
+  });
+
+  it('warn of ports that other machines can reach, unless there is a login', async () => {
+    const open = { SERVICE_MCP_LISTEN: '0.0.0.0:0' };
+    const unprotected = await startTestService(open);
+    expect((await checksOf(unprotected)).get('ports')).toMatchObject({
+      status: 'warning',
+      message: expect.stringMatching(/^other machines can reach management .*mcp 0\.0\.0\.0:\d+.* no login$/),
+    });
+    await unprotected.stop();
+    const behindLogin = await startTestService({ ...open, SERVICE_AUTH_ISSUER: 'http://127.0.0.1:9/realms/sluice' });
+    expect((await checksOf(behindLogin)).get('ports')).toMatchObject({ status: 'ok' });
+    await behindLogin.stop();
   });
 });
 
@@ -162,7 +251,63 @@ describe('sluice doctor', () => {
       { name: 'command line', status: 'ok' },
       { name: 'management API', status: 'failed', message: expect.stringContaining('127.0.0.1:9') },
       { name: 'MCP listener', status: 'failed' },
+      { name: 'configuration' },
+      { name: 'ports' },
+      { name: 'registry folder' },
     ]);
+  });
+
+  it('explains why the service does not start', async () => {
+    const start = async (env: Readonly<Record<string, string>>, ...argv: string[]) => {
+      const { out } = await sluiceWith(env, '--host', 'http://127.0.0.1:9', '-o', 'json', 'doctor', ...argv);
+      const checks: unknown = JSON.parse(out);
+      return z.array(diagnosticCheck).parse(checks).slice(3);
+    };
+    const ports = {
+      SERVICE_MGMT_LISTEN: '127.0.0.1:0',
+      SERVICE_MCP_LISTEN: '127.0.0.1:0',
+      SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
+      SERVICE_PERSIST_PATH: join(folder, 'new/registry'),
+    };
+    expect(await start(ports)).toMatchObject([
+      { name: 'configuration', status: 'ok' },
+      { name: 'ports', status: 'ok', message: expect.stringMatching(/^free: management 127\.0\.0\.1:0, mcp /) },
+      { name: 'registry folder', message: expect.stringContaining(`${folder} is writable`) },
+    ]);
+    const taken = modelUrl.replace('http://', '');
+    expect(await start({ ...ports, SERVICE_MCP_LISTEN: taken })).toMatchObject([
+      { name: 'configuration', status: 'ok' },
+      { name: 'ports', status: 'failed', message: `mcp ${taken} is in use by another program` },
+      { name: 'registry folder' },
+    ]);
+    expect(await start({ ...ports, SERVICE_MAX_SUBSCRIPTIONS: 'many' })).toMatchObject([
+      {
+        name: 'configuration',
+        status: 'failed',
+        message: expect.stringMatching(/^SERVICE_MAX_SUBSCRIPTIONS: "many" /),
+      },
+    ]);
+    await writeFile(join(folder, 'broken.yaml'), 'forward: []');
+    expect(await start(ports, '--service-config', 'broken.yaml')).toMatchObject([
+      { name: 'configuration', status: 'failed', message: expect.stringContaining('unknown key "forward"') },
+    ]);
+  });
+
+  it('checks no start when a proxy rejects the request, or when the service is elsewhere', async () => {
+    const proxy = createServer((_request, response) => void response.writeHead(401).end());
+    const port = await listen(proxy, 0);
+    for (const host of [`http://127.0.0.1:${port}`, 'http://sluice.invalid:8080']) {
+      const { code, out } = await sluice('--host', host, 'doctor', '-o', 'json', '--mcp-url', service.mcp);
+      const checks: unknown = JSON.parse(out);
+      expect([
+        code,
+        z
+          .array(diagnosticCheck)
+          .parse(checks)
+          .map(({ name }) => name),
+      ]).toEqual([1, ['command line', 'management API', 'MCP listener']]);
+    }
+    proxy.close();
   });
 
   it('exits with 0 when nothing must be fixed', async () => {

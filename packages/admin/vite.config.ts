@@ -44,6 +44,8 @@ export default defineConfig({
     reportCompressedSize: false,
     // A failed build leaves the previous files in place.
     emptyOutDir: true,
+    // The notices of the bundled packages.
+    license: { fileName: 'licenses.md' },
   },
   css: { preprocessorOptions: { scss: { quietDeps: true } } },
   server: { proxy: { '/api': SERVICE, '/plugins': SERVICE, '/openapi.json': SERVICE } },

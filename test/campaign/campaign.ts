@@ -3,6 +3,8 @@ export interface Campaign {
   /** Name on the command line, and of its block in the report. */
   readonly name: string;
   readonly title: string;
+  /** Page that has its block between markers, without a heading; default: a section of docs/campaign.md. */
+  readonly page?: string;
   /** Runs it; `print` reports progress. `rounds` overrides the default number of rounds. */
   readonly run: (print: (line: string) => void, rounds: number | undefined) => Promise<CampaignResult>;
 }

@@ -32,11 +32,11 @@ export interface KillRound {
 /**
  * Kills the gateway at random moments under 200 concurrent writers and restarts it on the same folder, `rounds` times.
  * Each round checks that `registry.json` parses after the kill, and that the gateway has every acknowledged write and no
- * others. `ballast` is the number of tools registered beforehand.
+ * others. `ballastTools` is the number of tools registered beforehand.
  */
 export async function killRounds(
   rounds: number,
-  ballast: number,
+  ballastTools: number,
   onRound: (round: KillRound) => void = () => {},
 ): Promise<KillRound[]> {
   const [management, mcp] = await Promise.all([freePort(), freePort()]);
@@ -44,7 +44,9 @@ export async function killRounds(
   const writers = new Writers(gateway.management(), WRITERS);
   const results: KillRound[] = [];
   try {
-    if (ballast > 0) await load(gateway, writers, ballast);
+    const before = ballast(ballastTools);
+    if (before.length > 0) await startWithTools(gateway, before);
+    for (const { name, description } of before) writers.expect(name, description);
     for (let round = 0; round < rounds; round++) {
       const before = { acknowledged: writers.acknowledged, errors: writers.errors.length };
       const killedAfter = Math.round(KILL_DELAY_MS.min + Math.random() * (KILL_DELAY_MS.max - KILL_DELAY_MS.min));
@@ -116,19 +118,25 @@ function report(results: readonly KillRound[]): string {
   return `| | |\n|---|---|\n${rows.map(([label, value]) => `| ${label} | ${value} |\n`).join('')}${failureLines.join('')}`;
 }
 
-/** Restarts the gateway with `count` tools in its `registry.json`. */
-async function load(gateway: Gateway, writers: Writers, count: number): Promise<void> {
-  await gateway.stop();
-  const tools = Array.from({ length: count }, (_, index) => ({
+/** A tool in `registry.json`. */
+type StoredTool = ReturnType<typeof ballast>[number];
+
+/** Tools of a realistic size. */
+export function ballast(count: number) {
+  return Array.from({ length: count }, (_, index) => ({
     name: `ballast-${index}`,
     description: `Tool ${index} of many. ${'This text gives it a realistic size. '.repeat(10)}`,
     uri: 'http://tool',
     toolType: 'http',
     input_schema: { type: 'object', properties: { id: { type: 'integer' } } },
   }));
+}
+
+/** Restarts the gateway with these tools in its `registry.json`. */
+export async function startWithTools(gateway: Gateway, tools: readonly StoredTool[]): Promise<void> {
+  await gateway.stop();
   await writeFile(join(gateway.folder, 'registry.json'), JSON.stringify({ version: 1, tools }));
   await gateway.restart();
-  for (const { name, description } of tools) writers.expect(name, description);
 }
 
 async function parseFailures(path: string): Promise<string[]> {

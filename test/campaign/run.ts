@@ -1,7 +1,9 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
+import { backupCampaign } from './backup.ts';
 import type { Campaign } from './campaign.ts';
+import { consoleCampaign } from './console.ts';
 import { evaluatorsCampaign } from './evaluators.ts';
 import { fuzzCampaign } from './fuzz.ts';
 import { hiddenCampaign } from './hidden.ts';
@@ -12,14 +14,16 @@ import { modelCampaign } from './model.ts';
 import { pipelineCampaign } from './pipeline.ts';
 import { propertiesCampaign } from './properties.ts';
 import { sessionsCampaign } from './sessions.ts';
+import { sizingCampaign } from './sizing.ts';
 import { suspendedCampaign } from './suspended.ts';
 
 /**
  * `npm run campaign [-- name …] [-- --rounds N]`: runs the named campaigns, or all of them, and writes the results to their
- * blocks in docs/campaign.md. Exits with code 1 if one failed.
+ * blocks in docs/campaign.md, or in the page of the campaign. Exits with code 1 if one failed.
  */
 const campaigns: readonly Campaign[] = [
   killCampaign,
+  backupCampaign,
   sessionsCampaign,
   suspendedCampaign,
   modelCampaign,
@@ -30,9 +34,12 @@ const campaigns: readonly Campaign[] = [
   hostileMessagesCampaign,
   hiddenCampaign,
   loginCampaign,
+  consoleCampaign,
+  sizingCampaign,
 ];
 
-const REPORT = new URL('../../docs/campaign.md', import.meta.url);
+const ROOT = new URL('../../', import.meta.url);
+const REPORT = 'docs/campaign.md';
 const HEAD = `# Campaigns
 
 Run long randomized, load and crash tests with \`npm run campaign\`, or one with \`npm run campaign -- kill\`. Each campaign
@@ -47,7 +54,7 @@ if (unknown.length > 0 || (rounds !== undefined && !(Number.isSafeInteger(rounds
   process.exit(1);
 }
 
-for (const { name, title, run } of campaigns) {
+for (const { name, title, page, run } of campaigns) {
   if (positionals.length > 0 && !positionals.includes(name)) continue;
   console.log(title);
   const { passed, report } = await run((line) => console.log(line), rounds);
@@ -55,15 +62,14 @@ for (const { name, title, run } of campaigns) {
   if (!passed) process.exitCode = 1;
   const cores = cpus();
   const environment = `Node ${process.versions.node}, ${process.platform}, ${cores.length} × ${cores[0]?.model.trim() || 'CPU'}`;
-  await writeReport(
-    name,
-    `## ${title}\n\n${new Date().toISOString().slice(0, 10)}, ${environment}\n\n${report.trim()}`,
-  );
+  const heading = page === undefined ? `## ${title}\n\n` : '';
+  const block = `${heading}${new Date().toISOString().slice(0, 10)}, ${environment}\n\n${report.trim()}`;
+  await writeReport(name, block, new URL(page ?? REPORT, ROOT));
 }
 
 /** Replaces the campaign's block, or appends it. */
-async function writeReport(name: string, block: string): Promise<void> {
-  const before = await readFile(REPORT, 'utf8').catch(() => HEAD);
+async function writeReport(name: string, block: string, page: URL): Promise<void> {
+  const before = await readFile(page, 'utf8').catch(() => HEAD);
   const [open, close] = [`<!-- ${name} -->`, `<!-- /${name} -->`];
   const [from, to] = [before.indexOf(open), before.indexOf(close)];
   const section = `${open}\n${block}\n${close}`;
@@ -71,5 +77,5 @@ async function writeReport(name: string, block: string): Promise<void> {
     from === -1 || to < from
       ? `${before.trimEnd()}\n\n${section}\n`
       : `${before.slice(0, from)}${section}${before.slice(to + close.length)}`;
-  await writeFile(REPORT, after);
+  await writeFile(page, after);
 }

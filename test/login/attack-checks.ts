@@ -48,7 +48,7 @@ const TRICKS = [
 export const ATTACK_CHECKS: readonly LoginCheck[] = [
   {
     name: 'forged, tampered, expired and foreign tokens are refused by both proxies, which do not log them',
-    async run({ mcp, management, provider, proxies, alice, upstream }) {
+    async run({ mcp, management, provider, proxies, service, alice, bob, upstream }) {
       const token = await provider.token(alice);
       const expired = await provider.expiredToken(alice);
       while (Number(payloadOf(expired).exp) * 1000 >= Date.now());
@@ -68,13 +68,17 @@ export const ATTACK_CHECKS: readonly LoginCheck[] = [
         assert.equal((await send(management, 'GET', '/api/v1/tools', bearer(text))).status, 401, `management: ${name}`);
       }
       assert.equal((await callTool(mcp, '/default/mcp', bearer(token))).status, 200);
+      const withoutRole = await provider.token(bob);
+      assert.equal((await send(management, 'GET', '/api/v1/tools', bearer(withoutRole))).status, 403);
       assert.equal(upstream.seen.slice(calls).filter(({ method }) => method === 'tools/call').length, 1);
-      for (const { output } of Object.values(proxies)) {
-        assert.match(output(), / 401 /);
-        for (const text of [token, ...Object.values(bad)]) {
+      for (const { output } of Object.values(proxies)) assert.match(output(), / 401 /);
+      assert.match(proxies.management.output(), / 403 /);
+      const logs = [...Object.values(proxies).map(({ output }) => output()), service.log.join('\n')];
+      for (const log of logs) {
+        for (const text of [token, withoutRole, ...Object.values(bad)]) {
           const signature = text.split('.')[2] ?? '';
-          const at = signature === '' ? -1 : output().indexOf(signature);
-          assert.equal(at, -1, `a token in the log: ${output().slice(Math.max(0, at - 200), at + 20)}`);
+          const at = signature === '' ? -1 : log.indexOf(signature);
+          assert.equal(at, -1, `a token in the log: ${log.slice(Math.max(0, at - 200), at + 20)}`);
         }
       }
       // oauth2-proxy logs headers that are malformed, so this comes after the check of its log.
@@ -99,7 +103,8 @@ export const ATTACK_CHECKS: readonly LoginCheck[] = [
   },
   {
     name: 'no path of the management API is open',
-    async run({ management }) {
+    async run({ management, provider, bob }) {
+      const withoutRole = bearer(await provider.token(bob));
       const tricks = [
         '/api/v1/tools',
         '/api/v1/tools/',
@@ -114,15 +119,27 @@ export const ATTACK_CHECKS: readonly LoginCheck[] = [
         '/oauth2/../api/v1/tools',
         '/ping/../api/v1/tools',
         '/%61pi/v1/tools',
+        '/api%2fv1%2ftools',
+        '/api%2Fv1/tools',
+        '/api/./v1//tools',
+        '/healthz/..;/api/v1/tools',
+        '/healthz\\..\\api\\v1\\tools',
+        '/HEALTHZ/../api/v1/tools',
+        '/.well-known/../api/v1/tools',
+        '/xwell-known/../api/v1/tools',
+        '/public/../api/v1/tools',
+        '/api/v1/namespaces/public/mcp',
         '/metrics',
         '/admin/',
         '/api/docs/',
       ];
       for (const path of tricks) {
-        const { status, text } = await send(management, 'GET', path);
-        const isHealth = status === 200 && text === '{"data":{"status":"ok"},"error":null}';
-        assert.ok(isHealth || (status >= 300 && status < 500), `${path}: ${status}`);
-        assert.doesNotMatch(text, /"data":\[|inputSchema/, path);
+        for (const headers of [{}, withoutRole]) {
+          const { status, text } = await send(management, 'GET', path, headers);
+          const isHealth = status === 200 && text === '{"data":{"status":"ok"},"error":null}';
+          assert.ok(isHealth || (status >= 300 && status < 500), `${path}: ${status}`);
+          assert.doesNotMatch(text, /"data":\[|inputSchema/, path);
+        }
       }
       for (const method of ['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) {
         const { status } = await send(

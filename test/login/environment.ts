@@ -19,6 +19,8 @@ export interface IdentityProvider {
   readonly token: (user: User, options?: { readonly audience?: 'other' }) => Promise<string>;
   /** A token that has expired. */
   readonly expiredToken: (user: User) => Promise<string>;
+  /** Switches "Exclude Issuer From Authentication Response" on for a client. */
+  readonly excludeIssuer: (clientId: string) => Promise<void>;
   readonly close: () => Promise<void>;
 }
 

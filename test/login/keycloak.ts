@@ -45,7 +45,7 @@ export async function startKeycloak(folder: string, javaHome: string, secrets: V
       ...(await readDeployFile('keycloak.env')),
       ...secrets,
     },
-    readyUrl: `${REALM}/.well-known/openid-configuration`,
+    ready: `${REALM}/.well-known/openid-configuration`,
     deadlineMs: 300_000,
   });
   const passwordToken = (client: Variables, { name, password }: User) =>
@@ -68,6 +68,18 @@ export async function startKeycloak(folder: string, javaHome: string, secrets: V
       const token = await passwordToken(sluice, user);
       await changeRealm(secrets, { accessTokenLifespan: 300 });
       return token;
+    },
+    async excludeIssuer(clientId) {
+      const headers = await administrator(secrets);
+      const found: unknown = await (await fetch(`${ADMIN}/clients?clientId=${clientId}`, { headers })).json();
+      const client = Array.isArray(found) ? Object(found[0]) : {};
+      const attributes = { ...client.attributes, 'exclude.issuer.from.auth.response': 'true' };
+      const response = await fetch(`${ADMIN}/clients/${client.id}`, {
+        method: 'PUT',
+        headers,
+        body: JSON.stringify({ ...client, attributes }),
+      });
+      if (!response.ok) throw new Error(`the client could not be changed: ${response.status}`);
     },
     close: () => program.stop(),
   };

@@ -33,11 +33,13 @@ export interface AgentOptions {
   readonly authMethod?: 'none' | 'client_secret_post' | 'client_secret_basic';
   /** Passes the whole address of the redirect to the library, which then compares `iss` with the issuer. */
   readonly isStrict?: boolean;
+  /** Called when the agent has registered itself, before its user signs in. */
+  readonly onRegistered?: (clientId: string) => Promise<void>;
 }
 
 /** Connects an agent of the official SDK to an address: discovery, registration, sign-in, token. */
 export async function connectAgent(url: string, options: AgentOptions): Promise<Agent> {
-  const { browser, user, authMethod = 'none', isStrict = false } = options;
+  const { browser, user, authMethod = 'none', isStrict = false, onRegistered } = options;
   const tokens: OAuthTokens[] = [];
   const requested: string[] = [];
   const callback = await listenForRedirect();
@@ -89,6 +91,7 @@ export async function connectAgent(url: string, options: AgentOptions): Promise<
       client = await connect();
     } catch (error) {
       if (!(error instanceof UnauthorizedError) || authorization === undefined) throw error;
+      await onRegistered?.(registered?.client_id ?? '');
       const page = await signIn(browser, authorization.href, user);
       const redirect = await callback.redirect;
       await page.context().close();

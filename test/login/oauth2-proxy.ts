@@ -30,5 +30,5 @@ export async function startOauth2Proxy(kind: 'mcp' | 'management', options: Prox
     ...changes,
   };
   const address = String(env.OAUTH2_PROXY_HTTP_ADDRESS).replace('0.0.0.0', '127.0.0.1');
-  return startProgram({ command: program, env, readyUrl: `http://${address}/ping`, deadlineMs: 30_000 });
+  return startProgram({ command: program, env, ready: `http://${address}/ping`, deadlineMs: 30_000 });
 }

@@ -94,6 +94,16 @@ export async function startOidcProvider(secrets: Variables): Promise<IdentityPro
     },
     ['username', 'password', 'audience', 'lifetime'],
   );
+  const withoutIssuer = new Set<string>();
+  // Keycloak has a switch for it.
+  provider.use(async (context, next) => {
+    await next();
+    const location = context.response.get('location');
+    if (!withoutIssuer.has(context.oidc?.client?.clientId ?? '') || !URL.canParse(location)) return;
+    const url = new URL(location);
+    url.searchParams.delete('iss');
+    context.set('location', url.href);
+  });
   const handle = provider.callback();
   server.on('request', (request, response) => {
     if (!request.url?.startsWith(REALM)) return response.writeHead(404).end('not found');
@@ -121,6 +131,7 @@ export async function startOidcProvider(secrets: Variables): Promise<IdentityPro
     host,
     token: (user, { audience } = {}) => token(user, audience === undefined ? {} : { audience }),
     expiredToken: (user) => token(user, { lifetime: '1' }),
+    excludeIssuer: async (clientId) => void withoutIssuer.add(clientId),
     close: async () => {
       server.close();
       server.closeAllConnections();

@@ -17,8 +17,8 @@ export interface ProgramOptions {
   readonly args?: readonly string[];
   readonly env: Variables;
   readonly cwd?: string;
-  /** Responds with 200 when the program is ready. */
-  readonly readyUrl: string;
+  /** Whether the program is ready, or an address that responds with 200 then. */
+  readonly ready: string | (() => Promise<boolean>);
   readonly deadlineMs: number;
 }
 
@@ -28,7 +28,7 @@ export async function startProgram({
   args = [],
   env,
   cwd,
-  readyUrl,
+  ready,
   deadlineMs,
 }: ProgramOptions): Promise<Program> {
   const written: string[] = [];
@@ -38,7 +38,7 @@ export async function startProgram({
   const output = () => written.join('');
   const stop = () => end(child);
   const deadline = performance.now() + deadlineMs;
-  while (!(await isReady(readyUrl))) {
+  while (!(await (typeof ready === 'string' ? isReady(ready) : ready()))) {
     if (
       child.exitCode === null &&
       child.signalCode === null &&

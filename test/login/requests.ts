@@ -1,4 +1,5 @@
 import { request } from 'node:http';
+import { type RequestOptions, request as secureRequest } from 'node:https';
 import type { Variables } from './deploy-files.ts';
 
 /** A response that was read to its end. */
@@ -25,6 +26,9 @@ const TOOLS_CALL = TOOLS_LIST.replace('tools/list', 'tools/call').replace(
   '"params":{"name":"greet","arguments":{},',
 );
 
+/** Another address than that of the name, and the certificate to trust. */
+export type Route = Pick<RequestOptions, 'hostname' | 'servername' | 'ca'>;
+
 /** Sends the raw path, without normalization, and follows no redirect. */
 export function send(
   origin: string,
@@ -32,10 +36,12 @@ export function send(
   path: string,
   headers: Variables = {},
   body = '',
+  route: Route = {},
 ): Promise<PlainResponse> {
-  const { hostname, port } = new URL(origin);
+  const { protocol, host, hostname, port } = new URL(origin);
   const { promise, resolve, reject } = Promise.withResolvers<PlainResponse>();
-  request({ hostname, port, method, path, headers, agent: false }, (response) => {
+  const options = { hostname, port, method, path, headers: { host, ...headers }, agent: false, ...route };
+  (protocol === 'https:' ? secureRequest : request)(options, (response) => {
     const chunks: Buffer[] = [];
     response.on('data', (chunk) => chunks.push(chunk)).on('error', reject);
     response.on('end', () =>
@@ -48,13 +54,19 @@ export function send(
 }
 
 /** Lists the tools at a path of the MCP proxy. */
-export function listTools(origin: string, path: string, headers: Variables = {}): Promise<PlainResponse> {
-  return send(origin, 'POST', path, { ...mcpHeaders('tools/list'), ...headers }, TOOLS_LIST);
+export function listTools(
+  origin: string,
+  path: string,
+  headers: Variables = {},
+  route?: Route,
+): Promise<PlainResponse> {
+  return send(origin, 'POST', path, { ...mcpHeaders('tools/list'), ...headers }, TOOLS_LIST, route);
 }
 
 /** Calls the tool `greet`. */
-export function callTool(origin: string, path: string, headers: Variables = {}): Promise<PlainResponse> {
-  return send(origin, 'POST', path, { ...mcpHeaders('tools/call'), 'mcp-name': 'greet', ...headers }, TOOLS_CALL);
+export function callTool(origin: string, path: string, headers: Variables = {}, route?: Route): Promise<PlainResponse> {
+  const all = { ...mcpHeaders('tools/call'), 'mcp-name': 'greet', ...headers };
+  return send(origin, 'POST', path, all, TOOLS_CALL, route);
 }
 
 /** The header of a bearer token. */

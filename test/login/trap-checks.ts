@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { signIn } from './browser.ts';
 import type { LoginCheck } from './environment.ts';
 import { payloadOf } from './forged-tokens.ts';
-import { bearer, listTools, send } from './requests.ts';
+import { connectAgent } from './mcp-client.ts';
+import { bearer, callTool, listTools, send } from './requests.ts';
 
 /** Settings that look harmless: each is changed back to show what it prevents. */
 export const TRAP_CHECKS: readonly LoginCheck[] = [
@@ -73,6 +74,40 @@ export const TRAP_CHECKS: readonly LoginCheck[] = [
       const token = bearer(await provider.token(alice));
       assert.equal((await listTools(mcp, '/mcp')).status, 401);
       assert.equal((await listTools(mcp, '/mcp', token)).status, 404);
+    },
+  },
+  {
+    name: 'strict clients need "Exclude Issuer From Authentication Response"',
+    async run({ mcp, browser, bob, provider }) {
+      const options = { browser, user: bob, isStrict: true };
+      const rejected = connectAgent(`${mcp}/default/mcp`, options);
+      await assert.rejects(rejected, { name: 'IssuerMismatchError' });
+      const agent = await connectAgent(`${mcp}/default/mcp`, { ...options, onRegistered: provider.excludeIssuer });
+      assert.equal((await agent.client.listTools()).tools.length, 1);
+      await agent.close();
+    },
+  },
+  {
+    name: 'the namespace public is open as long as its pattern is there, and the service warns of it',
+    async run({ mcp, service, withProxy }) {
+      assert.equal(service.log.filter((line) => line.includes('namespace public')).length, 1);
+      assert.match((await listTools(mcp, '/public/mcp')).text, /"greet"/);
+      const routes = { OAUTH2_PROXY_SKIP_AUTH_ROUTES: '^/\\.well-known/.*,^/authorize$,^/token$,^/register$' };
+      await withProxy('mcp', routes, async (changed) => {
+        assert.equal((await listTools(changed, '/public/mcp')).status, 401);
+      });
+    },
+  },
+  {
+    name: 'published ports of the service are open to everyone, under any name',
+    async run({ service, mcp, management }) {
+      const forged = { 'x-forwarded-user': 'alice' };
+      assert.equal((await callTool(mcp, '/default/mcp', forged)).status, 401);
+      assert.equal((await send(management, 'GET', '/api/v1/tools', forged)).status, 401);
+      assert.equal((await callTool(service.mcp, '/default/mcp', forged)).status, 200);
+      const { data } = await service.manage('GET', '/tool-calls');
+      assert.equal(Array.isArray(data) && Object(data[0]).user, 'alice');
+      assert.equal((await send(service.management, 'GET', '/api/v1/tools')).status, 200);
     },
   },
 ];

@@ -1,5 +1,5 @@
 import type { DiagnosticCheck } from '@sluice/contract';
-import { unwrap } from '@sluice/contract/client';
+import { ApiError, unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import manifest from '../../package.json' with { type: 'json' };
 import { explainError } from '../connection/explain-error.ts';
@@ -12,25 +12,56 @@ import { createStyle } from '../terminal/terminal.ts';
 /** Version of Node.js on which everything runs. */
 const REQUIRED_NODE = 26;
 
+interface DoctorOptions {
+  readonly mcpUrl?: string;
+  readonly serviceConfig?: string;
+  readonly pipelineConfig?: string;
+}
+
 /** `sluice doctor`: checks this machine, the service and everything that it depends on. */
 export function doctorCommand(context: Context): Command {
   return new Command('doctor')
     .description('Check the service and what it depends on (exit code 1 if anything must be fixed)')
     .option('--mcp-url <url>', 'MCP listener (env: SLUICE_MCP_URL; default: the host of --host with port 8081)')
+    .option('--service-config <file>', 'Service file of "sluice serve", for a service that does not run')
+    .option('--pipeline-config <file>', 'Pipeline file of "sluice serve", for a service that does not run')
     .addHelpText(
       'after',
       `
-Checks names, connections and certificates of all configured addresses, from the machine of the service, and the
-registry folder, limits, clock, proxy headers and evaluators of the service. Sends no credentials to these addresses.
+Checks names, connections and certificates of all configured addresses, from the machine of the service, and the ports,
+configuration files, registry folder, limits, clock, proxy headers and evaluators of the service. Sends no credentials to
+these addresses. If no service runs on this computer, checks whether one could start: its environment, files and ports.
 
-Example:
-  sluice doctor --output json`,
+Examples:
+  sluice doctor --output json
+  sluice doctor --service-config service.yaml`,
     )
-    .action(async ({ mcpUrl }: { readonly mcpUrl?: string }) => {
-      const checks = [checkPlatform(), ...(await checkService(context)), await checkMcpListener(mcpUrl, context)];
+    .action(async ({ mcpUrl, ...files }: DoctorOptions) => {
+      const { isAbsent, checks: service } = await checkService(context);
+      const checks = [
+        checkPlatform(),
+        ...service,
+        await checkMcpListener(mcpUrl, context),
+        ...(isAbsent ? await checkStart(files, context) : []),
+      ];
       print(checks, context);
       if (checks.some(({ status }) => status === 'failed')) throw new Exit(1);
     });
+}
+
+/** Checks whether a service could start on this computer, if it is the one that does not respond. */
+async function checkStart(
+  { serviceConfig, pipelineConfig }: DoctorOptions,
+  { terminal, options }: Context,
+): Promise<DiagnosticCheck[]> {
+  const { hostname } = new URL(options().host);
+  if (!/^(?:localhost|127\.|\[::1\]$)/.test(hostname)) return [];
+  const { checkStart: check } = await import('@sluice/server/preflight');
+  const argv = [
+    ...(serviceConfig === undefined ? [] : [`--service-config=${serviceConfig}`]),
+    ...(pipelineConfig === undefined ? [] : [`--pipeline-config=${pipelineConfig}`]),
+  ];
+  return check(argv, terminal.env, terminal.cwd);
 }
 
 function checkPlatform(): DiagnosticCheck {
@@ -40,25 +71,34 @@ function checkPlatform(): DiagnosticCheck {
   return { name: 'command line', status: 'failed', message, remedy: `Install Node.js ${REQUIRED_NODE} or later` };
 }
 
-async function checkService({ connect, options }: Context): Promise<DiagnosticCheck[]> {
+interface ServiceChecks {
+  /** Whether no service responds, nor a proxy in front of one. */
+  readonly isAbsent: boolean;
+  readonly checks: readonly DiagnosticCheck[];
+}
+
+async function checkService({ connect, options }: Context): Promise<ServiceChecks> {
+  const name = 'management API';
   const { host } = options();
   try {
     const client = await connect();
     const { version, checks } = await unwrap(client.POST('/api/v1/diagnostics'));
     const isSame = version === manifest.version;
-    return [
-      {
-        name: 'management API',
-        status: isSame ? 'ok' : 'warning',
-        message: `${host} is Sluice ${version}`,
-        ...(!isSame && { remedy: `Use the command line of the same version; this one is ${manifest.version}` }),
-      },
-      ...checks,
-    ];
+    const own: DiagnosticCheck = {
+      name,
+      status: isSame ? 'ok' : 'warning',
+      message: `${host} is Sluice ${version}`,
+      ...(!isSame && { remedy: `Use the command line of the same version; this one is ${manifest.version}` }),
+    };
+    return { isAbsent: false, checks: [own, ...checks] };
   } catch (error) {
     const { message, notes } = explainError(error, host);
     const remedy = notes[0] ?? 'Check --host, that the service runs, and its log';
-    return [{ name: 'management API', status: 'failed', message, remedy }];
+    const isAnotherServer = error instanceof ApiError && error.code === undefined && [404, 405].includes(error.status);
+    return {
+      isAbsent: isAnotherServer || !(error instanceof ApiError),
+      checks: [{ name, status: 'failed', message, remedy }],
+    };
   }
 }
 

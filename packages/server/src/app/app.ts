@@ -58,6 +58,7 @@ import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipelin
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
 import { type ChainParts, makeChain, managementMcpHandler, pipelineListener } from './pipeline.ts';
+import { checkFiles } from './preflight.ts';
 import { startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
 import { bind, bootstrap, openEvaluators, openMarks, openRegistry, openSealer, openSessionStore } from './storage.ts';
 
@@ -98,6 +99,7 @@ export async function startService(
   logger: Logger,
   { droppedLines = () => 0, compiler = new ActionCompiler(), files = diskFiles() }: ServiceParts = {},
 ): Promise<Service> {
+  const startedAt = Date.now();
   const log = logger.target('service');
   const { pipeline } = config;
   // Open resources are closed in reverse order, on shutdown and on a failed start; a failing one does not prevent
@@ -169,7 +171,13 @@ export async function startService(
   const interactions = new InteractionStore(config.interactionCapacity);
   const toolCalls = new ToolCallEvents(logger, (id) => interactions.completion(id) !== undefined);
 
-  const timeSeries = new TimeSeries({ toolCalls, completions: () => interactions.recorded });
+  const secure = new Set(pipeline.listeners.filter(({ tls }) => tls !== undefined).map(({ name }) => name));
+  const requestMetrics = new RequestMetrics(secure);
+  const timeSeries = new TimeSeries({
+    toolCalls,
+    requests: requestMetrics,
+    completions: () => interactions.recorded,
+  });
   timeSeries.start();
   open.defer(() => timeSeries.close());
 
@@ -256,8 +264,7 @@ export async function startService(
     wasm_compiled: evaluators.current.actionCount,
     namespace_bindings: bindings.size,
   });
-  const secure = new Set(pipeline.listeners.filter(({ tls }) => tls !== undefined).map(({ name }) => name));
-  const requestMetrics = new RequestMetrics(secure);
+  metrics.hosts = () => actions.counts;
   const llm = new LlmClient({ secrets });
   open.defer(() => llm.close());
   const engine = new EvaluatorEngine({
@@ -343,6 +350,7 @@ export async function startService(
   });
   open.defer(() => legacyBackend.close());
   let ready = false;
+  let addresses: Readonly<Record<string, string>> = {};
   const plugins = await Plugins.open({
     path: config.pluginsPath,
     targets: config.bootstrap.plugins,
@@ -364,6 +372,8 @@ export async function startService(
       auth: config.auth,
       llmConnections: config.bootstrap.llmConnections,
       classicUrl: config.classicUrl,
+      listeners: () => addresses,
+      checkFiles: () => checkFiles(config, startedAt),
     },
     interactions,
     inference,
@@ -392,7 +402,7 @@ export async function startService(
     (await (await import('../telemetry/metrics/otlp-export.ts')).exportMetrics(metricSource, exportedMetrics, log));
   open.defer(() => metricExport?.close(exportMs));
   const bound = await bind(config.mgmtListen, management.server, servers);
-  const addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
+  addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
   log.info('started', startFields(config));
   log.info('listening', addresses);
   warnReachable(log, addresses, pipeline);

@@ -1,4 +1,4 @@
-import { LOOPBACK_ADDRESS } from '../http/address.ts';
+import { isReachable } from '../http/address.ts';
 import type { Secrets } from '../http/secrets/secrets.ts';
 import type { LogFields, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
@@ -25,7 +25,7 @@ export function warnReachable(
   addresses: Readonly<Record<string, string>>,
   { listeners, inferenceAllow }: Pick<LoadedPipeline, 'listeners' | 'inferenceAllow'>,
 ): void {
-  const reachable = Object.entries(addresses).filter(([, address]) => !LOOPBACK_ADDRESS.test(hostOf(address)));
+  const reachable = Object.entries(addresses).filter(([, address]) => isReachable(address));
   if (reachable.length === 0) return;
   const open = listeners.filter((listener) => {
     const { name } = listener;
@@ -62,9 +62,4 @@ function passesEverything({ filters }: Pick<PipelineListener, 'filters'>): boole
       settings.filter === 'router' &&
       settings.routes.some(({ path_prefix, host, headers }) => path_prefix === '/' && !host && !headers),
   );
-}
-
-/** The host of a bound address, without brackets. */
-function hostOf(address: string): string {
-  return address.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
 }

@@ -69,6 +69,11 @@ export function normalizeHost(host: string): string {
 /** IP addresses of the loopback interface; dual-stack listeners see IPv4 as `::ffff:127.0.0.1`. */
 export const LOOPBACK_ADDRESS: RegExp = /^(?:127\.|::1$|::ffff:127\.)/;
 
+/** Returns whether other machines can reach a bound address, `host:port`. */
+export function isReachable(address: string): boolean {
+  return !LOOPBACK_ADDRESS.test(address.replace(/:\d+$/, '').replace(/^\[|\]$/g, ''));
+}
+
 /** The address that a listener binds: with `local` (SERVICE_LOCAL), 127.0.0.1 instead of all interfaces (decisions 10.3). */
 export function bindAddress(address: ListenAddress, local: boolean): ListenAddress {
   return local && isWildcard(address.host) ? { ...address, host: '127.0.0.1' } : address;

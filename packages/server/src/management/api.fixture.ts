@@ -188,7 +188,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     }),
   });
   const profiles = new ClientProfiles(registry, { name: 'test', title: 'Test', version: '1' });
-  const timeSeries = new TimeSeries({ toolCalls, completions: () => interactions.recorded });
+  const timeSeries = new TimeSeries({ toolCalls, requests: requestMetrics, completions: () => interactions.recorded });
   const plugins = await Plugins.open({ path: undefined, targets: new Map(), log });
   const app = new Management({
     plugins,
@@ -205,7 +205,14 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     stateEvents,
     openStreams,
     sessions: memorySessionStore().sessions,
-    diagnostics: { folder: undefined, auth: undefined, llmConnections: connections, classicUrl },
+    diagnostics: {
+      folder: undefined,
+      auth: undefined,
+      llmConnections: connections,
+      classicUrl,
+      listeners: () => ({}),
+      checkFiles: async () => [],
+    },
     interactions,
     inference,
     evaluators,

@@ -1,3 +1,4 @@
+import type { DiagnosticCheck } from '@sluice/contract';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
@@ -18,6 +19,7 @@ import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Provisioner } from '../upstreams/grpc/provisioning.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
+import type { Plugins } from './plugins.ts';
 
 /** Settings that the diagnostics check. */
 export interface DiagnosticSettings {
@@ -26,9 +28,11 @@ export interface DiagnosticSettings {
   readonly auth: AuthIssuer | undefined;
   readonly llmConnections: readonly LlmConnection[];
   readonly classicUrl: string | undefined;
+  /** Bound addresses of all listeners by name. */
+  readonly listeners: () => Readonly<Record<string, string>>;
+  /** Checks whether the service would start again with its configuration files. */
+  readonly checkFiles: () => Promise<readonly DiagnosticCheck[]>;
 }
-
-import type { Plugins } from './plugins.ts';
 
 /** The parts of the service that the routes of the management API use. */
 export interface ManagementContext {

@@ -1,22 +1,17 @@
-import { constants } from 'node:fs';
-import { access, readdir, readFile, statfs } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { type DiagnosticCheck, operations, serviceAddress } from '@sluice/contract';
 import { type HttpUpstream, httpUpstream } from '../http/address.ts';
 import { checkEndpoint, type EndpointCheck } from '../http/endpoint-check.ts';
-import type { AuthIssuer } from '../mcp/oauth-metadata.ts';
+import { type AuthIssuer, DISCOVERY_PATH, readIssuer } from '../mcp/oauth-metadata.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { VERSION } from '../telemetry/version.ts';
 import type { ManagementContext } from './context.ts';
+import { checkFolder, checkListeners, checkOpenFiles, checkPlatform } from './machine-checks.ts';
 import { dataResponse } from './responses.ts';
 import type { Router } from './router.ts';
 
 /** Addresses checked at the same time. */
 const CONCURRENT = 16;
-/** Free space of the registry folder. */
-const LITTLE_SPACE = { warning: 1024 ** 3, failed: 64 * 1024 ** 2 };
-/** Each client, stream and upstream session needs a file. */
-const ENOUGH_FILES = 8_192;
 /** Difference from the clocks of other servers; tokens are valid for minutes. */
 const CLOCK_SKEW_MS = 60_000;
 
@@ -36,21 +31,25 @@ export function diagnosticsRoutes(router: Router, context: ManagementContext): v
 }
 
 async function runChecks(context: ManagementContext, http: IncomingMessage): Promise<DiagnosticCheck[]> {
+  const { auth, folder, listeners, checkFiles } = context.diagnostics;
   const endpoints = await checkEndpoints(configuredEndpoints(context));
+  const described = endpoints.map(({ endpoint, found }) => describe(endpoint, found));
   return [
-    {
-      name: 'platform',
-      status: 'ok',
-      message: `Node.js ${process.versions.node} on ${process.platform} ${process.arch}`,
-    },
-    await checkFolder(context.diagnostics.folder),
+    checkPlatform(),
+    await checkListeners(listeners(), auth !== undefined),
+    ...(await checkFiles()),
+    await checkFolder(folder),
     await checkOpenFiles(),
     checkClock(endpoints.map(({ found }) => found)),
-    checkProxyHeaders(http, context.diagnostics.auth),
+    checkProxyHeaders(http, auth),
     checkEvaluators(context),
-    ...endpoints.map(({ endpoint, found }) => describe(endpoint, found)),
+    ...(await Promise.all(
+      described.map((check) => (check.name === IDENTITY_PROVIDER && auth ? checkIssuer(check, auth) : check)),
+    )),
   ];
 }
+
+const IDENTITY_PROVIDER = 'identity provider';
 
 /** A configured address, and what the service itself knows about it. */
 interface Endpoint {
@@ -81,8 +80,7 @@ function configuredEndpoints({ registry, forwards, inference, diagnostics }: Man
   found.push({ name: 'inference upstream', url: upstream, isOptional: true });
   if (classicUrl !== undefined) add('legacy backend', classicUrl);
   if (auth) {
-    const discovery = '/.well-known/openid-configuration';
-    add('identity provider', auth.upstreamIssuer + discovery);
+    add(IDENTITY_PROVIDER, auth.upstreamIssuer + DISCOVERY_PATH);
   }
   return found;
 }
@@ -118,45 +116,28 @@ function describe({ name, problem, isOptional }: Endpoint, found: EndpointCheck)
   return { name, status, message, ...(remedy !== undefined && { remedy }) };
 }
 
-async function checkFolder(folder: string | undefined): Promise<DiagnosticCheck> {
-  const name = 'registry folder';
-  if (folder === undefined) {
-    const remedy = 'Set SERVICE_PERSIST_BACKEND=file unless everything comes from a bootstrap file';
-    return { name, status: 'warning', message: 'nothing is stored: the registry ends with the process', remedy };
+/** Compares the issuer that a reachable identity provider names with the configured one. */
+async function checkIssuer(reachable: DiagnosticCheck, auth: AuthIssuer): Promise<DiagnosticCheck> {
+  if (reachable.status === 'failed') return reachable;
+  const found = await readIssuer(auth);
+  if ('issuer' in found && found.issuer === auth.issuer) {
+    return { ...reachable, message: `${reachable.message} as the issuer ${auth.issuer}` };
   }
-  try {
-    await access(folder, constants.R_OK | constants.W_OK | constants.X_OK);
-  } catch {
-    return {
-      name,
-      status: 'failed',
-      message: `${folder} is not writable`,
-      remedy: 'Give the folder to the user of the service, and check that its file system is not mounted read-only',
-    };
-  }
-  const { bavail, bsize } = await statfs(folder);
-  const free = bavail * bsize;
-  const status = free < LITTLE_SPACE.failed ? 'failed' : free < LITTLE_SPACE.warning ? 'warning' : 'ok';
-  const message = `${folder} is writable, with ${Math.floor(free / 1024 ** 2)} MiB of free space`;
-  return {
-    name,
-    status,
-    message,
-    ...(status !== 'ok' && { remedy: 'Free space, or move the folder to a larger volume' }),
-  };
-}
-
-async function checkOpenFiles(): Promise<DiagnosticCheck> {
-  const name = 'open files';
-  const limits = await readFile('/proc/self/limits', 'latin1').catch(() => '');
-  const [, soft] = /^Max open files\s+(\S+)/m.exec(limits) ?? [];
-  if (soft === undefined) return { name, status: 'ok', message: 'the limit is unknown on this platform' };
-  const open = (await readdir('/proc/self/fd').catch(() => [])).length;
-  const message = `${open} of at most ${soft} files are open`;
-  const limit = soft === 'unlimited' ? Number.POSITIVE_INFINITY : Number(soft);
-  if (limit >= ENOUGH_FILES && open < limit * 0.8) return { name, status: 'ok', message };
-  const remedy = `Raise the limit to ${ENOUGH_FILES * 8}: LimitNOFILE= of systemd, --ulimit nofile of containers, ulimit -n of shells`;
-  return { name, status: open < limit * 0.8 ? 'warning' : 'failed', message, remedy };
+  const { name } = reachable;
+  return 'issuer' in found
+    ? {
+        name,
+        status: 'failed',
+        message: `the issuer is ${found.issuer}, not ${auth.issuer}`,
+        remedy: 'Set SERVICE_AUTH_ISSUER to the issuer that the provider names, which its tokens contain',
+      }
+    : {
+        name,
+        status: 'failed',
+        message: found.problem,
+        remedy:
+          'Set SERVICE_AUTH_ISSUER to the URL of the realm, and SERVICE_AUTH_UPSTREAM_ISSUER if this machine reaches it at another one',
+      };
 }
 
 /** Compares the clock with those of the servers that responded. One of them may be wrong, but not most. */

@@ -1,5 +1,6 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
+import { ellipsize, printable } from '@sluice/protocol/text';
 import type { Filter, FilterRoute } from '../http/chain.ts';
 import type { RequestContext } from '../http/context.ts';
 import { forwardedHost, forwardedScheme, type HostRule, refuseForwardedHost } from '../http/host-rule.ts';
@@ -7,9 +8,12 @@ import { type Outcome, type PlainOutcome, rpcError } from '../http/outcome.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 
+/** Path of the discovery document, below the issuer. */
+export const DISCOVERY_PATH = '/.well-known/openid-configuration';
+
 /** Paths that clients use to discover the identity provider (decisions 5.1). */
 const FIXED_PATHS: ReadonlySet<string> = new Set([
-  '/.well-known/openid-configuration',
+  DISCOVERY_PATH,
   '/.well-known/oauth-authorization-server',
   '/authorize',
   '/token',
@@ -180,4 +184,30 @@ function redirect(status: number, location: string): PlainOutcome {
 
 function notAllowed(allow: string): PlainOutcome {
   return { kind: 'plain', status: 405, headers: ['Allow', allow] };
+}
+
+/** Longest quoted issuer of a provider. */
+const MAX_ISSUER_LENGTH = 200;
+
+/** Reads the issuer that the provider names in its discovery document. Never rejects. */
+export async function readIssuer(
+  { upstreamIssuer }: AuthIssuer,
+  timeoutMs = 5_000,
+): Promise<{ readonly issuer: string } | { readonly problem: string }> {
+  try {
+    const response = await fetch(upstreamIssuer + DISCOVERY_PATH, {
+      redirect: 'manual',
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+    if (response.status !== 200) {
+      await response.body?.cancel();
+      return { problem: `the discovery document has status ${response.status}` };
+    }
+    const document: unknown = JSON.parse(await textOf(response));
+    const issuer = typeof document === 'object' && document !== null && 'issuer' in document && document.issuer;
+    if (typeof issuer === 'string') return { issuer: ellipsize(printable(issuer), MAX_ISSUER_LENGTH) };
+  } catch {
+    return { problem: 'the discovery document cannot be read' };
+  }
+  return { problem: 'the discovery document names no issuer' };
 }

@@ -1,0 +1,127 @@
+import { once } from 'node:events';
+import { access, stat } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { dirname } from 'node:path';
+import type { DiagnosticCheck } from '@sluice/contract';
+import { formatAddress, type ListenAddress } from '../http/address.ts';
+import { ConfigError } from '../http/settings.ts';
+import { checkFolder } from '../management/machine-checks.ts';
+import { loadBootstrapFile } from './config/bootstrap-file.ts';
+import { type Config, loadConfig } from './config/config.ts';
+import { loadPipeline } from './config/pipeline/load.ts';
+
+/**
+ * Checks whether the service would start again with the configuration files with which it runs. `startedAt` is the time at
+ * which it read them, in epoch milliseconds.
+ */
+export async function checkFiles(config: Config, startedAt: number): Promise<DiagnosticCheck[]> {
+  const { pipelinePath, bootstrap } = config;
+  return [
+    await checkFile('pipeline file', pipelinePath, 'none: the built-in pipeline', startedAt, (path) =>
+      loadPipeline(path, config),
+    ),
+    await checkFile('service file', bootstrap.path, 'none', startedAt, (path) =>
+      loadBootstrapFile(path, bootstrap.folder),
+    ),
+  ];
+}
+
+async function checkFile(
+  name: string,
+  path: string | undefined,
+  none: string,
+  startedAt: number,
+  load: (path: string) => Promise<{ readonly warnings: readonly string[] }>,
+): Promise<DiagnosticCheck> {
+  if (path === undefined) return { name, status: 'ok', message: none };
+  try {
+    const { warnings } = await load(path);
+    const { mtimeMs } = await stat(path);
+    if (mtimeMs > startedAt) {
+      const message = `${path} was changed after the start of the service`;
+      return { name, status: 'warning', message, remedy: 'Restart the service to apply the changes' };
+    }
+    const [warning] = warnings;
+    if (warning === undefined) return { name, status: 'ok', message: path };
+    const message = `${warnings.length === 1 ? '1 warning' : `${warnings.length} warnings`}, first: ${warning}`;
+    return { name, status: 'warning', message, remedy: 'Correct the file, and restart the service' };
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return { name, status: 'failed', message: error.message, remedy: START_REMEDY };
+  }
+}
+
+const START_REMEDY = 'Correct it: the service does not start with it';
+
+/**
+ * Checks what prevents the service from starting on this machine with a command line and an environment: the configuration,
+ * the ports and the registry folder.
+ */
+export async function checkStart(
+  argv: readonly string[],
+  env: NodeJS.ProcessEnv,
+  cwd: string,
+): Promise<DiagnosticCheck[]> {
+  const name = 'configuration';
+  try {
+    const invocation = await loadConfig(argv, env, cwd);
+    if (invocation.kind === 'print') return [];
+    const { config } = invocation;
+    const files = [config.pipelinePath ?? 'the built-in pipeline', config.bootstrap.path ?? 'no service file'];
+    return [
+      { name, status: 'ok', message: files.join(', ') },
+      await checkPorts([
+        ['management', config.mgmtListen],
+        ...config.pipeline.listeners.map((listener) => [listener.name, listener.address] as const),
+      ]),
+      await checkFolder(config.persist.backend === 'file' ? await existing(config.persist.path) : undefined),
+    ];
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return [{ name, status: 'failed', message: error.message, remedy: START_REMEDY }];
+  }
+}
+
+/** The folder, or the closest one above it that exists, in which it will be created. */
+async function existing(folder: string): Promise<string> {
+  const exists = await access(folder).then(
+    () => true,
+    () => false,
+  );
+  return exists || dirname(folder) === folder ? folder : existing(dirname(folder));
+}
+
+/** Checks whether the addresses of listeners can be bound. */
+async function checkPorts(listeners: readonly (readonly [string, ListenAddress])[]): Promise<DiagnosticCheck> {
+  const name = 'ports';
+  for (const [listener, address] of listeners) {
+    const code = await bindingError(address);
+    if (code === undefined) continue;
+    const { reason, remedy } = PORT_ERRORS[code] ?? { reason: `cannot be bound (${code})`, remedy: OTHER_ADDRESS };
+    return { name, status: 'failed', message: `${listener} ${formatAddress(address)} ${reason}`, remedy };
+  }
+  const list = listeners.map(([listener, address]) => `${listener} ${formatAddress(address)}`);
+  return { name, status: 'ok', message: `free: ${list.join(', ')}` };
+}
+
+const OTHER_ADDRESS =
+  'Choose another address with SERVICE_MGMT_LISTEN, SERVICE_MCP_LISTEN or SERVICE_INFERENCE_LISTEN, or in the pipeline file';
+const PORT_ERRORS: Readonly<Record<string, { readonly reason: string; readonly remedy: string }>> = {
+  EADDRINUSE: { reason: 'is in use by another program', remedy: `Find the program with ss -ltnp. ${OTHER_ADDRESS}` },
+  EACCES: { reason: 'requires more privileges', remedy: OTHER_ADDRESS },
+  EADDRNOTAVAIL: { reason: 'is no address of this machine', remedy: OTHER_ADDRESS },
+};
+
+/** Returns the error code of binding an address; undefined if it can be bound. */
+async function bindingError({ host, port }: ListenAddress): Promise<string | undefined> {
+  const server = createServer();
+  try {
+    server.listen({ host, port, exclusive: true });
+    await once(server, 'listening');
+    return undefined;
+  } catch (error) {
+    return error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+  } finally {
+    server.close();
+  }
+}
