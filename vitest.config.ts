@@ -69,7 +69,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'across packages',
-          include: ['test/**/*.test.ts', 'scripts/**/*.test.ts'],
+          include: ['test/**/*.test.ts', 'scripts/**/*.test.ts', 'bench/**/*.test.ts'],
           exclude: [SLOW, CONSOLE],
         },
       },

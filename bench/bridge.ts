@@ -6,7 +6,8 @@ import { type Gateway, type GatewayStart, readPort, startGateway } from './gatew
 import { bridged, bridgedTool, type Era } from './messages.ts';
 import type { Plan } from './options.ts';
 import { connections, type Load, load } from './programs.ts';
-import { type CaseFigures, caseMessages, checkAnswer, type Row, rotate, warmUp } from './requests.ts';
+import { planLoad, rotate, warmUp } from './requests.ts';
+import { type CaseFigures, type Row, singleCall } from './rounds.ts';
 
 /** Request to the gRPC client: a number of calls. */
 export interface CallBatch {
@@ -139,14 +140,11 @@ async function openLanes(
 ): Promise<[bare: Lane, gateway: Lane]> {
   const { era } = measured;
   const url = gateway.endpoint(bridged.namespace);
-  const messages = await caseMessages(caller, measured, url);
-  const [message] = messages;
-  if (message === undefined) throw new Error(`${measured.name}: no request`);
-  const answerBytes = await checkAnswer(caller, measured, url, message);
+  const planned = await planLoad(caller, measured, url, `${folder}/load.lua`, gateway.child.pid);
   const empty = () => ({ perCpuSecond: [], perSecond: [], times: [] });
 
   const throughGateway = async (seconds: number) => {
-    const result = await load(`${folder}/bridge.lua`, url, messages, seconds, answerBytes, gateway.child.pid);
+    const result = await load(planned, seconds);
     gateway.child.clearOutput();
     return result;
   };
@@ -175,12 +173,7 @@ async function openLanes(
         calls = result.requests;
         return result;
       },
-      single: async () => {
-        const startedAt = performance.now();
-        const { status } = await caller.post(url, message);
-        if (status !== 200) throw new Error(`single caller at ${url}: status ${status}`);
-        return performance.now() - startedAt;
-      },
+      single: () => singleCall(caller, planned),
       ...empty(),
     },
   ];

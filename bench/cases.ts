@@ -1,8 +1,28 @@
-import type { Era } from './messages.ts';
+import type { ContentName, Era } from './messages.ts';
 
-/** Cases of requests: a method, with client and upstream of the same protocol era. */
-export const caseNames = ['list-legacy', 'list-modern', 'call-legacy', 'call-modern'] as const;
+/** Cases of requests, in order of measurement. */
+export const caseNames = [
+  'list-legacy',
+  'list-modern',
+  'call-legacy',
+  'call-modern',
+  'read',
+  'prompt',
+  'answer-64k',
+  'answer-prose',
+  'answer-escaped',
+  'answer-dense',
+  'request-64k',
+  'request-prose',
+  'request-escaped',
+  'request-dense',
+  'mixed',
+] as const;
 export type CaseName = (typeof caseNames)[number];
+
+/** Parts with the cases of requests. */
+export const requestParts = ['list', 'call', 'read', 'large', 'mixed'] as const;
+export type RequestPart = (typeof requestParts)[number];
 
 /** Pairings of client and upstream era, in order of measurement. */
 export const pairingNames = [
@@ -25,20 +45,28 @@ export type BridgeCaseName = (typeof bridgeCaseNames)[number];
 export const inferenceCaseNames = ['inference-streams', 'inference-json'] as const;
 export type InferenceCaseName = (typeof inferenceCaseNames)[number];
 
-/** A method with the eras of client and upstream. */
+/** Requests with the eras of client and upstream. */
 export interface Exchange {
   readonly name: CaseName | PairingName;
   readonly title: string;
-  readonly method: 'list' | 'call';
+  readonly method: 'list' | 'call' | 'read' | 'prompt' | 'mixed';
   /** Era of the client. */
   readonly era: Era;
   readonly upstream: Era;
+  /** Contents of a call with a large response or request. */
+  readonly answer?: ContentName;
+  readonly argument?: ContentName;
+  /** Connections of the load generator. */
+  readonly connections: number;
 }
 
-/** Case of requests with its aim and floor. Ratios are requests per CPU-second relative to nginx. */
+/** Case of requests. Ratios are the CPU time of the relay per response divided by that of the service. */
 export interface Case extends Exchange {
-  readonly aim: number;
-  readonly floor: number;
+  readonly name: CaseName;
+  readonly part: RequestPart;
+  /** Undefined if the case has no limits. */
+  readonly aim: number | undefined;
+  readonly floor: number | undefined;
 }
 
 /** Case of event streams. Ratios are chunks per CPU-second relative to nginx. */
@@ -71,8 +99,17 @@ export interface InferenceCase {
   readonly floor: number | undefined;
 }
 
-/** Limit of the added median response time of a single caller, in milliseconds. */
-export const addedLimitMs = 0.2;
+/** Limit of the CPU time with 10,000 tools in other namespaces, relative to that without, in the same round. */
+export const loadedLimit = 1.1;
+
+/** Limits of the median response time of a single caller minus that through nginx, in milliseconds. */
+export const singleLimitsMs = { list: { aim: 0, limit: 0 }, call: { aim: 0.035, limit: 0.06 } } as const;
+
+/** Limit of the p99 at a steady rate, relative to that of the relay in the same round. */
+export const pacedLimit = 1.5;
+
+/** Limits of the memory after the first of several large responses to a slow reader, in MB. */
+export const memoryLimitsMB = { peak: 32, live: 10 } as const;
 
 /** Limit of the added median delay of a chunk, in milliseconds. */
 export const streamAddedLimitMs = 0.25;
@@ -84,28 +121,66 @@ export const pairingLimit = 1.5;
 export const pairings: readonly Exchange[] = pairingNames.map((name) => {
   const era = name.startsWith('call-legacy') ? 'legacy' : 'modern';
   const upstream = name.endsWith('legacy') ? 'legacy' : 'modern';
-  return { name, method: 'call', era, upstream, title: `tools/call, ${era} to ${upstream}` };
+  return { name, method: 'call', era, upstream, title: `tools/call, ${era} to ${upstream}`, connections: 64 };
 });
 
 /** Cases of requests in order of measurement. */
-export const cases: readonly Case[] = caseNames.map((name) => {
-  const method = name.startsWith('list') ? 'list' : 'call';
-  const era = name.endsWith('legacy') ? 'legacy' : 'modern';
+export const cases: readonly Case[] = [
+  ...(['legacy', 'modern'] as const).map((era) =>
+    requestCase(`list-${era}`, 'list', `tools/list 10 kB, ${era}`, 2.5, 3.5),
+  ),
+  ...(['legacy', 'modern'] as const).map((era) => requestCase(`call-${era}`, 'call', `tools/call, ${era}`, 1.5, 2.2)),
+  requestCase('read', 'read', 'resources/read', 1.5, 2.2),
+  { ...requestCase('prompt', 'read', 'prompts/get', 1.7, 2.3), method: 'prompt' },
+  largeCase('answer', '64k', 'response of 64 kB', 1.2, 1.5),
+  largeCase('answer', 'prose', 'response of 1 MB, prose', 0.9, 1.1),
+  largeCase('answer', 'escaped', 'response of 1 MB, escaped text', 0.6, 0.8),
+  largeCase('answer', 'dense', 'response of 1 MB, dense structure', 0.6, 0.8),
+  largeCase('request', '64k', 'request of 64 kB', 1.1, 1.4),
+  largeCase('request', 'prose', 'request of 1 MB, prose', 0.85, 1.1),
+  largeCase('request', 'escaped', 'request of 1 MB, escaped text', 0.6, 0.8),
+  largeCase('request', 'dense', 'request of 1 MB, dense structure', 0.6, 0.8),
+  requestCase('mixed', 'mixed', 'mixed load'),
+];
+
+function requestCase(
+  name: CaseName,
+  part: Exclude<RequestPart, 'large'>,
+  title: string,
+  floor?: number,
+  aim?: number,
+): Case {
+  const era = name.endsWith('modern') ? 'modern' : 'legacy';
+  return { name, part, method: part, title, era, upstream: era, connections: 64, floor, aim };
+}
+
+function largeCase(
+  side: 'answer' | 'request',
+  large: '64k' | 'prose' | 'escaped' | 'dense',
+  title: string,
+  floor: number,
+  aim: number,
+): Case {
+  const connections = large === '64k' ? 64 : 16;
+  const contents = side === 'answer' ? { answer: large } : { argument: large };
+  const eras = { era: 'legacy', upstream: 'legacy' } as const;
   return {
-    name,
-    method,
-    era,
-    upstream: era,
-    title: method === 'list' ? `tools/list 10 kB, ${era}` : `tools/call, ${era} to ${era}`,
-    aim: method === 'list' ? 1.0 : 0.4,
-    floor: method === 'list' ? 0.75 : 0.28,
+    name: `${side}-${large}`,
+    part: 'large',
+    method: 'call',
+    title,
+    ...eras,
+    ...contents,
+    connections,
+    floor,
+    aim,
   };
-});
+}
 
 /** Cases of event streams in order of measurement. */
 export const streamCases: readonly StreamCase[] = streamCaseNames.map((name) => {
   const era = name.endsWith('legacy') ? 'legacy' : 'modern';
-  return { name, method: 'stream', era, title: `event streams, ${era} to ${era}`, aim: 0.45, floor: 0.38 };
+  return { name, method: 'stream', era, title: `event streams, ${era} to ${era}`, aim: 0.6, floor: 0.5 };
 });
 
 /** Cases of calls over gRPC in order of measurement. */
@@ -139,6 +214,7 @@ export const telemetryCall: Exchange = {
   method: 'call',
   era: 'modern',
   upstream: 'modern',
+  connections: 64,
 };
 
 /** Aim and limit of the CPU time of a `tools/call` with telemetry export, relative to without. */

@@ -86,6 +86,19 @@ export function startChild(
 // Times in /proc are in units of 1/100 s, whatever the kernel's tick.
 const ticksPerSecond = 100;
 
+/** Returns the CPU seconds of a process and of all its descendants. */
+export function treeCpuSeconds(pid: number): number {
+  const children = childrenOf(pid).map((child) => {
+    try {
+      return treeCpuSeconds(child);
+    } catch {
+      // Exited in the meantime.
+      return 0;
+    }
+  });
+  return children.reduce((sum, seconds) => sum + seconds, cpuSeconds(pid));
+}
+
 /** Returns the CPU time (user and system) of all threads in seconds, in nanosecond resolution if the kernel supports it. */
 export function cpuSeconds(pid: number): number {
   const threads = `/proc/${pid}/task`;
@@ -101,23 +114,30 @@ export function cpuSeconds(pid: number): number {
 
 /** Returns the resident memory of a process in MiB. */
 export function residentMiB(pid: number): number {
-  const match = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  return statusMiB(pid, 'VmRSS');
+}
+
+/** Returns the maximum of the resident memory of a process since `resetPeak`, in MiB. */
+export function peakMiB(pid: number): number {
+  return statusMiB(pid, 'VmHWM');
+}
+
+/** Sets the maximum of the resident memory of a process to its present value. */
+export function resetPeak(pid: number): void {
+  writeFileSync(`/proc/${pid}/clear_refs`, '5');
+}
+
+function statusMiB(pid: number, field: string): number {
+  const match = new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
   return Number(match?.[1] ?? Number.NaN) / 1024;
 }
 
 /** Returns the ids of the child processes. */
 export function childrenOf(pid: number): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((candidate) => {
-      try {
-        return Number(readStat(candidate).fields[1]) === pid;
-      } catch {
-        // Exited in the meantime.
-        return false;
-      }
-    });
+  return readdirSync(`/proc/${pid}/task`)
+    .flatMap((thread) => readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').split(' '))
+    .filter((child) => child !== '')
+    .map(Number);
 }
 
 /** Returns the fields after the command, which may contain spaces and parentheses: [0] is the state, [1] the parent. */

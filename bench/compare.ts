@@ -12,6 +12,7 @@ import {
   streamCases,
 } from './cases.ts';
 import type { Checkout } from './checkout.ts';
+import { connectUpstreams, type Upstreams } from './contenders.ts';
 import {
   formatRange,
   hundredths,
@@ -23,12 +24,12 @@ import {
   tenths,
   thousandths,
 } from './figures.ts';
-import { connectUpstreams, type Gateway, type GatewayStart, startGateway, type Upstreams } from './gateway.ts';
+import { type Gateway, type GatewayStart, startGateway } from './gateway.ts';
 import { answerMessages, busyCompletions, inferenceStart, startCompletions } from './inference.ts';
-import { bridged, type Message } from './messages.ts';
+import { bridged } from './messages.ts';
 import type { Options, Part, Plan } from './options.ts';
-import { load } from './programs.ts';
-import { caseMessages, checkAnswer, warmUp } from './requests.ts';
+import { type LoadPlan, load } from './programs.ts';
+import { planLoad, warmUp } from './requests.ts';
 import { busyStreams, type StreamResult, steadyEveryMs } from './streams.ts';
 
 /** A case passes if its median is at least this, or if its interval contains 1. */
@@ -73,7 +74,7 @@ interface Context {
 }
 
 const compared: readonly ComparedCase[] = [
-  ...cases.map((measured) => requestCase(measured, measured.method)),
+  ...cases.map((measured) => requestCase(measured, measured.part)),
   ...pairings.filter(({ era, upstream }) => era !== upstream).map((measured) => requestCase(measured, 'pairings')),
   ...streamCases.map(streamCase),
   ...bridgeCases.map((measured) => requestCase(measured, 'bridge')),
@@ -187,26 +188,20 @@ function requestCase(measured: Exchange | BridgeCase, part: Part): ComparedCase 
           if (service !== undefined) await connectService(gateway, service);
           else await connectUpstreams(gateway, upstreams);
           const url = gateway.endpoint(measured.method === 'bridge' ? bridged.namespace : measured.upstream);
-          const messages = await caseMessages(caller, measured, url);
-          const [message] = messages;
-          if (message === undefined) throw new Error(`${measured.name}: no request`);
-          return requests(gateway, url, messages, await checkAnswer(caller, measured, url, message), plan, folder);
+          return requests(
+            gateway,
+            await planLoad(caller, measured, url, `${folder}/load.lua`, gateway.child.pid),
+            plan,
+          );
         },
       };
     },
   };
 }
 
-function requests(
-  gateway: Gateway,
-  url: URL,
-  messages: readonly Message[],
-  answerBytes: number,
-  plan: Plan,
-  folder: string,
-): Workload {
+function requests(gateway: Gateway, planned: LoadPlan, plan: Plan): Workload {
   const run = async (seconds: number) => {
-    const result = await load(`${folder}/compare.lua`, url, messages, seconds, answerBytes, gateway.child.pid);
+    const result = await load(planned, seconds);
     gateway.child.clearOutput();
     return result;
   };
@@ -276,5 +271,6 @@ async function completionRequests(gateway: Gateway, { plan, folder, resources }:
     if (status !== 200) throw new Error(`${gateway.completions}: status ${status}: ${body.slice(0, 300)}`);
     answerBytes = body.length;
   }
-  return requests(gateway, gateway.completions, messages, answerBytes, plan, folder);
+  const planned = { script: `${folder}/load.lua`, url: gateway.completions, messages, answerBytes };
+  return requests(gateway, { ...planned, pid: gateway.child.pid }, plan);
 }

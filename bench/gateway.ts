@@ -1,7 +1,6 @@
 import { at, type Caller, makeCaller, parseJson } from './caller.ts';
 import { type Child, freePort, startChild } from './child.ts';
 import type { Era } from './messages.ts';
-import { type Relayed, startNginx } from './programs.ts';
 
 /** Start options of a gateway. */
 export interface GatewayStart {
@@ -35,7 +34,8 @@ export interface Gateway extends AsyncDisposable {
 }
 
 /**
- * Starts the gateway on free ports and waits until it is ready.
+ * Starts the gateway on free ports with the command that `npm start` becomes, its settings the default ones and its log in a
+ * file, and waits until it is ready.
  *
  * @throws Error with its last output if it exits or is not ready within a minute
  */
@@ -43,8 +43,8 @@ export async function startGateway(start: GatewayStart): Promise<Gateway> {
   const managementAddress = `127.0.0.1:${await freePort()}`;
   const mcpAddress = `127.0.0.1:${await freePort()}`;
   const inferenceAddress = `127.0.0.1:${await freePort()}`;
-  // The shell's telemetry settings must not affect measurements.
-  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('OTEL_'));
+  // Settings of the shell must not affect measurements.
+  const inherited = Object.entries(process.env).filter(([name]) => !/^(?:SERVICE_|OTEL_|RUST_LOG$)/.test(name));
   const env: NodeJS.ProcessEnv = {
     ...Object.fromEntries(inherited),
     SERVICE_MGMT_LISTEN: managementAddress,
@@ -140,55 +140,4 @@ export async function startUpstream(folder: string, era: Era, tools: number, pag
     endpoint: (name) => new URL(`http://127.0.0.1:${port}${name === undefined ? '' : `/${name}`}/mcp`),
     [Symbol.asyncDispose]: () => child.stop(2_000),
   };
-}
-
-/** Name of a measured target in the tables. */
-export type ContenderName = 'gateway' | 'gateway, recording off' | 'nginx' | 'direct';
-
-/** Target of requests: a gateway, nginx in front of the upstream, or the upstream itself. */
-export interface Running {
-  readonly name: ContenderName;
-  /** Process whose CPU time is measured; undefined for the upstream. */
-  readonly pid: number | undefined;
-  /** Process whose output is truncated between measurements. */
-  readonly child: Child | undefined;
-}
-
-/** Target of MCP requests. */
-export interface Contender extends Running {
-  endpoint(era: Era): URL;
-}
-
-/** Upstreams by protocol era. */
-export type Upstreams = Readonly<Record<Era, Upstream>>;
-
-/**
- * Starts nginx, if available, and the gateway in front of the upstreams.
- *
- * @param owned stops the processes
- */
-export async function startContenders(
-  start: GatewayStart,
-  upstreams: Upstreams,
-  nginx: { readonly folder: string; readonly relayed: Relayed } | undefined,
-  owned: AsyncDisposableStack,
-): Promise<Contender[]> {
-  const contenders: Contender[] = [];
-  if (nginx !== undefined) {
-    const addresses = { legacy: upstreams.legacy.endpoint(), modern: upstreams.modern.endpoint() };
-    const started = owned.use(await startNginx(nginx.folder, addresses, nginx.relayed));
-    contenders.push({ name: 'nginx', pid: started.workerPid, child: undefined, endpoint: started.endpoint });
-  }
-  const gateway = owned.use(await startGateway(start));
-  await connectUpstreams(gateway, upstreams);
-  contenders.push({ name: 'gateway', pid: gateway.child.pid, child: gateway.child, endpoint: gateway.endpoint });
-  contenders.push({ name: 'direct', pid: undefined, child: undefined, endpoint: (era) => upstreams[era].endpoint() });
-  return contenders;
-}
-
-/** Registers one forward per era, in a namespace named after the era. */
-export async function connectUpstreams(gateway: Gateway, upstreams: Upstreams): Promise<void> {
-  for (const era of ['legacy', 'modern'] as const) {
-    await gateway.addForward(`bench-${era}`, upstreams[era].endpoint(), era, 20);
-  }
 }

@@ -2,11 +2,12 @@ import { createHash } from 'node:crypto';
 import { at, type Caller, makeCaller, parseJson } from './caller.ts';
 import { completionAnswers, completionStreams } from './cases.ts';
 import { startChild } from './child.ts';
-import { type Gateway, type GatewayStart, type Running, readPort, startGateway } from './gateway.ts';
+import type { Running } from './contenders.ts';
+import { type Gateway, type GatewayStart, readPort, startGateway } from './gateway.ts';
 import { completionMessage, type Message, type StreamSpec, streamToken } from './messages.ts';
 import type { Plan } from './options.ts';
 import { connections, startNginx } from './programs.ts';
-import { type CaseFigures, type Lane, measureRequests } from './requests.ts';
+import { type CaseFigures, type Lane, measureRequests } from './rounds.ts';
 import { completionId } from './stream-events.ts';
 import {
   loadStreams,
@@ -238,10 +239,11 @@ async function measureAnswers(
       answerBytes = body.length;
       expected[index] = { user: answerUsers[index] ?? '', digest: textDigest(text), tokens: answerTokens };
     }
-    lanes.push({ contender: running, url, messages, answerBytes, perCpuSecond: [], perSecond: [], times: [] });
+    const load = { script: `${folder}/load.lua`, url, messages, answerBytes, pid: running.pid };
+    lanes.push({ contender: running, load, perCpuSecond: [], perSecond: [], times: [] });
   }
   const inOnePiece = { ...plan, rounds: plan.answerRounds };
-  const rows = await measureRequests(caller, completionAnswers.name, lanes, inOnePiece, folder, true, log);
+  const rows = await measureRequests(caller, completionAnswers.name, lanes, inOnePiece, log);
   for (const { running, gateway } of relays) {
     if (gateway !== undefined) {
       // The load generator aborts its last requests.

@@ -23,18 +23,62 @@ export function listMessage(era: Era, session?: string): Message {
   return message(era, 'tools/list', undefined, {}, session);
 }
 
-/** Returns a `tools/call` request with a body of 300 bytes; a legacy one has a session. */
-export function callMessage(era: Era, session?: string): Message {
-  return callWithQuery(era, callQuery(era), session);
+/** Large parts of a `tools/call`. */
+export interface CallContents {
+  /** Content that the upstream responds with; 500 bytes by default. */
+  readonly answer?: ContentName;
+  /** Content of an additional argument. */
+  readonly argument?: ContentName;
 }
 
-function callWithQuery(era: Era, query: string, session?: string): Message {
-  return message(era, 'tools/call', calledTool, { name: calledTool, arguments: { query } }, session);
+/** Returns a `tools/call` request, with a body of 300 bytes unless it has large contents; a legacy one has a session. */
+export function callMessage(era: Era, session?: string, { answer, argument }: CallContents = {}): Message {
+  const document = argument === undefined ? undefined : content(argument);
+  return callWithArguments(era, { query: callQuery(era), answer, document }, session);
+}
+
+function callWithArguments(era: Era, args: object, session?: string): Message {
+  return message(era, 'tools/call', calledTool, { name: calledTool, arguments: args }, session);
 }
 
 /** Query argument that pads the body of a `tools/call` to 300 bytes. */
 function callQuery(era: Era): string {
-  return filler(300 - callWithQuery(era, '').body.length);
+  return filler(300 - callWithArguments(era, { query: '' }).body.length);
+}
+
+/** Resource and prompt of every upstream. */
+export const readResource = 'mem://customers';
+export const requestedPrompt = 'summary';
+
+/** Returns a `resources/read` request; a legacy one has a session. */
+export function readMessage(era: Era, session?: string): Message {
+  return message(era, 'resources/read', readResource, { uri: readResource }, session);
+}
+
+/** Returns a `prompts/get` request; a legacy one has a session. */
+export function promptMessage(era: Era, session?: string): Message {
+  return message(era, 'prompts/get', requestedPrompt, { name: requestedPrompt }, session);
+}
+
+/** Contents of large requests and responses: 64 kB and 1 MB of JSON with much or little structure, and 60 MB. */
+export const contentNames = ['64k', 'prose', 'escaped', 'dense', '60m'] as const;
+export type ContentName = (typeof contentNames)[number];
+
+/** Returns a JSON value: text, except for `dense`. */
+export function content(name: ContentName): string | readonly object[] {
+  switch (name) {
+    case '64k':
+      return filler(65_000);
+    case 'prose':
+      return filler(1_000_000);
+    // JSON in JSON, where every third character is an escape.
+    case 'escaped':
+      return JSON.stringify(Array.from({ length: 40_000 }, (_, index) => ({ k: `"${index}"` })));
+    case 'dense':
+      return Array.from({ length: 80_000 }, (_, index) => ({ a: index % 97, b: [] }));
+    case '60m':
+      return filler(60_000_000);
+  }
 }
 
 /** Number of events of a stream and their interval. */
@@ -75,6 +119,16 @@ export function completionMessage(user: string, tokens: number, everyMs?: number
   };
   const body = JSON.stringify({ model: 'bench-model', messages, max_tokens: tokens, user, ...streamed });
   return { headers, body };
+}
+
+/** Events of a stream of the mixed load, sent one after the other without a pause. */
+export const mixedEvents = 5;
+
+/** Returns the messages of the mixed load in order: of 20, 16 are calls, 3 are lists, and 1 is a call with a stream. */
+export function mixedMessage(era: Era, index: number, session?: string): Message {
+  const place = index % 20;
+  if (place === 10) return streamMessage(era, { events: mixedEvents, everyMs: 0 }, index, session);
+  return place === 4 || place === 9 || place === 16 ? listMessage(era, session) : callMessage(era, session);
 }
 
 /** Returns the progress token of a stream, which is also the user of a streamed completion. */

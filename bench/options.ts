@@ -9,21 +9,19 @@ import {
   type InferenceCaseName,
   type PairingName,
   pairings,
+  requestParts,
   type StreamCaseName,
   streamCaseNames,
 } from './cases.ts';
 
-/**
- * Part of the benchmark: list cases, call cases, pairings of protocol eras, event streams, calls over gRPC, chat
- * completions, calls with telemetry, large registries, imports, evaluations without the LLM call.
- */
+/** Part of the benchmark. */
 export type Part = (typeof parts)[number];
 
 /** Options of a run. */
 export interface Options {
   readonly parts: ReadonlySet<Part>;
   readonly quick: boolean;
-  /** Writes the figures (or the profile) to the marked blocks of bench/README.md. */
+  /** Writes the figures of the parts (or the profile) to their marked blocks in bench/README.md. */
   readonly write: boolean;
   /** Cases to profile; empty to measure. */
   readonly profile: readonly (CaseName | PairingName | StreamCaseName | BridgeCaseName | InferenceCaseName)[];
@@ -44,8 +42,21 @@ export interface Options {
 
 /** Number and duration of measurements. */
 export interface Plan {
+  /** Rounds of the cases of requests, those with nginx, and seconds of load per target, case and round. */
+  readonly caseRounds: number;
+  readonly nginxRounds: number;
+  readonly caseSeconds: number;
+  /** Warm-up of the gateway before the first round of such a case, in seconds. */
+  readonly caseWarmUpSeconds: number;
+  /** True for figures without the log. */
+  readonly withLogOff: boolean;
+  /** Rounds and seconds of calls at a steady rate. */
+  readonly pacedRounds: number;
+  readonly pacedSeconds: number;
+  /** Rounds of the single caller. */
+  readonly singleRounds: number;
+  /** Rounds of calls over gRPC, and seconds of load of the other parts. */
   readonly rounds: number;
-  /** Seconds of load per contender, case and round. */
   readonly loadSeconds: number;
   /** Warm-up of the gateway before the first round of a case, limited by requests and seconds. */
   readonly warmUpRequests: number;
@@ -77,11 +88,12 @@ export interface Plan {
   readonly evaluatorStarts: number;
 }
 
+/** Parts of the short form. */
+const quickParts = [...requestParts, 'latency', 'streams'] as const;
 const parts = [
-  'list',
-  'call',
+  ...quickParts,
+  'memory',
   'pairings',
-  'streams',
   'bridge',
   'inference',
   'telemetry',
@@ -96,9 +108,11 @@ const profiled = [...caseNames, ...crossings, ...streamCaseNames, ...bridgeCaseN
 /** Text of `--help`. */
 export const usage = `usage: npm run bench -- [options]
 
-  --quick               Run the short form (about 5 minutes instead of 20)
-  --only <part,...>     Run only these parts: ${parts.join(', ')}
-  --write               Write the figures to bench/README.md
+  --quick               Run the short form (under 5 minutes instead of 40), less precise and only the parts
+                        ${quickParts.join(', ')}
+  --only <part,...>     Run only these parts: ${quickParts.join(', ')},
+                        ${parts.slice(quickParts.length).join(', ')}
+  --write               Write the figures of the parts to bench/README.md
   --profile <case,...>  Profile the gateway in these cases (or all) instead of measuring:
                         ${profiled.join(', ')}
   --against <commit>    Compare CPU time with the gateway of this commit in interleaved pairs;
@@ -110,6 +124,14 @@ export const usage = `usage: npm run bench -- [options]
   --help                Print this help`;
 
 const fullPlan: Plan = {
+  caseRounds: 7,
+  nginxRounds: 7,
+  caseSeconds: 2,
+  caseWarmUpSeconds: 6,
+  withLogOff: true,
+  pacedRounds: 7,
+  pacedSeconds: 5,
+  singleRounds: 7,
   rounds: 7,
   loadSeconds: 3,
   warmUpRequests: 150_000,
@@ -134,6 +156,14 @@ const fullPlan: Plan = {
 };
 
 const quickPlan: Plan = {
+  caseRounds: 3,
+  nginxRounds: 1,
+  caseSeconds: 1,
+  caseWarmUpSeconds: 2,
+  withLogOff: false,
+  pacedRounds: 3,
+  pacedSeconds: 3,
+  singleRounds: 4,
   rounds: 2,
   loadSeconds: 1,
   warmUpRequests: 80_000,
@@ -142,7 +172,7 @@ const quickPlan: Plan = {
   directRounds: 0,
   pairingRounds: 4,
   streamRounds: 2,
-  streamSeconds: 2,
+  streamSeconds: 3,
   streamWarmUpSeconds: 4,
   completionRounds: 2,
   answerRounds: 2,
@@ -181,9 +211,11 @@ export function parseOptions(argv: readonly string[], root: string): Options | u
     },
   });
   if (values.help) return undefined;
-  // Evaluations have their own block.
-  if (values.write && values.only !== undefined && values.only !== 'evaluators') {
-    throw new Error('--write replaces all figures: omit --only, or use --only evaluators');
+  const usual = values.quick && values.against === undefined ? quickParts : parts;
+  const selected = new Set<Part>(values.only === undefined ? usual : parseList('--only', values.only, parts));
+  const ofRequests = requestParts.filter((part) => selected.has(part)).length;
+  if (values.write && ofRequests > 0 && ofRequests < requestParts.length) {
+    throw new Error(`--write replaces the table of requests: run all of its parts (${requestParts.join(',')})`);
   }
   if (values.write && values.against !== undefined) throw new Error('--write cannot be combined with --against');
   if (values.profile !== undefined && values.against !== undefined) {
@@ -193,7 +225,7 @@ export function parseOptions(argv: readonly string[], root: string): Options | u
   const pairs = Number(values.pairs ?? 20);
   if (!Number.isInteger(pairs) || pairs < 1) throw new Error(`--pairs ${values.pairs}: expected a positive integer`);
   return {
-    parts: new Set(values.only === undefined ? parts : parseList('--only', values.only, parts)),
+    parts: selected,
     quick: values.quick,
     write: values.write,
     profile:

@@ -1,23 +1,25 @@
 /** Invokes callbacks at steady intervals. */
 export interface Pacer {
-  /** Calls `send` every `everyMs` milliseconds, with a random phase, until it returns false. */
-  add(everyMs: number, send: () => boolean): void;
+  /** Calls `send` with its due time every `everyMs` milliseconds, with a random phase, until it returns false. */
+  add(everyMs: number, send: Send): void;
 }
+
+/** Sends what is due at this time by `performance.now()`. */
+type Send = (due: number) => boolean;
 
 interface Paced {
   due: number;
   readonly everyMs: number;
-  readonly send: () => boolean;
+  readonly send: Send;
 }
-
-/** Maximum time that the event loop is blocked, in milliseconds. */
-const longestWaitMs = 1;
 
 /**
  * Creates a pacer for many independent senders. Timers have a resolution of a millisecond and would send in bursts of five
  * (500 senders at 10 per second), which doubles the median delay. So the thread sleeps until the next sender is due.
+ *
+ * @param longestWaitMs maximum time that the event loop is blocked, in milliseconds
  */
-export function makePacer(): Pacer {
+export function makePacer(longestWaitMs = 1): Pacer {
   const cell = new Int32Array(new SharedArrayBuffer(4));
   let paced: Paced[] = [];
   const turn = () => {
@@ -28,7 +30,7 @@ export function makePacer(): Pacer {
     let over = false;
     for (const one of paced) {
       if (one.due > now) continue;
-      one.due = one.send() ? one.due + one.everyMs : Number.POSITIVE_INFINITY;
+      one.due = one.send(one.due) ? one.due + one.everyMs : Number.POSITIVE_INFINITY;
       over ||= one.due === Number.POSITIVE_INFINITY;
     }
     if (over) paced = paced.filter(({ due }) => due !== Number.POSITIVE_INFINITY);

@@ -6,7 +6,7 @@ import { busyCompletions } from './inference.ts';
 import { bridged } from './messages.ts';
 import type { Plan } from './options.ts';
 import { load } from './programs.ts';
-import { caseMessages, checkAnswer, warmUp } from './requests.ts';
+import { planLoad, warmUp } from './requests.ts';
 import { busyStreams } from './streams.ts';
 
 /** Share of the busy time, 0 to 1. */
@@ -22,7 +22,6 @@ export type ProfiledCase = Exchange | StreamCase | BridgeCase | InferenceCase;
 export interface Profile {
   readonly case: ProfiledCase;
   readonly groups: readonly Share[];
-  readonly files: readonly Share[];
   readonly functions: readonly Share[];
 }
 
@@ -71,9 +70,8 @@ async function warm(caller: Caller, measured: ProfiledCase, gateway: Gateway, pl
 
 /** Warms up the gateway and returns the load function of a case of requests. */
 async function warmRequests(caller: Caller, measured: Exchange | BridgeCase, url: URL, plan: Plan, folder: string) {
-  const messages = await caseMessages(caller, measured, url);
-  const bytes = messages[0] === undefined ? 0 : await checkAnswer(caller, measured, url, messages[0]);
-  const loaded = (seconds: number) => load(`${folder}/profile.lua`, url, messages, seconds, bytes);
+  const planned = await planLoad(caller, measured, url, `${folder}/load.lua`, undefined);
+  const loaded = (seconds: number) => load(planned, seconds);
   await warmUp(plan, loaded);
   return loaded;
 }
@@ -89,7 +87,6 @@ function summarize(measured: ProfiledCase, profile: unknown, from: number, to: n
   for (const node of list(at(profile, 'nodes'))) frames.set(Number(at(node, 'id')), frame(at(node, 'callFrame')));
   const deltas = list(at(profile, 'timeDeltas')).map(Number);
   const groups = new Map<string, number>();
-  const files = new Map<string, number>();
   const functions = new Map<string, number>();
   const add = (sums: Map<string, number>, name: string, time: number) => sums.set(name, (sums.get(name) ?? 0) + time);
   let busy = 0;
@@ -102,7 +99,6 @@ function summarize(measured: ProfiledCase, profile: unknown, from: number, to: n
     if (found === undefined || found.name === '(idle)' || clock < from || clock > to) continue;
     busy += time;
     add(groups, found.group, time);
-    add(files, found.file, time);
     add(
       functions,
       found.file === found.group ? `${found.name} (${found.group})` : `${found.name} (${found.file})`,
@@ -112,9 +108,10 @@ function summarize(measured: ProfiledCase, profile: unknown, from: number, to: n
   const shares = (sums: Map<string, number>, count: number) =>
     [...sums]
       .map(([name, time]) => ({ name, share: time / busy }))
+      .filter(({ share }) => share >= 0.001)
       .sort((a, b) => b.share - a.share)
       .slice(0, count);
-  return { case: measured, groups: shares(groups, 10), files: shares(files, 12), functions: shares(functions, 25) };
+  return { case: measured, groups: shares(groups, 10), functions: shares(functions, 10) };
 }
 
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
@@ -128,6 +125,7 @@ function frame(callFrame: unknown): { group: string; file: string; name: string 
   if (name === '(garbage collector)') return { group: 'garbage collection', file: 'garbage collection', name };
   if (url === '') return { group: native, file: native, name };
   if (url.startsWith('node:')) return { group: "Node's own JavaScript", file: url, name };
+  if (url.startsWith('wasm:')) return { group: 'gateway', file: 'WebAssembly', name };
   const placed = `${name}:${Number(at(callFrame, 'lineNumber')) + 1}`;
   const dependency = /\/node_modules\/((?:@[^/]+\/)?[^/]+)\/(?!.*\/node_modules\/)(.*)$/.exec(url);
   if (dependency?.[1] !== undefined) {

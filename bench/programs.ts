@@ -2,7 +2,7 @@ import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { at, makeCaller, parseJson } from './caller.ts';
-import { type Child, childrenOf, cpuSeconds, freePort, startChild } from './child.ts';
+import { type Child, childrenOf, freePort, startChild, treeCpuSeconds } from './child.ts';
 import type { Message } from './messages.ts';
 
 /** Available external programs. */
@@ -108,6 +108,13 @@ export async function startNginx(
   }
 }
 
+/** Keeps requests and responses of 1 MB in memory. */
+const largeBodies = `client_max_body_size 8m;
+  client_body_buffer_size 2m;
+  proxy_buffer_size 128k;
+  proxy_buffers 16 128k;
+  proxy_busy_buffers_size 256k;`;
+
 function configurationText(
   folder: string,
   port: number,
@@ -132,6 +139,7 @@ http {
   ${temporary.map((name) => `${name}_temp_path ${folder}/${name};`).join('\n  ')}
   keepalive_requests 100000000;
   keepalive_timeout 300s;
+  ${relayed === 'answers' ? largeBodies : ''}
 ${named.map(([name, { host }]) => `  upstream ${name} { server ${host}; keepalive ${stored}; keepalive_requests 100000000; }`).join('\n')}
   server {
     listen 127.0.0.1:${port};
@@ -151,8 +159,24 @@ ${named
 `;
 }
 
-/** Connections of the load generator. */
+/** Connections of the load generator, unless a load has others. */
 export const connections = 64;
+
+/** Load on an endpoint. */
+export interface LoadPlan {
+  /** Path of the generated wrk script. */
+  readonly script: string;
+  readonly url: URL;
+  /** Requests, sent in turn. */
+  readonly messages: readonly Message[];
+  /** Expected body size: a smaller average indicates error responses. */
+  readonly answerBytes: number;
+  /** Process whose CPU time, with that of its descendants, is measured. */
+  readonly pid?: number | undefined;
+  readonly connections?: number;
+  /** Delay of each connection between requests in milliseconds. */
+  readonly pauseMs?: number;
+}
 
 /** Result of a load measurement. */
 export interface Load {
@@ -166,28 +190,18 @@ export interface Load {
 const run = promisify(execFile);
 
 /**
- * Loads an endpoint with `wrk`: one thread, 64 keep-alive connections, `messages` in turn.
+ * Loads an endpoint with `wrk`: one thread and keep-alive connections.
  *
- * @param script path of the generated wrk script
- * @param pid process whose CPU time is measured
- * @param leastBytes expected body size: a smaller average indicates error responses
- * @param pauseMs delay of each connection between requests
  * @throws Error if requests fail, or responses are not 2xx or too small
  */
-export async function load(
-  script: string,
-  url: URL,
-  messages: readonly Message[],
-  seconds: number,
-  leastBytes: number,
-  pid?: number,
-  pauseMs = 0,
-): Promise<Load> {
+export async function load(plan: LoadPlan, seconds: number): Promise<Load> {
+  const { script, url, messages, answerBytes, pid, pauseMs = 0 } = plan;
   writeFileSync(script, scriptText(messages, pauseMs));
-  const before = pid === undefined ? Number.NaN : cpuSeconds(pid);
-  const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '10s', '-s', script, url.href];
+  const before = pid === undefined ? Number.NaN : treeCpuSeconds(pid);
+  const count = plan.connections ?? connections;
+  const args = ['-t1', `-c${count}`, `-d${seconds}s`, '--timeout', '10s', '-s', script, url.href];
   const { stdout } = await run('wrk', args);
-  const used = pid === undefined ? Number.NaN : cpuSeconds(pid) - before;
+  const used = pid === undefined ? Number.NaN : treeCpuSeconds(pid) - before;
   const line = /^RESULT (.*)$/m.exec(stdout)?.[1];
   const result = parseJson(line ?? '');
   const figure = (name: string) => Number(at(result, name));
@@ -195,8 +209,8 @@ export async function load(
   const failed = figure('failed');
   if (!(requests > 0) || failed !== 0) throw new Error(`load on ${url}: ${failed} of ${requests} requests failed`);
   const size = figure('bytes') / requests;
-  if (size < leastBytes) {
-    throw new Error(`load on ${url}: responses have ${size.toFixed(0)} bytes on average, expected ${leastBytes}`);
+  if (size < answerBytes) {
+    throw new Error(`load on ${url}: responses have ${size.toFixed(0)} bytes on average, expected ${answerBytes}`);
   }
   return { requests, perSecond: requests / (figure('microseconds') / 1e6), perCpuSecond: requests / used };
 }
@@ -205,11 +219,16 @@ export async function load(
 const lua = (text: string) => JSON.stringify(text);
 
 function scriptText(messages: readonly Message[], pauseMs: number): string {
+  // Sessions have the same bodies, which may be large.
+  const bodies = [...new Set(messages.map(({ body }) => body))];
   const table = messages.map(({ headers, body }) => {
     const pairs = Object.entries(headers).map(([name, value]) => `[${lua(name)}]=${lua(value)}`);
-    return `  {{${pairs.join(',')}}, ${lua(body)}},`;
+    return `  {{${pairs.join(',')}}, bodies[${bodies.indexOf(body) + 1}]},`;
   });
-  return `local messages = {
+  return `local bodies = {
+${bodies.map((body) => `  ${lua(body)},`).join('\n')}
+}
+local messages = {
 ${table.join('\n')}
 }
 local requests, last = {}, 0

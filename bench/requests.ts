@@ -1,126 +1,195 @@
+import { isDeepStrictEqual } from 'node:util';
 import { at, type Caller, makeCaller, openSession, parseJson } from './caller.ts';
-import { type BridgeCase, type Case, cases, type Exchange, type InferenceCase, pairings } from './cases.ts';
-import { residentMiB } from './child.ts';
-import { percentile, type Spread, spread } from './figures.ts';
+import { type BridgeCase, type Case, type CaseName, cases, type Exchange } from './cases.ts';
+import type { Contender, ContenderName } from './contenders.ts';
+import { type Spread, spread } from './figures.ts';
 import {
-  type Contender,
-  type ContenderName,
-  connectUpstreams,
-  type GatewayStart,
-  type Running,
-  startGateway,
-  type Upstreams,
-} from './gateway.ts';
-import { callMessage, listMessage, type Message } from './messages.ts';
+  callMessage,
+  content,
+  listMessage,
+  type Message,
+  mixedEvents,
+  mixedMessage,
+  promptMessage,
+  readMessage,
+} from './messages.ts';
 import type { Plan } from './options.ts';
-import { connections, type Load, load } from './programs.ts';
+import { connections, type Load, type LoadPlan, load } from './programs.ts';
 
-/** Figures of a target in a case. */
-export interface Row {
-  readonly contender: ContenderName | 'grpc-js client';
-  readonly perCpuSecond: Spread | undefined;
-  /** Requests per CPU-second relative to nginx, or to the gRPC client, in the same round. */
-  readonly ratio: Spread | undefined;
-  readonly perSecond: Spread | undefined;
-  /** Response times of a single caller, and the time added to the median, in milliseconds. */
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  readonly addedMs: number | undefined;
-  readonly rssMiB: number | undefined;
+/** Figures of a target in a case of requests. */
+export interface RequestRow {
+  readonly contender: ContenderName;
+  /** CPU time per response in microseconds. */
+  readonly cpuUs: Spread;
+  /** CPU time of the relay relative to it, in the same round. */
+  readonly ratio: Spread;
+  /** CPU time relative to that of the gateway with default settings, in the same round; undefined for other targets. */
+  readonly toGateway: Spread | undefined;
+  readonly perSecond: Spread;
 }
 
-/** Figures of a case. */
-export interface CaseFigures {
-  readonly case: Case | BridgeCase | InferenceCase;
-  readonly rows: readonly Row[];
+/** Figures of a case of requests. */
+export interface RequestFigures {
+  readonly case: Case;
+  readonly rows: readonly RequestRow[];
 }
 
-/** Target with its requests and measurements. */
-export interface Lane {
-  readonly contender: Running;
-  readonly url: URL;
-  readonly messages: readonly Message[];
-  readonly answerBytes: number;
-  readonly perCpuSecond: number[];
+/** Target with its load and measurements, one for each round. */
+interface Lane {
+  readonly contender: Contender;
+  readonly load: LoadPlan;
+  readonly cpuUs: number[];
   readonly perSecond: number[];
-  readonly times: number[];
 }
+
+/** Cases that are also measured with a loaded registry and without the log. */
+const variedCases: ReadonlySet<CaseName> = new Set(['list-legacy', 'call-legacy']);
 
 /**
- * Measures the cases of the given methods, with all targets in turn in every round, so that other activity on the machine
+ * Measures the cases of the given parts, with all targets in turn in every round, so that other activity on the machine
  * affects all of them.
  *
- * @param withLoad false omits measurements with the load generator
+ * @param contenders the relay, nginx if it is installed, the gateway, and gateways with other settings
  * @param log called after every measurement
  */
 export async function measureCases(
-  methods: ReadonlySet<string>,
+  parts: ReadonlySet<string>,
   contenders: readonly Contender[],
   plan: Plan,
   folder: string,
-  withLoad: boolean,
   log: (line: string) => void,
-): Promise<CaseFigures[]> {
-  const figures: CaseFigures[] = [];
-  for (const measured of cases.filter(({ method }) => methods.has(method))) {
+): Promise<RequestFigures[]> {
+  const figures: RequestFigures[] = [];
+  const warmed = new Set<Contender>();
+  for (const measured of cases.filter(({ part }) => parts.has(part))) {
     using caller = makeCaller();
     const lanes: Lane[] = [];
-    for (const contender of contenders) lanes.push(await openLane(caller, contender, measured));
-    const rows = await measureRequests(caller, measured.name, lanes, plan, folder, withLoad, log);
-    figures.push({ case: measured, rows });
+    for (const contender of contenders) {
+      if (isVariant(contender) && !variedCases.has(measured.name)) continue;
+      const url = contender.endpoint(measured.upstream);
+      const withSessions = contender.name !== 'relay' && contender.name !== 'nginx';
+      const planned = await planLoad(caller, measured, url, `${folder}/load.lua`, contender.pid, withSessions);
+      lanes.push({ contender, load: planned, cpuUs: [], perSecond: [] });
+    }
+    for (const lane of lanes) await warmUpLane(lane, plan, warmed.has(lane.contender));
+    for (const { contender } of lanes) warmed.add(contender);
+    figures.push({ case: measured, rows: await measureLanes(measured, lanes, plan, log) });
   }
   return figures;
 }
 
-/**
- * Warms up the gateways and measures a case of requests, with all lanes in turn in every round.
- *
- * @param name name of the case in the log
- */
-export async function measureRequests(
-  caller: Caller,
-  name: string,
-  lanes: readonly Lane[],
-  plan: Plan,
-  folder: string,
-  withLoad: boolean,
-  log: (line: string) => void,
-): Promise<Row[]> {
-  const script = `${folder}/load.lua`;
-  const loaded = async (lane: Lane, seconds: number) => {
-    const { contender, url, messages, answerBytes } = lane;
-    const result = await load(script, url, messages, seconds, answerBytes, contender.pid);
-    contender.child?.clearOutput();
-    return result;
-  };
-  for (const lane of lanes) {
-    if (withLoad && lane.contender.child !== undefined) await warmUp(plan, (seconds) => loaded(lane, seconds));
-  }
-  for (let round = 0; round < plan.rounds; round++) {
-    for (const lane of rotate(lanes, round)) {
-      if (!withLoad || (lane.contender.pid === undefined && round >= plan.directRounds)) continue;
-      const { perSecond, perCpuSecond } = await loaded(lane, plan.loadSeconds);
-      lane.perSecond.push(perSecond);
-      if (lane.contender.pid !== undefined) lane.perCpuSecond.push(perCpuSecond);
-      const figure = lane.contender.pid === undefined ? perSecond : perCpuSecond;
-      const unit = lane.contender.pid === undefined ? 'per second' : 'per CPU-second';
-      const where = `${name}, round ${round + 1} of ${plan.rounds}, ${lane.contender.name}`;
-      log(`${where}: ${Math.round(figure)} ${unit}`);
-    }
-    // The first calls open connections and, without preceding load, compile the code.
-    await callSequentially(caller, rotate(lanes, round), plan.singleCalls, withLoad || round > 0 ? 10 : 1_000);
-  }
-  return lanes.map((lane) => row(lane, lanes));
+const isVariant = ({ name }: Contender) => name.startsWith('gateway,');
+
+async function loadLane({ contender, load: planned }: Lane, seconds: number): Promise<Load> {
+  const result = await load(planned, seconds);
+  contender.child?.clearOutput();
+  return result;
 }
 
-/** Returns the requests of a case: for legacy clients one for each session, with one session per connection. */
-export async function caseMessages(caller: Caller, measured: Exchange | BridgeCase, url: URL): Promise<Message[]> {
-  const message = measured.method === 'list' ? listMessage : callMessage;
-  if (measured.era === 'modern') return [message('modern')];
-  const sessions: string[] = [];
-  for (let opened = 0; opened < connections; opened++) sessions.push(await openSession(caller, url));
-  return sessions.map((session) => message('legacy', session));
+/** Warms up a gateway or the relay. After an earlier case a shorter time is enough, and none for the relay. */
+async function warmUpLane(lane: Lane, plan: Plan, isWarm: boolean): Promise<void> {
+  const { name, child } = lane.contender;
+  if (child === undefined || (isWarm && name === 'relay')) return;
+  const warmUpSeconds = isWarm ? plan.caseWarmUpSeconds : plan.warmUpSeconds;
+  await warmUp({ ...plan, warmUpSeconds }, (seconds) => loadLane(lane, seconds));
 }
+
+async function measureLanes(
+  { name }: Case,
+  lanes: readonly Lane[],
+  plan: Plan,
+  log: (line: string) => void,
+): Promise<RequestRow[]> {
+  for (let round = 0; round < plan.caseRounds; round++) {
+    for (const lane of rotate(lanes, round)) {
+      if (lane.contender.name === 'nginx' && round >= plan.nginxRounds) continue;
+      const { perSecond, perCpuSecond } = await loadLane(lane, plan.caseSeconds);
+      lane.perSecond.push(perSecond);
+      lane.cpuUs.push(1e6 / perCpuSecond);
+      const where = `${name}, round ${round + 1} of ${plan.caseRounds}, ${lane.contender.name}`;
+      log(`${where}: ${(1e6 / perCpuSecond).toFixed(1)} µs of CPU per response`);
+    }
+  }
+  const of = (wanted: ContenderName) => lanes.find(({ contender }) => contender.name === wanted)?.cpuUs;
+  const [relay, gateway] = [of('relay'), of('gateway')];
+  return lanes.map(({ contender, cpuUs, perSecond }) => ({
+    contender: contender.name,
+    cpuUs: spread(cpuUs),
+    ratio: spread(cpuUs.map((cost, round) => (relay?.[round] ?? Number.NaN) / cost)),
+    toGateway: isVariant(contender)
+      ? spread(cpuUs.map((cost, round) => cost / (gateway?.[round] ?? Number.NaN)))
+      : undefined,
+    perSecond: spread(perSecond),
+  }));
+}
+
+/**
+ * Returns the load of a case on a target after one response of each kind was as expected.
+ *
+ * @param withSessions whether legacy clients have sessions
+ * @throws Error if a response is not the expected one
+ */
+export async function planLoad(
+  caller: Caller,
+  measured: Exchange | BridgeCase,
+  url: URL,
+  script: string,
+  pid: number | undefined,
+  withSessions = true,
+): Promise<LoadPlan> {
+  const messages = await caseMessages(caller, measured, url, withSessions);
+  const [message] = messages;
+  if (message === undefined) throw new Error(`${measured.name}: no request`);
+  const answerBytes =
+    measured.method === 'mixed'
+      ? await checkMixed(caller, url, messages.slice(0, 20))
+      : await checkAnswer(caller, measured, url, message);
+  return { script, url, messages, answerBytes, pid, connections: connectionsOf(measured) };
+}
+
+const connectionsOf = (measured: Exchange | BridgeCase) =>
+  measured.method === 'bridge' ? connections : measured.connections;
+
+/**
+ * Returns the requests of a case: for legacy clients one for each session, with one session per connection. The mixed load
+ * has as many as bring every message to every session.
+ */
+export async function caseMessages(
+  caller: Caller,
+  measured: Exchange | BridgeCase,
+  url: URL,
+  withSessions = true,
+): Promise<Message[]> {
+  const { era } = measured;
+  const sessions: (string | undefined)[] = [undefined];
+  if (era === 'legacy' && withSessions) {
+    sessions.length = 0;
+    for (let opened = 0; opened < connectionsOf(measured); opened++) sessions.push(await openSession(caller, url));
+  }
+  if (measured.method !== 'mixed') return sessions.map((session) => caseMessage(measured, session));
+  return Array.from({ length: 5 * connections }, (_, index) =>
+    mixedMessage(era, index, sessions[index % sessions.length]),
+  );
+}
+
+function caseMessage(measured: Exchange | BridgeCase, session: string | undefined): Message {
+  const { era, method } = measured;
+  switch (method) {
+    case 'list':
+      return listMessage(era, session);
+    case 'read':
+      return readMessage(era, session);
+    case 'prompt':
+      return promptMessage(era, session);
+    case 'bridge':
+      return callMessage(era, session);
+    default:
+      return callMessage(era, session, measured);
+  }
+}
+
+/** Member of the result that must not be empty. */
+const resultMembers = { list: 'tools', read: 'contents', prompt: 'messages', call: 'content', bridge: 'content' };
 
 /** Sends a request and returns the size of the response in bytes. Throws if the response is not the expected one. */
 export async function checkAnswer(
@@ -131,20 +200,34 @@ export async function checkAnswer(
 ): Promise<number> {
   const { status, body } = await caller.post(url, message);
   const response = parseJson(body);
-  const items = at(response, 'result', measured.method === 'list' ? 'tools' : 'content');
-  const failed = status !== 200 || at(response, 'result', 'isError') === true;
-  if (failed || at(response, 'id') !== 1 || !Array.isArray(items) || items.length === 0) {
+  const result = at(response, 'result');
+  const large = measured.method === 'call' ? measured.answer : undefined;
+  const items = at(result, measured.method === 'mixed' ? 'content' : resultMembers[measured.method]);
+  const isWhole =
+    large === undefined
+      ? Array.isArray(items) && items.length > 0
+      : isDeepStrictEqual(at(items, 0, 'text') ?? at(result, 'structuredContent', 'rows'), content(large));
+  if (status !== 200 || at(result, 'isError') === true || at(response, 'id') !== 1 || !isWhole) {
     throw new Error(`${measured.name} at ${url}: status ${status}, not the expected answer: ${body.slice(0, 300)}`);
   }
   return body.length;
 }
 
-async function openLane(caller: Caller, contender: Contender, measured: Case): Promise<Lane> {
-  const url = contender.endpoint(measured.upstream);
-  const messages = await caseMessages(caller, measured, url);
-  let answerBytes = 0;
-  for (const message of messages.slice(0, 1)) answerBytes = await checkAnswer(caller, measured, url, message);
-  return { contender, url, messages, answerBytes, perCpuSecond: [], perSecond: [], times: [] };
+/** Sends the messages of the mixed load and returns the average size of the responses in bytes. */
+async function checkMixed(caller: Caller, url: URL, messages: readonly Message[]): Promise<number> {
+  let [bytes, streams] = [0, 0];
+  for (const message of messages) {
+    const { status, headers, body } = await caller.post(url, message);
+    const isStream = headers['content-type'] === 'text/event-stream';
+    const events = body.match(/^data: \{/gm)?.length;
+    if (status !== 200 || !body.includes('"result":') || (isStream && events !== mixedEvents + 1)) {
+      throw new Error(`mixed load at ${url}: status ${status}, not the expected answer: ${body.slice(0, 300)}`);
+    }
+    if (isStream) streams++;
+    bytes += body.length;
+  }
+  if (streams !== messages.length / 20) throw new Error(`mixed load at ${url}: ${streams} event streams`);
+  return bytes / messages.length;
 }
 
 /**
@@ -164,113 +247,8 @@ export async function warmUp(
   return requests;
 }
 
-/** Calls the targets in turn with a single caller; the first `ignored` calls do not count. */
-async function callSequentially(caller: Caller, lanes: readonly Lane[], count: number, ignored: number): Promise<void> {
-  for (let call = -ignored; call < count; call++) {
-    for (const { url, messages, times } of lanes) {
-      const message = messages[0];
-      if (message === undefined) continue;
-      const startedAt = performance.now();
-      const { status } = await caller.post(url, message);
-      const elapsed = performance.now() - startedAt;
-      if (status !== 200) throw new Error(`single caller at ${url}: status ${status}`);
-      if (call >= 0) times.push(elapsed);
-    }
-  }
-}
-
 /** Rotates the items, so that the order of targets changes between rounds. */
 export const rotate = <T>(items: readonly T[], by: number): T[] => {
   const from = by % items.length;
   return [...items.slice(from), ...items.slice(0, from)];
 };
-
-function row(lane: Lane, lanes: readonly Lane[]): Row {
-  const nginx = lanes.find(({ contender }) => contender.name === 'nginx');
-  const direct = lanes.find(({ contender }) => contender.name === 'direct');
-  const ratios = lane.perCpuSecond.map((figure, round) => figure / (nginx?.perCpuSecond[round] ?? Number.NaN));
-  const p50Ms = percentile(lane.times, 0.5);
-  return {
-    contender: lane.contender.name,
-    perCpuSecond: lane.perCpuSecond.length > 0 ? spread(lane.perCpuSecond) : undefined,
-    ratio: lane.perCpuSecond.length > 0 && nginx !== undefined ? spread(ratios) : undefined,
-    perSecond: lane.perSecond.length > 0 ? spread(lane.perSecond) : undefined,
-    p50Ms,
-    p99Ms: percentile(lane.times, 0.99),
-    addedMs: direct === undefined || direct === lane ? undefined : p50Ms - percentile(direct.times, 0.5),
-    rssMiB: lane.contender.pid === undefined ? undefined : residentMiB(lane.contender.pid),
-  };
-}
-
-/** Figures of a pairing of eras. */
-export interface PairingFigures {
-  readonly pairing: Exchange;
-  readonly cpuPerCallUs: Spread;
-  /** CPU time relative to the pairing within the client's era in the same round; undefined for that pairing. */
-  readonly against: Spread | undefined;
-  readonly perSecond: Spread;
-}
-
-interface PairingLane {
-  readonly pairing: Exchange;
-  readonly url: URL;
-  readonly messages: readonly Message[];
-  readonly answerBytes: number;
-  readonly cpuPerCallUs: number[];
-  readonly perSecond: number[];
-}
-
-/**
- * Measures all pairings in turn in every round, on one gateway.
- *
- * @param log called after every measurement
- */
-export async function measurePairings(
-  start: GatewayStart,
-  upstreams: Upstreams,
-  plan: Plan,
-  folder: string,
-  log: (line: string) => void,
-): Promise<PairingFigures[]> {
-  await using gateway = await startGateway({ ...start, registryFolder: `${folder}/registry-pairings` });
-  await connectUpstreams(gateway, upstreams);
-  using caller = makeCaller();
-  const lanes: PairingLane[] = [];
-  for (const pairing of pairings) {
-    const url = gateway.endpoint(pairing.upstream);
-    const messages = await caseMessages(caller, pairing, url);
-    let answerBytes = 0;
-    for (const message of messages.slice(0, 1)) answerBytes = await checkAnswer(caller, pairing, url, message);
-    lanes.push({ pairing, url, messages, answerBytes, cpuPerCallUs: [], perSecond: [] });
-  }
-  const loaded = async ({ url, messages, answerBytes }: PairingLane, seconds: number) => {
-    const result = await load(`${folder}/pairings.lua`, url, messages, seconds, answerBytes, gateway.child.pid);
-    gateway.child.clearOutput();
-    return result;
-  };
-  for (const lane of lanes) await warmUp(plan, (seconds) => loaded(lane, seconds));
-  for (let round = 0; round < plan.pairingRounds; round++) {
-    for (const lane of rotate(lanes, round)) {
-      const { perSecond, perCpuSecond } = await loaded(lane, plan.loadSeconds);
-      lane.perSecond.push(perSecond);
-      lane.cpuPerCallUs.push(1e6 / perCpuSecond);
-      const where = `${lane.pairing.name}, round ${round + 1} of ${plan.pairingRounds}`;
-      log(`${where}: ${(1e6 / perCpuSecond).toFixed(1)} µs of CPU per call`);
-    }
-  }
-  return lanes.map((lane) => pairingFigures(lane, lanes));
-}
-
-function pairingFigures(
-  { pairing, cpuPerCallUs, perSecond }: PairingLane,
-  lanes: readonly PairingLane[],
-): PairingFigures {
-  const plain = lanes.find(({ pairing: { era, upstream } }) => era === pairing.era && upstream === era);
-  const ratios = cpuPerCallUs.map((cost, round) => cost / (plain?.cpuPerCallUs[round] ?? Number.NaN));
-  return {
-    pairing,
-    cpuPerCallUs: spread(cpuPerCallUs),
-    against: pairing.era === pairing.upstream ? undefined : spread(ratios),
-    perSecond: spread(perSecond),
-  };
-}

@@ -6,14 +6,26 @@ import { connectService, measureBridge, startGrpcService } from './bridge.ts';
 import { bridgeCases, cases, completionStreams, pairings, streamCases } from './cases.ts';
 import { extractCommit } from './checkout.ts';
 import { compare, comparedParts, comparisonReport } from './compare.ts';
+import {
+  type Contender,
+  connectUpstreams,
+  gatewayContender,
+  startContenders,
+  startLoaded,
+  startRelay,
+  type Upstreams,
+} from './contenders.ts';
 import { measureEvaluators } from './evaluators.ts';
-import { connectUpstreams, type Gateway, startContenders, startUpstream } from './gateway.ts';
+import { type Gateway, type GatewayStart, startGateway, startUpstream } from './gateway.ts';
 import { inferenceStart, measureInference, startCompletions } from './inference.ts';
+import { type LatencyFigures, measureLatency } from './latency.ts';
+import { measureMemory } from './memory.ts';
 import { type Options, parseOptions, usage } from './options.ts';
+import { measurePairings } from './pairings.ts';
 import { type Profile, profileCase } from './profile.ts';
-import { findPrograms, type Relayed } from './programs.ts';
-import { evaluatorReport, profileReport, report, writeBlock } from './report.ts';
-import { type CaseFigures, measureCases, measurePairings } from './requests.ts';
+import { findPrograms, type Programs } from './programs.ts';
+import { profileReport, reports, writeBlock } from './report.ts';
+import { measureCases, type RequestFigures } from './requests.ts';
 import { measureImport, measureSize } from './scale.ts';
 import { measureStreams, type StreamFigures } from './streams.ts';
 import { measureTelemetry } from './telemetry.ts';
@@ -75,25 +87,17 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
     console.log(text);
     return passed ? 0 : 1;
   }
-  const start = (relayed: Relayed) => {
-    const registryFolder = `${folder}/registry-${relayed}`;
-    const nginx = programs.nginx ? { folder: `${folder}/nginx-${relayed}`, relayed } : undefined;
-    return startContenders({ ...gatewayStart, registryFolder }, upstreams, nginx, owned);
-  };
-  let figures: CaseFigures[] = [];
-  if (options.parts.has('list') || options.parts.has('call')) {
-    const contenders = await start('answers');
-    figures = await measureCases(options.parts, contenders, options.plan, folder, programs.wrk, log);
-    for (const { child } of contenders) await child?.stop();
-  }
+  const requests = await measureRequests(options, gatewayStart, upstreams, programs, folder);
   const paired = options.parts.has('pairings') && programs.wrk;
   const pairs = paired ? await measurePairings(gatewayStart, upstreams, options.plan, folder, log) : [];
   let streams: StreamFigures[] = [];
   if (options.parts.has('streams')) {
-    const contenders = await start('streams');
-    streams = await measureStreams(contenders, options.plan, folder, log);
-    for (const { child } of contenders) await child?.stop();
+    await using running = new AsyncDisposableStack();
+    const nginx = programs.nginx ? ({ folder: `${folder}/nginx-streams`, relayed: 'streams' } as const) : undefined;
+    const start = { ...gatewayStart, registryFolder: `${folder}/registry-streams` };
+    streams = await measureStreams(await startContenders(start, upstreams, nginx, running), options.plan, folder, log);
   }
+  const memory = options.parts.has('memory') ? await measureMemory(gatewayStart, upstreams, folder, log) : undefined;
   const bridged = options.parts.has('bridge') && programs.wrk;
   const bridge = bridged ? await measureBridge(gatewayStart, options.plan, folder, log) : [];
   const inference = options.parts.has('inference')
@@ -106,18 +110,66 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
   const size = options.parts.has('size') ? await measureSize(options, folder, programs.wrk, log) : undefined;
   const imports = options.parts.has('import') ? await measureImport(options, folder, log) : [];
   const evaluators = options.parts.has('evaluators') ? await measureEvaluators(options.plan, log) : undefined;
-  const found = { cases: figures, pairings: pairs, streams, bridge, inference, telemetry, size, imports };
-  const reports = [
-    ...(options.parts.size > 1 || evaluators === undefined
-      ? [{ block: 'figures', ...report(found, options, loadBefore) }]
-      : []),
-    ...(evaluators ? [{ block: 'evaluators', ...evaluatorReport(evaluators, options, loadBefore) }] : []),
-  ];
-  for (const { text } of reports) console.log(`${text}\n`);
-  const missed = reports.flatMap((each) => each.missed);
+  const found = {
+    ...requests,
+    streams,
+    memory,
+    pairings: pairs,
+    bridge,
+    inference,
+    telemetry,
+    size,
+    imports,
+    evaluators,
+  };
+  const all = reports(found, options, loadBefore);
+  for (const { block, text } of all) console.log(`${block}: ${text}\n`);
+  const missed = all.flatMap((report) => report.missed);
   for (const line of missed) console.log(`MISSED ${line}\n`);
-  if (options.write) for (const { block, text } of reports) writeBlock(readme, block, text);
+  if (options.write) for (const { block, text } of all) writeBlock(readme, block, text);
   return missed.length > 0 ? 1 : 0;
+}
+
+/** Measures the cases of requests and the response times, on the same processes. */
+async function measureRequests(
+  { parts, plan }: Options,
+  start: GatewayStart,
+  upstreams: Upstreams,
+  programs: Programs,
+  folder: string,
+): Promise<{ requests: RequestFigures[]; latency: LatencyFigures | undefined }> {
+  const measured = programs.wrk && cases.some(({ part }) => parts.has(part));
+  const isTimed = parts.has('latency');
+  if (!measured && !isTimed) return { requests: [], latency: undefined };
+  await using running = new AsyncDisposableStack();
+  const nginx = programs.nginx ? ({ folder: `${folder}/nginx-answers`, relayed: 'answers' } as const) : undefined;
+  const startOf = (name: string) => ({
+    ...start,
+    registryFolder: `${folder}/registry-${name}`,
+    outputFile: `${folder}/${name}.log`,
+  });
+  const contenders = [
+    await startRelay(folder, upstreams, running),
+    ...(await startContenders(startOf('answers'), upstreams, nginx, running)),
+  ].filter(({ name }) => name !== 'direct');
+  let requests: RequestFigures[] = [];
+  if (measured) {
+    await using variants = new AsyncDisposableStack();
+    const others: Contender[] = [];
+    if (parts.has('list') || parts.has('call')) {
+      others.push(await startLoaded(startOf('loaded'), upstreams, folder, variants));
+      if (plan.withLogOff) {
+        const silent = variants.use(await startGateway({ ...startOf('silent'), log: 'off' }));
+        await connectUpstreams(silent, upstreams);
+        others.push(gatewayContender('gateway, log off', silent));
+      }
+    }
+    requests = await measureCases(parts, [...contenders, ...others], plan, folder, log);
+  }
+  // The cases of requests have warmed up everything.
+  const withWarmUp = programs.wrk && !(measured && parts.has('list') && parts.has('call'));
+  const latency = isTimed ? await measureLatency(contenders, plan, folder, withWarmUp, log) : undefined;
+  return { requests, latency };
 }
 
 async function main(): Promise<number> {

@@ -7,7 +7,7 @@ import { type Spread, spread } from './figures.ts';
 import { type Gateway, startGateway, startUpstream, type Upstream } from './gateway.ts';
 import type { Options } from './options.ts';
 import { load } from './programs.ts';
-import { caseMessages, checkAnswer } from './requests.ts';
+import { planLoad } from './requests.ts';
 
 /** Limit of the CPU time of a list in the large registry, relative to the small one. */
 export const growthLimit = 1.25;
@@ -132,16 +132,8 @@ async function prepare(
       // The small list first, so that garbage of large responses does not affect it.
       for (const namespace of ['small', 'ns0'] as const) {
         const url = gateway.endpoint(namespace);
-        const messages = await caseMessages(caller, listCase(), url);
-        const bytes = messages[0] === undefined ? 0 : await checkAnswer(caller, listCase(), url, messages[0]);
-        const result = await load(
-          `${folder}.lua`,
-          url,
-          messages,
-          warmUp ? warmUpSeconds : seconds,
-          bytes,
-          gateway.child.pid,
-        );
+        const planned = await planLoad(caller, listCase(), url, `${folder}.lua`, gateway.child.pid);
+        const result = await load(planned, warmUp ? warmUpSeconds : seconds);
         if (!warmUp) lists[namespace].push(1000 / result.perCpuSecond);
         gateway.child.clearOutput();
       }

@@ -3,7 +3,7 @@
 // Prints a StreamResult as one JSON line. Exits with code 1 and an error message if a stream is invalid.
 import { readFileSync } from 'node:fs';
 import { Agent, type IncomingMessage, request } from 'node:http';
-import { cpuSeconds } from './child.ts';
+import { treeCpuSeconds } from './child.ts';
 import { percentile } from './figures.ts';
 import type { Message } from './messages.ts';
 import { checkStream, type StreamCheck } from './stream-events.ts';
@@ -28,7 +28,7 @@ let from: { readonly time: number; readonly cpu: number } | undefined;
 let result: Omit<StreamResult, 'digests'> | undefined;
 const checks = plan.messages.map((_, index) => checkStream(plan.kind, index, plan.events));
 
-const cpu = () => (plan.pid === undefined ? Number.NaN : cpuSeconds(plan.pid));
+const cpu = () => (plan.pid === undefined ? Number.NaN : treeCpuSeconds(plan.pid));
 
 function fail(index: number, what: string): never {
   console.error(`stream ${index} of ${plan.messages.length} at ${plan.url}: ${what}`);

@@ -1,20 +1,13 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { at, type Caller, makeCaller, parseJson } from './caller.ts';
 import { telemetryCall } from './cases.ts';
-import { cpuSeconds, startChild } from './child.ts';
+import { startChild, treeCpuSeconds } from './child.ts';
+import { connectUpstreams, type Upstreams } from './contenders.ts';
 import { type Spread, spread } from './figures.ts';
-import {
-  connectUpstreams,
-  type Gateway,
-  type GatewayStart,
-  readPort,
-  startGateway,
-  type Upstreams,
-} from './gateway.ts';
-import type { Message } from './messages.ts';
+import { type Gateway, type GatewayStart, readPort, startGateway } from './gateway.ts';
 import type { Plan } from './options.ts';
-import { load } from './programs.ts';
-import { caseMessages, checkAnswer, rotate, warmUp } from './requests.ts';
+import { type LoadPlan, load } from './programs.ts';
+import { planLoad, rotate, warmUp } from './requests.ts';
 
 /** Telemetry of a gateway; `absent` is the gateway of another commit, which may not support it. */
 export type Telemetry = 'off' | 'exporting' | 'absent';
@@ -33,9 +26,7 @@ export interface TelemetryFigures {
 interface Lane {
   readonly telemetry: Telemetry;
   readonly gateway: Gateway;
-  readonly url: URL;
-  readonly messages: readonly Message[];
-  readonly answerBytes: number;
+  readonly load: LoadPlan;
   /** Calls since the start of the gateway. */
   calls: number;
   /** CPU time at the start of each measurement, and its number of calls. */
@@ -89,22 +80,12 @@ export async function measureTelemetry(
     owned.use(gateway);
     await connectUpstreams(gateway, upstreams);
     const url = gateway.endpoint(telemetryCall.upstream);
-    const messages = await caseMessages(caller, telemetryCall, url);
-    let answerBytes = 0;
-    for (const message of messages.slice(0, 1)) answerBytes = await checkAnswer(caller, telemetryCall, url, message);
-    lanes.push({ telemetry, gateway, url, messages, answerBytes, calls: 1, turns: [], perSecond: [] });
+    const planned = await planLoad(caller, telemetryCall, url, `${folder}/load.lua`, gateway.child.pid);
+    lanes.push({ telemetry, gateway, load: { ...planned, pauseMs }, calls: 1, turns: [], perSecond: [] });
   }
   const loaded = async (lane: Lane, seconds: number) => {
-    const { gateway, url, messages, answerBytes } = lane;
-    const result = await load(
-      `${folder}/telemetry.lua`,
-      url,
-      messages,
-      seconds,
-      answerBytes,
-      gateway.child.pid,
-      pauseMs,
-    );
+    const { gateway, load: planned } = lane;
+    const result = await load(planned, seconds);
     gateway.child.clearOutput();
     lane.calls += result.requests;
     return result;
@@ -113,16 +94,18 @@ export async function measureTelemetry(
   await requireSpans(caller, collector, lanes);
   for (let round = 0; round < plan.telemetryRounds; round++) {
     for (const lane of rotate(lanes, round)) {
-      const cpu = cpuSeconds(lane.gateway.child.pid);
+      const cpu = treeCpuSeconds(lane.gateway.child.pid);
       const { requests, perSecond } = await loaded(lane, plan.loadSeconds);
       lane.turns.push({ cpu, calls: requests });
       lane.perSecond.push(perSecond);
       const where = `telemetry ${lane.telemetry}, round ${round + 1} of ${plan.telemetryRounds}`;
-      log(`${where}: ${(((cpuSeconds(lane.gateway.child.pid) - cpu) * 1e6) / requests).toFixed(1)} µs of CPU per call`);
+      log(
+        `${where}: ${(((treeCpuSeconds(lane.gateway.child.pid) - cpu) * 1e6) / requests).toFixed(1)} µs of CPU per call`,
+      );
     }
   }
   await wait(batchMs);
-  for (const { gateway, turns } of lanes) turns.push({ cpu: cpuSeconds(gateway.child.pid), calls: 0 });
+  for (const { gateway, turns } of lanes) turns.push({ cpu: treeCpuSeconds(gateway.child.pid), calls: 0 });
   // Stopping flushes the remaining spans.
   for (const { gateway } of lanes) await gateway.child.stop(10_000);
   return await Promise.all(lanes.map((lane) => figures(caller, collector, lane, lanes)));

@@ -1,11 +1,21 @@
 // Process with a minimal upstream MCP server of one protocol era:
 //   node bench/upstream.ts --era legacy|modern --tools <n> --page <n>
 // Prints its port as one JSON line. Serves any path. The first of two path segments is the prefix of tool names, so that
-// one process can act as many servers. A call with the arguments `events` and `everyMs` responds with an event stream.
+// one process can act as many servers. A call with the arguments `events` and `everyMs` responds with an event stream, one
+// with the argument `answer` with that content.
 import { randomUUID } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import { parseArgs } from 'node:util';
-import { type Era, filler, protocolVersions, tool } from './messages.ts';
+import {
+  content,
+  contentNames,
+  type Era,
+  filler,
+  protocolVersions,
+  readResource,
+  requestedPrompt,
+  tool,
+} from './messages.ts';
 import { makePacer } from './pacer.ts';
 
 const { values } = parseArgs({
@@ -14,18 +24,40 @@ const { values } = parseArgs({
 const era: Era = values.era === 'modern' ? 'modern' : 'legacy';
 const toolCount = Number(values.tools ?? 20);
 const pageSize = Number(values.page ?? toolCount);
-const capabilities = { tools: {} };
+const capabilities = { tools: {}, resources: {}, prompts: {} };
 const serverInfo = { name: `bench-${era}`, version: '1.0.0' };
 
 const complete = era === 'modern' ? { resultType: 'complete' } : {};
 const cacheable = era === 'modern' ? { ttlMs: 60_000, cacheScope: 'public' } : {};
 const emptyResult = JSON.stringify({ ...complete });
-const callResult = padded(500 - '{"jsonrpc":"2.0","id":1,"result":}'.length);
 const listResults = new Map<string, string>();
 
-function padded(bytes: number): string {
-  const withText = (text: string) => JSON.stringify({ ...complete, content: [{ type: 'text', text }], isError: false });
-  return withText(filler(bytes - withText('').length));
+/** Responses of 500 bytes. */
+const callResult = padded((text) => ({ content: [{ type: 'text', text }], isError: false }));
+const readResult = padded((text) => ({ contents: [{ uri: readResource, text }], ...cacheable }));
+const promptResult = padded((text) => ({ messages: [{ role: 'user', content: { type: 'text', text } }] }));
+
+function padded(result: (text: string) => object): string {
+  const withText = (text: string) => JSON.stringify({ ...complete, ...result(text) });
+  return withText(filler(500 - '{"jsonrpc":"2.0","id":1,"result":}'.length - withText('').length));
+}
+
+/** Results of calls with the argument `answer`, serialized when they are first requested. */
+const largeResults = new Map<string, Buffer>();
+
+function largeResult(answer: string): Buffer | undefined {
+  let result = largeResults.get(answer);
+  const name = contentNames.find((known) => known === answer);
+  if (result === undefined && name !== undefined) {
+    const value = content(name);
+    const members =
+      typeof value === 'string'
+        ? { content: [{ type: 'text', text: value }] }
+        : { content: [], structuredContent: { rows: value } };
+    result = Buffer.from(JSON.stringify({ ...complete, ...members }));
+    largeResults.set(answer, result);
+  }
+  return result;
 }
 
 function listResult(prefix: string, cursor: string): string {
@@ -41,6 +73,17 @@ function listResult(prefix: string, cursor: string): string {
   }
   return result;
 }
+
+/** Lists with at most one entry. */
+const fixedLists: Readonly<Record<string, string>> = {
+  'resources/list': JSON.stringify({
+    ...complete,
+    resources: [{ uri: readResource, name: 'customers' }],
+    ...cacheable,
+  }),
+  'resources/templates/list': JSON.stringify({ ...complete, resourceTemplates: [], ...cacheable }),
+  'prompts/list': JSON.stringify({ ...complete, prompts: [{ name: requestedPrompt }], ...cacheable }),
+};
 
 const member = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null ? Object.getOwnPropertyDescriptor(value, name)?.value : undefined;
@@ -62,6 +105,10 @@ function reply(path: string, method: unknown, request: unknown): Reply {
     const segments = path.split('/').filter((segment) => segment !== '');
     return result(listResult(segments.length > 1 ? `${segments[0]}_` : '', typeof cursor === 'string' ? cursor : '0'));
   }
+  if (method === 'resources/read') return result(readResult);
+  if (method === 'prompts/get') return result(promptResult);
+  const list = fixedLists[String(method)];
+  if (list !== undefined) return result(list);
   if (method === 'ping' && era === 'legacy') return result(emptyResult);
   if (method === 'initialize' && era === 'legacy') {
     const opened = { protocolVersion: protocolVersions.legacy, capabilities, serverInfo };
@@ -79,21 +126,44 @@ function reply(path: string, method: unknown, request: unknown): Reply {
   return failure(era === 'modern' ? 404 : 200, { code: -32601, message: 'Method not found' });
 }
 
-function handle(path: string, body: string, res: ServerResponse): void {
-  const request: unknown = JSON.parse(body);
+function handle(path: string, body: Buffer, res: ServerResponse): void {
+  const request = body.length > largeBody ? largeCall(body) : JSON.parse(body.toString());
   const id = member(request, 'id');
   if (id === undefined) {
     res.writeHead(202).end();
     return;
   }
+  const args = member(member(request, 'params'), 'arguments');
+  const head = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},`;
+  const answer = member(args, 'answer');
+  const large = typeof answer === 'string' ? largeResult(answer) : undefined;
+  if (large !== undefined) return sendLarge(head, large, res);
   const { status, rest, session } = reply(path, member(request, 'method'), request);
-  const text = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},${rest}}`;
-  const params = member(request, 'params');
-  const events = member(member(params, 'arguments'), 'events');
-  if (typeof events === 'number') return stream(params, events, text, res);
+  const text = `${head}${rest}}`;
+  const events = member(args, 'events');
+  if (typeof events === 'number') return stream(member(request, 'params'), events, text, res);
   const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) };
   res.writeHead(status, session === undefined ? headers : { ...headers, 'Mcp-Session-Id': session });
   res.end(text);
+}
+
+/** Bytes of a body above which it is not parsed, so that the upstream is not slower than the proxies. */
+const largeBody = 16_384;
+
+/** Returns the id and method of a large `tools/call`, which are near the start or the end of the body. */
+function largeCall(body: Buffer): { readonly id: unknown; readonly method: string } {
+  const ends = `${body.toString('latin1', 0, 1_000)} ${body.toString('latin1', body.length - 500)}`;
+  const id = /"id": ?("[^"]*"|\d+)/.exec(ends)?.[1];
+  if (id === undefined || !/"method": ?"tools\/call"/.test(ends)) throw new Error(`unexpected request: ${ends}`);
+  return { id: JSON.parse(id), method: 'tools/call' };
+}
+
+function sendLarge(head: string, result: Buffer, res: ServerResponse): void {
+  const start = `${head}"result":`;
+  res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': start.length + result.length + 1 });
+  res.write(start);
+  res.write(result);
+  res.end('}');
 }
 
 const pacer = makePacer();
@@ -125,12 +195,9 @@ const server = createServer((req, res) => {
     res.writeHead(req.method === 'DELETE' && era === 'legacy' ? 200 : 405).end();
     return;
   }
-  let body = '';
-  req.setEncoding('utf8');
-  req.on('data', (chunk: string) => {
-    body += chunk;
-  });
-  req.on('end', () => handle(req.url ?? '/', body, res));
+  const chunks: Buffer[] = [];
+  req.on('data', (chunk: Buffer) => chunks.push(chunk));
+  req.on('end', () => handle(req.url ?? '/', Buffer.concat(chunks), res));
 });
 // Keeps idle connections open, because reconnecting is not measured.
 server.keepAliveTimeout = 0;

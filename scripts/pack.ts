@@ -1,8 +1,8 @@
-// `npm run pack [-- folder]`: makes one tarball with the command line, the service and the packages that they share, which
-// installs anywhere: `npm install -g sluice-0.1.0.tgz`. Node.js strips no types in node_modules, so they are stripped here.
+// `npm run pack [-- folder]`: makes one tarball with the command line, the service with its web console and the packages that
+// they share, which installs anywhere: `npm install -g sluice-0.1.0.tgz`. Node.js strips no types in node_modules, so they
+// are stripped here.
 import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
@@ -20,7 +20,7 @@ const PACKAGES = {
 /** Sources that are also input of the build of actions. */
 const KEPT = /^actions\/src\/runtime\//;
 const SKIPPED = /\.(?:test|fixture)\.ts$|\.snapshot\.txt$|(?:^|\/)(?:fixtures|testing)(?:\/|$)/;
-/** The web console, where it is built. */
+/** The built web console. In the tarball it has the same place relative to the service, which finds it there. */
 const CONSOLE = join(ROOT, 'packages/admin/dist');
 
 const manifestSchema = z.looseObject({
@@ -30,14 +30,18 @@ const manifestSchema = z.looseObject({
   exports: z.unknown().optional(),
 });
 
+const lockSchema = z.looseObject({ packages: z.record(z.string(), z.looseObject({ link: z.boolean().optional() })) });
+
+execFileSync(process.execPath, [join(ROOT, 'scripts/admin.mjs'), '--if-changed'], { stdio: 'inherit' });
 const target = resolve(process.argv[2] ?? join(ROOT, 'dist'));
 const stage = await mkdtemp(join(tmpdir(), 'sluice-pack-'));
 try {
   const dependencies: Record<string, string> = {};
   for (const [name, folders] of Object.entries(PACKAGES))
     Object.assign(dependencies, await stagePackage(name, folders));
-  const { version, description, license, optionalDependencies, engines } = await readManifest(ROOT);
-  const own = Object.keys(PACKAGES).map((name) => `@sluice/${name}`);
+  const { version, description, license, optionalDependencies, engines, overrides } = await readManifest(ROOT);
+  await stageConsole();
+  const own = [...Object.keys(PACKAGES), 'admin'].map((name) => `@sluice/${name}`);
   const external = Object.entries(dependencies).filter(([name]) => !own.includes(name));
   await writeJson(join(stage, 'package.json'), {
     name: 'sluice',
@@ -47,11 +51,13 @@ try {
     type: 'module',
     engines,
     bin: { sluice: 'bin/sluice.mjs' },
-    files: ['bin', 'admin', 'README.md', 'LICENSE'],
+    files: ['bin', 'npm-shrinkwrap.json', 'README.md', 'LICENSE'],
     dependencies: Object.fromEntries([...external, ...own.map((name) => [name, version])].sort()),
     bundleDependencies: own,
     optionalDependencies,
+    overrides,
   });
+  await lockDependencies(own, version);
   await mkdir(join(stage, 'bin'));
   await writeFile(
     join(stage, 'bin/sluice.mjs'),
@@ -59,7 +65,6 @@ try {
     { mode: 0o755 },
   );
   for (const file of ['README.md', 'LICENSE']) await cp(join(ROOT, file), join(stage, file));
-  if (existsSync(CONSOLE)) await cp(CONSOLE, join(stage, 'admin'), { recursive: true });
   await mkdir(target, { recursive: true });
   const packed = execFileSync('npm', ['pack', '--silent', '--pack-destination', target], {
     cwd: stage,
@@ -95,6 +100,34 @@ async function stagePackage(name: string, folders: readonly string[]): Promise<R
   // Without dependencies, which npm would expect inside of the bundle; the tarball itself has them.
   await writeJson(join(to, 'package.json'), { ...manifest, ...(exported !== null && { exports: exported }) });
   return dependencies;
+}
+
+async function stageConsole(): Promise<void> {
+  const { name, version, license } = await readManifest(join(ROOT, 'packages/admin'));
+  const to = join(stage, 'node_modules', name);
+  await cp(CONSOLE, join(to, 'dist'), { recursive: true });
+  await writeJson(join(to, 'package.json'), { name, version, license });
+}
+
+/**
+ * Writes `npm-shrinkwrap.json`: the versions of the repository's lock file, reduced by npm to those that the tarball needs. npm
+ * installs exactly these where the tarball is unpacked. `npm install -g` of the tarball itself ignores both this file and
+ * `overrides`, and installs the versions that the dependencies name.
+ */
+async function lockDependencies(own: readonly string[], version: string): Promise<void> {
+  const lock = lockSchema.parse(JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8')));
+  const external = Object.entries(lock.packages).filter(
+    ([path, { link }]) => path.startsWith('node_modules/') && !link,
+  );
+  const bundled = own.map((name) => [`node_modules/${name}`, { version, inBundle: true }]);
+  await writeJson(join(stage, 'package-lock.json'), {
+    ...lock,
+    packages: Object.fromEntries([...bundled, ...external]),
+  });
+  execFileSync('npm', ['install', '--package-lock-only', '--ignore-scripts', '--prefer-offline', '--silent'], {
+    cwd: stage,
+  });
+  await rename(join(stage, 'package-lock.json'), join(stage, 'npm-shrinkwrap.json'));
 }
 
 /** Strips the types, and refers to the other sources by their new names. */

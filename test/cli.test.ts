@@ -68,6 +68,11 @@ describe('forwards', () => {
       /^shadowed by entries registered earlier: tool \w.{20,40}…$/,
     );
     expect(await text('forwards', 'show', 'second')).toMatch(/statusMessage: .*test_simple_text/);
+    const [columns, ...shadowed] = cells(await text('tools', 'list', '--only-shadowed'));
+    const [forward, isShadowed] = ['FORWARD', 'SHADOWED'].map((title) => columns?.indexOf(title) ?? -1);
+    expect(new Set(shadowed.map((row) => [row[forward ?? -1], row[isShadowed ?? -1]].join()))).toEqual(
+      new Set(['second,yes']),
+    );
     await text('forwards', 'remove', 'second');
     expect(await sluice(['tools', 'remove', 'test_simple_text'])).toEqual({
       code: 0,

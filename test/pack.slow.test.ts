@@ -1,13 +1,15 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findBrowser } from './fixtures/browser.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from './fixtures/raw-upstream.ts';
+import { startBrowser } from './login/browser.ts';
 
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '..');
@@ -45,11 +47,30 @@ describe('the tarball', () => {
     const files = stdout.trim().split('\n');
     expect(files).toContain('package/bin/sluice.mjs');
     expect(files).toContain('package/node_modules/@sluice/server/src/main.js');
+    expect(files).toContain('package/node_modules/@sluice/admin/dist/index.html');
     expect(files.filter((name) => /\.test\.|\.fixture\.|\/fixtures\/|\/testing\/|\.map$/.test(name))).toEqual([]);
     expect((await stat(tarball)).size).toBeLessThan(5 * 1024 * 1024);
   });
 
-  it('installs a service that calls tools, and a command line', { timeout: 60_000 }, async () => {
+  it('installs the versions of the lock file where it is unpacked, overrides included', {
+    timeout: 300_000,
+  }, async () => {
+    const unpacked = join(folder, 'unpacked');
+    await mkdir(unpacked);
+    await run('tar', ['xzf', tarball, '-C', unpacked, '--strip-components=1']);
+    await run('npm', ['install', '--prefix', unpacked, '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund']);
+    const lock = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8'));
+    const locked = new Set<string>();
+    for (const [path, { version }] of Object.entries<{ version?: string }>(lock.packages)) {
+      locked.add(`${path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)} ${version}`);
+    }
+    const installed = await installedPackages(join(unpacked, 'node_modules'));
+    expect(installed.length).toBeGreaterThan(50);
+    expect(installed.filter((each) => !each.startsWith('@sluice/') && !locked.has(each))).toEqual([]);
+    expect((await run(join(unpacked, 'bin/sluice.mjs'), ['--version'])).stdout).toMatch(/^\d/);
+  });
+
+  it('installs a service that calls tools and has the console, and a command line', { timeout: 60_000 }, async () => {
     const upstream = await startRawUpstream({
       scripts: { 'tools/list': toolList(toolText('greet')), 'tools/call': () => textResultText('hello') },
     });
@@ -75,9 +96,11 @@ describe('the tarball', () => {
       const mcp = ['--mcp-url', `http://${addresses.mcp}`];
       expect(await output(...host, 'mcp', 'tool', 'greet', ...mcp)).toContain('hello');
       expect(await output(...host, 'tools', 'list')).toContain('greet');
-      for (const path of ['/openapi.json', '/metrics', '/api/docs/']) {
+      for (const path of ['/openapi.json', '/metrics', '/api/docs/', '/admin/']) {
         expect((await fetch(`http://${addresses.management}${path}`)).status, path).toBe(200);
       }
+      const browser = findBrowser();
+      if (browser !== undefined) await openConsole(browser, `http://${addresses.management}/admin/`);
       await output(...host, 'backup', 'sluice.tar.gz');
       const exited = once(service, 'exit');
       service.kill('SIGTERM');
@@ -96,3 +119,37 @@ describe('the tarball', () => {
     expect(stdout).toMatch(/^decision: block: /m);
   });
 });
+
+/** Opens the home page of the console in a browser. */
+async function openConsole(executablePath: string, url: string): Promise<void> {
+  const browser = await startBrowser(executablePath);
+  try {
+    const page = await browser.newPage();
+    const errors: string[] = [];
+    page.on('pageerror', (error) => errors.push(String(error)));
+    await page.goto(url);
+    await page.getByRole('link', { name: 'Tool calls' }).first().waitFor();
+    expect(errors).toEqual([]);
+  } finally {
+    await browser.close();
+  }
+}
+
+/** The packages in a `node_modules`, and in those of these packages: `name version`. */
+async function installedPackages(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+  const names = await Promise.all(
+    entries
+      .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'))
+      .map(async ({ name }) =>
+        name.startsWith('@') ? (await readdir(join(folder, name))).map((each) => `${name}/${each}`) : [name],
+      ),
+  );
+  const found = await Promise.all(
+    names.flat().map(async (name) => {
+      const manifest = JSON.parse(await readFile(join(folder, name, 'package.json'), 'utf8'));
+      return [`${name} ${manifest.version}`, ...(await installedPackages(join(folder, name, 'node_modules')))];
+    }),
+  );
+  return found.flat();
+}

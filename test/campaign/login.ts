@@ -1,10 +1,11 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { findBrowser } from '../fixtures/browser.ts';
+import { PROGRAM_CACHE } from '../fixtures/programs.ts';
 import { LOGIN_CHECKS } from '../login/checks.ts';
 import { startLogin } from '../login/environment.ts';
 import { installKeycloak, startKeycloak } from '../login/keycloak.ts';
-import { buildOauth2Proxy, PROGRAM_CACHE } from '../login/oauth2-proxy.ts';
+import { buildOauth2Proxy } from '../login/oauth2-proxy.ts';
 import type { Campaign } from './campaign.ts';
 
 /**
@@ -16,7 +17,7 @@ export const loginCampaign: Campaign = {
   async run(print) {
     const java = findJava();
     const browser = findBrowser();
-    const oauth2Proxy = java && browser ? await buildOauth2Proxy(PROGRAM_CACHE) : undefined;
+    const oauth2Proxy = java && browser ? await buildOauth2Proxy() : undefined;
     if (!java || !browser || !oauth2Proxy) {
       return { passed: true, report: 'Skipped: needs Go, Java 21 or later and Chromium.' };
     }

@@ -54,12 +54,17 @@ export class ProcessProbe {
   static async connect(gateway: Gateway): Promise<ProcessProbe> {
     const url = gateway.logs.map(({ msg }) => /^Debugger listening on (\S+)/.exec(msg)?.[1]).findLast(Boolean);
     if (url === undefined) throw new Error('the gateway has no inspector; start it with INSPECTOR_ARGS');
+    return ProcessProbe.open(url, gateway.pid() ?? 0);
+  }
+
+  /** Connects to the inspector of a process at this URL. */
+  static async open(url: string, pid: number): Promise<ProcessProbe> {
     const socket = new WebSocket(url);
     await new Promise((resolve, reject) => {
       socket.addEventListener('open', resolve);
       socket.addEventListener('error', reject);
     });
-    return new ProcessProbe(socket, gateway.pid() ?? 0);
+    return new ProcessProbe(socket, pid);
   }
 
   /** Measures the process after a garbage collection; `classes` are the classes to count, by default all known ones. */
@@ -70,13 +75,13 @@ export class ProcessProbe {
     return { instances, heap, sockets: await this.#sockets(), rss: await this.rss() };
   }
 
-  /** Memory after a garbage collection: heap and buffers, and what the process has resident. In bytes. */
+  /** Memory after garbage collections: the JavaScript heap with buffers, and what the process has resident. In bytes. */
   async memory(): Promise<{ readonly used: number; readonly rss: number }> {
+    // The buffers that the first one finds are freed later; the second one waits for that.
     await this.#send('HeapProfiler.collectGarbage');
-    const used = Number(
-      await this.#evaluate('(({ heapUsed, external }) => heapUsed + external)(process.memoryUsage())'),
-    );
-    return { used, rss: await this.rss() };
+    await this.#send('HeapProfiler.collectGarbage');
+    const expression = '(({ heapUsed, external }) => heapUsed + external)(process.memoryUsage())';
+    return { used: Number(await this.#evaluate(expression)), rss: await this.rss() };
   }
 
   /** Returns the resident set size of the process in bytes. */

@@ -3,6 +3,7 @@ import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { backupCampaign } from './backup.ts';
 import type { Campaign } from './campaign.ts';
+import { consoleCampaign } from './console.ts';
 import { evaluatorsCampaign } from './evaluators.ts';
 import { fuzzCampaign } from './fuzz.ts';
 import { hiddenCampaign } from './hidden.ts';
@@ -33,6 +34,7 @@ const campaigns: readonly Campaign[] = [
   hostileMessagesCampaign,
   hiddenCampaign,
   loginCampaign,
+  consoleCampaign,
   sizingCampaign,
 ];
 

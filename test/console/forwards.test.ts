@@ -98,6 +98,37 @@ test('edits a forward in place: the marks of its entries stay, headers refer to 
   await rowOf(page, 'edited').waitFor({ state: 'detached' });
 });
 
+test('what somebody else changes meanwhile is shown, and neither their change nor the input is lost', async (context) => {
+  const page = await tests.open(context, '#/forwards');
+  const upstream = await tests.upstream();
+  await tests.service.register('forwards', { name: 'shared', address: upstream.url, labels: { team: 'a', tier: '1' } });
+  await page.reload();
+  await rowOf(page, 'shared').getByRole('button', { name: 'Edit' }).click();
+  await page.getByRole('button', { name: 'Names and labels' }).click();
+  await page.locator('#forward-labels').fill('team=b\ntier=1');
+  await page.locator('#forward-prefix').fill('crm_');
+  const change = { labels: { team: 'c', owner: 'ops' }, namespace: 'shared' };
+  expect((await tests.service.manage('PATCH', '/forwards/shared', change)).status).toBe(200);
+  const save = dialog(page).locator('.cds--modal-footer').getByRole('button', { name: 'Save' });
+  await save.click();
+  const changes = dialog(page).getByRole('region', { name: 'Changes by others' });
+  const rows = changes.locator('tbody tr');
+  await expect.poll(() => rows.count()).toBe(2);
+  expect(await rows.filter({ hasText: 'namespace' }).locator('td').allTextContents()).toEqual([
+    'default',
+    'shared',
+    'shared',
+  ]);
+  expect(await page.locator('#forward-labels').inputValue()).toBe('team=b\ntier=1');
+  await save.click();
+  await dialog(page).waitFor({ state: 'detached' });
+  expect((await tests.service.manage('GET', '/forwards/shared')).data).toMatchObject({
+    namespace: 'shared',
+    prefix: 'crm_',
+    labels: { team: 'b', tier: '1', owner: 'ops' },
+  });
+});
+
 test('previews and applies which entries are exposed', async (context) => {
   const page = await tests.open(context, '#/forwards');
   const upstream = await tests.upstream();

@@ -61,6 +61,30 @@ test('Ctrl+K goes to a page, tool, forward or namespace without a mouse', async 
   expect(page.url()).toContain('#/namespaces?open=default');
 });
 
+test('Ctrl+K does what the pages offer: opens a form, refreshes a forward, changes the theme', async (context) => {
+  const page = await tests.open(context, '#/');
+  const upstream = await tests.upstream();
+  await tests.service.register('forwards', { name: 'acted', address: upstream.url });
+  await page.reload();
+  await settled(page);
+  const choose = async (text: string, option: string): Promise<void> => {
+    await page.keyboard.press('Control+k');
+    await page.locator('#palette').pressSequentially(text);
+    await page.getByRole('option', { name: option }).click();
+  };
+  const lists = upstream.count('tools/list');
+  await choose('forward refresh', 'Refresh forward acted');
+  await page.getByText('acted refreshed').waitFor();
+  expect(upstream.count('tools/list')).toBeGreaterThan(lists);
+  await choose('theme', 'Use the dark theme');
+  await expect.poll(() => page.locator('html').getAttribute('data-theme')).toBe('dark');
+  await choose('theme', 'Use the light theme');
+  await choose('create namesp', 'Create a namespace');
+  await page.locator('#namespace-name').waitFor();
+  await page.goBack();
+  await page.locator('#namespace-name').waitFor({ state: 'detached' });
+});
+
 test('plots of the last hour are drawn after the first paint', async (context) => {
   const page = await tests.open(context, '#/');
   await page.getByText('Tool calls per minute').waitFor();

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTestService } from '../../packages/server/testing/service.ts';
 import { consoleTests } from '../fixtures/console.ts';
 
+const TOOL = { description: 'd', uri: 'reports://x', toolType: 'reports', input_schema: { type: 'object' } };
 const env: Record<string, string> = {};
 const received: unknown[] = [];
 let answer = { status: 200, text: 'Hello <i>back</i>' };
@@ -30,11 +31,22 @@ const tests = consoleTests(async () => {
   return { service, close: () => service.stop(0) };
 });
 
-test('a message is answered, and what was typed stays when it is not', async (context) => {
+test('a message with tools is answered, and what was typed stays when it is not', async (context) => {
+  for (const name of ['find', 'report', 'other']) await tests.service.register('tools', { ...TOOL, name });
   const page = await tests.open(context, '#/llmchat');
   await page.locator('#chat-llm').selectOption('acme');
   await page.locator('#chat-model').selectOption('m-1');
   await page.locator('#chat-key').fill('sk-secret');
+  for (const name of ['find', 'report']) {
+    await page.locator('#chat-tools').fill(name);
+    await page.getByRole('option', { name }).click();
+  }
+  await page.getByRole('button', { name: 'Remove report' }).click();
+  await page.getByRole('button', { name: 'System prompt and parameters' }).click();
+  await page.locator('#chat-parameters .cm-content').fill('{"temperature": ');
+  await page.locator('#chat-prompt').fill('Hello');
+  expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true);
+  await page.locator('#chat-parameters .cm-content').fill('{"temperature": 0}');
   await page.locator('#chat-prompt').fill('Hello');
   await page.getByRole('button', { name: 'Send' }).click();
   await page.getByText('Hello <i>back</i>').waitFor();
@@ -48,8 +60,8 @@ test('a message is answered, and what was typed stays when it is not', async (co
     model: 'm-1',
     apiKey: 'sk-secret',
     systemPrompt: '',
-    selectedTools: [],
-    extraLlmParams: {},
+    selectedTools: ['find'],
+    extraLlmParams: { temperature: 0 },
   };
   expect(received).toEqual([
     { ...common, userPrompt: 'Hello', chatHistory: [] },

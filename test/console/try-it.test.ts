@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { consoleTests, dialog } from '../fixtures/console.ts';
 import { startDualEra } from '../fixtures/dual-era.ts';
+import { MODERN } from '../fixtures/raw-client.ts';
+import { LIST_END } from '../fixtures/raw-upstream/texts.ts';
 
 const tests = consoleTests();
 
@@ -49,11 +51,47 @@ test('shows images from their data, and the question of a server before its resu
 test('reads a resource and gets a prompt', async (context) => {
   const page = await tryEntry(context, 'resources', 'test://static-text');
   await dialog(page).getByRole('button', { name: 'Read' }).click();
-  await dialog(page).getByRole('region', { name: 'Result' }).locator('.text-content').waitFor();
+  await dialog(page).getByRole('region', { name: 'Result' }).getByRole('region', { name: 'Text' }).waitFor();
   await page.goto(`${tests.service.management}/admin/#/prompts?open=tried/test_prompt_with_arguments`);
   await dialog(page).getByRole('tab', { name: 'Try it' }).click();
-  await dialog(page).locator('.schema-form input').first().fill('one');
-  await dialog(page).locator('.schema-form input').nth(1).fill('two');
+  for (const [at, text] of ['one', 'two'].entries()) await dialog(page).getByRole('combobox').nth(at).fill(text);
   await dialog(page).getByRole('button', { name: 'Get' }).click();
   await dialog(page).getByRole('region', { name: 'Result' }).getByText('one').first().waitFor();
+});
+
+test('asks for the variables of a template, and offers the completions of the upstream', async (context) => {
+  const page = await tests.open(context, '#/resources');
+  const template = 'orders://{region}/{+path}{?page}';
+  const read =
+    '{"contents":[{"uri":"orders://north/a","text":"An order"}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}';
+  const capabilities = '{"tools":{},"resources":{},"completions":{}}';
+  const upstream = await tests.upstream({
+    eras: ['modern'],
+    scripts: {
+      'server/discover': `{"supportedVersions":["${MODERN}"],"capabilities":${capabilities},"serverInfo":{"name":"orders","version":"1"},${LIST_END}`,
+      'tools/list': `{"tools":[],${LIST_END}`,
+      'resources/templates/list': `{"resourceTemplates":[{"uriTemplate":"${template}","name":"orders"}],${LIST_END}`,
+      'completion/complete': '{"completion":{"values":["north","north-east"]},"resultType":"complete"}',
+      'resources/read': read,
+    },
+  });
+  await tests.service.register('forwards', { name: 'orders', address: upstream.url, namespace: 'orders' });
+  await page.goto(`${tests.service.management}/admin/#/resources?open=${encodeURIComponent(`orders/${template}`)}`);
+  await page.reload();
+  await dialog(page).getByRole('tab', { name: 'Try it' }).click();
+  await dialog(page).getByRole('combobox', { name: 'path' }).fill('2026/11');
+  await dialog(page).getByRole('combobox', { name: 'region' }).fill('no');
+  await dialog(page).getByRole('option', { name: 'north-east' }).click();
+  await dialog(page).getByRole('button', { name: 'Read' }).click();
+  await dialog(page).getByRole('region', { name: 'Result' }).getByText('An order').first().waitFor();
+  const asked = upstream.seen.filter(({ method }) => method === 'completion/complete').map(({ params }) => params);
+  expect(asked).toContainEqual(
+    expect.objectContaining({
+      ref: { type: 'ref/resource', uri: template },
+      argument: { name: 'region', value: 'no' },
+      context: { arguments: { path: '2026/11' } },
+    }),
+  );
+  const uris = upstream.seen.filter(({ method }) => method === 'resources/read').map(({ params }) => params.uri);
+  expect(uris).toEqual(['orders://north-east/2026/11']);
 });

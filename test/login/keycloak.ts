@@ -10,7 +10,7 @@ import { startProgram } from './program.ts';
 import { bearer } from './requests.ts';
 
 /** Version of Keycloak that the deployment files name. */
-const VERSION = '26.7.3';
+export const VERSION = '26.7.3';
 const REGISTRY = 'https://repo1.maven.org/maven2/org/keycloak/keycloak-quarkus-dist';
 const REALM = 'http://localhost:8180/realms/sluice';
 const ADMIN = 'http://localhost:8180/admin/realms/sluice';

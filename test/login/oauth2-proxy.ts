@@ -1,35 +1,13 @@
-import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { installGoProgram } from '../fixtures/programs.ts';
 import { type Hosts, readDeployFile, type Variables } from './deploy-files.ts';
 import { type Program, startProgram } from './program.ts';
 
 /** Version of the proxy that the deployment files name. */
-const VERSION = 'v7.15.6';
-
-const run = promisify(execFile);
-
-/** Folder of programs that npm does not install; kept between runs. */
-export const PROGRAM_CACHE: string = process.env.SLUICE_LOGIN_CACHE ?? join(homedir(), '.cache/sluice-login');
-
-/** The path of Go; undefined where it is not installed. */
-export function findGo(): string | undefined {
-  return ['/usr/local/go/bin/go', '/usr/bin/go'].find((path) => existsSync(path));
-}
+export const VERSION = 'v7.15.6';
 
 /** Builds oauth2-proxy from the Go module proxy, once per version and machine; undefined where Go is missing. */
-export async function buildOauth2Proxy(cache: string): Promise<string | undefined> {
-  const folder = join(cache, `oauth2-proxy-${VERSION}`);
-  const program = join(folder, 'oauth2-proxy');
-  if (existsSync(program)) return program;
-  const go = findGo();
-  if (go === undefined) return undefined;
-  const env = { ...process.env, GOBIN: folder };
-  const target = `github.com/oauth2-proxy/oauth2-proxy/v7@${VERSION}`;
-  await run('nice', ['-n', '10', go, 'install', target], { env, timeout: 900_000, maxBuffer: 2 ** 26 });
-  return program;
+export function buildOauth2Proxy(): Promise<string | undefined> {
+  return installGoProgram('oauth2-proxy', `github.com/oauth2-proxy/oauth2-proxy/v7@${VERSION}`);
 }
 
 /** What differs between the deployment and a test. */

@@ -92,10 +92,7 @@ export async function productMetrics(): Promise<MetricNames> {
 
 const FULL_STATE = quietState({
   filters: () => ({ mcp: new FilterCounters().snapshot() }),
-  evaluators: () => {
-    const counters = new EvaluatorCounters();
-    return [{ name: 'guard', counts: counters.snapshot(), failures: counters.failures }];
-  },
+  evaluators: () => [{ name: 'guard', counts: new EvaluatorCounters().snapshot() }],
   activeEvaluators: () => [{ name: 'guard', loaded: true }],
   forwards: () => [{ name: 'crm', available: true }],
   services: () => [

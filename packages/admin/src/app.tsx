@@ -20,15 +20,16 @@ import { Palette } from './palette.tsx';
 import { usePluginPages } from './plugins/plugin-pages.tsx';
 import { usePlugins } from './plugins/plugins.tsx';
 import { ErrorBoundary } from './ui/error-boundary.tsx';
+import { InertText } from './ui/inert-text.tsx';
 import { PageFrame } from './ui/page-frame.tsx';
 import { routeTo, useRoute } from './ui/route.ts';
-import { useTheme } from './ui/theme.ts';
+import { toggleTheme, useTheme } from './ui/theme.ts';
 
 /** The frame of the console: header, menu and the page that the address selects. */
 export function App() {
   const { path } = useRoute();
   const [isMenuOpen, setMenuOpen] = useState(false);
-  const { theme, toggleTheme } = useTheme();
+  const theme = useTheme();
   useLiveQueries();
   const pages = [...PAGES, ...usePluginPages()];
   const page = pages.find(({ route }) => route === path);
@@ -54,7 +55,7 @@ export function App() {
         </HeaderGlobalBar>
         <Menu pages={pages} current={path} isOpen={isMenuOpen} onClose={() => setMenuOpen(false)} />
       </Header>
-      <Palette />
+      <Palette pages={pages} />
       <Content id="content" className="console-content" tabIndex={-1}>
         <ConnectionBanner />
         {page ? (
@@ -66,7 +67,10 @@ export function App() {
         ) : isLoading ? (
           <SkeletonText heading width="20rem" />
         ) : (
-          <PageFrame title="Page not found" description={`There is no page ${path}.`}>
+          <PageFrame
+            title="Page not found"
+            description={<InertText text={`There is no page ${path}.`} maxLength={200} />}
+          >
             <a href={routeTo('/')}>Dashboard</a>
           </PageFrame>
         )}
@@ -86,7 +90,8 @@ function Menu({ pages, current, isOpen, onClose }: MenuProps) {
   const visible = pages.filter(({ isHidden }) => !isHidden);
   const sorted = visible.toSorted((one, other) => one.order - other.order);
   const link = ({ route, label }: ConsolePage) => (
-    <SideNavLink key={route} href={routeTo(route)} isActive={route === current} onClick={onClose}>
+    // Carbon takes the links of a menu that is not expanded out of the tab order, although wide windows show it.
+    <SideNavLink key={route} href={routeTo(route)} isActive={route === current} tabIndex={0} onClick={onClose}>
       {label}
     </SideNavLink>
   );

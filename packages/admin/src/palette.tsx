@@ -1,22 +1,37 @@
 import { ComboBox, Modal } from '@carbon/react';
+import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { useEntries } from './api/entries.ts';
 import { useForwards, useNamespaces } from './api/queries.ts';
-import { PAGES } from './pages/pages.ts';
+import { useRefreshForward } from './pages/forwards/refresh-forward.ts';
+import type { ConsolePage } from './pages/pages.ts';
 import { visibleText } from './ui/inert-text.tsx';
+import { useDialog } from './ui/modal.tsx';
 import { routeTo } from './ui/route.ts';
+import { toggleTheme, useTheme } from './ui/theme.ts';
 
-/** Where a line of the palette leads. */
-interface Destination {
-  readonly label: string;
-  readonly href: string;
-}
+/** A line of the palette: where it leads, or what it does. */
+type PaletteItem = { readonly label: string } & ({ readonly href: string } | { readonly run: () => void });
 
 /** Matches to show. */
 const SHOWN = 50;
 
-/** Ctrl+K opens a list of every page, tool, forward and namespace; typing selects among them. */
-export function Palette() {
+/** Actions that begin with a form, and lists below a page. */
+const FORMS: readonly PaletteItem[] = [
+  { label: 'Create a tool', href: routeTo('/tools', { new: 'true' }) },
+  { label: 'Import tools', href: routeTo('/tools', { import: 'true' }) },
+  { label: 'Create a resource', href: routeTo('/resources', { new: 'true' }) },
+  { label: 'Create a prompt', href: routeTo('/prompts', { new: 'true' }) },
+  { label: 'Create a namespace', href: routeTo('/namespaces', { new: 'true' }) },
+  { label: 'Add a forward', href: routeTo('/forwards', { new: 'true' }) },
+  { label: 'Add a service', href: routeTo('/services', { new: 'true' }) },
+  { label: 'Add an evaluator', href: routeTo('/evaluators', { new: 'true' }) },
+  { label: 'Bind a namespace to a conversation', href: routeTo('/evaluators', { tab: 'bindings', bind: 'true' }) },
+  { label: 'Compare or activate a revision of the evaluators', href: routeTo('/evaluators', { tab: 'revisions' }) },
+];
+
+/** Ctrl+K opens a list of every page, action, tool, forward and namespace; typing selects among them. */
+export function Palette({ pages }: { readonly pages: readonly ConsolePage[] }) {
   const [isOpen, setOpen] = useState(false);
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
@@ -28,30 +43,25 @@ export function Palette() {
     addEventListener('keydown', onKey);
     return () => removeEventListener('keydown', onKey);
   }, []);
-  return isOpen && <PaletteDialog onClose={() => setOpen(false)} />;
+  return isOpen && <PaletteDialog pages={pages} onClose={() => setOpen(false)} />;
 }
 
-function PaletteDialog({ onClose }: { readonly onClose: () => void }) {
-  const { data: forwards = [] } = useForwards();
-  const { data: namespaces = [] } = useNamespaces();
-  const { data: tools } = useEntries('tools');
+interface PaletteDialogProps {
+  readonly pages: readonly ConsolePage[];
+  readonly onClose: () => void;
+}
+
+function PaletteDialog({ pages, onClose }: PaletteDialogProps) {
+  useDialog(onClose);
+  const items = useItems(pages);
   const [text, setText] = useState('');
-  const all: Destination[] = [
-    ...PAGES.map(({ label, route }) => ({ label, href: routeTo(route) })),
-    ...forwards.map(({ name }) => ({ label: `Forward ${name}`, href: routeTo('/forwards', { open: name }) })),
-    ...namespaces.map(({ name }) => ({ label: `Namespace ${name}`, href: routeTo('/namespaces', { open: name }) })),
-    ...(tools?.entries ?? []).map(({ name, namespace }) => ({
-      label: `Tool ${name} in ${namespace}`,
-      href: routeTo('/tools', { q: name, namespace }),
-    })),
-  ];
-  const wanted = text.trim().toLowerCase();
-  const found = all.filter(({ label }) => label.toLowerCase().includes(wanted)).slice(0, SHOWN);
+  const words = text.toLowerCase().split(/\s+/);
+  const found = items.filter(({ label }) => words.every((word) => label.toLowerCase().includes(word))).slice(0, SHOWN);
   return (
     <Modal open passiveModal size="sm" modalHeading="Go to" onRequestClose={onClose}>
-      <ComboBox<Destination>
+      <ComboBox<PaletteItem>
         id="palette"
-        titleText="Page, tool, forward or namespace"
+        titleText="Page, action, tool, forward or namespace"
         data-modal-primary-focus
         items={found}
         itemToString={(item) => visibleText(item?.label ?? '')}
@@ -59,9 +69,34 @@ function PaletteDialog({ onClose }: { readonly onClose: () => void }) {
         onChange={({ selectedItem }) => {
           if (!selectedItem) return;
           onClose();
-          location.hash = selectedItem.href;
+          if ('run' in selectedItem) selectedItem.run();
+          else location.hash = selectedItem.href;
         }}
       />
     </Modal>
   );
+}
+
+function useItems(pages: readonly ConsolePage[]): readonly PaletteItem[] {
+  const { data: forwards = [] } = useForwards();
+  const { data: namespaces = [] } = useNamespaces();
+  const { data: tools } = useEntries('tools');
+  const refresh = useRefreshForward();
+  const queries = useQueryClient();
+  const other = useTheme() === 'dark' ? 'light' : 'dark';
+  return [
+    ...pages.map(({ label, route }) => ({ label, href: routeTo(route) })),
+    ...FORMS,
+    { label: `Use the ${other} theme`, run: toggleTheme },
+    { label: 'Load everything again', run: () => void queries.invalidateQueries() },
+    ...forwards.flatMap(({ name }) => [
+      { label: `Forward ${name}`, href: routeTo('/forwards', { open: name }) },
+      { label: `Refresh forward ${name}`, run: () => refresh(name) },
+    ]),
+    ...namespaces.map(({ name }) => ({ label: `Namespace ${name}`, href: routeTo('/namespaces', { open: name }) })),
+    ...(tools?.entries ?? []).map(({ name, namespace }) => ({
+      label: `Tool ${name} in ${namespace}`,
+      href: routeTo('/tools', { q: name, namespace }),
+    })),
+  ];
 }

@@ -54,7 +54,7 @@ const POINT: i32 = 17;
 const EXPONENT: i32 = 18;
 const EXPONENT_SIGN: i32 = 19;
 
-/** Classes of the bytes between tokens; 0 is invalid. DIGIT is 1 to 9. */
+/** Classes of the bytes between tokens; 0 is invalid. */
 const SPACE: u8 = 1;
 const COMMA_CLASS: u8 = 2;
 const QUOTE: u8 = 3;
@@ -68,10 +68,10 @@ setClass(' \n\r\t', SPACE);
 setClass(',', COMMA_CLASS);
 setClass('"', QUOTE);
 setClass(':', COLON_CLASS);
-setClass('123456789', DIGIT);
+setClass('0123456789', DIGIT);
 setClass('{[', OPENING);
 setClass('}]', CLOSING);
-setClass('0-tfn', OTHER_VALUE);
+setClass('-tfn', OTHER_VALUE);
 
 function setClass(characters: string, byteClass: u8): void {
   for (let at = 0; at < characters.length; at++) store<u8>(CLASSES + characters.charCodeAt(at), byteClass);
@@ -82,6 +82,13 @@ const PLAIN: usize = memory.data(256);
 memory.fill(PLAIN + 0x20, 1, 0x80 - 0x20);
 store<u8>(PLAIN + 0x22, 0);
 store<u8>(PLAIN + 0x5c, 0);
+
+/** Length of the literal at `at`, where 5 bytes can be read; 0 without one. */
+function literalLength(at: usize): i32 {
+  const first = load<u32>(at);
+  if (first === 0x65757274 || first === 0x6c6c756e) return 4;
+  return first === 0x736c6166 && load<u8>(at + 4) === 0x65 ? 5 : 0;
+}
 
 /** The literals, 8 bytes each, in the order of their states. */
 const LITERALS: usize = memory.data<u8>([
@@ -124,6 +131,10 @@ export function skip(from: i32, to: i32): i32 {
           if (at < end && load<u8>(at) === 0x22 && depth > 0) {
             at++;
             state = inKey ? COLON : COMMA_OR_END;
+            if (inKey && at < end && load<u8>(at) === 0x3a) {
+              at++;
+              state = VALUE;
+            }
             inKey = false;
           }
           continue;
@@ -133,15 +144,35 @@ export function skip(from: i32, to: i32): i32 {
           continue;
         case DIGIT:
           if (state > ELEMENT_OR_END) break;
-          while (at < end && <u32>(load<u8>(at) - 0x30) <= 9) at++;
-          state = INTEGER;
+          state = ZERO;
+          if (byte !== 0x30) {
+            while (at < end && isDigit(load<u8>(at))) at++;
+            state = INTEGER;
+          }
+          if (at + 1 < end && load<u8>(at) === 0x2e && isDigit(load<u8>(at + 1))) {
+            at += 2;
+            while (at < end && isDigit(load<u8>(at))) at++;
+            state = FRACTION;
+          }
           if (at < end && depth > 0) {
             const next = load<u8>(CLASSES + load<u8>(at));
-            if (next === COMMA_CLASS || next === CLOSING) state = COMMA_OR_END;
+            if (next === COMMA_CLASS) {
+              at++;
+              state = isObject ? KEY : VALUE;
+              size++;
+            } else if (next === CLOSING) state = COMMA_OR_END;
           }
           continue;
         case OPENING:
           if (state > ELEMENT_OR_END) break;
+          // Its closing bracket, if it is empty.
+          if (depth > 0 && at < end && load<u8>(at) === byte + 2) {
+            at++;
+            size++;
+            if (depth >= maxDepth) maxDepth = depth + 1;
+            state = COMMA_OR_END;
+            continue;
+          }
           state = byte === 0x7b ? KEY_OR_END : ELEMENT_OR_END;
           isObject = state - ELEMENT_OR_END;
           store<u8>(OPEN + depth, isObject);
@@ -156,13 +187,28 @@ export function skip(from: i32, to: i32): i32 {
           depth--;
           isObject = load<u8>(OPEN + depth - 1);
           state = COMMA_OR_END;
-          if (depth > 0) continue;
+          if (depth > 0) {
+            if (at < end && load<u8>(at) === 0x2c) {
+              at++;
+              state = isObject ? KEY : VALUE;
+              size++;
+            }
+            continue;
+          }
           result = DONE;
           break;
         }
         case OTHER_VALUE:
           if (state > ELEMENT_OR_END) break;
           state = firstState(byte);
+          if (state <= NULL && depth > 0 && at + 4 <= end) {
+            const length = literalLength(at - 1);
+            if (length !== 0) {
+              at += length - 1;
+              state = COMMA_OR_END;
+              continue;
+            }
+          }
           store<i32>(PROGRESS, 1);
           continue;
       }
@@ -262,11 +308,14 @@ export function skip(from: i32, to: i32): i32 {
   return <i32>(at - INPUT);
 }
 
-/** State after the first byte of a literal, or of a number that does not begin with 1 to 9. */
+/** State after the first byte of a literal or of a negative number. */
 function firstState(byte: u8): i32 {
-  if (byte === 0x30) return ZERO;
   if (byte === 0x2d) return MINUS;
   return byte === 0x74 ? TRUE : byte === 0x66 ? FALSE : NULL;
+}
+
+function isDigit(byte: u8): bool {
+  return <u32>(byte - 0x30) <= 9;
 }
 
 /** State after another byte of a number; -1 if it cannot belong to the number. */

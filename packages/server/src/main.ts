@@ -1,7 +1,9 @@
 import { writeSync } from 'node:fs';
+import { constants } from 'node:os';
 import { escapeInvisible, printable } from '@sluice/protocol/text';
 import { type Service, startService } from './app/app.ts';
 import { loadConfig } from './app/config/config.ts';
+import { Systemd } from './app/systemd.ts';
 import { welcome } from './app/welcome.ts';
 import { ConfigError } from './http/settings.ts';
 import { StoreError } from './registry/store/store.ts';
@@ -22,9 +24,18 @@ async function main(): Promise<void> {
   const logger = createLogger(config.logFilter, sink.write);
   for (const warning of config.warnings) logger.target('service').warn(warning);
 
+  process.on('SIGTERM', exitDuringStart);
   const service = await startService(config, logger, { droppedLines: sink.dropped });
   if (service.empty) process.stdout.write(welcome(service.addresses, config.pipeline.listeners));
-  stopOnSignal(service, sink);
+  const systemd = new Systemd(process.env, logger.target('service'));
+  process.off('SIGTERM', exitDuringStart);
+  stopOnSignal(service, sink, systemd);
+  systemd.ready();
+}
+
+/** Exits as SIGTERM ends other processes. The first process of a container, without a handler, would ignore it. */
+function exitDuringStart(): void {
+  process.exit(128 + constants.signals.SIGTERM);
 }
 
 /**
@@ -37,7 +48,7 @@ const SAME_SIGINT_MS = 100;
 const LAST_LINES_MS = 5_000;
 
 /** The first signal stops gracefully, a second one immediately. */
-function stopOnSignal(service: Service, log: LogSink): void {
+function stopOnSignal(service: Service, log: LogSink, systemd: Systemd): void {
   let first: { signal: NodeJS.Signals; at: number } | undefined;
   const stop = (signal: NodeJS.Signals): void => {
     const at = performance.now();
@@ -46,6 +57,7 @@ function stopOnSignal(service: Service, log: LogSink): void {
       process.exit(1);
     }
     first = { signal, at };
+    systemd.stopping();
     service
       .stop()
       .then(() => log.close(LAST_LINES_MS))

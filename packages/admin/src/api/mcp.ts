@@ -3,6 +3,7 @@ import {
   type ElicitRequest,
   type ElicitResult,
   StreamableHTTPClientTransport,
+  UriTemplate,
 } from '@modelcontextprotocol/client';
 
 /** An HTTP request of the MCP client with its response. */
@@ -27,10 +28,51 @@ const MAX_RECORDED = 200_000;
 /** The service and the upstream limit the time of calls. */
 const NO_TIMEOUT_MS = 2_147_483_647;
 
+/** A connected client. */
+export interface McpConnection {
+  readonly client: Client;
+  close(): Promise<void>;
+}
+
 /**
  * Connects to the endpoint of a namespace on the management listener like any MCP client (decisions 10.6), in its newest
- * era, calls `use` and disconnects.
+ * era. Without an observer, questions of the server are declined.
  */
+export async function connectMcp(
+  base: string,
+  namespace: string,
+  signal: AbortSignal,
+  observer?: McpObserver,
+): Promise<McpConnection> {
+  const transport = new StreamableHTTPClientTransport(
+    new URL(`${base}/api/v1/namespaces/${encodeURIComponent(namespace)}/mcp`),
+    observer && { fetch: (input, init) => recordedFetch(input, init, observer) },
+  );
+  const client = new Client(
+    { name: 'sluice-console', version: '1' },
+    { capabilities: { elicitation: { form: {}, url: {} } }, versionNegotiation: { mode: 'auto' } },
+  );
+  client.setRequestHandler(
+    'elicitation/create',
+    ({ params }) => observer?.onElicitation(params) ?? { action: 'decline' },
+  );
+  client.setNotificationHandler('notifications/message', ({ params: { level, data } }) =>
+    observer?.onLog(level, typeof data === 'string' ? data : JSON.stringify(data)),
+  );
+  const close = async (): Promise<void> => {
+    if (transport.sessionId !== undefined) await transport.terminateSession().catch(() => undefined);
+    await client.close().catch(() => undefined);
+  };
+  try {
+    await client.connect(transport, { signal });
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { client, close };
+}
+
+/** Connects, calls `use` and disconnects. */
 export async function withMcpClient<T>(
   base: string,
   namespace: string,
@@ -41,29 +83,21 @@ export async function withMcpClient<T>(
     options: { signal: AbortSignal; timeout: number; onprogress: (update: Progress) => void },
   ) => Promise<T>,
 ): Promise<T> {
-  const transport = new StreamableHTTPClientTransport(
-    new URL(`${base}/api/v1/namespaces/${encodeURIComponent(namespace)}/mcp`),
-    { fetch: (input, init) => recordedFetch(input, init, observer) },
-  );
-  const client = new Client(
-    { name: 'sluice-console', version: '1' },
-    { capabilities: { elicitation: { form: {}, url: {} } }, versionNegotiation: { mode: 'auto' } },
-  );
-  client.setRequestHandler('elicitation/create', ({ params }) => observer.onElicitation(params));
-  client.setNotificationHandler('notifications/message', ({ params: { level, data } }) =>
-    observer.onLog(level, typeof data === 'string' ? data : JSON.stringify(data)),
-  );
+  const { client, close } = await connectMcp(base, namespace, signal, observer);
   try {
-    await client.connect(transport, { signal });
     const onprogress = ({ progress, total, message }: Progress): void =>
       observer.onProgress(
         [total === undefined ? `${progress}` : `${progress} of ${total}`, message].filter(Boolean).join(': '),
       );
     return await use(client, { signal, timeout: NO_TIMEOUT_MS, onprogress });
   } finally {
-    if (transport.sessionId !== undefined) await transport.terminateSession().catch(() => undefined);
-    await client.close().catch(() => undefined);
+    await close();
   }
+}
+
+/** Fills in the variables of a URI template (RFC 6570). */
+export function expandTemplate(template: string, values: Readonly<Record<string, string>>): string {
+  return new UriTemplate(template).expand({ ...values });
 }
 
 interface Progress {

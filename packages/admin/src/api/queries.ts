@@ -12,6 +12,8 @@ export type Tool = Schemas['Tool'];
 export type Resource = Schemas['Resource'];
 export type Prompt = Schemas['Prompt'];
 export type PluginManifest = Schemas['PluginManifest'];
+export type Evaluator = Schemas['Evaluator'];
+export type Metrics = Schemas['Metrics'];
 
 /** Reads something from the service; `key` begins with the kind of object whose changes make it read again. */
 export function useApiQuery<Data>(
@@ -36,6 +38,31 @@ export function useForwards(): UseQueryResult<Forward[]> {
 /** The capability services. */
 export function useServices(): UseQueryResult<Service[]> {
   return useApiQuery(['services'], (client, signal) => unwrap(client.GET('/api/v1/services', { signal })));
+}
+
+/** The evaluators of the active revision as they were submitted, skipped ones included. */
+export interface EvaluatorSet {
+  readonly evaluators: readonly Evaluator[];
+  /** Names of those that could not be loaded. */
+  readonly skipped: readonly string[];
+  /** Active revision; 0 if there is none. */
+  readonly revision: number;
+}
+
+/** The active set of evaluators. */
+export function useEvaluatorSet(): UseQueryResult<EvaluatorSet> {
+  return useApiQuery(['evaluators', 'active'], async (client, signal) => {
+    const revisions = await unwrap(client.GET('/api/v1/evaluators/revisions', { signal }));
+    // A request for the active one would be an error in the browser's console when there is none.
+    if (!revisions.some(({ status }) => status === 'active')) return { evaluators: [], skipped: [], revision: 0 };
+    const { id, evaluators, skipped } = await unwrap(client.GET('/api/v1/evaluators/revisions/active', { signal }));
+    return { evaluators, skipped, revision: id };
+  });
+}
+
+/** The counters since the service started. */
+export function useMetrics(): UseQueryResult<Metrics> {
+  return useApiQuery(['other', 'metrics'], (client, signal) => unwrap(client.GET('/api/v1/metrics', { signal })));
 }
 
 /** A change of the service. */

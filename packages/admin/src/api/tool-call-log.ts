@@ -88,6 +88,7 @@ export class ToolCallLog {
   }
 }
 
-function isToolCallEvent(data: unknown): data is ToolCallEvent {
+/** Whether the data of an event is a tool-call event. */
+export function isToolCallEvent(data: unknown): data is ToolCallEvent {
   return typeof data === 'object' && data !== null && 'eventId' in data && 'eventType' in data && 'toolName' in data;
 }

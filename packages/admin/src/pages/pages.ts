@@ -54,6 +54,13 @@ export const PAGES: readonly ConsolePage[] = [
     Component: lazy(() => import('./metrics/metrics.tsx')),
   },
   {
+    route: '/topology',
+    label: 'Topology',
+    section: 'Developer',
+    order: 44,
+    Component: lazy(() => import('./topology/topology.tsx')),
+  },
+  {
     route: '/namespaces',
     label: 'Namespaces',
     section: 'Admin',

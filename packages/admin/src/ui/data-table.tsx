@@ -10,7 +10,8 @@ import {
   useTable,
 } from '@tanstack/react-table';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { type ReactNode, useMemo, useRef } from 'react';
+import { memo, type ReactNode, useMemo, useRef } from 'react';
+import { InertText } from './inert-text.tsx';
 import { useParameter } from './route.ts';
 
 const features = tableFeatures({
@@ -19,7 +20,10 @@ const features = tableFeatures({
   sortFns,
 });
 
-/** A column: `id` and `header` name it, `accessorFn` is the value to sort by, `cell` what is shown. */
+/**
+ * A column: `id` and `header` name it, `accessorFn` is the value to sort by, `cell` what is shown; by default the value, as
+ * inert text.
+ */
 export type Column<Row extends RowData> = ColumnDef<typeof features, Row, unknown>;
 
 /** Rows are virtualized beyond this number. */
@@ -27,7 +31,8 @@ const VIRTUAL_ROWS = 500;
 /** Height of a row before it is measured, in pixels. */
 const ROW_HEIGHT = 48;
 
-interface DataTableProps<Row extends RowData> {
+/** Properties of a {@link DataTable}. */
+export interface DataTableProps<Row extends RowData> {
   /** Accessible name of the table. */
   readonly label: string;
   /** Undefined while they load. */
@@ -64,6 +69,7 @@ function LoadedTable<Row extends RowData>({
     features,
     data: rows,
     columns,
+    defaultColumn: { cell: ({ getValue }) => <Value value={getValue()} /> },
     getRowId: rowKey,
     state: { sorting },
     onSortingChange: (update) => setSort(formatSort(typeof update === 'function' ? update(sorting) : update)),
@@ -76,7 +82,7 @@ function LoadedTable<Row extends RowData>({
     enabled: isVirtual,
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW_HEIGHT,
-    overscan: 10,
+    overscan: 5,
   });
   const visible = virtualizer.getVirtualItems();
   const before = visible[0]?.start ?? 0;
@@ -116,18 +122,21 @@ function LoadedTable<Row extends RowData>({
               const row = sorted[index];
               if (!row) return null;
               return (
-                <TableRow
+                <BodyRow
                   key={row.id}
-                  aria-rowindex={index + 2}
-                  data-index={index}
-                  {...(isVirtual && { ref: virtualizer.measureElement })}
-                >
-                  {row.getAllCells().map((cell) => (
-                    <TableCell key={cell.id}>
-                      <table.FlexRender cell={cell} />
-                    </TableCell>
-                  ))}
-                </TableRow>
+                  content={row.original}
+                  columns={columns}
+                  index={row.index}
+                  position={index}
+                  measure={isVirtual ? virtualizer.measureElement : undefined}
+                  renderCells={() =>
+                    row.getAllCells().map((cell) => (
+                      <TableCell key={cell.id}>
+                        <table.FlexRender cell={cell} />
+                      </TableCell>
+                    ))
+                  }
+                />
               );
             })}
             {isVirtual && <Spacer height={after} columns={columns.length} />}
@@ -139,6 +148,39 @@ function LoadedTable<Row extends RowData>({
       </p>
     </div>
   );
+}
+
+interface BodyRowProps {
+  /** What is shown in the row: the same object is not rendered again. */
+  readonly content: unknown;
+  readonly columns: unknown;
+  /** Position in the data. */
+  readonly index: number;
+  /** Position in the table. */
+  readonly position: number;
+  readonly measure: ((element: HTMLTableRowElement | null) => void) | undefined;
+  readonly renderCells: () => ReactNode;
+}
+
+/** Row that is rendered only when it changes: not with each step of scrolling, and not when other rows change. */
+const BodyRow = memo(
+  function BodyRow({ position, measure, renderCells }: BodyRowProps) {
+    return (
+      <TableRow aria-rowindex={position + 2} data-index={position} {...(measure && { ref: measure })}>
+        {renderCells()}
+      </TableRow>
+    );
+  },
+  (before, after) =>
+    before.content === after.content &&
+    before.columns === after.columns &&
+    before.index === after.index &&
+    before.position === after.position &&
+    before.measure === after.measure,
+);
+
+function Value({ value }: { readonly value: unknown }) {
+  return typeof value === 'string' ? <InertText text={value} maxLength={120} /> : String(value);
 }
 
 /** Takes the place of the rows that are not rendered. */

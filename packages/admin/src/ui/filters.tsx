@@ -1,4 +1,5 @@
 import { Search, Select, SelectItem } from '@carbon/react';
+import { visibleText } from './inert-text.tsx';
 
 /** A filter that selects one of some values. */
 export interface SelectFilter {
@@ -44,7 +45,7 @@ export function FilterBar({ search, onSearch, placeholder, selects = [] }: Filte
         >
           <SelectItem value="" text={all} />
           {options.toSorted().map((option) => (
-            <SelectItem key={option} value={option} text={option} />
+            <SelectItem key={option} value={option} text={visibleText(option, 80)} />
           ))}
         </Select>
       ))}

@@ -35,9 +35,10 @@ export function InertText({ text, maxLength = 2000 }: InertTextProps) {
   );
 }
 
-/** Returns text for where only a string is possible; invisible characters are their code points. */
-export function visibleText(text: string): string {
-  return text
+/** Returns text for where only a string is possible; invisible characters are their code points, and the end is cut off. */
+export function visibleText(text: string, maxLength = 300): string {
+  const shown = text.length > maxLength ? `${text.slice(0, maxLength).toWellFormed()}…` : text;
+  return shown
     .split(SHOWN)
     .map((part, index) => (index % 2 === 0 ? part : `[${codePoint(part)}]`))
     .join('');

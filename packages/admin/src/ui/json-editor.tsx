@@ -42,7 +42,7 @@ export function JsonEditor({ id, label, value, onChange, helperText, error }: Js
           linter(lintJson, { delay: 200 }),
           lintGutter(),
           EditorView.lineWrapping,
-          EditorView.contentAttributes.of({ 'aria-label': label }),
+          EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) changed.current(update.state.doc.toString());
           }),

@@ -1,8 +1,8 @@
 import { CopyButton } from '@carbon/react';
 import { useMemo } from 'react';
-import { InertText } from './inert-text.tsx';
+import { InertText, visibleText } from './inert-text.tsx';
 
-/** Characters of JSON to show; more would block the page. */
+/** Characters to show; more would block the page. */
 const MAX_LENGTH = 200_000;
 
 /** A value as formatted JSON, with a button that copies it. */
@@ -13,17 +13,30 @@ export function JsonView({ value, label }: { readonly value: unknown; readonly l
       <div className="json-copy">
         <CopyButton iconDescription="Copy" align="left" onClick={() => void copyText(text)} />
       </div>
-      <section
-        className="json-view"
-        aria-label={label}
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region has to be reachable by keyboard
-        tabIndex={0}
-      >
-        <pre>
-          <InertText text={text} maxLength={MAX_LENGTH} />
-        </pre>
-      </section>
+      <TextView text={text} label={label} />
     </div>
+  );
+}
+
+interface TextViewProps {
+  readonly text: string;
+  readonly label: string;
+  readonly maxLength?: number;
+}
+
+/** A long text in a frame that scrolls. */
+export function TextView({ text, label, maxLength = MAX_LENGTH }: TextViewProps) {
+  return (
+    <section
+      className="json-view"
+      aria-label={visibleText(label)}
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region has to be reachable by keyboard
+      tabIndex={0}
+    >
+      <pre>
+        <InertText text={text} maxLength={maxLength} />
+      </pre>
+    </section>
   );
 }
 

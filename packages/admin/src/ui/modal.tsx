@@ -22,7 +22,7 @@ export function FormModal<Body>(props: FormModalProps<Body>) {
   const { heading, submit, danger, size, body, onSubmit, onClose, children } = props;
   const [error, setError] = useState<unknown>();
   const [isBusy, setBusy] = useState(false);
-  useReturnedFocus();
+  useDialog(onClose);
   const run = async (): Promise<void> => {
     if (body === undefined || isBusy) return;
     setBusy(true);
@@ -72,7 +72,7 @@ interface DetailsModalProps {
 
 /** Dialog that only shows something. Render it while it is open. */
 export function DetailsModal({ heading, label, size = 'lg', onClose, children }: DetailsModalProps) {
-  useReturnedFocus();
+  useDialog(onClose);
   return (
     <CarbonModal
       open
@@ -87,8 +87,11 @@ export function DetailsModal({ heading, label, size = 'lg', onClose, children }:
   );
 }
 
-/** Returns the focus to the element that had it when the component appeared. */
-function useReturnedFocus(): void {
+/**
+ * Behavior of all dialogs: the focus returns to the element that had it before, and Escape closes the dialog from a closed
+ * combo box, too, which does not pass on the key.
+ */
+export function useDialog(onClose: () => void): void {
   const before = useRef(document.activeElement);
   useEffect(
     () => () => {
@@ -96,4 +99,12 @@ function useReturnedFocus(): void {
     },
     [],
   );
+  useEffect(() => {
+    const onKey = ({ key, target }: KeyboardEvent): void => {
+      if (key === 'Escape' && target instanceof Element && target.matches('[role="combobox"][aria-expanded="false"]'))
+        onClose();
+    };
+    document.addEventListener('keydown', onKey, { capture: true });
+    return () => document.removeEventListener('keydown', onKey, { capture: true });
+  }, [onClose]);
 }

@@ -2,7 +2,7 @@ import { Button, InlineNotification } from '@carbon/react';
 import { ApiError } from '@sluice/contract/client';
 import type { ReactNode } from 'react';
 import { ServiceUnreachableError } from '../api/api.ts';
-import { InertText } from './inert-text.tsx';
+import { InertText, visibleText } from './inert-text.tsx';
 
 interface ErrorNoticeProps {
   /** What failed: "Tools could not be loaded". */
@@ -15,7 +15,7 @@ interface ErrorNoticeProps {
 export function ErrorNotice({ title, error, onRetry }: ErrorNoticeProps) {
   return (
     <div className="notice">
-      <InlineNotification kind="error" lowContrast hideCloseButton title={title}>
+      <InlineNotification kind="error" lowContrast hideCloseButton title={visibleText(title)}>
         <InertText text={messageOf(error)} />
       </InlineNotification>
       {onRetry && (

@@ -1,4 +1,4 @@
-import { useCallback, useSyncExternalStore } from 'react';
+import { useCallback, useState, useSyncExternalStore } from 'react';
 
 /** What the address bar selects: `#/tools?namespace=crm&open=search`. */
 export interface Route {
@@ -27,6 +27,23 @@ export function useParameter(name: string, { push = false } = {}): [string, (val
   const { query } = useRoute();
   const set = useCallback((value: string) => setParameter(name, value, push), [name, push]);
   return [query.get(name) ?? '', set];
+}
+
+/**
+ * Returns what the form of a page is about, and its setter: an object that it changes, or 'new', which is in the address, so
+ * that others can link to it; undefined while it is closed.
+ */
+export function useEdited<Item>(): [Item | 'new' | undefined, (edited: Item | 'new' | undefined) => void] {
+  const [isNew, setNew] = useParameter('new', { push: true });
+  const [item, setItem] = useState<Item>();
+  const set = useCallback(
+    (edited: Item | 'new' | undefined) => {
+      setItem(edited === 'new' ? undefined : edited);
+      setNew(edited === 'new' ? 'true' : '');
+    },
+    [setNew],
+  );
+  return [isNew === '' ? item : 'new', set];
 }
 
 function setParameter(name: string, value: string, push: boolean): void {

@@ -7,10 +7,12 @@ import {
   type RJSFSchema,
   type RJSFValidationError,
   toErrorSchema,
+  type UnsupportedFieldProps,
   type ValidatorType,
 } from '@rjsf/utils';
 import { useMemo } from 'react';
-import { InertText } from './inert-text.tsx';
+import { InertText, visibleText } from './inert-text.tsx';
+import { JsonView } from './json-view.tsx';
 
 /** Values of the properties of a schema. */
 export type FormValue = Readonly<Record<string, unknown>>;
@@ -25,11 +27,12 @@ interface SchemaFormProps {
 /** A form made from a JSON Schema. Errors are shown while it is filled in; they do not prevent a submission. */
 export function SchemaForm({ schema, value, onChange }: SchemaFormProps) {
   const validator = useMemo(createValidator, []);
+  const shown = useMemo(() => withVisibleTitles(schema), [schema]);
   return (
     <div className="schema-form">
       <Form<FormValue>
         tagName="div"
-        schema={schema satisfies RJSFSchema}
+        schema={shown satisfies RJSFSchema}
         formData={value}
         validator={validator}
         liveValidate
@@ -42,8 +45,47 @@ export function SchemaForm({ schema, value, onChange }: SchemaFormProps) {
   );
 }
 
+/**
+ * Gives the properties and choices of a schema titles in which all characters are visible, since the form shows their names
+ * as they are.
+ */
+function withVisibleTitles(schema: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(schema).flatMap(([keyword, value]): [string, unknown][] => {
+      if (keyword === 'properties' && isObject(value)) {
+        const named = Object.entries(value).map(([name, property]) => {
+          if (!isObject(property)) return [name, property];
+          const { title } = property;
+          return [
+            name,
+            { ...withVisibleTitles(property), title: visibleText(typeof title === 'string' ? title : name) },
+          ];
+        });
+        return [[keyword, Object.fromEntries(named)]];
+      }
+      if (keyword === 'title' && typeof value === 'string') return [[keyword, visibleText(value)]];
+      if (keyword === 'enum' && Array.isArray(value) && value.every((choice) => typeof choice === 'string')) {
+        const choices = value.map((choice) => ({ const: choice, title: visibleText(choice) }));
+        return [
+          ['type', 'string'],
+          ['oneOf', choices],
+        ];
+      }
+      if (Array.isArray(value))
+        return [[keyword, value.map((item) => (isObject(item) ? withVisibleTitles(item) : item))]];
+      const isData = keyword === 'const' || keyword === 'default';
+      return [[keyword, isObject(value) && !isData ? withVisibleTitles(value) : value]];
+    }),
+  );
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 const templates = {
   DescriptionFieldTemplate: Description,
+  UnsupportedFieldTemplate: UnsupportedField,
   ButtonTemplates: {
     AddButton: (props: IconButtonProps) => <FormButton {...props} label="Add" />,
     CopyButton: (props: IconButtonProps) => <FormButton {...props} label="Copy" />,
@@ -62,6 +104,11 @@ function Description({ id, description }: DescriptionFieldProps) {
       <InertText text={description} />
     </p>
   );
+}
+
+/** Part of a schema that no form can be made of. */
+function UnsupportedField({ schema }: UnsupportedFieldProps) {
+  return <JsonView value={schema} label="Schema of a field that has no form" />;
 }
 
 function FormButton({ id, disabled, onClick, label }: IconButtonProps & { readonly label: string }) {

@@ -26,8 +26,8 @@ function Properties({ schema, depth, label }: { schema: Schema; depth: number; l
             <InertText text={name} maxLength={200} />
           </strong>{' '}
           <Tag size="sm" type="cool-gray">
-            {typeOf(property)}
-          </Tag>
+            <InertText text={typeOf(property)} maxLength={100} />
+          </Tag>{' '}
           {required.includes(name) && (
             <Tag size="sm" type="blue">
               required

@@ -1,6 +1,7 @@
 import { LineChart, ScaleTypes } from '@carbon/charts-react';
 import '@carbon/charts-react/styles.css';
 import { useMemo } from 'react';
+import { visibleText } from './inert-text.tsx';
 import { useTheme } from './theme.ts';
 
 /** A value of a group; gaps are left out. */
@@ -13,6 +14,9 @@ export interface ChartPoint {
 /** From here on, the lines show the values. */
 const MANY_POINTS = 20;
 
+/** Ticks are within an hour or some. */
+const CLOCK: Intl.DateTimeFormatOptions = { hour: 'numeric', minute: '2-digit' };
+
 interface TimeChartProps {
   readonly title: string;
   readonly points: readonly ChartPoint[];
@@ -23,9 +27,10 @@ interface TimeChartProps {
 
 /** Values over time. Charts are large, so load the component that uses this when it is needed. */
 export function TimeChart({ title, points, begin, end }: TimeChartProps) {
-  const { theme } = useTheme();
+  const theme = useTheme();
   const isSparse = points.length < MANY_POINTS;
   const isZero = points.every(({ value }) => value === 0);
+  const data = useMemo(() => points.map((point) => ({ ...point, group: nameOf(point) })), [points]);
   const options = useMemo(
     () => ({
       title,
@@ -34,11 +39,14 @@ export function TimeChart({ title, points, begin, end }: TimeChartProps) {
       // A line of one point is invisible.
       points: { enabled: isSparse },
       toolbar: { enabled: false },
+      // The names of groups are what the plot is about.
+      legend: { truncation: { threshold: 32, numCharacter: 30 } },
       axes: {
         bottom: {
           mapsTo: 'date',
           scaleType: ScaleTypes.TIME,
-          ticks: { number: 3 },
+          // The date of the first label, which the library adds, would reach into the next one.
+          ticks: { number: 3, formatter: (tick: number | Date) => new Date(tick).toLocaleTimeString(undefined, CLOCK) },
           ...(begin !== undefined && end !== undefined && { domain: [new Date(begin), new Date(end)] }),
         },
         left: {
@@ -52,9 +60,17 @@ export function TimeChart({ title, points, begin, end }: TimeChartProps) {
   );
   return (
     <div ref={removeSkeletonClass}>
-      <LineChart data={[...points]} options={options} />
+      <LineChart data={data} options={options} />
     </div>
   );
+}
+
+/**
+ * The library interprets names as HTML and removes all tags, so names that contain some would look like others: brackets and
+ * ampersands are replaced by similar characters.
+ */
+function nameOf({ group }: ChartPoint): string {
+  return visibleText(group, 80).replaceAll('<', '‹').replaceAll('>', '›').replaceAll('&', '＆');
 }
 
 /**

@@ -29,8 +29,7 @@ Example:
   sluice action build my-action.ts -o my-action.wasm`,
     )
     .action(async (entry: string, { out = `${basename(entry, extname(entry))}.wasm`, engine }: BuildOptions) => {
-      // Loaded on demand, because the bundler loads slowly.
-      const { ActionBuildError, buildAction } = await import('@sluice/actions/build');
+      const { ActionBuildError, buildAction } = await loadBuilder();
       const started = performance.now();
       const options = { entry: resolve(terminal.cwd, entry), output: resolve(terminal.cwd, out), engine };
       const component = await buildAction(options).catch((error: unknown) => {
@@ -49,6 +48,16 @@ Example:
         `${out}: ${(component.length / 1e6).toFixed(1)} MB, built with ${engine} in ${ms} ms`,
       );
     });
+}
+
+/** Loads the bundler and the engines, which takes time. */
+async function loadBuilder(): Promise<typeof import('@sluice/actions/build')> {
+  try {
+    return await import('@sluice/actions/build');
+  } catch (error) {
+    if (errorCode(error) !== 'ERR_MODULE_NOT_FOUND') throw error;
+    throw new Failure('the container image cannot build actions: install Sluice with npm for that', { cause: error });
+  }
 }
 
 const ERROR_REASONS: ReadonlyMap<string, string> = new Map([

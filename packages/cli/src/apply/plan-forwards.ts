@@ -18,7 +18,7 @@ export interface ForwardPlan extends PlannedSteps {
   readonly relocations: ReadonlyMap<string, Relocation>;
   /** Forwards that a step deletes. */
   readonly deleted: ReadonlySet<string>;
-  /** Whether the tools of a forward may be others, or have other names, than before. */
+  /** Whether the tools of a forward may be others than before. */
   isUncertain(forward: string): boolean;
 }
 
@@ -62,7 +62,7 @@ export function planForwards(desired: DesiredState, actual: CurrentState, prune:
     readdressed,
     relocations,
     deleted: new Set(unnamed.map(({ name }) => name)),
-    isUncertain: (name) => registered.has(name) || readdressed.has(name) || relocations.has(name),
+    isUncertain: (name) => registered.has(name) || readdressed.has(name),
   };
 }
 

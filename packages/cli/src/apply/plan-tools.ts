@@ -114,7 +114,7 @@ function overrideSteps(
   const changes = toolChanges(tool, applyOverrides(wanted, tool, home));
   const { forward, upstreamName, name, namespace } = tool;
   const isOverridden = toolChanges(tool, applyOverrides(NO_OVERRIDES, tool, home)).length > 0;
-  // At another address, the upstream's own values may differ; a tool may have been moved to where its forward was.
+  // At another address, the upstream's own values may differ.
   if (changes.length === 0 && !(isUncertain && (position || isOverridden))) return [];
   return [
     {

@@ -92,9 +92,8 @@ test('a forward is changed in place, and its tools follow', () => {
 ~ forward up
     prefix: "p_"
     (its entries follow, except those that were moved or renamed)
-~ tool say in namespace default (forward up, upstream name x)
 
-2 changes: 2 to change
+1 change: 1 to change
 `);
 });
 
@@ -420,4 +419,18 @@ test('an entry without members is no difference, whether the tool exists or not'
   expect(steps('tools: [{ forward: up, upstreamName: later, title: T }]', actual(UP))).toMatchObject([
     { upstreamName: 'later', notes: ['the forward has no such tool at the moment'] },
   ]);
+});
+
+test('forwards that exchange their places free the names of renamed tools last', () => {
+  const places = (f: string, g: string) =>
+    `forwards: [{ name: f, address: http://one/mcp, ${f} }, { name: g, address: http://one/mcp, ${g} }]\n`;
+  const model = new ServiceModel(UPSTREAMS);
+  const [here, there] = ['prefix: g.', 'prefix: f., namespace: b'];
+  for (const state of [
+    `${places(here, there)}tools: [{ forward: f, upstreamName: x, name: mine }]`,
+    `${places(there, here)}tools: [${MANUAL.replace('{', '{ name: mine,')}]`,
+  ]) {
+    model.run(plan(read(state), model.actual(), { prune: true }));
+  }
+  expect(model.actual().manual.map(({ name }) => name)).toEqual(['mine']);
 });

@@ -14,9 +14,6 @@ interface Entry {
   readonly labels: Labels;
   readonly enabled: boolean;
   readonly members: JsonObject;
-  /** Whether it was moved or renamed, and does not follow its forward. */
-  readonly moved?: boolean;
-  readonly renamed?: boolean;
 }
 
 /** By address, the tools that the upstream there offers. */
@@ -39,10 +36,9 @@ export class ServiceModel {
   actual(): CurrentState {
     const served = [...this.#claims.values()].flatMap(([first]) => (first ? [first] : []));
     const shadowed = [...this.#claims.values()].flatMap(([, ...others]) => others);
-    const discovered = [...served, ...shadowed].flatMap((entry) => {
-      const { moved: _moved, renamed: _renamed, ...visible } = entry;
-      return entry.origin ? [{ ...visible, ...entry.origin, shadowed: shadowed.includes(entry) }] : [];
-    });
+    const discovered = [...served, ...shadowed].flatMap((entry) =>
+      entry.origin ? [{ ...entry, ...entry.origin, shadowed: shadowed.includes(entry) }] : [],
+    );
     return {
       namespaces: [...this.#namespaces].map(([name, labels]) => ({ name, labels })),
       forwards: [...this.#forwards.values()],
@@ -168,8 +164,9 @@ export class ServiceModel {
       if (entry.origin?.forward !== name) return [];
       const moved = {
         ...entry,
-        namespace: entry.moved ? entry.namespace : namespace,
-        name: entry.renamed ? entry.name : `${prefix}${entry.origin.upstreamName}`,
+        namespace: entry.namespace === before.namespace ? namespace : entry.namespace,
+        name:
+          entry.name === before.prefix + entry.origin.upstreamName ? prefix + entry.origin.upstreamName : entry.name,
       };
       return keyOf(moved.namespace, moved.name) === keyOf(entry.namespace, entry.name) ? [] : [{ entry, moved }];
     });
@@ -233,16 +230,10 @@ export class ServiceModel {
             },
           };
     this.#drop(entry);
-    const usual = `${forward.prefix}${upstreamName}`;
-    const placed: Entry = {
-      ...changed,
-      moved: changed.namespace === tool.namespace ? entry.moved === true : changed.namespace !== forward.namespace,
-      renamed: changed.name === tool.name ? entry.renamed === true : changed.name !== usual,
-    };
     const key = keyOf(changed.namespace, changed.name);
     const others = this.#claims.get(key) ?? [];
     if (key !== keyOf(tool.namespace, tool.name) && others.length > 0) throw new Error(`${changed.name} is in use`);
-    this.#claims.set(key, [placed, ...others]);
+    this.#claims.set(key, [changed, ...others]);
   }
 
   #entries(): Entry[] {

@@ -56,15 +56,8 @@ class StepOrdering {
     }
   }
 
-  /**
-   * Unblocks the steps that wait for this one, except for the tools of the forward `except`, and returns those that have been
-   * visited.
-   */
-  #release(index: number, except?: string): number[] {
-    const waiting = (this.#blocks[index] ?? []).filter((other) => {
-      const step = this.#steps[other];
-      return except === undefined || step?.kind !== 'override' || step.forward !== except;
-    });
+  /** Unblocks the steps that wait for this one, or the given ones of them, and returns those that have been visited. */
+  #release(index: number, waiting = this.#blocks[index] ?? []): number[] {
     for (const other of waiting) this.#blockedBy[other]?.delete(index);
     return waiting.filter((other) => other <= this.#current);
   }
@@ -118,7 +111,13 @@ class StepOrdering {
       changes: [{ member: 'prefix', to: prefix }],
       notes: ['temporarily, because other tools take the names of its tools'],
     });
-    for (const other of this.#release(index, name)) this.#place(other);
+    const others = (this.#blocks[index] ?? []).filter((other) => {
+      const step = this.#steps[other];
+      return step?.kind !== 'override' || step.forward !== name;
+    });
+    const freed = others.filter((other) => !this.#claims.waitsForRenamed(name, this.#steps[other]));
+    // Without a freed one, the service would reject the step; its message says what to do.
+    for (const other of this.#release(index, freed.length > 0 ? freed : others)) this.#place(other);
   }
 }
 
@@ -142,6 +141,8 @@ export class NameClaims {
   /** Tools that follow their forward, where they are then, and the index of the step that changes it; by forward. */
   readonly #relocated = new Map<string, DiscoveredTool[]>();
   readonly #relocatedBy = new Map<string, number>();
+  /** Claimants among these tools that have a name of their own, which does not follow the forward's prefix. */
+  readonly #renamed = new Set<string>();
   readonly #steps: readonly Step[];
   readonly #forwards: ForwardPlan;
 
@@ -156,11 +157,13 @@ export class NameClaims {
     const byForward = new Map<string, string[]>();
     for (const tool of discovered) {
       const { forward, upstreamName } = tool;
-      const moved = relocated(tool, forwards.relocations.get(forward));
+      const relocation = forwards.relocations.get(forward);
+      const moved = relocated(tool, relocation);
       const own = claimantKey(moved === tool ? 'discovered' : 'relocating', forward, upstreamName);
       this.#existing.set(own, { forward });
       this.#claim(toolKey(tool.namespace, tool.name), own);
       if (moved !== tool) this.#relocated.getOrInsertComputed(forward, () => []).push(moved);
+      if (relocation && tool.name !== relocation.from.prefix + upstreamName) this.#renamed.add(own);
       byForward.getOrInsertComputed(forward, () => []).push(own);
     }
     // After the tools that have these names now.
@@ -201,6 +204,13 @@ export class NameClaims {
     }
     const own = step.kind === 'forward' ? this.#relocatedBy.get(step.name) : undefined;
     return first.filter((index): index is number => index !== undefined && index !== own);
+  }
+
+  /** Whether a step waits for a name that a tool of the forward keeps when only its prefix changes. */
+  waitsForRenamed(forward: string, step: Step | undefined): boolean {
+    const { holders = [], takers = [] } = step ? this.#blockers(step) : {};
+    const isOfForward = (own: string) => this.#existing.get(own)?.forward === forward;
+    return [...holders, ...takers].some((own) => this.#renamed.has(own) && isOfForward(own));
   }
 
   /** Returns the existing tool that makes a step impossible; undefined when there is none. */

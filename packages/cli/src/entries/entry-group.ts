@@ -26,6 +26,7 @@ export interface ListRow {
 export interface ListQuery extends PageQuery {
   readonly namespace?: string | undefined;
   readonly include?: 'shadowed';
+  readonly only?: 'shadowed';
 }
 
 /** What differs between the command groups of the kinds of entries (decisions 1.8). */
@@ -60,6 +61,7 @@ export interface EntryKind<Row extends ListRow, Fields> extends EntryApi, Enable
 interface ListOptions extends PageOptions {
   readonly namespace?: string;
   readonly shadowed?: true;
+  readonly onlyShadowed?: true;
 }
 
 /** `list`: prints a row per entry. */
@@ -68,13 +70,19 @@ function listCommand<Row extends ListRow, Fields>(context: Context, kind: EntryK
   const command = new Command('list')
     .description(`List ${kind.listed ?? plural}`)
     .option('-N, --namespace <namespace>', `Only ${plural} in this namespace`)
-    .option('--shadowed', 'Include shadowed entries, whose name or location is taken by an earlier entry');
+    .option('--shadowed', 'Include shadowed entries, whose name or location is taken by an earlier entry')
+    .option('--only-shadowed', 'List only shadowed entries');
   return addPageOptions(command, plural)
     .addHelpText('after', `\nExample:\n  sluice ${plural} list --search mail --limit 20`)
-    .action(async ({ namespace, shadowed, ...pages }: ListOptions) => {
+    .action(async ({ namespace, shadowed, onlyShadowed, ...pages }: ListOptions) => {
       const client = await context.connect();
       const listed = await listPages(pages, (query) =>
-        kind.list(client, { namespace, ...(shadowed && { include: 'shadowed' }), ...query }),
+        kind.list(client, {
+          namespace,
+          ...(shadowed && { include: 'shadowed' }),
+          ...(onlyShadowed && { only: 'shadowed' }),
+          ...query,
+        }),
       );
       const { rows: found } = listed;
       if (found.length === 0) await requireNamespace(client, namespace);
@@ -82,7 +90,7 @@ function listCommand<Row extends ListRow, Fields>(context: Context, kind: EntryK
         found,
         columnsOf(
           kind,
-          shadowed,
+          shadowed ?? onlyShadowed,
           found.some(({ enabled }) => !enabled),
         ),
         pages.search === undefined ? `no ${plural}` : `no ${plural} match "${sanitizeLine(pages.search)}"`,

@@ -61,7 +61,8 @@ export function metricsCommand(context: Context): Command {
 function nonZeroCounters(value: unknown, path: readonly string[]): { readonly name: string; readonly value: string }[] {
   if (isJsonObject(value))
     return Object.entries(value).flatMap(([name, member]) => nonZeroCounters(member, [...path, name]));
-  return value === 0 ? [] : [{ name: path.join('.'), value: JSON.stringify(value) }];
+  // Texts, such as the message of the latest failure, are no counters.
+  return value === 0 || typeof value === 'string' ? [] : [{ name: path.join('.'), value: JSON.stringify(value) }];
 }
 
 interface TimeSeriesOptions {
@@ -139,9 +140,9 @@ const GROUP_COLUMNS = [
   { title: 'LARGEST P95 MS', value: ({ p95_ms }: CallSeries) => String(largest(p95_ms) ?? '-') },
 ];
 
-function nameOfGroup({ namespace, forward, service, tool, other }: CallSeries['labels']): string {
+function nameOfGroup({ other, ...labels }: CallSeries['labels']): string {
   if (other) return '(other)';
-  return [namespace, tool, forward, service].filter((label) => label !== undefined).join(' ');
+  return Object.values(labels).join(' ');
 }
 
 function sum(counts: readonly number[]): number {

@@ -875,7 +875,7 @@ export interface paths {
         };
         /**
          * Get time series of the last hour
-         * @description Tool calls, completions, event-loop delay and memory in steps of 10 s or multiples of that. The last step is the current one and not complete. At most 200 series of one grouping are stored; all other calls are in the series `other`.
+         * @description Tool calls, completions, event-loop delay and memory in steps of 10 s or multiples of that. The last step is the current one and not complete. At most 200 series of one grouping are stored; all other calls are in the series `other`. With `by=method`, the series count all MCP requests of clients instead of tool calls.
          */
         get: operations["getTimeSeries"];
         put?: never;
@@ -1113,6 +1113,10 @@ export interface components {
                 /** @description Capability service that executes the tools; in place of a forward */
                 service?: string;
                 tool?: string;
+                /** @description MCP method */
+                method?: string;
+                /** @description `completed`, `tool_error` (a result with `isError`), or the category of the failure */
+                outcome?: string;
                 /**
                  * @description All calls that have no series of their own
                  * @constant
@@ -1391,6 +1395,21 @@ export interface components {
             };
             /** @description Duration of the whole evaluation */
             pipeline_duration: components["schemas"]["Duration"];
+            failures: {
+                llm_failure: number;
+                action_failure: number;
+                /** @description Requests that were rejected because there was no room to evaluate them */
+                busy: number;
+                /** @description The latest failure */
+                last?: {
+                    /**
+                     * Format: date-time
+                     * @description UTC
+                     */
+                    at: string;
+                    message: string;
+                };
+            };
         };
         EvaluatorRevision: {
             /** @description Revision number, from 1. */
@@ -1782,6 +1801,20 @@ export interface components {
                 evaluators_skipped: number;
                 wasm_compiled: number;
                 namespace_bindings: number;
+            };
+            /** @description Host processes, which run actions */
+            hosts: {
+                /** @description With a run, or loading an action */
+                running: number;
+                idle: number;
+                /** @description Replaces one that is killed */
+                spare: number;
+                /** @description Runs that wait for a host */
+                waiting: number;
+                /** @description Since the process started */
+                started: number;
+                /** @description Ended since the process started: over a limit, crashed, or replaced */
+                ended: number;
             };
         };
         /** @description Events were skipped: the client was too slow, or resumes after more events than are stored or after a restart of the service. */
@@ -3478,6 +3511,8 @@ export interface operations {
                 namespace?: string;
                 /** @description `shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries. */
                 include?: "shadowed" | "upstream" | "shadowed,upstream";
+                /** @description `shadowed` lists only the entries that are not served because an entry registered earlier has the same key. */
+                only?: "shadowed";
                 /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */
                 limit?: string;
                 /** @description Continues the list: `page.next` of the previous page. It stays valid while the list changes. */
@@ -3721,6 +3756,8 @@ export interface operations {
                 namespace?: string;
                 /** @description `shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries. */
                 include?: "shadowed" | "upstream" | "shadowed,upstream";
+                /** @description `shadowed` lists only the entries that are not served because an entry registered earlier has the same key. */
+                only?: "shadowed";
                 /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */
                 limit?: string;
                 /** @description Continues the list: `page.next` of the previous page. It stays valid while the list changes. */
@@ -3970,6 +4007,8 @@ export interface operations {
                 namespace?: string;
                 /** @description `shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries. */
                 include?: "shadowed" | "upstream" | "shadowed,upstream";
+                /** @description `shadowed` lists only the entries that are not served because an entry registered earlier has the same key. */
+                only?: "shadowed";
                 /** @description Number of elements of the page: a whole number from 1 to 1000. Default: all. */
                 limit?: string;
                 /** @description Continues the list: `page.next` of the previous page. It stays valid while the list changes. */
@@ -5080,7 +5119,7 @@ export interface operations {
                 since?: string;
                 /** @description Duration of a step: a multiple of 10 s up to 1 h, such as `10s` (default) or `1m`. */
                 step?: string;
-                /** @description Groups the calls: namespace, forward, tool. Default: one series of all. */
+                /** @description Groups the calls: namespace, forward, tool, method, outcome. Default: one series of all. */
                 by?: string;
             };
             header?: never;

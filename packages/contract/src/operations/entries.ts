@@ -28,6 +28,11 @@ const LIST = {
       '`shadowed` includes entries that are not served because an entry registered earlier has the same key. `upstream` includes the upstream values of discovered entries.',
     values: ['shadowed', 'upstream', 'shadowed,upstream'],
   },
+  only: {
+    description:
+      '`shadowed` lists only the entries that are not served because an entry registered earlier has the same key.',
+    values: ['shadowed'],
+  },
   ...PAGE_QUERY,
 } satisfies Record<string, QueryParameter>;
 const INCLUDE = {

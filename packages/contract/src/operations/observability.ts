@@ -60,7 +60,7 @@ export const observabilityOperations = {
     path: '/api/v1/time-series',
     tag,
     summary: 'Get time series of the last hour',
-    description: `Tool calls, completions, event-loop delay and memory in steps of 10 s or multiples of that. The last step is the current one and not complete. At most ${MAX_TIME_SERIES} series of one grouping are stored; all other calls are in the series \`other\`.`,
+    description: `Tool calls, completions, event-loop delay and memory in steps of 10 s or multiples of that. The last step is the current one and not complete. At most ${MAX_TIME_SERIES} series of one grouping are stored; all other calls are in the series \`other\`. With \`by=method\`, the series count all MCP requests of clients instead of tool calls.`,
     query: {
       since: { description: 'Begin: an ISO 8601 time, or a duration before now such as `15m`. Default: `1h`.' },
       step: { description: 'Duration of a step: a multiple of 10 s up to 1 h, such as `10s` (default) or `1m`.' },

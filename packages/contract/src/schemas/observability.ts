@@ -44,6 +44,18 @@ const evaluatorMetrics = z
     }),
     wasm: z.object({ executions: count, not_found: count, duration }),
     pipeline_duration: duration.describe('Duration of the whole evaluation'),
+    failures: z.object({
+      llm_failure: count,
+      action_failure: count,
+      busy: count.describe('Requests that were rejected because there was no room to evaluate them'),
+      last: z
+        .object({
+          at: z.iso.datetime({ precision: 3 }).describe('UTC'),
+          message: z.string(),
+        })
+        .optional()
+        .describe('The latest failure'),
+    }),
   })
   .meta({ id: 'EvaluatorMetrics', description: 'Counters of an evaluator' });
 
@@ -71,6 +83,16 @@ export const metrics = z
         namespace_bindings: count,
       })
       .describe('Current values'),
+    hosts: z
+      .object({
+        running: count.describe('With a run, or loading an action'),
+        idle: count,
+        spare: count.describe('Replaces one that is killed'),
+        waiting: count.describe('Runs that wait for a host'),
+        started: count.describe('Since the process started'),
+        ended: count.describe('Ended since the process started: over a limit, crashed, or replaced'),
+      })
+      .describe('Host processes, which run actions'),
   })
   .meta({ id: 'Metrics' });
 

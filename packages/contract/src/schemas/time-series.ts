@@ -8,7 +8,7 @@ export const TIME_SERIES_SPAN_S = 3_600;
 export const MAX_TIME_SERIES = 200;
 
 /** What calls can be grouped by. */
-export const timeSeriesGrouping = z.enum(['namespace', 'forward', 'tool']);
+export const timeSeriesGrouping = z.enum(['namespace', 'forward', 'tool', 'method', 'outcome']);
 
 const counts = z.array(z.number().int().nonnegative());
 const values = z.array(z.number().nonnegative().nullable());
@@ -23,6 +23,11 @@ const callSeries = z
         forward: z.string().optional(),
         service: z.string().optional().describe('Capability service that executes the tools; in place of a forward'),
         tool: z.string().optional(),
+        method: z.string().optional().describe('MCP method'),
+        outcome: z
+          .string()
+          .optional()
+          .describe('`completed`, `tool_error` (a result with `isError`), or the category of the failure'),
         other: z.literal(true).optional().describe('All calls that have no series of their own'),
       })
       .describe('Empty for all calls'),

@@ -166,7 +166,7 @@ export class JsonScanner {
     this.offset += at;
   }
 
-  /** Scans punctuation and white space up to the first byte of a key, or of a value that the sink does not enter. */
+  /** Scans punctuation, white space and short tokens, up to a longer key or value that the sink does not enter. */
   #scanStructure(chunk: Buffer, from: number): number {
     for (let at = from; at < chunk.length; at++) {
       const byte = chunk[at] ?? 0;
@@ -188,6 +188,13 @@ export class JsonScanner {
         case KEY_OR_END:
           if (byte === QUOTE) {
             this.#from = at;
+            const end = shortTokenEnd(chunk, at);
+            if (end > 0) {
+              this.#inKey = 1;
+              this.#end(end);
+              at = end - 1;
+              break;
+            }
             this.#isSkipping = true;
             return at;
           }
@@ -205,6 +212,12 @@ export class JsonScanner {
           const isContainer = byte === OPEN_BRACE || byte === OPEN_BRACKET;
           if (!isContainer || !isWanted) {
             if (isWanted) this.#from = at;
+            const end = this.#depth > 0 ? shortTokenEnd(chunk, at) : 0;
+            if (end > 0) {
+              this.#end(end);
+              at = end - 1;
+              break;
+            }
             this.#isSkipping = true;
             return at;
           }
@@ -301,6 +314,33 @@ export class JsonScanner {
     this.#beforeBytes += chunk.length - this.#from;
     this.#from = 0;
   }
+}
+
+/** Tokens up to this length are read here: a call of the kernel costs more. */
+const SHORT_BYTES = 40;
+
+/** Bytes of ASCII that a string contains as they are: 1, others 0. */
+const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
+  byte >= 0x20 && byte < 0x80 && byte !== QUOTE && byte !== 0x5c ? 1 : 0,
+);
+
+/** End of a short string without escapes, or of a short positive integer, that begins at `at`; 0 for everything else. */
+function shortTokenEnd(chunk: Buffer, at: number): number {
+  const limit = Math.min(chunk.length, at + SHORT_BYTES);
+  const first = chunk[at] ?? 0;
+  let end = at + 1;
+  if (first === QUOTE) {
+    while (end < limit && PLAIN[chunk[end] ?? 0] === 1) end++;
+    return end < limit && chunk[end] === QUOTE ? end + 1 : 0;
+  }
+  if (first < 0x31 || first > 0x39) return 0;
+  while (end < limit && isDigit(chunk[end] ?? 0)) end++;
+  const next = end < limit ? chunk[end] : undefined;
+  return next === COMMA || next === CLOSE_BRACE || next === CLOSE_BRACKET ? end : 0;
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= 0x30 && byte <= 0x39;
 }
 
 const OBJECT = Uint8Array.of(1);

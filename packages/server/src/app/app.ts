@@ -171,7 +171,13 @@ export async function startService(
   const interactions = new InteractionStore(config.interactionCapacity);
   const toolCalls = new ToolCallEvents(logger, (id) => interactions.completion(id) !== undefined);
 
-  const timeSeries = new TimeSeries({ toolCalls, completions: () => interactions.recorded });
+  const secure = new Set(pipeline.listeners.filter(({ tls }) => tls !== undefined).map(({ name }) => name));
+  const requestMetrics = new RequestMetrics(secure);
+  const timeSeries = new TimeSeries({
+    toolCalls,
+    requests: requestMetrics,
+    completions: () => interactions.recorded,
+  });
   timeSeries.start();
   open.defer(() => timeSeries.close());
 
@@ -258,8 +264,7 @@ export async function startService(
     wasm_compiled: evaluators.current.actionCount,
     namespace_bindings: bindings.size,
   });
-  const secure = new Set(pipeline.listeners.filter(({ tls }) => tls !== undefined).map(({ name }) => name));
-  const requestMetrics = new RequestMetrics(secure);
+  metrics.hosts = () => actions.counts;
   const llm = new LlmClient({ secrets });
   open.defer(() => llm.close());
   const engine = new EvaluatorEngine({

@@ -15,7 +15,7 @@ export interface ServiceStateParts {
   readonly forwards: Pick<Forwards, 'status'>;
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
   readonly evaluators: Pick<Evaluators, 'current'>;
-  readonly metrics: Pick<ServiceMetrics, 'snapshot' | 'evaluators'>;
+  readonly metrics: Pick<ServiceMetrics, 'snapshot' | 'evaluators' | 'hosts'>;
   readonly interactions: Pick<InteractionStore, 'length' | 'bodyBytes'>;
   readonly toolCalls: Pick<ToolCallEvents, 'counts'>;
   readonly calls: Pick<InFlightCalls<InFlightCall>, 'size'>;
@@ -34,12 +34,12 @@ export function serviceState(parts: ServiceStateParts): ServiceState {
       Array.from(metrics.evaluators, ([name, counters]) => ({
         name,
         counts: counters.snapshot(),
-        failures: counters.failures,
       })),
     activeEvaluators: () => [
       ...evaluators.current.list.map(({ definition }) => ({ name: definition.name, loaded: true })),
       ...evaluators.current.skipped.map((name) => ({ name, loaded: false })),
     ],
+    hosts: () => metrics.hosts(),
     entries: () => ({
       tool: registry.current.servedCount('tool'),
       resource: registry.current.servedCount('resource'),

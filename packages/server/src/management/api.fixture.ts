@@ -188,7 +188,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     }),
   });
   const profiles = new ClientProfiles(registry, { name: 'test', title: 'Test', version: '1' });
-  const timeSeries = new TimeSeries({ toolCalls, completions: () => interactions.recorded });
+  const timeSeries = new TimeSeries({ toolCalls, requests: requestMetrics, completions: () => interactions.recorded });
   const plugins = await Plugins.open({ path: undefined, targets: new Map(), log });
   const app = new Management({
     plugins,

@@ -26,7 +26,9 @@ import type { ApiRequest, Router } from './router.ts';
 
 /** The operations of one kind of entry. */
 interface EntryOperations {
-  readonly list: Operation & { readonly query: Readonly<Record<PageParameter | 'namespace' | 'include', object>> };
+  readonly list: Operation & {
+    readonly query: Readonly<Record<PageParameter | 'namespace' | 'include' | 'only', object>>;
+  };
   readonly create: Operation & { readonly body: EntryBody };
   readonly get: Operation;
   readonly update: Operation & {
@@ -68,10 +70,12 @@ function addKind(
 ): void {
   router.add(list, ({ query }) => {
     const namespace = query('namespace');
-    const { shadowed, upstream } = parseInclude(query('include'));
+    const { shadowed: isIncluded, upstream } = parseInclude(query('include'));
+    const shadowed = query('only') === 'shadowed' ? 'only' : isIncluded;
     const snapshot = registry.current;
     const entries = snapshot.entries(kind, { shadowed, ...(namespace !== undefined && { namespace }) });
-    const serialize = (entry: Entry) => entryJson(entry, { shadowed: shadowed && !snapshot.isServed(entry), upstream });
+    const serialize = (entry: Entry) =>
+      entryJson(entry, { shadowed: shadowed !== false && !snapshot.isServed(entry), upstream });
     return pagedResponse(entries, { ...ENTRY_LIST, serialize }, query);
   });
 

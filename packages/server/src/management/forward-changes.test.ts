@@ -78,14 +78,23 @@ describe('PATCH of a forward', () => {
     const { api } = await withForward(context, 'a', 'moved', 'renamed');
     await override(api, 'moved', { namespace: 'vault', title: 'Ours' });
     await override(api, 'renamed', { name: 'mine' });
-    await api.call('PATCH', PATH, { namespace: 'vault', prefix: 'p.' });
-    expect(await tools(api)).toEqual(['vault/p.a', 'vault/p.moved', 'vault/mine']);
-    // In the namespace of its forward by chance, the moved tool does not follow that.
-    await api.call('PATCH', PATH, { namespace: null, prefix: null });
-    expect(await tools(api)).toEqual(['default/a', 'vault/moved', 'default/mine']);
+    await api.call('PATCH', PATH, { namespace: 'ops', prefix: 'p.' });
+    expect(await tools(api)).toEqual(['ops/p.a', 'vault/p.moved', 'ops/mine']);
     await api.call('POST', `${PATH}/refreshes`);
-    expect(await tools(api)).toEqual(['default/a', 'vault/moved', 'default/mine']);
-    expect((await api.call('GET', '/api/v1/tools/moved')).data).toMatchObject({ title: 'Ours' });
+    expect(await tools(api)).toEqual(['ops/p.a', 'vault/p.moved', 'ops/mine']);
+    expect((await api.call('GET', '/api/v1/tools/p.moved')).data).toMatchObject({ title: 'Ours' });
+  });
+
+  test('is followed again by entries that are where it arrives', async (context) => {
+    const { api } = await withForward(context, 'moved', 'renamed');
+    await override(api, 'moved', { namespace: 'vault' });
+    await override(api, 'renamed', { name: 'p.renamed' });
+    await api.call('PATCH', PATH, { namespace: 'vault', prefix: 'p.' });
+    expect(await tools(api)).toEqual(['vault/p.moved', 'vault/p.renamed']);
+    await api.call('PATCH', PATH, { namespace: null, prefix: null });
+    expect(await tools(api)).toEqual(['default/moved', 'default/renamed']);
+    await api.call('POST', `${PATH}/refreshes`);
+    expect(await tools(api)).toEqual(['default/moved', 'default/renamed']);
   });
 
   test('is rejected with the names that are in use, and changes nothing', async (context) => {
@@ -188,7 +197,7 @@ describe('PATCH of a forward', () => {
     await second.manage('PATCH', '/forwards/up', { namespace: 'default' });
     expect(await names()).toEqual([
       ['default', 'p.a'],
-      ['vault', 'p.moved'],
+      ['default', 'p.moved'],
     ]);
     await second.stop();
   });

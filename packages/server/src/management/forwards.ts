@@ -7,7 +7,7 @@ import {
   operations,
   type RefreshResult,
 } from '@sluice/contract';
-import { changeForward, configurationOf, type ForwardChanges } from '../registry/change-forward.ts';
+import { changeForwardInSteps, configurationOf, type ForwardChanges } from '../registry/change-forward.ts';
 import { DEFAULT_NAMESPACE, type Entry, type Forward, type Labels } from '../registry/entries.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { namespaceOf } from '../registry/operations.ts';
@@ -67,11 +67,11 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
   });
 
   router.addWithBody(update, async ({ http, name, body }) => {
-    const changed = await forwards.change(name, (draft) => {
+    const changed = await forwards.change(name, function* (draft) {
       const forward = draft.forwards.get(name);
       if (!forward) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
       requireMatch(http.headers['if-match'], tagOf(forward), `forward ${name}`);
-      return changeForward(draft, forward, changesOf(forward, body));
+      return yield* changeForwardInSteps(draft, forward, changesOf(forward, body));
     });
     return dataResponse(serialize(changed), { headers: { etag: tagOf(changed) } });
   });

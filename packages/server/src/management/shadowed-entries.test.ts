@@ -42,6 +42,7 @@ describe.for([
       ['second', true],
       ['third', true],
     ]);
+    expect(await served('?only=shadowed&limit=1')).toEqual([['second', true]]);
     expect((await api.call('GET', `${path}/x`)).data).toMatchObject({ forward: 'first', description: 'first' });
     for (const name of ['second', 'third']) {
       const { statusMessage } = Object((await api.call('GET', `/api/v1/forwards/${name}`)).data);

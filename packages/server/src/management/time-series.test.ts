@@ -29,6 +29,8 @@ test.for([
   ['namespace', { namespace: 'default' }],
   ['forward', { forward: 'up' }],
   ['tool', { namespace: 'default', tool: 'echo' }],
+  ['method', { method: 'tools/call' }],
+  ['outcome', { outcome: 'completed' }],
 ] as const)('calls are in the series by %j', async ([by, labels]) => {
   const { status, data } = await service.manage('GET', `/time-series${by && `?by=${by}`}`);
   expect(status).toBe(200);
@@ -51,7 +53,7 @@ test('the period and the step can be chosen', async () => {
 });
 
 test.for([
-  ['by=user', /^invalid by "user": expected one of namespace, forward, tool/],
+  ['by=user', /^invalid by "user": expected one of namespace, forward, tool, method, outcome/],
   ['step=15s', /^invalid step "15s": expected a multiple of 10s, up to 1h/],
   ['step=0', /^invalid step/],
   ['step=2h', /^invalid step/],

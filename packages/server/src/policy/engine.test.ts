@@ -136,7 +136,7 @@ async function setUp({ schema, store = memoryStore(), request = REQUEST, onError
     lines: () => lines.map((line): Record<string, unknown> => JSON.parse(line)),
     decisions: () => metrics.snapshot().evaluators.gate?.decisions,
     executions: () => metrics.snapshot().evaluators.gate?.wasm.executions,
-    failures: () => metrics.evaluators.get('gate')?.failures,
+    failures: () => metrics.snapshot().evaluators.gate?.failures,
   };
 }
 
@@ -148,6 +148,8 @@ function isCanceled(outcome: McpOutcome | undefined): boolean {
   return target.writableEnded;
 }
 
+/** The latest failure. */
+const FAILED = { at: expect.any(String), message: expect.any(String) };
 const NOTHING = { pass: 0, block: 0, reject_malformed: 0, warn: 0, filter_tools: 0, set_metadata: 0 };
 /** Outcome of a request for whose evaluation there is no room. */
 const busy = (retryAfterMs: number) => ({
@@ -267,7 +269,7 @@ it.each([
     expect(await engine.evaluate(context)).toEqual(busy(retryAfterMs));
     expect([executions(), failures(), decisions()]).toEqual([
       0,
-      { llm_failure: 0, action_failure: 0, busy: 1 },
+      { llm_failure: 0, action_failure: 0, busy: 1, last: FAILED },
       NOTHING,
     ]);
     expect(lines()).toMatchObject([{ level: 'warn', msg: 'evaluator busy', decision: 'busy' }]);
@@ -301,7 +303,11 @@ it('a run whose copies cannot be stored has failed: its time counts once, and it
   vi.spyOn(registry, 'commit').mockRejectedValueOnce(new Error('the disk is full'));
   run.end({ kind: 'set_metadata', key: 'a', value: 'b' });
   expect(await outcome).toMatchObject({ kind: 'error', error: { message: 'evaluator processor execution failed' } });
-  expect([executions(), failures(), decisions()]).toEqual([1, { llm_failure: 0, action_failure: 1, busy: 0 }, NOTHING]);
+  expect([executions(), failures(), decisions()]).toEqual([
+    1,
+    { llm_failure: 0, action_failure: 1, busy: 0, last: FAILED },
+    NOTHING,
+  ]);
   expect(lines()).toMatchObject([
     { level: 'warn', msg: 'evaluator failed', decision: 'action_failure', action_ms: 1.235 },
   ]);

@@ -118,12 +118,12 @@ export class Evaluation {
         return { kind: 'canceled' };
       }
       if (error instanceof BusyError || error instanceof ActionNotStartedError) {
-        this.#counters.failed('busy');
+        this.#counters.failed('busy', error.message);
         this.#logResult('busy', error);
         return { kind: 'reject', outcome: busyOutcome(error instanceof BusyError ? error : new BusyError()) };
       }
       const kind = error instanceof LlmError ? 'llm_failure' : 'action_failure';
-      this.#counters.failed(kind);
+      this.#counters.failed(kind, error instanceof Error ? error.message : String(error));
       this.#logResult(kind, error);
       if (definition.on_error === 'block') return { kind: 'reject', outcome: failureOutcome(definition.name, kind) };
       this.#recordPass(kind, startedAt);

@@ -6,6 +6,7 @@ import { OperationError } from './operation-error.ts';
 import { addForward, type ForwardInput } from './operations-topology.ts';
 import { hasOperatorState, withOrphans } from './retained.ts';
 import { render } from './serialize.ts';
+import { forEachInSteps, runSteps, type Steps } from './steps.ts';
 
 /** Members that changes are merged into: what is missing stays, null removes a part or all. */
 interface MergedMembers {
@@ -18,45 +19,52 @@ export type ForwardChanges = Partial<Omit<ForwardInput, 'name' | keyof MergedMem
 
 /**
  * Changes a forward in place (decisions 10.1). Its entries follow its namespace and prefix, unless an operator moved or
- * renamed them; overrides and marks stay. Entries that it no longer exposes are removed, and return with the next discovery
- * that finds them exposed. OperationError CONFLICT with the names that are held there, BAD_REQUEST if headers would move to
- * another origin. Returns the same object when nothing changes.
+ * renamed them; those that are where it arrives follow it again. Overrides and marks stay. Entries that it no longer exposes
+ * are removed, and return with the next discovery that finds them exposed. OperationError CONFLICT with the names that are
+ * held there, BAD_REQUEST if headers would move to another origin. Returns the same object when nothing changes.
  */
-export function changeForward(draft: Draft, forward: Forward, changes: ForwardChanges): Forward {
+export function* changeForwardInSteps(draft: Draft, forward: Forward, changes: ForwardChanges): Steps<Forward> {
   const headers = changedHeaders(forward.headers, changes.headers);
   const expose = mergeExpose(forward.expose, changes.expose);
   const changed: Forward = { ...forward, ...changes, headers, expose };
   if (changes.headers === undefined) requireSameOrigin(forward, changed);
   if (configurationOf(changed) === configurationOf(forward)) return forward;
-  const { exposed, hidden } = splitByExposure(changed, draft.entriesOf(forward.name));
-  for (const entry of hidden) draft.remove(entry);
-  const followers = exposed.flatMap((entry) => {
-    const moved = placedIn(changed, entry);
-    return moved === entry ? [] : [{ entry, moved }];
+  const exposure = new Exposure(changed);
+  const followers: Entry[] = [];
+  const retained: Entry[] = [];
+  yield* forEachInSteps(yield* draft.entriesInSteps(forward.name), (entry) => {
+    const { kind, key, discovered } = entry;
+    if (!exposure.exposes(kind, discovered?.upstreamKey ?? key)) {
+      draft.remove(entry);
+      if (!discovered?.copied && hasOperatorState(forward, entry)) retained.push(entry);
+      return;
+    }
+    const placed = placedIn(changed, entry, forward);
+    if (placed === entry) return;
+    draft.remove(entry);
+    followers.push(placed);
   });
-  for (const { entry } of followers) draft.remove(entry);
-  const retained = hidden.filter((entry) => !entry.discovered?.copied && hasOperatorState(forward, entry));
   const orphans = retained.length > 0 ? withOrphans(forward, retained).orphanedOverrides : forward.orphanedOverrides;
-  const orphanedOverrides = orphans?.map((entry) => placedIn(changed, entry));
+  const orphanedOverrides = orphans?.map((entry) => placedIn(changed, entry, forward));
   // Before its entries, which are restored by its namespace and prefix.
   const stored = orphanedOverrides ? { ...changed, orphanedOverrides } : changed;
   draft.putForward(stored);
   const taken: Entry[] = [];
-  for (const { moved } of followers) {
-    if (draft.get(moved.kind, moved.namespace, moved.key)) taken.push(moved);
-    else draft.put(moved);
-  }
+  yield* forEachInSteps(followers, (entry) => {
+    if (draft.get(entry.kind, entry.namespace, entry.key)) taken.push(entry);
+    else draft.put(entry);
+  });
   if (taken.length > 0) throw takenKeysError(forward, taken);
   return stored;
 }
 
 /**
  * Applies a forward of the bootstrap file: a known one is changed in place, so that neither a restart nor a changed line
- * returns what an operator has hidden (decisions 1.3, 10.1). OperationError as {@link changeForward}.
+ * returns what an operator has hidden (decisions 1.3, 10.1). OperationError as {@link changeForwardInSteps}.
  */
 export function bootstrapForward(draft: Draft, { name, ...input }: BootstrapForward): Forward {
   const known = draft.forwards.get(name);
-  if (known) return changeForward(draft, known, input);
+  if (known) return runSteps(changeForwardInSteps(draft, known, input));
   const headers = changedHeaders(undefined, input.headers);
   const expose = mergeExpose(undefined, input.expose);
   return addForward(draft, { name, ...input, headers, expose });
@@ -81,23 +89,20 @@ export function configurationOf({ address, namespace, labels, prefix, headers = 
   return JSON.stringify([...members, ...(expose ? [expose] : [])]);
 }
 
-function splitByExposure(forward: Forward, entries: readonly Entry[]): { exposed: Entry[]; hidden: Entry[] } {
-  const exposure = new Exposure(forward);
-  const { exposed = [], hidden = [] } = Object.groupBy(entries, ({ kind, key, discovered }) =>
-    exposure.exposes(kind, discovered?.upstreamKey ?? key) ? 'exposed' : 'hidden',
-  );
-  return { exposed, hidden };
-}
-
-/** The entry where its forward has it; the same object if it stays. */
-function placedIn({ namespace: home, prefix }: Forward, entry: Entry): Entry {
+/** The entry where its changed forward has it; the same object if it stays. */
+function placedIn({ namespace: home, prefix }: Forward, entry: Entry, before: Forward): Entry {
   const { kind, discovered } = entry;
   if (!discovered || discovered.copied) return entry;
-  const namespace = discovered.moved ? entry.namespace : home;
-  const keepsKey = kind === 'resource' || discovered.renamed;
-  const key = keepsKey ? entry.key : prefix + discovered.upstreamKey;
-  if (namespace === entry.namespace && key === entry.key) return entry;
-  return render({ ...entry, namespace, key, ...(!keepsKey && { name: key }) });
+  const { upstreamKey, moved, renamed } = discovered;
+  const namespace = moved && entry.namespace !== before.namespace ? entry.namespace : home;
+  const keepsKey = kind === 'resource' || (renamed && entry.key !== before.prefix + upstreamKey);
+  const key = keepsKey ? entry.key : prefix + upstreamKey;
+  const isMoved = namespace !== home || undefined;
+  const isRenamed = (kind === 'resource' ? renamed : key !== prefix + upstreamKey) || undefined;
+  const stays = namespace === entry.namespace && key === entry.key;
+  if (stays && moved === isMoved && renamed === isRenamed) return entry;
+  const placed = { ...discovered, moved: isMoved, renamed: isRenamed };
+  return render({ ...entry, namespace, key, ...(!keepsKey && { name: key }), discovered: placed });
 }
 
 /** Names that a message lists. */

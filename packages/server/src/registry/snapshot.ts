@@ -116,14 +116,14 @@ export class Snapshot {
     return this.namespaces.get(name as Namespace);
   }
 
-  /** Entries of one kind over all namespaces or in one, in the order of lists; shadowed ones only on request. */
-  entries(kind: Kind, options: { namespace?: string; shadowed?: boolean } = {}): Entry[] {
+  /** Entries of one kind over all namespaces or in one, in the order of lists; shadowed ones on request, or only them. */
+  entries(kind: Kind, options: { namespace?: string; shadowed?: boolean | 'only' } = {}): Entry[] {
     const states = [...this.namespaces.values()].filter(
       (state) => options.namespace === undefined || state.name === options.namespace,
     );
     return states
       .flatMap(({ indexes }) => [
-        ...indexes[kind].registeredEntries,
+        ...(options.shadowed === 'only' ? [] : indexes[kind].registeredEntries),
         ...(options.shadowed ? indexes[kind].shadowed : []),
       ])
       .sort(byOrder);

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { createLogger } from './log.ts';
+import { RequestMetrics } from './metrics/request-metrics.ts';
 import { TimeSeries, type TimeSeriesQuery } from './time-series.ts';
 import { codeSummary, NO_CONTENT, type ToolCallIdentity } from './tool-calls/event.ts';
 import { ToolCallEvents } from './tool-calls/events.ts';
@@ -18,9 +19,11 @@ function start() {
     undefined,
     () => now,
   );
-  const series = new TimeSeries({ toolCalls, completions: () => completions, now: () => now });
+  const requests = new RequestMetrics();
+  const series = new TimeSeries({ toolCalls, requests, completions: () => completions, now: () => now });
   return {
     series,
+    requests,
     pass: (ms: number) => {
       now += ms;
     },
@@ -84,6 +87,40 @@ test('calls are grouped by namespace, tool, and forward or service', () => {
     { namespace: 'a', tool: 't' },
     { namespace: 'b', tool: 't' },
     { namespace: 'b', tool: 'u' },
+  ]);
+});
+
+test('calls are grouped by outcome', () => {
+  const { call, fail, read } = start();
+  for (let at = 0; at < 3; at++) call(1);
+  for (let at = 0; at < 2; at++) call(1, {}, true);
+  fail();
+  const { series } = read({ by: 'outcome' });
+  expect(series.map(({ labels, calls }) => [labels, calls.at(-1)])).toEqual([
+    [{ outcome: 'completed' }, 3],
+    [{ outcome: 'tool_error' }, 2],
+    [{ outcome: 'UNKNOWN' }, 1],
+  ]);
+});
+
+test('requests are grouped by method: what was counted between two steps', () => {
+  const { series, requests, pass, read } = start();
+  const list = { method: 'tools/list', namespace: 'a', seconds: 0.006 };
+  requests.mcpServer(list);
+  requests.mcpServer({ ...list, namespace: 'b' });
+  pass(STEP);
+  series.sample();
+  requests.mcpServer({ ...list, errorType: '-32603' });
+  requests.mcpServer({ method: 'ping', seconds: 0.0001 });
+  expect(read({ since: START, by: 'method' }).series).toEqual([
+    {
+      labels: { method: 'tools/list' },
+      calls: [2, 1],
+      errors: [0, 1],
+      p50_ms: [6.25, 6.25],
+      p95_ms: [9.625, 9.625],
+    },
+    { labels: { method: 'ping' }, calls: [0, 1], errors: [0, 0], p50_ms: [null, 0.25], p95_ms: [null, 0.475] },
   ]);
 });
 

@@ -7,7 +7,8 @@ import {
   type TimeSeriesGrouping,
   type TimeSeriesResponse,
 } from '@sluice/contract';
-import { roundMs } from './metrics/instruments.ts';
+import { MCP_SECONDS, roundMs } from './metrics/instruments.ts';
+import type { MethodCounts, RequestMetrics } from './metrics/request-metrics.ts';
 import type { EventDetails, ToolCallIdentity, ToolCallRecord } from './tool-calls/event.ts';
 import type { EventRing } from './tool-calls/events.ts';
 
@@ -19,7 +20,8 @@ const STEPS = TIME_SERIES_SPAN_S / TIME_SERIES_STEP_S;
 const BOUNDS = Float64Array.of(
   ...[0.5, 1, 2, 3, 5, 7.5, 10, 15, 25, 50, 75, 100, 150, 250, 500, 1_000, 2_500, 5_000, 15_000, 60_000],
 );
-const BUCKETS = BOUNDS.length + 1;
+/** The same for requests by method, whose durations {@link RequestMetrics} has. */
+const METHOD_BOUNDS = Float64Array.from(MCP_SECONDS, (seconds) => seconds * 1000);
 
 /** Interval of the timer whose delay is measured; the measured values include it. */
 const DELAY_RESOLUTION_MS = 50;
@@ -34,31 +36,51 @@ interface Point {
 /** Calls of one group: 33 KiB, whatever their number. */
 class CallCounts {
   readonly labels: CallSeries['labels'];
+  readonly bounds: Float64Array;
   /** Number of the latest step with a call. */
   latest = 0;
   /** Number of the step that each place of the other arrays belongs to. */
   readonly #steps = new Uint32Array(STEPS);
   readonly #calls = new Uint32Array(STEPS);
   readonly #errors = new Uint32Array(STEPS);
-  readonly #buckets = new Uint32Array(STEPS * BUCKETS);
+  /** Buckets of a step. */
+  readonly #size: number;
+  readonly #buckets: Uint32Array;
 
-  constructor(labels: CallSeries['labels']) {
+  constructor(labels: CallSeries['labels'], bounds: Float64Array) {
     this.labels = labels;
+    this.bounds = bounds;
+    this.#size = bounds.length + 1;
+    this.#buckets = new Uint32Array(STEPS * this.#size);
   }
 
   /** Counts a call in a step; `bucket` is undefined for a call that was not sent. */
   add(step: number, isError: boolean, bucket: number | undefined): void {
+    const at = this.#open(step);
+    increment(this.#calls, at);
+    if (isError) increment(this.#errors, at);
+    if (bucket !== undefined) increment(this.#buckets, at * this.#size + bucket);
+  }
+
+  /** Counts several calls in a step. */
+  addAll(step: number, { calls, errors, buckets }: Point): void {
+    const at = this.#open(step);
+    increment(this.#calls, at, calls);
+    increment(this.#errors, at, errors);
+    for (const [bucket, count] of buckets.entries()) increment(this.#buckets, at * this.#size + bucket, count);
+  }
+
+  /** Returns the place of a step, which is emptied if it still has an earlier one. */
+  #open(step: number): number {
     const at = step % STEPS;
     if (this.#steps[at] !== step) {
       this.#steps[at] = step;
       this.#calls[at] = 0;
       this.#errors[at] = 0;
-      this.#buckets.fill(0, at * BUCKETS, (at + 1) * BUCKETS);
+      this.#buckets.fill(0, at * this.#size, (at + 1) * this.#size);
     }
     this.latest = step;
-    increment(this.#calls, at);
-    if (isError) increment(this.#errors, at);
-    if (bucket !== undefined) increment(this.#buckets, at * BUCKETS + bucket);
+    return at;
   }
 
   /** Number of calls from one step to another. */
@@ -73,36 +95,42 @@ class CallCounts {
 
   /** Returns the calls of `count` steps from `first` on. */
   sum(first: number, count: number): Point {
-    const point = { calls: 0, errors: 0, buckets: new Float64Array(BUCKETS) };
+    const point = { calls: 0, errors: 0, buckets: new Float64Array(this.#size) };
     for (let step = first; step < first + count; step++) {
       const at = step % STEPS;
       if (this.#steps[at] !== step) continue;
       point.calls += this.#calls[at] ?? 0;
       point.errors += this.#errors[at] ?? 0;
-      for (let bucket = 0; bucket < BUCKETS; bucket++) {
-        point.buckets[bucket] = (point.buckets[bucket] ?? 0) + (this.#buckets[at * BUCKETS + bucket] ?? 0);
+      for (let bucket = 0; bucket < this.#size; bucket++) {
+        point.buckets[bucket] = (point.buckets[bucket] ?? 0) + (this.#buckets[at * this.#size + bucket] ?? 0);
       }
     }
     return point;
   }
 }
 
-function increment(counts: Uint32Array, at: number): void {
-  counts[at] = (counts[at] ?? 0) + 1;
+function increment(counts: Uint32Array, at: number, by = 1): void {
+  counts[at] = (counts[at] ?? 0) + by;
 }
 
 /** The groups of one kind: at most 200, and one for all calls beyond. A group without calls for an hour makes room. */
 class CallGroups {
   readonly #groups = new Map<string, CallCounts>();
-  readonly #other = new CallCounts({ other: true });
+  readonly #bounds: Float64Array;
+  readonly #other: CallCounts;
   /** The step in which there was last no room. */
   #fullIn = 0;
+
+  constructor(bounds: Float64Array = BOUNDS) {
+    this.#bounds = bounds;
+    this.#other = new CallCounts({ other: true }, bounds);
+  }
 
   add(key: string, labels: () => CallSeries['labels'], step: number): CallCounts {
     const known = this.#groups.get(key);
     if (known) return known;
     if (this.#groups.size >= MAX_TIME_SERIES && !this.#makeRoom(step)) return this.#other;
-    const added = new CallCounts(labels());
+    const added = new CallCounts(labels(), this.#bounds);
     this.#groups.set(key, added);
     return added;
   }
@@ -135,6 +163,7 @@ interface ServiceSample {
 /** Dependencies of {@link TimeSeries}. */
 export interface TimeSeriesOptions {
   readonly toolCalls: { readonly ring: EventRing<ToolCallRecord> };
+  readonly requests: Pick<RequestMetrics, 'mcpMethods'>;
   /** Number of recorded completions since the start. */
   readonly completions: () => number;
   /** Milliseconds since the Unix epoch. */
@@ -156,21 +185,23 @@ export interface TimeSeriesReading extends Omit<TimeSeriesResponse, 'series'> {
 }
 
 /**
- * The last hour in steps of ten seconds: tool calls by namespace, forward and tool, completions and the process (decisions
- * 10.6). At most 20 MiB.
+ * The last hour in steps of ten seconds: tool calls by namespace, forward, tool and outcome, requests by method, completions
+ * and the process (decisions 10.6). At most 22 MiB.
  *
  * Tool calls are counted from their stored events, 500 at a time and before they are read, so that the path of a call has
- * none of it but a comparison.
+ * none of it but a comparison. Requests by method are the differences of their metrics between two steps.
  */
 export class TimeSeries {
   readonly #ring: EventRing<ToolCallRecord>;
   readonly #options: TimeSeriesOptions;
   readonly #now: () => number;
-  readonly #all = new CallCounts({});
+  readonly #all = new CallCounts({}, BOUNDS);
   readonly #groups: Readonly<Record<TimeSeriesGrouping, CallGroups>> = {
     namespace: new CallGroups(),
     forward: new CallGroups(),
     tool: new CallGroups(),
+    method: new CallGroups(METHOD_BOUNDS),
+    outcome: new CallGroups(),
   };
   readonly #samples = new Array<ServiceSample | undefined>(STEPS).fill(undefined);
   readonly #delay: ReturnType<typeof monitorEventLoopDelay> = monitorEventLoopDelay({
@@ -179,6 +210,8 @@ export class TimeSeries {
   /** Number of the next event to count. */
   #position: number;
   #completions = 0;
+  /** Requests by method when they were counted last. */
+  #methods: ReadonlyMap<string, MethodCounts> = new Map();
   #timer: NodeJS.Timeout | undefined = undefined;
 
   constructor(options: TimeSeriesOptions) {
@@ -210,6 +243,7 @@ export class TimeSeries {
     this.#samples[step % STEPS] = { step, completions: completions - this.#completions, delayMs, rss, heap };
     this.#completions = completions;
     this.#countCalls();
+    this.#countMethods(step);
   }
 
   /** Returns the selected series. The last step is the current one, which is not complete. */
@@ -217,6 +251,7 @@ export class TimeSeries {
     this.#countCalls();
     const perPoint = step / STEP_MS;
     const now = Math.floor(this.#now() / STEP_MS);
+    if (by === 'method') this.#countMethods(now);
     const oldest = Math.max(Math.floor(since / STEP_MS), now - STEPS + 1);
     const first = Math.floor(oldest / perPoint) * perPoint;
     const points = Array.from({ length: Math.ceil((now - first + 1) / perPoint) }, (_, at) => first + at * perPoint);
@@ -268,16 +303,27 @@ export class TimeSeries {
     this.#position = this.#ring.end;
   }
 
+  #countMethods(step: number): void {
+    const methods = this.#options.requests.mcpMethods();
+    for (const [method, counts] of methods) {
+      const added = difference(counts, this.#methods.get(method));
+      if (added.calls > 0) this.#groups.method.add(method, () => ({ method }), step).addAll(step, added);
+    }
+    this.#methods = methods;
+  }
+
   #count(at: number, identity: ToolCallIdentity, details: Exclude<EventDetails, { type: 'STARTED' }>): void {
     const { namespace, forward, serviceId, toolName: tool } = identity;
     const step = Math.floor(at / STEP_MS);
     const isError = details.type === 'FAILED' || details.isError;
     // A call that fails before its start has no latency.
     const bucket = details.durationMs > 0 ? bucketOf(details.durationMs) : undefined;
-    const { namespace: namespaces, forward: forwards, tool: tools } = this.#groups;
+    const outcome = details.type === 'FAILED' ? details.category : isError ? 'tool_error' : 'completed';
+    const { namespace: namespaces, forward: forwards, tool: tools, outcome: outcomes } = this.#groups;
     this.#all.add(step, isError, bucket);
     namespaces.add(namespace, () => ({ namespace }), step).add(step, isError, bucket);
     tools.add(`${namespace} ${tool}`, () => ({ namespace, tool }), step).add(step, isError, bucket);
+    outcomes.add(outcome, () => ({ outcome }), step).add(step, isError, bucket);
     if (forward !== undefined) {
       forwards.add(`forward ${forward}`, () => ({ forward }), step).add(step, isError, bucket);
     } else if (serviceId !== undefined) {
@@ -286,14 +332,20 @@ export class TimeSeries {
   }
 }
 
+/** Returns the requests between two readings. */
+function difference(after: MethodCounts, before: MethodCounts | undefined): Point {
+  const buckets = Float64Array.from(after.buckets, (count, at) => count - (before?.buckets[at] ?? 0));
+  return { calls: after.count - (before?.count ?? 0), errors: after.errors - (before?.errors ?? 0), buckets };
+}
+
 function readSeries(counts: CallCounts, points: readonly number[], perPoint: number): CallSeries {
   const sums = points.map((first) => counts.sum(first, perPoint));
   return {
     labels: counts.labels,
     calls: sums.map(({ calls }) => calls),
     errors: sums.map(({ errors }) => errors),
-    p50_ms: sums.map(({ buckets }) => percentile(buckets, 0.5)),
-    p95_ms: sums.map(({ buckets }) => percentile(buckets, 0.95)),
+    p50_ms: sums.map(({ buckets }) => percentile(buckets, counts.bounds, 0.5)),
+    p95_ms: sums.map(({ buckets }) => percentile(buckets, counts.bounds, 0.95)),
   };
 }
 
@@ -304,19 +356,19 @@ function bucketOf(ms: number): number {
 }
 
 /** Returns a percentile, interpolated within its bucket; null without values. */
-function percentile(buckets: Float64Array, rank: number): number | null {
+function percentile(buckets: Float64Array, bounds: Float64Array, rank: number): number | null {
   const total = buckets.reduce((sum, count) => sum + count, 0);
   if (total === 0) return null;
   let below = 0;
-  for (let at = 0; at < BUCKETS; at++) {
+  for (let at = 0; at < buckets.length; at++) {
     const count = buckets[at] ?? 0;
     if (below + count >= rank * total && count > 0) {
-      const low = at === 0 ? 0 : (BOUNDS[at - 1] ?? 0);
+      const low = at === 0 ? 0 : (bounds[at - 1] ?? 0);
       // Nothing is known of the longest calls but their least duration.
-      const high = BOUNDS[at] ?? low;
+      const high = bounds[at] ?? low;
       return roundMs(low + ((rank * total - below) / count) * (high - low));
     }
     below += count;
   }
-  return BOUNDS.at(-1) ?? null;
+  return bounds.at(-1) ?? null;
 }

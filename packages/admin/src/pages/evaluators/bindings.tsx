@@ -1,16 +1,18 @@
 import { Button, TextInput } from '@carbon/react';
 import { bindingInput, DEFAULT_NAMESPACE } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
-import { useCallback, useMemo, useState } from 'react';
+import { useCallback, useMemo } from 'react';
 import { useApiQuery, useChange } from '../../api/queries.ts';
-import { type Column, DataTable } from '../../ui/data-table.tsx';
+import type { Column } from '../../ui/data-table.tsx';
 import { NamespaceField } from '../../ui/fields.tsx';
 import { useForm } from '../../ui/form.ts';
 import { InertText } from '../../ui/inert-text.tsx';
 import { FormModal } from '../../ui/modal.tsx';
-import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { EmptyState } from '../../ui/notices.tsx';
+import { QueryTable } from '../../ui/query-table.tsx';
+import { useParameter } from '../../ui/route.ts';
 import { RowActions } from '../../ui/row-actions.tsx';
-import { useToasts } from '../../ui/toasts.tsx';
+import { useUndoable } from '../../ui/undoable.ts';
 
 /** A namespace whose requests belong to a conversation. */
 interface Binding {
@@ -20,11 +22,12 @@ interface Binding {
 
 /** The conversation ids of namespaces, which evaluators get with requests that have none. */
 export function Bindings() {
-  const toasts = useToasts();
-  const { data, error, refetch } = useApiQuery(['evaluators', 'bindings'], (client, signal) =>
+  const change = useUndoable();
+  const bindings = useApiQuery(['evaluators', 'bindings'], (client, signal) =>
     unwrap(client.GET('/api/v1/evaluators/namespaces', { signal })),
   );
-  const [isOpen, setOpen] = useState(false);
+  const [bound, setBound] = useParameter('bind', { push: true });
+  const { data } = bindings;
   const bind = useChange({
     changes: ['evaluators'],
     run: (client, { namespace, conversationId }: Binding) =>
@@ -41,16 +44,14 @@ export function Bindings() {
       unwrap(client.DELETE('/api/v1/evaluators/namespaces/{namespace}', { params: { path: { namespace } } })),
   });
   const unbind = useCallback(
-    async (binding: Binding): Promise<void> => {
-      try {
-        await deleteBinding(binding);
-        const undo = () => void bind(binding).catch((reason) => toasts.fail('The binding was not restored', reason));
-        toasts.show({ kind: 'success', title: `${binding.namespace} unbound`, action: { label: 'Undo', run: undo } });
-      } catch (reason) {
-        toasts.fail(`${binding.namespace} was not unbound`, reason);
-      }
-    },
-    [deleteBinding, bind, toasts],
+    (binding: Binding) =>
+      change({
+        run: () => deleteBinding(binding),
+        done: `${binding.namespace} unbound`,
+        failed: `${binding.namespace} was not unbound`,
+        undo: { run: () => bind(binding), failed: 'The binding was not restored' },
+      }),
+    [change, deleteBinding, bind],
   );
   const rows = useMemo(
     () => data && Object.entries(data).map(([namespace, conversationId]) => ({ namespace, conversationId })),
@@ -69,15 +70,13 @@ export function Bindings() {
         id: 'actions',
         header: 'Actions',
         enableSorting: false,
-        cell: ({ row: { original } }) => <RowActions actions={{ Delete: () => void unbind(original) }} />,
+        cell: ({ row: { original } }) => <RowActions actions={{ Delete: () => unbind(original) }} />,
       },
     ],
     [unbind],
   );
-  if (error && !data)
-    return <ErrorNotice title="Bindings could not be loaded" error={error} onRetry={() => void refetch()} />;
   const add = (
-    <Button kind="tertiary" size="md" onClick={() => setOpen(true)}>
+    <Button kind="tertiary" size="md" onClick={() => setBound('true')}>
       Bind a namespace
     </Button>
   );
@@ -88,14 +87,16 @@ export function Bindings() {
         history. It lasts until the service stops.
       </p>
       {rows && rows.length > 0 && add}
-      <DataTable
+      <QueryTable
+        query={bindings}
         label="Bindings"
         rows={rows}
+        all={rows?.length}
         columns={columns}
         rowKey={({ namespace }) => namespace}
         empty={<EmptyState title="No bindings" text="Requests keep the conversation that they name." action={add} />}
       />
-      {isOpen && <BindingForm onBind={bind} onClose={() => setOpen(false)} />}
+      {bound !== '' && <BindingForm onBind={bind} onClose={() => setBound('')} />}
     </>
   );
 }

@@ -3,11 +3,10 @@ import { dryRunInput } from '@sluice/contract';
 import { type components, unwrap } from '@sluice/contract/client';
 import { type ReactNode, useState } from 'react';
 import { useApi } from '../../api/api.ts';
-import { useApiQuery } from '../../api/queries.ts';
+import { type Evaluator, useApiQuery } from '../../api/queries.ts';
 import { InertText } from '../../ui/inert-text.tsx';
 import { JsonEditor, tryParse } from '../../ui/json-editor.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';
-import type { Evaluator } from './evaluator-set.ts';
 
 type DryRunResult = components['schemas']['DryRunResult'];
 

@@ -1,7 +1,7 @@
+import type { Evaluator } from '../../api/queries.ts';
 import { InertText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
-import type { Evaluator } from './evaluator-set.ts';
 
 /** Everything known about an evaluator. */
 export function EvaluatorDetails({

@@ -1,14 +1,14 @@
 import { Accordion, AccordionItem, Select, SelectItem, TextArea, TextInput } from '@carbon/react';
 import { evaluatorInput } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
-import { useApiQuery, useNamespaces } from '../../api/queries.ts';
+import { type Evaluator, type EvaluatorSet, useApiQuery, useNamespaces } from '../../api/queries.ts';
 import { ChoiceField } from '../../ui/fields.tsx';
 import { useForm } from '../../ui/form.ts';
 import { JsonEditor, tryParse } from '../../ui/json-editor.tsx';
 import { FormModal } from '../../ui/modal.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
 import { DryRun } from './dry-run.tsx';
-import { type Evaluator, type EvaluatorSet, useEvaluatorChanges } from './evaluator-set.ts';
+import { useEvaluatorChanges } from './evaluator-changes.ts';
 
 interface EvaluatorFormProps {
   readonly set: EvaluatorSet;

@@ -1,26 +1,31 @@
 import { Add, ArrowDown, ArrowUp } from '@carbon/icons-react';
 import { Button, IconButton, Tab, TabList, TabPanel, TabPanels, Tabs, Tag } from '@carbon/react';
-import { useCallback, useMemo, useState } from 'react';
-import { type Column, DataTable } from '../../ui/data-table.tsx';
+import type { UseQueryResult } from '@tanstack/react-query';
+import { useCallback, useMemo } from 'react';
+import { type Evaluator, type EvaluatorSet, useEvaluatorSet } from '../../api/queries.ts';
+import type { Column } from '../../ui/data-table.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
-import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { EmptyState } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
-import { useParameter } from '../../ui/route.ts';
-import { useToasts } from '../../ui/toasts.tsx';
+import { QueryTable } from '../../ui/query-table.tsx';
+import { useEdited, useParameter } from '../../ui/route.ts';
+import { RowActions } from '../../ui/row-actions.tsx';
+import { useUndoable } from '../../ui/undoable.ts';
 import { Bindings } from './bindings.tsx';
+import { useEvaluatorChanges } from './evaluator-changes.ts';
 import { EvaluatorDetails } from './evaluator-details.tsx';
 import { EvaluatorForm } from './evaluator-form.tsx';
-import { type Evaluator, type EvaluatorSet, useEvaluatorChanges, useEvaluatorSet } from './evaluator-set.ts';
 import { Revisions } from './revisions.tsx';
 
 const TABS = ['evaluators', 'bindings', 'revisions'];
 
 /** `#/evaluators`: the policy of the service, its bindings and its history. */
 export default function Evaluators() {
-  const { data, error, refetch } = useEvaluatorSet();
+  const set = useEvaluatorSet();
+  const { data } = set;
   const [tab, setTab] = useParameter('tab');
   const [open, setOpen] = useParameter('open', { push: true });
-  const [edited, setEdited] = useState<Evaluator | 'new'>();
+  const [edited, setEdited] = useEdited<Evaluator>();
   const opened = data?.evaluators.find(({ name }) => name === open);
   return (
     <PageFrame
@@ -32,9 +37,6 @@ export default function Evaluators() {
         </Button>
       }
     >
-      {error && !data && (
-        <ErrorNotice title="Evaluators could not be loaded" error={error} onRetry={() => void refetch()} />
-      )}
       <Tabs
         selectedIndex={Math.max(0, TABS.indexOf(tab))}
         onChange={({ selectedIndex }) => setTab(TABS[selectedIndex] ?? '')}
@@ -45,7 +47,9 @@ export default function Evaluators() {
           <Tab>Revisions</Tab>
         </TabList>
         <TabPanels>
-          <TabPanel>{(data || !error) && <EvaluatorTable set={data} onOpen={setOpen} onEdit={setEdited} />}</TabPanel>
+          <TabPanel>
+            <EvaluatorTable query={set} onOpen={setOpen} onEdit={setEdited} />
+          </TabPanel>
           <TabPanel>{tab === 'bindings' && <Bindings />}</TabPanel>
           <TabPanel>{tab === 'revisions' && <Revisions />}</TabPanel>
         </TabPanels>
@@ -63,33 +67,28 @@ export default function Evaluators() {
 }
 
 interface EvaluatorTableProps {
-  readonly set: EvaluatorSet | undefined;
+  readonly query: UseQueryResult<EvaluatorSet>;
   readonly onOpen: (name: string) => void;
   readonly onEdit: (evaluator: Evaluator) => void;
 }
 
 /** The evaluators in the order in which they run. */
-function EvaluatorTable({ set, onOpen, onEdit }: EvaluatorTableProps) {
-  const toasts = useToasts();
+function EvaluatorTable({ query, onOpen, onEdit }: EvaluatorTableProps) {
+  const { data: set } = query;
+  const undoable = useUndoable();
   const { replace, activate } = useEvaluatorChanges();
 
   const change = useCallback(
-    async (evaluators: readonly Evaluator[], done: string): Promise<void> => {
-      if (!set) return;
-      const { revision } = set;
-      try {
-        await replace({ evaluators, revision });
-        const undo = () => void activate(revision).catch((error) => toasts.fail('The change was not undone', error));
-        toasts.show({
-          kind: 'success',
-          title: done,
-          ...(revision > 0 && { action: { label: 'Undo', run: undo } }),
-        });
-      } catch (error) {
-        toasts.fail('The evaluators were not changed', error);
-      }
+    (evaluators: readonly Evaluator[], done: string): void => {
+      const revision = set?.revision ?? 0;
+      void undoable({
+        run: () => replace({ evaluators, revision }),
+        done,
+        failed: 'The evaluators were not changed',
+        undo: revision > 0 && { run: () => activate(revision), failed: 'The change was not undone' },
+      });
     },
-    [set, replace, activate, toasts],
+    [set, undoable, replace, activate],
   );
 
   const columns = useMemo<readonly Column<Evaluator>[]>(() => {
@@ -97,7 +96,7 @@ function EvaluatorTable({ set, onOpen, onEdit }: EvaluatorTableProps) {
     const move = (evaluator: Evaluator, by: -1 | 1): void => {
       const from = all.findIndex(({ name }) => name === evaluator.name);
       const reordered = all.toSpliced(from, 1).toSpliced(from + by, 0, evaluator);
-      void change(reordered, `${evaluator.name} runs ${by < 0 ? 'earlier' : 'later'}`);
+      change(reordered, `${evaluator.name} runs ${by < 0 ? 'earlier' : 'later'}`);
     };
     return [
       {
@@ -106,7 +105,7 @@ function EvaluatorTable({ set, onOpen, onEdit }: EvaluatorTableProps) {
         enableSorting: false,
         cell: ({ row: { original } }) => (
           <>
-            <InertText text={original.name} maxLength={200} />
+            <InertText text={original.name} maxLength={200} />{' '}
             {set?.skipped.includes(original.name) && <Tag type="red">Skipped</Tag>}
           </>
         ),
@@ -151,33 +150,28 @@ function EvaluatorTable({ set, onOpen, onEdit }: EvaluatorTableProps) {
             >
               <ArrowDown />
             </IconButton>
-            <Button kind="ghost" size="sm" onClick={() => onOpen(original.name)}>
-              Details
-            </Button>
-            <Button kind="ghost" size="sm" onClick={() => onEdit(original)}>
-              Edit
-            </Button>
-            <Button
-              kind="ghost"
-              size="sm"
-              onClick={() =>
-                void change(
-                  all.filter(({ name }) => name !== original.name),
-                  `${original.name} deleted`,
-                )
-              }
-            >
-              Delete
-            </Button>
+            <RowActions
+              actions={{
+                Details: () => onOpen(original.name),
+                Edit: () => onEdit(original),
+                Delete: () =>
+                  change(
+                    all.filter(({ name }) => name !== original.name),
+                    `${original.name} deleted`,
+                  ),
+              }}
+            />
           </div>
         ),
       },
     ];
   }, [set, change, onOpen, onEdit]);
   return (
-    <DataTable
+    <QueryTable
+      query={query}
       label="Evaluators"
       rows={set?.evaluators}
+      all={set?.evaluators.length}
       columns={columns}
       rowKey={({ name }) => name}
       empty={

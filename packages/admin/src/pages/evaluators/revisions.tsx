@@ -1,15 +1,18 @@
 import { SkeletonText, Tag } from '@carbon/react';
-import { unwrap } from '@sluice/contract/client';
+import { type components, unwrap } from '@sluice/contract/client';
 import { useCallback, useMemo, useState } from 'react';
-import { useApiQuery } from '../../api/queries.ts';
-import { type Column, DataTable } from '../../ui/data-table.tsx';
+import { useApiQuery, useEvaluatorSet } from '../../api/queries.ts';
+import type { Column } from '../../ui/data-table.tsx';
 import { DiffView } from '../../ui/diff-view.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
 import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { QueryTable } from '../../ui/query-table.tsx';
 import { RowActions } from '../../ui/row-actions.tsx';
 import { useToasts } from '../../ui/toasts.tsx';
-import { type EvaluatorRevision, useEvaluatorChanges, useEvaluatorSet } from './evaluator-set.ts';
+import { useEvaluatorChanges } from './evaluator-changes.ts';
+
+type EvaluatorRevision = components['schemas']['EvaluatorRevision'];
 
 const TAGS = { active: 'green', superseded: 'gray', rejected: 'red' } as const;
 
@@ -18,7 +21,7 @@ export function Revisions() {
   const toasts = useToasts();
   const { activate } = useEvaluatorChanges();
   const [compared, setCompared] = useState<number>();
-  const { data, error, refetch } = useApiQuery(['evaluators', 'revisions'], (client, signal) =>
+  const revisions = useApiQuery(['evaluators', 'revisions'], (client, signal) =>
     unwrap(client.GET('/api/v1/evaluators/revisions', { signal })),
   );
   const rollBack = useCallback(
@@ -76,13 +79,13 @@ export function Revisions() {
     ],
     [rollBack],
   );
-  if (error && !data)
-    return <ErrorNotice title="Revisions could not be loaded" error={error} onRetry={() => void refetch()} />;
   return (
     <>
-      <DataTable
+      <QueryTable
+        query={revisions}
         label="Revisions"
-        rows={data}
+        rows={revisions.data}
+        all={revisions.data?.length}
         columns={columns}
         rowKey={({ id }) => String(id)}
         empty={<EmptyState title="No revisions" text="Each change of the evaluators is stored as a revision." />}

@@ -1,6 +1,7 @@
 import { Tag } from '@carbon/react';
+import { countLabel } from '../../api/entries.ts';
 import type { Forward } from '../../api/queries.ts';
-import { InertText } from '../../ui/inert-text.tsx';
+import { InertText, visibleText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
 import { routeTo } from '../../ui/route.ts';
@@ -35,9 +36,9 @@ export function ForwardDetails({ forward, onClose }: { readonly forward: Forward
         </dd>
         <dt>Entries</dt>
         <dd className="links">
-          <a href={routeTo('/tools', { forward: name })}>{forward.tools_discovered} tools</a>
-          <a href={routeTo('/resources', { forward: name })}>{forward.resources_discovered} resources</a>
-          <a href={routeTo('/prompts', { forward: name })}>{forward.prompts_discovered} prompts</a>
+          <a href={routeTo('/tools', { forward: name })}>{countLabel(forward.tools_discovered, 'tools')}</a>
+          <a href={routeTo('/resources', { forward: name })}>{countLabel(forward.resources_discovered, 'resources')}</a>
+          <a href={routeTo('/prompts', { forward: name })}>{countLabel(forward.prompts_discovered, 'prompts')}</a>
         </dd>
         {prefix !== undefined && (
           <>
@@ -112,7 +113,11 @@ export function statusOf({ available }: Forward): string {
 /** State of a forward; the title is the reason. */
 export function ForwardStatus({ forward }: { readonly forward: Forward }) {
   return (
-    <Tag type={forward.available ? 'green' : 'red'} size="md" title={forward.statusMessage ?? statusOf(forward)}>
+    <Tag
+      type={forward.available ? 'green' : 'red'}
+      size="md"
+      title={visibleText(forward.statusMessage ?? statusOf(forward))}
+    >
       {statusOf(forward)}
     </Tag>
   );

@@ -1,16 +1,19 @@
 import { Accordion, AccordionItem, InlineNotification, TextArea, TextInput } from '@carbon/react';
-import { DEFAULT_NAMESPACE, type ForwardInput, type ForwardPatch, forwardInput } from '@sluice/contract';
-import { type Client, unwrap } from '@sluice/contract/client';
+import { DEFAULT_NAMESPACE, type ForwardInput, forwardInput } from '@sluice/contract';
+import { useState } from 'react';
 import { type Forward, useChange } from '../../api/queries.ts';
 import { LabelsField, NamespaceField } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
 import { FormModal } from '../../ui/modal.tsx';
 import { type Toasts, useToasts } from '../../ui/toasts.tsx';
 import { type ExposeDraft, ExposeFields, parseExpose, toExposeDraft } from './expose-fields.tsx';
+import { changeForward, createForward, ForwardConflictError, type ReadForward } from './forward-changes.ts';
+import { ForwardConflict } from './forward-conflict.tsx';
+import { AFFECTED } from './refresh-forward.ts';
 
 interface ForwardFormProps {
   /** The forward to change; a new one if it is missing. */
-  readonly forward?: Forward;
+  readonly edited?: ReadForward;
   readonly onClose: () => void;
 }
 
@@ -29,12 +32,16 @@ interface ForwardDraft {
 const PATIENCE_MS = 2_000;
 
 /** Adds a forward, or changes one; overrides and marks of its entries are kept. */
-export function ForwardForm({ forward, onClose }: ForwardFormProps) {
+export function ForwardForm({ edited, onClose }: ForwardFormProps) {
   const toasts = useToasts();
+  const forward = edited?.forward;
   const form = useForm(toDraft(forward), forwardInput, toBody);
+  /** The forward after somebody else has changed it. */
+  const [current, setCurrent] = useState<ReadForward>();
   const save = useChange({
-    changes: ['forwards', 'namespaces', 'tools', 'resources', 'prompts'],
-    run: (client, body: ForwardInput) => (forward ? change(client, forward, body) : create(client, body)),
+    changes: AFFECTED,
+    run: (client, body: ForwardInput) =>
+      edited ? changeForward(client, edited.forward, (current ?? edited).etag, body) : createForward(client, body),
   });
   const { draft, text } = form;
   const movesHeaders = forward?.headers !== undefined && originOf(forward.address) !== originOf(draft.address);
@@ -44,7 +51,14 @@ export function ForwardForm({ forward, onClose }: ForwardFormProps) {
       submit={forward ? 'Save' : 'Add'}
       body={form.body}
       onClose={onClose}
-      onSubmit={(body) => settledSoon(save(body), body.name, forward !== undefined, toasts)}
+      onSubmit={async (body) => {
+        try {
+          await settledSoon(save(body), body.name, forward !== undefined, toasts);
+        } catch (error) {
+          if (error instanceof ForwardConflictError) setCurrent(error.current);
+          throw error;
+        }
+      }}
     >
       <div className="form-row">
         <TextInput
@@ -108,6 +122,7 @@ export function ForwardForm({ forward, onClose }: ForwardFormProps) {
           />
         </AccordionItem>
       </Accordion>
+      {forward && current && <ForwardConflict before={forward} current={current.forward} typed={form.body} />}
     </FormModal>
   );
 }
@@ -158,49 +173,6 @@ function toBody({ name, address, namespace, prefix, labels, headers, expose }: F
     ...(fields.length > 0 && { headers: Object.fromEntries(fields.map(([field = '', value = '']) => [field, value])) }),
     ...(Object.keys(rules).length > 0 && { expose: rules }),
   };
-}
-
-function create(client: Client, body: ForwardInput) {
-  return unwrap(client.POST('/api/v1/forwards', { body }));
-}
-
-/** Sends what has changed as a merge patch. */
-function change(client: Client, forward: Forward, { name, address, namespace, labels = {}, ...rest }: ForwardInput) {
-  const isMoved = address !== forward.address;
-  const headers = mapPatch(forward.headers ?? {}, rest.headers ?? {});
-  const body: ForwardPatch = {
-    ...(isMoved && { address }),
-    ...(namespace !== forward.namespace && { namespace: namespace ?? null }),
-    ...(rest.prefix !== forward.prefix && { prefix: rest.prefix ?? null }),
-    labels: mapPatch(forward.labels, labels),
-    ...((isMoved || Object.keys(headers).length > 0) && { headers }),
-    ...(!isEqual(rest.expose, forward.expose) && { expose: exposePatch(rest.expose) }),
-  };
-  return unwrap(client.PATCH('/api/v1/forwards/{name}', { params: { path: { name } }, body }));
-}
-
-/** Every kind of entry is replaced: a merge patch would keep the rules that are missing. */
-function exposePatch(expose: ForwardInput['expose']): ForwardPatch['expose'] {
-  if (!expose) return null;
-  const rules = (kind: 'tools' | 'resources' | 'prompts') => {
-    const { allow = null, deny = null, new: added = null } = expose[kind] ?? {};
-    return allow || deny || added ? { allow, deny, new: added } : null;
-  };
-  return { tools: rules('tools'), resources: rules('resources'), prompts: rules('prompts') };
-}
-
-/** Returns the members to set, and with null to remove. */
-function mapPatch(
-  before: Readonly<Record<string, string>>,
-  after: Readonly<Record<string, string>>,
-): Record<string, string | null> {
-  const removed = Object.keys(before).filter((key) => !(key in after));
-  const set = Object.entries(after).filter(([key, value]) => before[key] !== value);
-  return Object.fromEntries<string | null>([...removed.map((key) => [key, null] as const), ...set]);
-}
-
-function isEqual(one: unknown, other: unknown): boolean {
-  return JSON.stringify(one) === JSON.stringify(other);
 }
 
 function originOf(address: string): string {

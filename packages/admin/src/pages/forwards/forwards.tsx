@@ -1,26 +1,42 @@
 import { Add } from '@carbon/icons-react';
 import { Button } from '@carbon/react';
-import { useMemo, useState } from 'react';
+import { useCallback, useMemo } from 'react';
+import { useApi } from '../../api/api.ts';
 import { type Forward, useForwards } from '../../api/queries.ts';
-import { type Column, DataTable } from '../../ui/data-table.tsx';
+import type { Column } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
-import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { EmptyState } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
-import { useParameter } from '../../ui/route.ts';
+import { QueryTable } from '../../ui/query-table.tsx';
+import { useEdited, useParameter } from '../../ui/route.ts';
 import { RowActions } from '../../ui/row-actions.tsx';
-import { useForwardActions } from './forward-actions.tsx';
+import { useToasts } from '../../ui/toasts.tsx';
+import { useDeleteForward } from './delete-forward.tsx';
+import { type ReadForward, readForward } from './forward-changes.ts';
 import { ForwardDetails, ForwardStatus, statusOf } from './forward-details.tsx';
 import { ForwardForm } from './forward-form.tsx';
+import { useRefreshForward } from './refresh-forward.ts';
 
 /** `#/forwards`: the upstream MCP servers. */
 export default function Forwards() {
-  const { data, error, refetch } = useForwards();
+  const forwards = useForwards();
+  const { data } = forwards;
   const [open, setOpen] = useParameter('open', { push: true });
   const [search, setSearch] = useParameter('q');
   const [namespace, setNamespace] = useParameter('namespace');
-  const [edited, setEdited] = useState<Forward | 'new'>();
-  const { refresh, remove, confirmation } = useForwardActions();
+  const [edited, setEdited] = useEdited<ReadForward>();
+  const { client } = useApi();
+  const toasts = useToasts();
+  const refresh = useRefreshForward();
+  const { remove, confirmation } = useDeleteForward();
+  const edit = useCallback(
+    ({ name }: Forward) => {
+      const fail = (error: unknown): void => toasts.fail(`${name} could not be read`, error);
+      void readForward(client, name).then(setEdited, fail);
+    },
+    [client, setEdited, toasts],
+  );
   const columns = useMemo<readonly Column<Forward>[]>(
     () => [
       {
@@ -66,15 +82,15 @@ export default function Forwards() {
           <RowActions
             actions={{
               Details: () => setOpen(original.name),
-              Refresh: () => refresh(original),
-              Edit: () => setEdited(original),
+              Refresh: () => refresh(original.name),
+              Edit: () => edit(original),
               Delete: () => remove(original),
             }}
           />
         ),
       },
     ],
-    [refresh, remove, setOpen],
+    [edit, refresh, remove, setOpen],
   );
   const shown = useMemo(
     () =>
@@ -97,9 +113,6 @@ export default function Forwards() {
       description="Upstream MCP servers. Their tools, resources and prompts are discovered and served in a namespace."
       actions={add}
     >
-      {error && !data && (
-        <ErrorNotice title="Forwards could not be loaded" error={error} onRetry={() => void refetch()} />
-      )}
       {data && data.length > 0 && (
         <FilterBar
           search={search}
@@ -117,26 +130,22 @@ export default function Forwards() {
           ]}
         />
       )}
-      {(data || !error) && (
-        <DataTable
-          label="Forwards"
-          rows={shown}
-          total={data?.length}
-          columns={columns}
-          rowKey={({ name }) => name}
-          empty={
-            data?.length === 0 ? (
-              <EmptyState
-                title="No forwards"
-                text="Add the address of an MCP server, and agents can use its tools through Sluice."
-              />
-            ) : (
-              <EmptyState title="No forward matches" text="Change the search or the namespace." />
-            )
-          }
-        />
-      )}
-      {edited && <ForwardForm {...(edited !== 'new' && { forward: edited })} onClose={() => setEdited(undefined)} />}
+      <QueryTable
+        query={forwards}
+        label="Forwards"
+        rows={shown}
+        all={data?.length}
+        columns={columns}
+        rowKey={({ name }) => name}
+        empty={
+          <EmptyState
+            title="No forwards"
+            text="Add the address of an MCP server, and agents can use its tools through Sluice."
+          />
+        }
+        filters="the search or the namespace"
+      />
+      {edited && <ForwardForm {...(edited !== 'new' && { edited })} onClose={() => setEdited(undefined)} />}
       {confirmation}
       {opened && !edited && <ForwardDetails forward={opened} onClose={() => setOpen('')} />}
     </PageFrame>

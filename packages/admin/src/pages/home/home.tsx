@@ -3,12 +3,12 @@ import { Button, ClickableTile, SkeletonText } from '@carbon/react';
 import { unwrap } from '@sluice/contract/client';
 import { useQueryClient } from '@tanstack/react-query';
 import { lazy, Suspense } from 'react';
-import { useApiQuery, useForwards, useServices } from '../../api/queries.ts';
+import { useApiQuery } from '../../api/queries.ts';
 import { ErrorBoundary } from '../../ui/error-boundary.tsx';
-import { InertText } from '../../ui/inert-text.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { routeTo } from '../../ui/route.ts';
+import { Attention } from './attention.tsx';
 import { MetricTables } from './metric-tables.tsx';
 
 /** Charts are large: they come after the first paint. */
@@ -61,62 +61,5 @@ function Tiles() {
         </ClickableTile>
       ))}
     </div>
-  );
-}
-
-/** Something that does not work, and where to mend it. */
-interface Problem {
-  readonly key: string;
-  readonly title: string;
-  readonly reason: string;
-  readonly href: string;
-}
-
-function Attention() {
-  const { data: forwards } = useForwards();
-  const { data: services } = useServices();
-  if (!forwards || !services) return <SkeletonText paragraph lineCount={2} />;
-  const problems: Problem[] = [
-    ...forwards
-      .filter(({ available, statusMessage }) => !available || statusMessage !== undefined)
-      .map(({ name, available, statusMessage = '' }) => ({
-        key: `forward ${name}`,
-        title: `Forward ${name} ${available ? 'has warnings' : 'is unavailable'}`,
-        reason: statusMessage,
-        href: routeTo('/forwards', { open: name }),
-      })),
-    ...services
-      .filter(({ health }) => health === 'unhealthy' || health === 'down')
-      .map(({ name, serviceType, serviceSubType, languageName, health, address }) => ({
-        key: JSON.stringify([name, serviceType, serviceSubType, languageName]),
-        title: `Service ${name} is ${health}`,
-        reason: `${serviceType} at ${address}`,
-        href: routeTo('/services', { open: name }),
-      })),
-  ];
-  return (
-    <section aria-labelledby="attention">
-      <h2 id="attention" className="section-title">
-        Needs attention
-      </h2>
-      {problems.length === 0 ? (
-        <p>Nothing: all forwards and services work.</p>
-      ) : (
-        <ul className="problems">
-          {problems.map(({ key, title, reason, href }) => (
-            <li key={key}>
-              <a href={href}>
-                <InertText text={title} />
-              </a>
-              {reason !== '' && (
-                <p>
-                  <InertText text={reason} maxLength={300} />
-                </p>
-              )}
-            </li>
-          ))}
-        </ul>
-      )}
-    </section>
   );
 }

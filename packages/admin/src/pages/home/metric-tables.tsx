@@ -1,10 +1,7 @@
-import { type components, unwrap } from '@sluice/contract/client';
 import { useMemo } from 'react';
-import { useApiQuery } from '../../api/queries.ts';
+import { type Metrics, useMetrics } from '../../api/queries.ts';
 import { type Column, DataTable } from '../../ui/data-table.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';
-
-type Metrics = components['schemas']['Metrics'];
 
 interface FilterRow {
   readonly name: string;
@@ -20,6 +17,7 @@ interface EvaluatorRow {
   readonly passed: number;
   readonly blocked: number;
   readonly rejected: number;
+  readonly failed: number;
   readonly averageMs: number;
 }
 
@@ -37,6 +35,7 @@ const EVALUATOR_COLUMNS: readonly Column<EvaluatorRow>[] = [
   { id: 'passed', header: 'Passed', accessorFn: ({ passed }) => passed },
   { id: 'blocked', header: 'Blocked', accessorFn: ({ blocked }) => blocked },
   { id: 'malformed', header: 'Rejected as malformed', accessorFn: ({ rejected }) => rejected },
+  { id: 'failed', header: 'Failed', accessorFn: ({ failed }) => failed },
   { id: 'average', header: 'Average', accessorFn: ({ averageMs }) => averageMs, cell: milliseconds },
 ];
 
@@ -46,9 +45,7 @@ function milliseconds({ getValue }: { getValue(): unknown }): string {
 
 /** Counters of the filters and evaluators since the service started. */
 export function MetricTables() {
-  const { data, error, refetch } = useApiQuery(['other', 'metrics'], (client, signal) =>
-    unwrap(client.GET('/api/v1/metrics', { signal })),
-  );
+  const { data, error, refetch } = useMetrics();
   const filters = useMemo(() => data && filterRows(data.filters), [data]);
   const evaluators = useMemo(() => data && evaluatorRows(data.evaluators), [data]);
   if (error) return <ErrorNotice title="Metrics could not be loaded" error={error} onRetry={() => void refetch()} />;
@@ -93,12 +90,13 @@ function filterRows(filters: Metrics['filters']): FilterRow[] {
 }
 
 function evaluatorRows(evaluators: Metrics['evaluators']): EvaluatorRow[] {
-  return Object.entries(evaluators).map(([name, { decisions, pipeline_duration }]) => ({
+  return Object.entries(evaluators).map(([name, { decisions, pipeline_duration, failures }]) => ({
     name,
     runs: pipeline_duration.count,
     passed: decisions.pass + decisions.warn,
     blocked: decisions.block,
     rejected: decisions.reject_malformed,
+    failed: failures.llm_failure + failures.action_failure + failures.busy,
     averageMs: pipeline_duration.avg_ms,
   }));
 }

@@ -1,23 +1,27 @@
+import { Renew } from '@carbon/icons-react';
 import { Button } from '@carbon/react';
 import { type components, unwrap } from '@sluice/contract/client';
 import { useMemo } from 'react';
 import { useApiQuery } from '../../api/queries.ts';
-import { type Column, DataTable } from '../../ui/data-table.tsx';
+import type { Column } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
-import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { EmptyState } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
+import { QueryTable } from '../../ui/query-table.tsx';
 import { useParameter } from '../../ui/route.ts';
+import { RowActions } from '../../ui/row-actions.tsx';
 import { InteractionDetails } from './interaction-details.tsx';
 
 export type Interaction = components['schemas']['Interaction'];
 
 /** `#/interactions`: the recorded completions, newest first. */
 export default function Interactions() {
-  const { data, error, refetch } = useApiQuery(['other', 'interactions'], async (client, signal) => {
+  const interactions = useApiQuery(['other', 'interactions'], async (client, signal) => {
     const found = await unwrap(client.GET('/api/v1/interactions', { params: { query: { bodies: 'false' } }, signal }));
     return found.toReversed();
   });
+  const { data, refetch } = interactions;
   const [open, setOpen] = useParameter('open', { push: true });
   const [search, setSearch] = useParameter('q');
   const [model, setModel] = useParameter('model');
@@ -38,11 +42,7 @@ export default function Interactions() {
         id: 'actions',
         header: 'Actions',
         enableSorting: false,
-        cell: ({ row: { original } }) => (
-          <Button kind="ghost" size="sm" onClick={() => setOpen(keyOf(original))}>
-            Details
-          </Button>
-        ),
+        cell: ({ row }) => <RowActions actions={{ Details: () => setOpen(keyOf(row.original)) }} />,
       },
     ],
     [setOpen],
@@ -62,14 +62,11 @@ export default function Interactions() {
       title="Interactions"
       description="Completions that the inference listener has recorded, newest first. They are kept in memory."
       actions={
-        <Button kind="tertiary" size="md" onClick={() => void refetch()}>
+        <Button kind="tertiary" size="md" renderIcon={Renew} onClick={() => void refetch()}>
           Refresh
         </Button>
       }
     >
-      {error && !data && (
-        <ErrorNotice title="Interactions could not be loaded" error={error} onRetry={() => void refetch()} />
-      )}
       <FilterBar
         search={search}
         onSearch={setSearch}
@@ -85,25 +82,21 @@ export default function Interactions() {
           },
         ]}
       />
-      {(data || !error) && (
-        <DataTable
-          label="Interactions"
-          rows={shown}
-          total={data?.length}
-          columns={columns}
-          rowKey={keyOf}
-          empty={
-            data?.length === 0 ? (
-              <EmptyState
-                title="No interactions"
-                text="Point an agent's model at the inference listener, and its completions appear here."
-              />
-            ) : (
-              <EmptyState title="No interaction matches" text="Change the search or the model." />
-            )
-          }
-        />
-      )}
+      <QueryTable
+        query={interactions}
+        label="Interactions"
+        rows={shown}
+        all={data?.length}
+        columns={columns}
+        rowKey={keyOf}
+        empty={
+          <EmptyState
+            title="No interactions"
+            text="Point an agent's model at the inference listener, and its completions appear here."
+          />
+        }
+        filters="the search or the model"
+      />
       {opened && <InteractionDetails interaction={opened} onClose={() => setOpen('')} />}
     </PageFrame>
   );

@@ -1,5 +1,4 @@
 import type { components } from '@sluice/contract/client';
-import { visibleText } from '../../ui/inert-text.tsx';
 import { type ChartPoint, TimeChart } from '../../ui/time-chart.tsx';
 
 type Schemas = components['schemas'];
@@ -15,7 +14,7 @@ export default function Plots({ data: { since, step }, series }: PlotsProps) {
     series.flatMap(({ name, series: each }) =>
       values(each).flatMap((value, at) => {
         const date = new Date(Date.parse(since) + at * step * 1000);
-        return value === null ? [] : [{ group: visibleText(name), date, value }];
+        return value === null ? [] : [{ group: name, date, value }];
       }),
     );
   return (

@@ -3,6 +3,7 @@ import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { type ReactNode, useCallback, useState } from 'react';
 import { type Namespace, useChange } from '../../api/queries.ts';
 import { useToasts } from '../../ui/toasts.tsx';
+import { useUndoable } from '../../ui/undoable.ts';
 
 /** Numbers of what a namespace contains, as the service counts them. */
 type Contents = Readonly<Record<string, unknown>>;
@@ -16,6 +17,7 @@ export function useDeleteNamespace(): {
   readonly confirmation: ReactNode;
 } {
   const toasts = useToasts();
+  const change = useUndoable();
   const [asked, setAsked] = useState<{ readonly namespace: Namespace; readonly contents: Contents }>();
   const deleteEmpty = useChange({ changes: ['namespaces'], run: deleteNamespace });
   const deleteAll = useChange({
@@ -47,14 +49,13 @@ export function useDeleteNamespace(): {
     [deleteEmpty, create, toasts],
   );
 
-  const confirm = async ({ name }: Namespace): Promise<void> => {
+  const confirm = ({ name }: Namespace): void => {
     setAsked(undefined);
-    try {
-      await deleteAll(name);
-      toasts.show({ kind: 'success', title: `Namespace ${name} and its contents deleted` });
-    } catch (error) {
-      toasts.fail(`Namespace ${name} was not deleted`, error);
-    }
+    void change({
+      run: () => deleteAll(name),
+      done: `Namespace ${name} and its contents deleted`,
+      failed: `Namespace ${name} was not deleted`,
+    });
   };
   const confirmation = asked && (
     <Modal
@@ -65,7 +66,7 @@ export function useDeleteNamespace(): {
       primaryButtonText="Delete all"
       secondaryButtonText="Cancel"
       onRequestClose={() => setAsked(undefined)}
-      onRequestSubmit={() => void confirm(asked.namespace)}
+      onRequestSubmit={() => confirm(asked.namespace)}
     >
       <p>It is not empty. These are deleted with it, and cannot be restored:</p>
       <ul className="contents">

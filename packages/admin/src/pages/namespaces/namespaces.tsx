@@ -1,15 +1,16 @@
 import { Add } from '@carbon/icons-react';
 import { Button, CopyButton, Tag } from '@carbon/react';
 import { DEFAULT_NAMESPACE } from '@sluice/contract';
-import { useMemo, useState } from 'react';
+import { useMemo } from 'react';
 import { useApi } from '../../api/api.ts';
 import { type Namespace, useNamespaces } from '../../api/queries.ts';
-import { type Column, DataTable } from '../../ui/data-table.tsx';
+import type { Column } from '../../ui/data-table.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { copyText } from '../../ui/json-view.tsx';
-import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { EmptyState } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
-import { useParameter } from '../../ui/route.ts';
+import { QueryTable } from '../../ui/query-table.tsx';
+import { useEdited, useParameter } from '../../ui/route.ts';
 import { RowActions } from '../../ui/row-actions.tsx';
 import { useDeleteNamespace } from './delete-namespace.tsx';
 import { mcpUrl, NamespaceDetails } from './namespace-details.tsx';
@@ -20,9 +21,10 @@ const PUBLIC = 'public';
 
 /** `#/namespaces`: the MCP endpoints of the service. */
 export default function Namespaces() {
-  const { data, error, refetch } = useNamespaces();
+  const namespaces = useNamespaces();
+  const { data } = namespaces;
   const [open, setOpen] = useParameter('open', { push: true });
-  const [edited, setEdited] = useState<Namespace | 'new'>();
+  const [edited, setEdited] = useEdited<Namespace>();
   const { remove, confirmation } = useDeleteNamespace();
   const columns = useMemo<readonly Column<Namespace>[]>(
     () => [
@@ -64,7 +66,7 @@ export default function Namespaces() {
         ),
       },
     ],
-    [remove, setOpen],
+    [remove, setEdited, setOpen],
   );
   const opened = data?.find(({ name }) => name === open);
   return (
@@ -77,18 +79,15 @@ export default function Namespaces() {
         </Button>
       }
     >
-      {error && !data && (
-        <ErrorNotice title="Namespaces could not be loaded" error={error} onRetry={() => void refetch()} />
-      )}
-      {(data || !error) && (
-        <DataTable
-          label="Namespaces"
-          rows={data}
-          columns={columns}
-          rowKey={({ name }) => name}
-          empty={<EmptyState title="No namespaces" text="Create one to give a group of agents an endpoint." />}
-        />
-      )}
+      <QueryTable
+        query={namespaces}
+        label="Namespaces"
+        rows={data}
+        all={data?.length}
+        columns={columns}
+        rowKey={({ name }) => name}
+        empty={<EmptyState title="No namespaces" text="Create one to give a group of agents an endpoint." />}
+      />
       {edited && (
         <NamespaceForm {...(edited !== 'new' && { namespace: edited })} onClose={() => setEdited(undefined)} />
       )}

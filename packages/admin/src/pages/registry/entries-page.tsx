@@ -1,14 +1,15 @@
 import { Add } from '@carbon/icons-react';
 import { Button, MenuButton, MenuItem, Tag, Toggle } from '@carbon/react';
 import type { UseQueryResult } from '@tanstack/react-query';
-import { type ComponentType, type ReactNode, useDeferredValue, useMemo, useState } from 'react';
+import { type ComponentType, type ReactNode, useDeferredValue, useMemo } from 'react';
 import { type EntryKind, isOverridden, type LongList, useEntries } from '../../api/entries.ts';
-import { type Column, DataTable } from '../../ui/data-table.tsx';
+import type { Column } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
-import { InertText } from '../../ui/inert-text.tsx';
-import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { InertText, visibleText } from '../../ui/inert-text.tsx';
+import { EmptyState } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
-import { useParameter } from '../../ui/route.ts';
+import { QueryTable } from '../../ui/query-table.tsx';
+import { useEdited, useParameter } from '../../ui/route.ts';
 import { RowActions } from '../../ui/row-actions.tsx';
 import { useEntryActions } from './entry-actions.tsx';
 import type { Entry, EntryApi } from './entry-kinds.ts';
@@ -46,14 +47,14 @@ const STATES = ['Enabled', 'Disabled', 'Shadowed', 'Changed'] as const;
 /** A page of tools, resources or prompts: filters, table, details, and all changes. */
 export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
   const { api, title, description, list, columns: ownColumns, typeOf, Form, Details, actions } = props;
-  const { data, error, refetch } = list;
+  const { data } = list;
   const [search, setSearch] = useParameter('q');
   const [namespace, setNamespace] = useParameter('namespace');
   const [forward, setForward] = useParameter('forward');
   const [type, setType] = useParameter('type');
   const [state, setState] = useParameter('state');
   const [open, setOpen] = useParameter('open', { push: true });
-  const [edited, setEdited] = useState<E | 'new'>();
+  const [edited, setEdited] = useEdited<E>();
   const { setEnabled, remove, confirmation } = useEntryActions(api);
   const entries = data?.entries;
 
@@ -109,7 +110,7 @@ export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
         ),
       },
     ],
-    [api, ownColumns, entries, setEnabled, remove, setOpen],
+    [api, ownColumns, entries, setEnabled, remove, setEdited, setOpen],
   );
 
   // Typing stays fluent while a long list is filtered.
@@ -129,13 +130,11 @@ export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
   const opened = entries?.find((entry) => idOf(api, entry) === open);
   const changeable = shown?.filter(({ shadowed }) => !shadowed) ?? [];
   const filter = (
-    id: string,
     label: string,
-    value: string,
-    onChange: (to: string) => void,
+    [value, onChange]: readonly [string, (to: string) => void],
     options: readonly string[],
   ) => ({
-    id,
+    id: label.toLowerCase(),
     label,
     all: `Any ${label.toLowerCase()}`,
     options,
@@ -161,9 +160,6 @@ export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
         </>
       }
     >
-      {error && !data && (
-        <ErrorNotice title={`${title} could not be loaded`} error={error} onRetry={() => void refetch()} />
-      )}
       {entries && (entries.length > 0 || search !== '') && (
         <FilterBar
           search={search}
@@ -171,43 +167,35 @@ export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
           placeholder="Search name, description, namespace or forward"
           selects={[
             filter(
-              'namespace',
               'Namespace',
-              namespace,
-              setNamespace,
+              [namespace, setNamespace],
               distinct(entries, (entry) => entry.namespace),
             ),
             filter(
-              'forward',
               'Forward',
-              forward,
-              setForward,
+              [forward, setForward],
               distinct(entries, (entry) => entry.forward),
             ),
-            ...(typeOf ? [filter('type', 'Type', type, setType, distinct(entries, typeOf))] : []),
-            filter('state', 'State', state, setState, STATES),
+            ...(typeOf ? [filter('Type', [type, setType], distinct(entries, typeOf))] : []),
+            filter('State', [state, setState], STATES),
           ]}
         />
       )}
-      {(data || !error) && (
-        <DataTable
-          label={title}
-          rows={shown}
-          total={data?.total}
-          columns={columns}
-          rowKey={(entry) => idOf(api, entry)}
-          empty={
-            entries?.length === 0 && search === '' ? (
-              <EmptyState
-                title={`No ${api.kind}`}
-                text={`Add a forward to discover the ${api.kind} of an MCP server, or create a ${api.singular} of a capability service.`}
-              />
-            ) : (
-              <EmptyState title={`No ${api.singular} matches`} text="Change the search or the filters." />
-            )
-          }
-        />
-      )}
+      <QueryTable
+        query={list}
+        label={title}
+        rows={shown}
+        all={entries?.length === 0 && search === '' ? 0 : data?.total}
+        columns={columns}
+        rowKey={(entry) => idOf(api, entry)}
+        empty={
+          <EmptyState
+            title={`No ${api.kind}`}
+            text={`Add a forward to discover the ${api.kind} of an MCP server, or create a ${api.singular} of a capability service.`}
+          />
+        }
+        filters="the search or the filters"
+      />
       {edited && <Form {...(edited !== 'new' && { entry: edited })} onClose={() => setEdited(undefined)} />}
       {confirmation}
       {opened && !edited && <Details entry={opened} onClose={() => setOpen('')} />}
@@ -232,7 +220,7 @@ function idOf<E extends Entry>(api: EntryApi<E>, entry: E): string {
 function EntryName({ entry }: { readonly entry: Entry }) {
   return (
     <>
-      <InertText text={entry.name} maxLength={200} />
+      <InertText text={entry.name} maxLength={200} />{' '}
       {entry.shadowed && (
         <Tag type="warm-gray" size="sm" title="Another entry, registered earlier, has the same key">
           Shadowed
@@ -254,7 +242,7 @@ function EnabledToggle({ entry, onToggle }: { readonly entry: Entry; readonly on
       size="sm"
       className="row-toggle"
       hideLabel
-      labelText={`${entry.name} enabled`}
+      labelText={`${visibleText(entry.name)} enabled`}
       toggled={entry.enabled}
       disabled={entry.shadowed === true}
       onToggle={onToggle}

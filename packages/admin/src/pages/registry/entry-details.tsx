@@ -1,6 +1,7 @@
-import { SkeletonText, Tab, TabList, TabPanel, TabPanels, Tabs, Tag } from '@carbon/react';
+import { SkeletonText, Tab, TabList, TabPanel, TabPanels, Tabs } from '@carbon/react';
 import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { isOverridden } from '../../api/entries.ts';
+import { Comparison } from '../../ui/comparison.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
@@ -61,9 +62,11 @@ export function EntryDetails({ entry, label, onClose, facts, children, tryIt }: 
                 <dt>Labels</dt>
                 <dd>
                   {Object.entries(labels).map(([key, value]) => (
-                    <Tag key={key} type="cool-gray" size="sm">
-                      <InertText text={`${key}=${value}`} maxLength={120} />
-                    </Tag>
+                    <p key={key}>
+                      <code>
+                        <InertText text={`${key}=${value}`} maxLength={300} />
+                      </code>
+                    </p>
                   ))}
                 </dd>
               </>
@@ -113,46 +116,10 @@ function stateOf(enabled: boolean, shadowed: boolean): string {
 function UpstreamComparison({ entry }: { readonly entry: Entry }) {
   const { upstream } = entry;
   if (typeof upstream !== 'object' || upstream === null) return null;
-  const original = new Map<string, unknown>(Object.entries(upstream));
-  return (
-    <table className="cds--data-table comparison">
-      <thead>
-        <tr>
-          <th scope="col">Member</th>
-          <th scope="col">On the upstream</th>
-          <th scope="col">What agents get</th>
-        </tr>
-      </thead>
-      <tbody>
-        {[...original].map(([member, value]) => (
-          <tr key={member} className={isOverridden(entry, member) ? 'is-changed' : ''}>
-            <th scope="row">
-              <InertText text={member} />{' '}
-              {isOverridden(entry, member) && (
-                <Tag type="purple" size="sm">
-                  Changed
-                </Tag>
-              )}
-            </th>
-            <td>
-              <Value value={value} />
-            </td>
-            <td>
-              <Value value={entry[member]} />
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
-}
-
-function Value({ value }: { readonly value: unknown }) {
-  if (value === undefined || value === null) return '–';
-  if (typeof value === 'string') return <InertText text={value} />;
-  return (
-    <pre>
-      <InertText text={JSON.stringify(value, null, 2)} />
-    </pre>
-  );
+  const members = Object.entries(upstream).map(([name, value]: [string, unknown]) => ({
+    name,
+    values: [value, entry[name]],
+    isChanged: isOverridden(entry, name),
+  }));
+  return <Comparison columns={['On the upstream', 'What agents get']} members={members} />;
 }

@@ -3,6 +3,7 @@ import { useMemo } from 'react';
 import type { Prompt } from '../../api/queries.ts';
 import type { Column } from '../../ui/data-table.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
+import type { Parameter } from './argument-fields.tsx';
 import { EntriesPage, type EntryDialogProps, useSearchedEntries } from './entries-page.tsx';
 import { EntryDetails } from './entry-details.tsx';
 import { PROMPTS } from './entry-kinds.ts';
@@ -46,16 +47,11 @@ function nameOf({ name, required }: Argument): string {
   return `${String(name)}${required === true ? ' (required)' : ''}`;
 }
 
-/** Arguments of prompts are texts. */
-function argumentSchema(parameters: readonly Argument[]): Readonly<Record<string, unknown>> {
-  const properties = parameters.map(({ name, description }) => [
-    String(name),
-    { type: 'string', ...(typeof description === 'string' && { description }) },
-  ]);
+function toParameter({ name, description, required }: Argument): Parameter {
   return {
-    type: 'object',
-    properties: Object.fromEntries(properties),
-    required: parameters.filter(({ required }) => required === true).map(({ name }) => String(name)),
+    name: String(name),
+    required: required === true,
+    ...(typeof description === 'string' && { description }),
   };
 }
 
@@ -66,8 +62,7 @@ function PromptDetails({ entry, onClose }: EntryDialogProps<Prompt>) {
       label="Prompt"
       onClose={onClose}
       tryIt={{
-        target: { kind: 'prompt', name: entry.name },
-        schema: argumentSchema(argumentsOf(entry)),
+        target: { kind: 'prompt', name: entry.name, parameters: argumentsOf(entry).map(toParameter) },
         action: 'Get',
       }}
       facts={

@@ -2,6 +2,7 @@ import { useMemo } from 'react';
 import type { Resource } from '../../api/queries.ts';
 import type { Column } from '../../ui/data-table.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
+import { variablesOf } from './argument-fields.tsx';
 import { EntriesPage, type EntryDialogProps, useSearchedEntries } from './entries-page.tsx';
 import { EntryDetails } from './entry-details.tsx';
 import { RESOURCES } from './entry-kinds.ts';
@@ -16,14 +17,15 @@ export default function Resources() {
         id: 'location',
         header: 'URI',
         accessorFn: ({ location }) => location,
-        cell: ({ row }) => <InertText text={row.original.location} maxLength={200} />,
-      },
-      {
-        id: 'mime',
-        header: 'MIME type',
-        accessorFn: ({ mimeType }) => mimeType,
         cell: ({ row }) => (
-          <InertText text={row.original.mimeType === '' ? '–' : row.original.mimeType} maxLength={80} />
+          <div className="uri">
+            <InertText text={row.original.location} maxLength={200} />
+            {row.original.mimeType !== '' && (
+              <p className="secondary">
+                <InertText text={row.original.mimeType} maxLength={80} />
+              </p>
+            )}
+          </div>
         ),
       },
     ],
@@ -49,12 +51,16 @@ function typeOf({ type }: Resource): string {
 
 function ResourceDetails({ entry, onClose }: EntryDialogProps<Resource>) {
   const { location, type, mimeType, params = [], labels } = entry;
+  const isTemplate = labels['service.is_template'] === 'true';
   return (
     <EntryDetails
       entry={entry}
-      label={labels['service.is_template'] === 'true' ? 'Resource template' : 'Resource'}
+      label={isTemplate ? 'Resource template' : 'Resource'}
       onClose={onClose}
-      tryIt={{ target: { kind: 'resource', uri: location }, schema: templateSchema(location), action: 'Read' }}
+      tryIt={{
+        target: { kind: 'resource', uri: location, parameters: isTemplate ? variablesOf(location) : [] },
+        action: 'Read',
+      }}
       facts={
         <>
           <dt>URI</dt>
@@ -89,14 +95,4 @@ function ResourceDetails({ entry, onClose }: EntryDialogProps<Resource>) {
       }
     />
   );
-}
-
-/** Returns a schema that asks for the variables of a URI template. */
-function templateSchema(template: string): Readonly<Record<string, unknown>> {
-  const names = [...template.matchAll(/\{\+?([^{}]+)\}/g)].map(([, name = '']) => name);
-  return {
-    type: 'object',
-    properties: Object.fromEntries(names.map((name) => [name, { type: 'string' }])),
-    required: names,
-  };
 }

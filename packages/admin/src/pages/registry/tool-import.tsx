@@ -9,6 +9,7 @@ import { type Column, DataTable } from '../../ui/data-table.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { FormModal } from '../../ui/modal.tsx';
 import { messageOf } from '../../ui/notices.tsx';
+import { useParameter } from '../../ui/route.ts';
 import { useToasts } from '../../ui/toasts.tsx';
 import { saveTool } from './entry-kinds.ts';
 
@@ -46,13 +47,13 @@ const IN_FLIGHT = 8;
 
 /** Button and dialog that import tools from a file, after showing what will be added, replaced or refused. */
 export function ToolImport({ existing }: { readonly existing: readonly Tool[] }) {
-  const [isOpen, setOpen] = useState(false);
+  const [open, setOpen] = useParameter('import', { push: true });
   return (
     <>
-      <Button kind="tertiary" size="md" renderIcon={Upload} onClick={() => setOpen(true)}>
+      <Button kind="tertiary" size="md" renderIcon={Upload} onClick={() => setOpen('true')}>
         Import
       </Button>
-      {isOpen && <ImportDialog existing={existing} onClose={() => setOpen(false)} />}
+      {open !== '' && <ImportDialog existing={existing} onClose={() => setOpen('')} />}
     </>
   );
 }

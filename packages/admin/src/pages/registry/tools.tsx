@@ -55,7 +55,7 @@ function ToolDetails({ entry, onClose }: EntryDialogProps<Tool>) {
       entry={entry}
       label="Tool"
       onClose={onClose}
-      tryIt={{ target: { kind: 'tool', name: entry.name }, schema: input_schema, action: 'Call' }}
+      tryIt={{ target: { kind: 'tool', name: entry.name, schema: input_schema }, action: 'Call' }}
       facts={
         <>
           <dt>Upstream</dt>

@@ -1,7 +1,7 @@
 import { Tag } from '@carbon/react';
 import { useEffect, useState } from 'react';
 import { InertText } from '../../ui/inert-text.tsx';
-import { JsonView } from '../../ui/json-view.tsx';
+import { JsonView, TextView } from '../../ui/json-view.tsx';
 
 type Block = Readonly<Record<string, unknown>>;
 
@@ -44,13 +44,7 @@ export function TryItResult({ result }: { readonly result: unknown }) {
 /** One content. HTML is shown as text; nothing is loaded from other hosts. */
 function ContentBlock({ block }: { readonly block: Block }) {
   const { type, text, data, blob, mimeType, resource, uri, name } = block;
-  if (typeof text === 'string') {
-    return (
-      <pre className="text-content">
-        <InertText text={text} maxLength={200_000} />
-      </pre>
-    );
-  }
+  if (typeof text === 'string') return <TextView text={text} label="Text" />;
   const bytes = typeof data === 'string' ? data : blob;
   if (typeof bytes === 'string')
     return <Media base64={bytes} mimeType={typeof mimeType === 'string' ? mimeType : ''} />;

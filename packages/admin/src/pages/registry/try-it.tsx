@@ -1,26 +1,27 @@
 import { Button, InlineLoading, Tag } from '@carbon/react';
 import type { ElicitRequest, ElicitResult } from '@modelcontextprotocol/client';
-import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 import { useApi } from '../../api/api.ts';
 import type { Exchange } from '../../api/mcp.ts';
 import { InertText } from '../../ui/inert-text.tsx';
+import { TextView } from '../../ui/json-view.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';
 import { type FormValue, SchemaForm } from '../../ui/schema-form.tsx';
+import { ArgumentFields, type Parameter, textsOf } from './argument-fields.tsx';
 import { ServerQuestion } from './server-question.tsx';
 import { TryItResult } from './try-it-result.tsx';
+import { useCompletions } from './use-completions.ts';
 
 /** What to try: a tool, resource or prompt of a namespace. */
 type Target =
-  | { readonly kind: 'tool'; readonly name: string }
-  | { readonly kind: 'prompt'; readonly name: string }
-  /** The variables of a template are the values of the form. */
-  | { readonly kind: 'resource'; readonly uri: string };
+  | { readonly kind: 'tool'; readonly name: string; readonly schema: Readonly<Record<string, unknown>> }
+  | { readonly kind: 'prompt'; readonly name: string; readonly parameters: readonly Parameter[] }
+  /** The parameters are the variables of a template. */
+  | { readonly kind: 'resource'; readonly uri: string; readonly parameters: readonly Parameter[] };
 
 export interface TryItProps {
   readonly namespace: string;
   readonly target: Target;
-  /** JSON Schema of what to ask the operator for. */
-  readonly schema: Readonly<Record<string, unknown>>;
   /** Label of the button: "Call". */
   readonly action: string;
 }
@@ -43,7 +44,7 @@ interface Question {
 }
 
 /** Calls a tool, reads a resource or gets a prompt as an MCP client of the namespace would, and shows all that happens. */
-export default function TryIt({ namespace, target, schema, action }: TryItProps) {
+export default function TryIt({ namespace, target, action }: TryItProps) {
   const { base } = useApi();
   const [value, setValue] = useState<FormValue>({});
   const [run, setRun] = useState<Run>();
@@ -62,7 +63,7 @@ export default function TryIt({ namespace, target, schema, action }: TryItProps)
     };
     setRun(EMPTY);
     try {
-      const { withMcpClient } = await import('../../api/mcp.ts');
+      const { expandTemplate, withMcpClient } = await import('../../api/mcp.ts');
       const observer = {
         onProgress: (progress: string) => update(() => ({ progress })),
         onLog: (level: string, text: string) => update(({ logs }) => ({ logs: [...logs, { level, text }] })),
@@ -85,9 +86,10 @@ export default function TryIt({ namespace, target, schema, action }: TryItProps)
         observer,
         (client, options): Promise<unknown> => {
           if (target.kind === 'tool') return client.callTool({ name: target.name, arguments: { ...value } }, options);
-          if (target.kind === 'prompt')
-            return client.getPrompt({ name: target.name, arguments: texts(value) }, options);
-          return client.readResource({ uri: expand(target.uri, value) }, options);
+          const texts = textsOf(value);
+          if (target.kind === 'prompt') return client.getPrompt({ name: target.name, arguments: texts }, options);
+          const uri = target.parameters.length === 0 ? target.uri : expandTemplate(target.uri, texts);
+          return client.readResource({ uri }, options);
         },
       );
       update(() => ({ state: 'done', result, durationMs: performance.now() - started }));
@@ -102,7 +104,7 @@ export default function TryIt({ namespace, target, schema, action }: TryItProps)
   };
   return (
     <div className="try-it">
-      <SchemaForm schema={schema} value={value} onChange={setValue} />
+      <Inputs namespace={namespace} target={target} value={value} onChange={setValue} />
       <div className="page-actions">
         <Button size="md" disabled={run?.state === 'running'} onClick={() => void start()}>
           {action}
@@ -120,6 +122,26 @@ export default function TryIt({ namespace, target, schema, action }: TryItProps)
       {run && <RunView run={run} />}
     </div>
   );
+}
+
+interface InputsProps {
+  readonly namespace: string;
+  readonly target: Target;
+  readonly value: FormValue;
+  readonly onChange: (value: FormValue) => void;
+}
+
+/** What the operator is asked for. */
+function Inputs({ namespace, target, value, onChange }: InputsProps) {
+  const isResource = target.kind === 'resource';
+  const key = isResource ? target.uri : target.name;
+  const reference = useMemo(
+    () => (isResource ? { type: 'ref/resource' as const, uri: key } : { type: 'ref/prompt' as const, name: key }),
+    [isResource, key],
+  );
+  const complete = useCompletions(namespace, reference);
+  if (target.kind === 'tool') return <SchemaForm schema={target.schema} value={value} onChange={onChange} />;
+  return <ArgumentFields parameters={target.parameters} value={value} onChange={onChange} complete={complete} />;
 }
 
 const EMPTY: Run = { state: 'running', logs: [], exchanges: [] };
@@ -150,12 +172,8 @@ function RunView({ run }: { readonly run: Run }) {
           {exchanges.map(({ request, response, status }, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: exchanges have no other identity
             <div key={index} className="exchange">
-              <pre>
-                <InertText text={`→ ${request}`} maxLength={20_000} />
-              </pre>
-              <pre>
-                <InertText text={`← ${status} ${response}`} maxLength={20_000} />
-              </pre>
+              <TextView text={`→ ${request}`} label="Request" maxLength={20_000} />
+              <TextView text={`← ${status} ${response}`} label="Response" maxLength={20_000} />
             </div>
           ))}
         </Part>
@@ -171,21 +189,4 @@ function Part({ title, children }: { readonly title: string; readonly children: 
       {children}
     </details>
   );
-}
-
-/** Arguments of prompts are texts. */
-function texts(value: FormValue): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(value)
-      .filter(([, each]) => each !== undefined)
-      .map(([name, each]) => [name, String(each)]),
-  );
-}
-
-/** Fills in the variables of a URI template: `{name}` and `{+name}`. */
-function expand(template: string, value: FormValue): string {
-  return template.replaceAll(/\{(\+?)([^{}]+)\}/g, (_whole, reserved: string, name: string) => {
-    const text = String(value[name] ?? '');
-    return reserved === '+' ? encodeURI(text) : encodeURIComponent(text);
-  });
 }

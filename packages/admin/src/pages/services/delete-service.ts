@@ -1,12 +1,12 @@
 import { unwrap } from '@sluice/contract/client';
 import { useCallback } from 'react';
 import { type Service, useChange } from '../../api/queries.ts';
-import { useToasts } from '../../ui/toasts.tsx';
+import { useUndoable } from '../../ui/undoable.ts';
 import { toInput } from './service-form.tsx';
 
 /** Returns a function that deletes the entries of a service's name and type, with a way to undo it. */
 export function useDeleteService(services: readonly Service[] | undefined): (service: Service) => void {
-  const toasts = useToasts();
+  const change = useUndoable();
   const deleteType = useChange({
     changes: ['services'],
     run: (client, { name, serviceType }: Service) =>
@@ -18,20 +18,18 @@ export function useDeleteService(services: readonly Service[] | undefined): (ser
       Promise.all(deleted.map((service) => unwrap(client.POST('/api/v1/services', { body: toInput(service) })))),
   });
   return useCallback(
-    async (service) => {
+    (service) => {
       const { name, serviceType } = service;
       const deleted = services?.filter((other) => other.name === name && other.serviceType === serviceType) ?? [
         service,
       ];
-      try {
-        await deleteType(service);
-        const undo = () => void create(deleted).catch((error) => toasts.fail(`${name} was not added again`, error));
-        const title = deleted.length === 1 ? `Service ${name} deleted` : `${deleted.length} entries of ${name} deleted`;
-        toasts.show({ kind: 'success', title, action: { label: 'Undo', run: undo } });
-      } catch (error) {
-        toasts.fail(`Service ${name} was not deleted`, error);
-      }
+      void change({
+        run: () => deleteType(service),
+        done: deleted.length === 1 ? `Service ${name} deleted` : `${deleted.length} entries of ${name} deleted`,
+        failed: `Service ${name} was not deleted`,
+        undo: { run: () => create(deleted), failed: `${name} was not added again` },
+      });
     },
-    [services, deleteType, create, toasts],
+    [services, change, deleteType, create],
   );
 }

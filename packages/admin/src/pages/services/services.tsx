@@ -2,28 +2,28 @@ import { Add } from '@carbon/icons-react';
 import { Button, Tag } from '@carbon/react';
 import { useMemo, useState } from 'react';
 import { type Service, useServices } from '../../api/queries.ts';
-import { type Column, DataTable } from '../../ui/data-table.tsx';
+import type { Column } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
 import { DetailsModal } from '../../ui/modal.tsx';
-import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
+import { EmptyState } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
-import { routeTo, useParameter } from '../../ui/route.ts';
+import { QueryTable } from '../../ui/query-table.tsx';
+import { routeTo, useEdited, useParameter } from '../../ui/route.ts';
 import { RowActions } from '../../ui/row-actions.tsx';
 import { useDeleteService } from './delete-service.ts';
 import { ProvisionForm } from './provision-form.tsx';
 import { ServiceForm } from './service-form.tsx';
 
-/** What an open dialog does. */
-type OpenForm = { readonly kind: 'create' } | { readonly kind: 'edit' | 'provision'; readonly service: Service };
-
 /** `#/services`: the capability services, gRPC servers behind tools and resources. */
 export default function Services() {
-  const { data, error, refetch } = useServices();
+  const services = useServices();
+  const { data } = services;
   const [open, setOpen] = useParameter('open', { push: true });
   const [search, setSearch] = useParameter('q');
-  const [form, setForm] = useState<OpenForm>();
+  const [edited, setEdited] = useEdited<Service>();
+  const [provisioned, setProvisioned] = useState<Service>();
   const remove = useDeleteService(data);
   const columns = useMemo<readonly Column<Service>[]>(
     () => [
@@ -49,61 +49,51 @@ export default function Services() {
           <RowActions
             actions={{
               Details: () => setOpen(original.name),
-              Provision: () => setForm({ kind: 'provision', service: original }),
-              Edit: () => setForm({ kind: 'edit', service: original }),
+              Provision: () => setProvisioned(original),
+              Edit: () => setEdited(original),
               Delete: () => remove(original),
             }}
           />
         ),
       },
     ],
-    [remove, setOpen],
+    [remove, setEdited, setOpen],
   );
   const shown = useMemo(
     () => data?.filter((service) => matches(search, service.name, typeOf(service), service.address)),
     [data, search],
   );
   const opened = data?.filter(({ name }) => name === open) ?? [];
-  const closeForm = () => setForm(undefined);
   return (
     <PageFrame
       title="Services"
       description="Capability services: gRPC servers that invoke tools, provide resources or execute code."
       actions={
-        <Button size="md" renderIcon={Add} onClick={() => setForm({ kind: 'create' })}>
+        <Button size="md" renderIcon={Add} onClick={() => setEdited('new')}>
           Add Service
         </Button>
       }
     >
-      {error && !data && (
-        <ErrorNotice title="Services could not be loaded" error={error} onRetry={() => void refetch()} />
-      )}
       {data && data.length > 0 && (
         <FilterBar search={search} onSearch={setSearch} placeholder="Search name, type or address" />
       )}
-      {(data || !error) && (
-        <DataTable
-          label="Services"
-          rows={shown}
-          total={data?.length}
-          columns={columns}
-          rowKey={keyOf}
-          empty={
-            data?.length === 0 ? (
-              <EmptyState
-                title="No services"
-                text="Add the address of a capability service to use its tools and resources."
-              />
-            ) : (
-              <EmptyState title="No service matches" text="Change the search." />
-            )
-          }
-        />
-      )}
-      {form?.kind === 'create' && <ServiceForm onClose={closeForm} />}
-      {form?.kind === 'edit' && <ServiceForm service={form.service} onClose={closeForm} />}
-      {form?.kind === 'provision' && <ProvisionForm service={form.service} onClose={closeForm} />}
-      {opened.length > 0 && !form && <ServiceDetails services={opened} onClose={() => setOpen('')} />}
+      <QueryTable
+        query={services}
+        label="Services"
+        rows={shown}
+        all={data?.length}
+        columns={columns}
+        rowKey={keyOf}
+        empty={
+          <EmptyState
+            title="No services"
+            text="Add the address of a capability service to use its tools and resources."
+          />
+        }
+      />
+      {edited && <ServiceForm {...(edited !== 'new' && { service: edited })} onClose={() => setEdited(undefined)} />}
+      {provisioned && <ProvisionForm service={provisioned} onClose={() => setProvisioned(undefined)} />}
+      {opened.length > 0 && !edited && !provisioned && <ServiceDetails services={opened} onClose={() => setOpen('')} />}
     </PageFrame>
   );
 }

@@ -10,6 +10,7 @@ import { InertText } from '../../ui/inert-text.tsx';
 import { EmptyState, ErrorNotice } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { useParameter } from '../../ui/route.ts';
+import { RowActions } from '../../ui/row-actions.tsx';
 import { CallDetails } from './call-details.tsx';
 
 const OUTCOMES = ['running', 'completed', 'error', 'failed'] as const satisfies readonly CallOutcome[];
@@ -207,25 +208,21 @@ function columnsOf(onOpen: (id: string) => void): readonly Column<LoggedCall>[] 
       id: 'actions',
       header: 'Actions',
       enableSorting: false,
-      cell: ({ row: { original } }) => (
-        <Button kind="ghost" size="sm" onClick={() => onOpen(original.id)}>
-          Details
-        </Button>
-      ),
+      cell: ({ row }) => <RowActions actions={{ Details: () => onOpen(row.original.id) }} />,
     },
   ];
 }
 
 /** With fractions alone, only the milliseconds would be formatted. */
-const TIME: Intl.DateTimeFormatOptions = {
+const TIME = new Intl.DateTimeFormat(undefined, {
   hour: '2-digit',
   minute: '2-digit',
   second: '2-digit',
   fractionalSecondDigits: 3,
-};
+});
 
 function timeOf(timestamp: string | undefined): string {
-  return timestamp === undefined ? '' : new Date(timestamp).toLocaleTimeString(undefined, TIME);
+  return timestamp === undefined ? '' : TIME.format(new Date(timestamp));
 }
 
 function sourceOf(call: LoggedCall): string {

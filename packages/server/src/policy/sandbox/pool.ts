@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import type { HostCounts } from '../../telemetry/metrics/service-metrics.ts';
 import { FairQueue, Turn } from '../fair-queue.ts';
 import {
   type Action,
@@ -86,6 +87,8 @@ export class HostPool implements ActionRunner {
 
   /** Hosts that became idle since the last memory check. */
   readonly #released = new Set<HostProcess>();
+  #startedCount = 0;
+  #endedCount = 0;
   #memoryTimer: NodeJS.Timeout | undefined;
   #warmTimer: NodeJS.Timeout | undefined;
   #isClosed = false;
@@ -100,6 +103,19 @@ export class HostPool implements ActionRunner {
   get pids(): readonly number[] {
     const hosts = this.#spare ? [...this.#hosts, this.#spare] : [...this.#hosts];
     return hosts.map(({ pid }) => pid).filter((pid) => pid !== undefined);
+  }
+
+  /** Numbers of hosts by state, and since the start of the service. */
+  get counts(): HostCounts {
+    const idle = this.#idle.size;
+    return {
+      running: this.#hosts.size - idle,
+      idle,
+      spare: this.#spare ? 1 : 0,
+      waiting: this.#queue.size,
+      started: this.#startedCount,
+      ended: this.#endedCount,
+    };
   }
 
   /** Sets the active actions, which hosts preload. Without any, idle hosts are stopped. */
@@ -229,6 +245,7 @@ export class HostPool implements ActionRunner {
 
   #start(): HostProcess {
     this.#scripts ??= readSandboxScripts(['host']);
+    this.#startedCount++;
     const host: HostProcess = new HostProcess(this.#scripts, this.#limits, () => this.#onExit(host));
     const { exited } = host;
     this.#exits.add(exited);
@@ -237,6 +254,7 @@ export class HostPool implements ActionRunner {
   }
 
   #onExit(host: HostProcess): void {
+    this.#endedCount++;
     const isActive = this.#hosts.delete(host) || this.#spare === host;
     this.#idle.delete(host);
     if (this.#spare === host) this.#spare = undefined;

@@ -1,5 +1,5 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { endianness } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
@@ -14,6 +14,7 @@ import { type FrameLimits, FrameReader } from './ipc.ts';
  */
 const FLAGS = ['--permission', '--no-addons', '--disallow-code-generation-from-strings', '--no-warnings'];
 
+const SHELL = '/bin/sh';
 /** Limits the processor time and disables core dumps. `exec` replaces the shell, so the child's process id is Node's. */
 const LIMITED_COMMAND = 'ulimit -c 0; ulimit -t "$0"; exec "$@"';
 
@@ -128,14 +129,18 @@ export class SandboxProcess {
 
 /**
  * Starts a process with limited processor time; undefined if that fails. `spawn` throws for some failures, such as too
- * little memory; others leave the process without an id or, for lack of file descriptors, without pipes.
+ * little memory; others leave the process without an id or, for lack of file descriptors, without pipes. The container image
+ * has no shell, and so no limit: there, all processes end with the service, which is the first one.
  */
 function spawnLimited(
-  command: readonly string[],
+  [program, ...args]: readonly [string, ...string[]],
   cpuSeconds: number,
 ): ChildProcessByStdio<Writable, Readable, null> | undefined {
+  const [command, argv] = existsSync(SHELL)
+    ? [SHELL, ['-c', LIMITED_COMMAND, String(cpuSeconds), program, ...args]]
+    : [program, args];
   try {
-    const child = spawn('/bin/sh', ['-c', LIMITED_COMMAND, String(cpuSeconds), ...command], {
+    const child = spawn(command, argv, {
       env: {},
       cwd: '/',
       stdio: ['pipe', 'pipe', 'ignore'],

@@ -4,7 +4,7 @@ import type { EvaluatorMetrics, FilterMetrics, ServiceHealth } from '@sluice/con
 import type { ToolCallCount } from '../tool-calls/events.ts';
 import type { Metric, NumberMetric, Series } from './instruments.ts';
 import type { RequestMetrics } from './request-metrics.ts';
-import type { EvaluatorFailure } from './service-metrics.ts';
+import type { HostCounts } from './service-metrics.ts';
 
 /** Dependencies of {@link MetricSource}. */
 export interface MetricSourceOptions {
@@ -52,6 +52,8 @@ export interface ServiceState {
   evaluators(): readonly EvaluatorState[];
   /** Configured evaluators; those that could not be loaded are not `loaded`. */
   activeEvaluators(): readonly { readonly name: string; readonly loaded: boolean }[];
+  /** Host processes of actions. */
+  hosts(): HostCounts;
   /** Numbers of served entries, without shadowed ones. */
   entries(): { readonly tool: number; readonly resource: number; readonly prompt: number };
   namespaces(): number;
@@ -74,8 +76,6 @@ export interface ServiceState {
 export interface EvaluatorState {
   readonly name: string;
   readonly counts: EvaluatorMetrics;
-  /** Numbers of runs without a decision. */
-  readonly failures: Readonly<Record<EvaluatorFailure, number>>;
 }
 
 /** A capability service and its health. */
@@ -103,6 +103,7 @@ function stateMetrics(state: ServiceState): Metric[] {
         value: loaded ? 1 : 0,
       })),
     },
+    ...hostMetrics(state.hosts()),
     {
       name: 'sluice.registry.entries',
       description: 'Served tools, resources and prompts',
@@ -220,7 +221,14 @@ function evaluatorMetrics(evaluators: readonly EvaluatorState[]): Metric[] {
       description: 'Evaluations without a decision by failure',
       unit: '{request}',
       kind: 'counter',
-      series: each(({ failures }) => failures, 'error.type'),
+      series: each(
+        ({ counts: { failures } }) => ({
+          llm_failure: failures.llm_failure,
+          action_failure: failures.action_failure,
+          busy: failures.busy,
+        }),
+        'error.type',
+      ),
     },
     {
       name: 'sluice.evaluator.llm.calls',
@@ -253,6 +261,31 @@ function evaluatorMetrics(evaluators: readonly EvaluatorState[]): Metric[] {
       kind: 'counter',
       series: one(({ wasm }) => wasm.duration.total_ms / 1000),
     },
+  ];
+}
+
+function hostMetrics({ running, idle, spare, waiting, started, ended }: HostCounts): Metric[] {
+  const counter = (name: string, description: string, value: number): NumberMetric => ({
+    name,
+    description,
+    unit: '{process}',
+    kind: 'counter',
+    series: [{ attributes: {}, value }],
+  });
+  return [
+    {
+      name: 'sluice.action.hosts',
+      description: 'Host processes of actions by state',
+      unit: '{process}',
+      kind: 'updowncounter',
+      series: Object.entries({ running, idle, spare }).map(([host, value]) => ({
+        attributes: { 'sluice.action.host.state': host },
+        value,
+      })),
+    },
+    upDownCounter('sluice.action.waiting', '{run}', 'Runs of actions that wait for a host process', waiting),
+    counter('sluice.action.hosts.started', 'Started host processes', started),
+    counter('sluice.action.hosts.ended', 'Ended host processes: over a limit, crashed, or replaced', ended),
   ];
 }
 

@@ -109,6 +109,7 @@ describe('the Prometheus text', () => {
         { name: 'judging', loaded: true },
         { name: 'missing', loaded: false },
       ],
+      hosts: () => ({ running: 1, idle: 2, spare: 3, waiting: 4, started: 5, ended: 6 }),
       services: () => [
         { name: 'a', serviceType: 'tool-invoker', health: 'healthy' },
         { name: 'b', serviceType: 'tool-invoker', health: 'down' },
@@ -135,6 +136,13 @@ describe('the Prometheus text', () => {
     expect(forwards).toEqual([1, 0]);
     const loaded = (name: string) => value('sluice_evaluator_loaded', { sluice_evaluator: name });
     expect(['judging', 'missing', 'other'].map(loaded)).toEqual([1, 0, undefined]);
+    const hosts = ['running', 'idle', 'spare'].map((sluice_action_host_state) =>
+      value('sluice_action_hosts', { sluice_action_host_state }),
+    );
+    expect(hosts).toEqual([1, 2, 3]);
+    expect(value('sluice_action_waiting')).toBe(4);
+    expect(value('sluice_action_hosts_started_total')).toBe(5);
+    expect(value('sluice_action_hosts_ended_total')).toBe(6);
     const services = ['a', 'b', 'c'].map((name) => value('sluice_service_healthy', { sluice_service: name }));
     expect(services).toEqual([1, 0, undefined]);
     expect(value('sluice_interaction_records')).toBe(5);
@@ -157,8 +165,8 @@ describe('the Prometheus text', () => {
             schema: { validations_pass: 0, validations_fail: 0, retries_success: 0, retries_failure: 0 },
             wasm: { executions: 9, not_found: 0, duration: took(250) },
             pipeline_duration: took(1_800),
+            failures: { llm_failure: 11, action_failure: 12, busy: 13 },
           },
-          failures: { llm_failure: 11, action_failure: 12, busy: 13 },
         },
       ],
     });

@@ -14,6 +14,7 @@ export function quietState(state: Partial<ServiceState> = {}): ServiceState {
     inFlightCalls: () => 0,
     openStreams: () => 0,
     activeEvaluators: () => [],
+    hosts: () => ({ running: 0, idle: 0, spare: 0, waiting: 0, started: 0, ended: 0 }),
     droppedLines: () => 0,
     ...state,
   };

@@ -166,6 +166,21 @@ export class RequestMetrics {
     }
   }
 
+  /** Returns the messages of clients by method, all namespaces, tools and prompts together. */
+  mcpMethods(): ReadonlyMap<string, MethodCounts> {
+    const methods = new Map<string, MethodCounts>();
+    for (const { attributes, value } of this.#mcpServer.metric.series) {
+      const method = String(attributes['mcp.method.name'] ?? OTHER);
+      const before = methods.get(method);
+      methods.set(method, {
+        count: value.count + (before?.count ?? 0),
+        errors: (attributes['error.type'] === undefined ? 0 : value.count) + (before?.errors ?? 0),
+        buckets: value.buckets.map((count, at) => count + (before?.buckets[at] ?? 0)),
+      });
+    }
+    return methods;
+  }
+
   /** Returns the current values. */
   metrics(): Metric[] {
     const active: Metric = {
@@ -200,6 +215,15 @@ function attributesOf({ method, subject, errorType }: McpOperation): MetricAttri
     ...(subject?.kind === 'prompt' && { 'gen_ai.prompt.name': attributeText(subject.name) }),
     ...(failure !== undefined && { 'error.type': failure }),
   };
+}
+
+/** Messages of one method since the start. */
+export interface MethodCounts {
+  readonly count: number;
+  /** Those that failed. */
+  readonly errors: number;
+  /** Counts by the bounds {@link MCP_SECONDS}. */
+  readonly buckets: readonly number[];
 }
 
 /** An HTTP request that has ended. */

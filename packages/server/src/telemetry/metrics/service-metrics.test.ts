@@ -35,6 +35,7 @@ describe('the metrics', () => {
         skipped_no_interactions: 0,
       },
       gauges: { evaluators_loaded: 0, evaluators_skipped: 0, wasm_compiled: 0, namespace_bindings: 0 },
+      hosts: { running: 0, idle: 0, spare: 0, waiting: 0, started: 0, ended: 0 },
     });
   });
 

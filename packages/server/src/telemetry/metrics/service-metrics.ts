@@ -1,4 +1,5 @@
 import type { EvaluatorMetrics, FilterMetrics, Metrics } from '@sluice/contract';
+import { truncateCharacters } from '@sluice/protocol/text';
 import { Durations } from './instruments.ts';
 
 /** Gauges of loaded evaluators. */
@@ -7,12 +8,20 @@ export type LoadedGauges = Metrics['gauges'];
 /** Counts of evaluator triggers. */
 export type TriggerCounts = Metrics['pipeline'];
 
+/** Host processes of actions. */
+export type HostCounts = Metrics['hosts'];
+
 const NO_EVALUATORS: LoadedGauges = {
   evaluators_loaded: 0,
   evaluators_skipped: 0,
   wasm_compiled: 0,
   namespace_bindings: 0,
 };
+
+const NO_HOSTS: HostCounts = { running: 0, idle: 0, spare: 0, waiting: 0, started: 0, ended: 0 };
+
+/** Longest message of a failure, in characters. */
+const MAX_MESSAGE_LENGTH = 500;
 
 /** Limit of evaluator names: evaluators can be replaced any number of times. */
 const MAX_EVALUATORS = 2_000;
@@ -36,6 +45,8 @@ export class ServiceMetrics {
   };
   /** Called when metrics are read. */
   loaded: () => LoadedGauges = () => NO_EVALUATORS;
+  /** Called when metrics are read. */
+  hosts: () => HostCounts = () => NO_HOSTS;
 
   /** Returns the counters of a filter, shared by all chains that use it. Called when a chain is compiled. */
   filter(name: string): FilterCounters {
@@ -67,6 +78,7 @@ export class ServiceMetrics {
       evaluators: Object.fromEntries(evaluators),
       pipeline: { ...this.triggers },
       gauges: this.loaded(),
+      hosts: this.hosts(),
     };
   }
 }
@@ -109,6 +121,7 @@ export type EvaluatorFailure = 'llm_failure' | 'action_failure' | 'busy';
 export class EvaluatorCounters {
   readonly #decisions = { pass: 0, block: 0, reject_malformed: 0, warn: 0, filter_tools: 0, set_metadata: 0 };
   readonly #failures: Record<EvaluatorFailure, number> = { llm_failure: 0, action_failure: 0, busy: 0 };
+  #lastFailure: EvaluatorMetrics['failures']['last'] = undefined;
   readonly #llm = { calls_success: 0, calls_failure: 0, empty_results: 0 };
   readonly #llmDuration = new Durations();
   readonly #schema = { validations_pass: 0, validations_fail: 0, retries_success: 0, retries_failure: 0 };
@@ -121,8 +134,9 @@ export class EvaluatorCounters {
   }
 
   /** A run ended without a decision. */
-  failed(failure: EvaluatorFailure): void {
+  failed(failure: EvaluatorFailure, message: string): void {
     this.#failures[failure]++;
+    this.#lastFailure = { at: new Date().toISOString(), message: truncateCharacters(message, MAX_MESSAGE_LENGTH) };
   }
 
   /** A call of the LLM ended. */
@@ -157,11 +171,6 @@ export class EvaluatorCounters {
     this.#duration.add(ms);
   }
 
-  /** Number of runs without a decision. */
-  get failures(): Readonly<Record<EvaluatorFailure, number>> {
-    return { ...this.#failures };
-  }
-
   /** Returns the counts. `not_found` is always 0: an evaluator without its action is never loaded. */
   snapshot(): EvaluatorMetrics {
     return {
@@ -170,6 +179,7 @@ export class EvaluatorCounters {
       schema: { ...this.#schema },
       wasm: { ...this.#wasm, duration: this.#wasmDuration.snapshot() },
       pipeline_duration: this.#duration.snapshot(),
+      failures: { ...this.#failures, ...(this.#lastFailure && { last: this.#lastFailure }) },
     };
   }
 }

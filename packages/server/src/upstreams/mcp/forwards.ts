@@ -8,7 +8,7 @@ import type { Secrets } from '../../http/secrets/secrets.ts';
 import type { Forward, KnownCatalog } from '../../registry/entries.ts';
 import { OperationError } from '../../registry/operation-error.ts';
 import { addForward, type ForwardInput, removeForwardInSteps } from '../../registry/operations-topology.ts';
-import type { Mutation, Registry } from '../../registry/registry.ts';
+import type { LongMutation, Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import type { DiscoveryMarks } from '../../registry/store/discovery-marks.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
@@ -139,11 +139,11 @@ export class Forwards {
    * discovery; the last catalog, without what is hidden now, remains until that has succeeded (decisions 10.1). Returns the
    * forward as discovered. Rejects as `mutation` throws, and with {@link OperationError} if new headers cannot be used.
    */
-  async change(name: string, mutation: Mutation<Forward>): Promise<Forward> {
+  async change(name: string, mutation: LongMutation<Forward>): Promise<Forward> {
     const { registry, secrets } = this.#options;
-    const { isReached, hasSameRules, after } = await registry.commit((draft) => {
+    const { isReached, hasSameRules, after } = await registry.commitInSteps(function* (draft) {
       const before = draft.forwards.get(name);
-      const after = mutation(draft);
+      const after = yield* mutation(draft);
       const isReached = before !== undefined && connectionOf(before) === connectionOf(after);
       if (!isReached) requireUsableHeaders(secrets, after);
       return { isReached, hasSameRules: isDeepStrictEqual(before?.expose, after.expose), after };

@@ -39,11 +39,12 @@ test('a long catalog never holds the event loop for long', async () => {
   upstream.scripts['tools/list'] = toolList(...Array.from({ length: COUNT }, (_, index) => toolText(`t${index}`)));
   const first = await longestTurn(() => service.register('forwards', { name: 'f', address: upstream.url }));
   const again = await longestTurn(() => service.manage('POST', '/forwards/f/refreshes'));
+  const renamed = await longestTurn(() => service.manage('PATCH', '/forwards/f', { namespace: 'ops', prefix: 'p_' }));
   let listed = '';
-  const client = modernClient(service.url());
+  const client = modernClient(service.url('ops'));
   const listing = await longestTurn(async () => {
     listed = reply(await client.call('tools/list'));
   });
-  expect(listed).toContain(`"name":"t${COUNT - 1}"`);
-  expect([first, again, listing].filter((ms) => ms > MAX_MS)).toEqual([]);
+  expect(listed).toContain(`"name":"p_t${COUNT - 1}"`);
+  expect([first, again, renamed, listing].filter((ms) => ms > MAX_MS)).toEqual([]);
 });

@@ -1,35 +1,9 @@
-import { ApiError, type Client, type components, unwrap } from '@sluice/contract/client';
-import type { UseQueryResult } from '@tanstack/react-query';
+import { type Client, type components, unwrap } from '@sluice/contract/client';
 import { useCallback } from 'react';
-import { useApiQuery, useChange } from '../../api/queries.ts';
+import { type Evaluator, useChange } from '../../api/queries.ts';
 import { useToasts } from '../../ui/toasts.tsx';
 
-type Schemas = components['schemas'];
-export type Evaluator = Schemas['Evaluator'];
-export type EvaluatorRevision = Schemas['EvaluatorRevision'];
-type EvaluatorWarning = Schemas['EvaluatorWarning'];
-
-/** The evaluators of the active revision as they were submitted, skipped ones included. */
-export interface EvaluatorSet {
-  readonly evaluators: readonly Evaluator[];
-  /** Names of those that could not be loaded. */
-  readonly skipped: readonly string[];
-  /** Active revision; 0 if there is none. */
-  readonly revision: number;
-}
-
-/** The active set of evaluators. */
-export function useEvaluatorSet(): UseQueryResult<EvaluatorSet> {
-  return useApiQuery(['evaluators', 'active'], async (client, signal) => {
-    try {
-      const { id, evaluators, skipped } = await unwrap(client.GET('/api/v1/evaluators/revisions/active', { signal }));
-      return { evaluators, skipped, revision: id };
-    } catch (error) {
-      if (error instanceof ApiError && error.code === 'NOT_FOUND') return { evaluators: [], skipped: [], revision: 0 };
-      throw error;
-    }
-  });
-}
+type EvaluatorWarning = components['schemas']['EvaluatorWarning'];
 
 /** A new list of evaluators, and the revision that it changes. */
 interface Replacement {

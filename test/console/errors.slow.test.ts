@@ -1,0 +1,182 @@
+import type { Page, Route } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { consoleTests, dialog, settled } from '../fixtures/console.ts';
+import { startEvaluatedService } from '../fixtures/evaluated/evaluated-service.ts';
+
+const tests = consoleTests(startEvaluatedService);
+
+/** A dialog with a form that sends a request. */
+interface FormView {
+  readonly name: string;
+  readonly hash: string;
+  /** Button that opens it. */
+  readonly open: string;
+  readonly submit: string;
+  /** Inputs by id. */
+  readonly values: Readonly<Record<string, string>>;
+  /** Selected options by id. */
+  readonly selections?: Readonly<Record<string, string>>;
+  /** Path of the request. */
+  readonly path: string;
+}
+
+const FORMS: readonly FormView[] = [
+  {
+    name: 'tool',
+    hash: '#/tools',
+    open: 'Create tool',
+    submit: 'Create',
+    values: { 'tool-name': 'report', 'tool-description': 'd', 'tool-uri': 'x://y', 'tool-type': 'x' },
+    path: 'tools',
+  },
+  {
+    name: 'resource',
+    hash: '#/resources',
+    open: 'Create resource',
+    submit: 'Create',
+    values: {
+      'resource-name': 'notes',
+      'resource-location': 'x://y',
+      'resource-type': 'x',
+      'resource-description': 'd',
+    },
+    path: 'resources',
+  },
+  {
+    name: 'prompt',
+    hash: '#/prompts',
+    open: 'Create prompt',
+    submit: 'Create',
+    values: { 'prompt-name': 'write', 'prompt-description': 'd' },
+    path: 'prompts',
+  },
+  {
+    name: 'namespace',
+    hash: '#/namespaces',
+    open: 'Create Namespace',
+    submit: 'Create',
+    values: { 'namespace-name': 'crm' },
+    path: 'namespaces',
+  },
+  {
+    name: 'forward',
+    hash: '#/forwards',
+    open: 'Add Forward',
+    submit: 'Add',
+    values: { 'forward-name': 'crm', 'forward-address': 'http://127.0.0.1:9/mcp' },
+    path: 'forwards',
+  },
+  {
+    name: 'service',
+    hash: '#/services',
+    open: 'Add Service',
+    submit: 'Add',
+    values: { 'service-name': 'weather', 'service-address': '127.0.0.1:9' },
+    selections: { 'service-type': 'tool-invoker' },
+    path: 'services',
+  },
+  {
+    name: 'evaluator',
+    hash: '#/evaluators',
+    open: 'Add Evaluator',
+    submit: 'Add',
+    values: { 'evaluator-name': 'gate', 'evaluator-path': 'ordinary.wasm', 'evaluator-prompt': 'Is it safe?' },
+    selections: { 'evaluator-connection': 'judge' },
+    path: 'evaluators',
+  },
+  {
+    name: 'binding',
+    hash: '#/evaluators?tab=bindings',
+    open: 'Bind a namespace',
+    submit: 'Bind',
+    values: { 'binding-conversation': 'c-1' },
+    path: 'evaluators/namespaces/default',
+  },
+];
+
+const refuse = (status: number, code: string, message: string) => (route: Route) =>
+  route.fulfill({ status, json: { data: null, error: { code, message } } });
+
+/** Failures of the request, and the text that the dialog shows. */
+const FAILURES: readonly (readonly [string, (route: Route) => Promise<void>, RegExp])[] = [
+  ['conflict', refuse(409, 'CONFLICT', 'the name <b>is</b> in use'), /the name <b>is<\/b> in use/],
+  ['invalid', refuse(422, 'INVALID', 'the action cannot be loaded'), /the action cannot be loaded/],
+  [
+    'internal error',
+    refuse(500, 'INTERNAL', 'internal error; see the service log'),
+    /internal error; see the service log/,
+  ],
+  ['expired login', (route) => route.fulfill({ status: 401, body: 'Unauthorized' }), /Your login has expired/],
+  [
+    'proxy error',
+    (route) => route.fulfill({ status: 502, body: 'Bad Gateway' }),
+    /proxy in front of the service answered 502/,
+  ],
+  ['service away', (route) => route.abort('connectionrefused'), /The service does not respond/],
+];
+
+for (const form of FORMS) {
+  test(`the form of a ${form.name} shows each error, keeps what was typed, and succeeds at last`, async (context) => {
+    const page = await tests.open(context, form.hash);
+    await page.getByRole('button', { name: form.open }).first().click();
+    for (const [id, value] of Object.entries(form.values)) await page.locator(`#${id}`).fill(value);
+    for (const [id, option] of Object.entries(form.selections ?? {})) await page.locator(`#${id}`).selectOption(option);
+    const submit = dialog(page).locator('.cds--modal-footer').getByRole('button', { name: form.submit });
+    const isSent = (url: URL) => url.pathname === `/api/v1/${form.path}`;
+    const onlyWrites = (fail: (route: Route) => Promise<void>) => (route: Route) =>
+      route.request().method() === 'GET' ? route.fallback() : fail(route);
+
+    for (const [failure, fail, message] of FAILURES) {
+      await page.route(isSent, onlyWrites(fail), { times: 1 });
+      await expect.poll(() => submit.isEnabled(), { message: failure }).toBe(true);
+      await submit.click();
+      const notice = dialog(page).locator('.cds--inline-notification--error', { hasText: message });
+      await notice.waitFor();
+      expect(await notice.locator('b').count()).toBe(0);
+      for (const [id, value] of Object.entries(form.values))
+        expect(await page.locator(`#${id}`).inputValue(), failure).toBe(value);
+      await page.unroute(isSent);
+    }
+
+    // A slow response: the form says that it is busy, and nothing is sent twice.
+    let sent = 0;
+    const answered = Promise.withResolvers<void>();
+    await page.route(
+      isSent,
+      onlyWrites(async (route) => {
+        sent++;
+        await answered.promise;
+        await route.continue();
+      }),
+    );
+    await submit.click();
+    await dialog(page)
+      .getByRole('button', { name: `${form.submit} …` })
+      .waitFor();
+    await page.locator(`#${Object.keys(form.values)[0]}`).press('Enter');
+    answered.resolve();
+    await dialog(page).waitFor({ state: 'detached' });
+    expect(sent).toBe(1);
+    await settled(page);
+  });
+}
+
+test('while the event stream is refused, the page learns of changes all the same, and streams again afterwards', async (context) => {
+  const page = await tests.open(context, '#/');
+  const isStream = (url: URL) => url.pathname === '/api/v1/events';
+  await page.route(isStream, (route) => route.fulfill({ status: 502, body: 'Bad Gateway' }));
+  await page.goto(`${tests.service.management}/admin/#/namespaces`);
+  await page.reload();
+  await settled(page);
+  await namespaceAppears(page, 'polled');
+  const opened = page.waitForResponse((response) => isStream(new URL(response.url())) && response.ok());
+  await page.unroute(isStream);
+  await opened;
+  await namespaceAppears(page, 'streamed');
+});
+
+async function namespaceAppears(page: Page, name: string): Promise<void> {
+  await tests.service.manage('POST', '/namespaces', { name });
+  tests.onEnd(() => tests.service.manage('DELETE', `/namespaces/${name}`));
+  await page.locator('td', { hasText: new RegExp(`^${name}$`) }).waitFor();
+}

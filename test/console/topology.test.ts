@@ -1,0 +1,123 @@
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { consoleTests, dialog, rowOf } from '../fixtures/console.ts';
+import { modernClient } from '../fixtures/raw-client.ts';
+import { textResultText, toolList, toolText } from '../fixtures/raw-upstream/texts.ts';
+
+const tests = consoleTests();
+
+/** Two namespaces with a forward each: `weather` works, its tool `fails` does not; `billing` is unavailable. */
+async function startTopology() {
+  const upstream = await tests.upstream({
+    scripts: {
+      'tools/list': toolList(toolText('works'), toolText('fails')),
+      'tools/call': ({ params }) =>
+        params.name === 'works' ? textResultText('sunny') : { kind: 'error', text: '{"code":-32000,"message":"no"}' },
+    },
+  });
+  const gone = await tests.upstream();
+  await gone.down();
+  await tests.service.register('forwards', { name: 'weather', address: upstream.url, namespace: 'outside' });
+  await tests.service.register('forwards', { name: 'billing', address: gone.url, namespace: 'inside' });
+  for (const name of ['weather', 'billing']) tests.onEnd(() => tests.service.manage('DELETE', `/forwards/${name}`));
+  const client = modernClient(tests.service.url('outside'));
+  return (name: string, headers = {}) => client.call('tools/call', `{"name":"${name}"}`, headers);
+}
+
+/** The node of the picture with this name. */
+function nodeOf(page: Page, kind: string, name: string) {
+  return page.locator(`.topology-node.is-${kind}`).filter({ has: page.locator(`bdi:text-is("${name}")`) });
+}
+
+/** Clicks a node; again if the picture has moved at that moment, because there was another node. */
+async function clickNode(page: Page, kind: string, name: string): Promise<void> {
+  await expect
+    .poll(async () => {
+      if ((await page.locator('h1.title').textContent()) !== 'Topology') return true;
+      await nodeOf(page, kind, name).click();
+      return false;
+    })
+    .toBe(true);
+}
+
+test('draws namespaces and forwards with their states and live calls; a click leads to the page of the thing', async (context) => {
+  const call = await startTopology();
+  await call('works', { 'x-forwarded-user': 'ann' });
+  const page = await tests.open(context, '#/topology');
+  await nodeOf(page, 'forward', 'billing').getByText('Unavailable').waitFor();
+  await nodeOf(page, 'forward', 'weather').getByText('Available · 1/min').waitFor();
+  await nodeOf(page, 'agent', 'ann').waitFor();
+  // From ann to the namespace, from it to the forward, and an edge without calls.
+  expect(await page.locator('.react-flow__edge').count()).toBe(3);
+  expect(await page.locator('.topology-rate').allTextContents()).toEqual(['1/min', '1/min']);
+
+  await call('fails');
+  await nodeOf(page, 'forward', 'weather').getByText('2/min, 1 error').waitFor();
+  await page.locator('.react-flow__edge.has-errors').first().waitFor();
+  await nodeOf(page, 'agent', 'Agents').getByText('1/min, 1 error').waitFor();
+
+  const pages = [
+    ['forward', 'billing', 'Forwards'],
+    ['namespace', 'inside', 'Namespaces'],
+  ] as const;
+  for (const [kind, name, title] of pages) {
+    await clickNode(page, kind, name);
+    expect(await page.locator('h1.title').textContent()).toBe(title);
+    await dialog(page).locator('.cds--modal-header__heading', { hasText: name }).waitFor();
+    await page.goBack();
+    await nodeOf(page, kind, name).waitFor();
+  }
+  await clickNode(page, 'agent', 'ann');
+  await page.locator('table tbody tr', { hasText: 'works' }).waitFor();
+  expect(await page.locator('#filter-user').inputValue()).toBe('ann');
+});
+
+test('the table has the same without the picture, by keyboard, and both are filtered', async (context) => {
+  const call = await startTopology();
+  const page = await tests.open(context, '#/topology?state=Needs attention');
+  const rows = page.locator('table tbody tr');
+  await expect.poll(() => rows.locator('td:first-child').allTextContents()).toEqual(['billing']);
+  // Its namespace belongs to the picture.
+  await expect.poll(() => page.locator('.topology-node .inert').allTextContents()).toEqual(['inside', 'billing']);
+  await page.locator('#filter-state').selectOption('');
+  await call('fails', { 'x-forwarded-user': 'bob' });
+  const row = rowOf(page, 'weather');
+  await expect
+    .poll(() => row.locator('td').allTextContents())
+    .toEqual(expect.arrayContaining(['weather', 'Forward', 'Available']));
+  await page.getByRole('searchbox').fill('weath');
+  await expect.poll(() => rows.count()).toBe(1);
+  await row.getByRole('link', { name: 'weather' }).focus();
+  await page.keyboard.press('Enter');
+  await dialog(page).locator('.cds--modal-header__heading', { hasText: 'weather' }).waitFor();
+});
+
+test('a node outside of the visible part moves into it when the keyboard selects it', async (context) => {
+  const upstream = await tests.upstream();
+  const names = Array.from({ length: 30 }, (_, index) => `many-${index}`);
+  for (const [index, name] of names.entries()) {
+    await tests.service.register('forwards', { name, address: `${upstream.url}?${index}`, namespace: 'many' });
+  }
+  for (const name of names) tests.onEnd(() => tests.service.manage('DELETE', `/forwards/${name}`));
+  const page = await tests.open(context, '#/topology?namespace=many');
+  await page.getByText('Not in the picture: 12 forwards and services').waitFor();
+  await expect.poll(() => page.locator('.topology-node.is-forward').count()).toBe(18);
+  expect(await page.locator('table tbody tr').count()).toBe(31);
+  await page.setViewportSize({ width: 800, height: 500 });
+  for (let zoom = 0; zoom < 6; zoom++) await page.getByRole('button', { name: 'Zoom in' }).click();
+  await page.getByRole('button', { name: 'Show everything' }).focus();
+  const last = page.locator('.topology-node.is-forward').last();
+  const isVisible = async (): Promise<boolean> => {
+    const [box, frame] = await Promise.all([last.boundingBox(), page.locator('.topology-graph').boundingBox()]);
+    if (!box || !frame) return false;
+    return (
+      box.y >= frame.y && box.y + box.height <= frame.y + frame.height && box.x + box.width <= frame.x + frame.width
+    );
+  };
+  expect(await isVisible()).toBe(false);
+  for (let presses = 0; presses < 40; presses++) {
+    await page.keyboard.press('Shift+Tab');
+    if ((await last.and(page.locator(':focus')).count()) > 0) break;
+  }
+  await expect.poll(isVisible).toBe(true);
+});
