@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
-import type { Command, Option } from 'commander';
 import { findCommand } from '../../packages/cli/src/command-words.ts';
 import {
+  type Command,
   createUnusedProgram,
   type MetricNames,
   productMetrics,
@@ -119,7 +119,7 @@ function codeOf(page: string): string[] {
   });
 }
 
-function allOptions(command: Command): Option[] {
+function allOptions(command: Command): Command['options'][number][] {
   const own = [...command.options, ...command.createHelp().visibleOptions(command)];
   return [...own, ...command.commands.flatMap(allOptions)];
 }
