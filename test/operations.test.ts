@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { z } from 'zod';
+import { productMetrics } from './operations/product-names.ts';
 
 // docs/operations.md, against the alerts and the configurations that it explains.
 
@@ -68,6 +69,12 @@ describe('the page', () => {
     expect(
       alerts.flatMap(({ annotations }) => annotations.runbook.split('#').slice(1)).filter((each) => !anchors.has(each)),
     ).toEqual([]);
+  });
+
+  it('and the reference name every metric', async () => {
+    const reference = await read('docs/telemetry.md');
+    const { metrics } = await productMetrics();
+    expect(metrics.filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
   });
 
   it('has measured figures', () => {
