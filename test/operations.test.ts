@@ -49,6 +49,17 @@ describe('the alerts', () => {
     expect(documented.toSorted(byName)).toEqual(actual.toSorted(byName));
   });
 
+  it('select the job of both ways to scrape', async () => {
+    const rules = await read('deploy/prometheus/sluice.rules.yml');
+    const jobs = new Set([...rules.matchAll(/job="([^"]*)"/g)].map(([, job]) => job));
+    const prometheus = parse(await read('deploy/prometheus/prometheus.yml'));
+    expect([...jobs]).toEqual([prometheus.scrape_configs[0].job_name]);
+    expect(await read('deploy/helm/sluice/templates/servicemonitor.yaml')).toContain(
+      'jobLabel: app.kubernetes.io/name\n',
+    );
+    expect([...jobs]).toEqual([parse(await read('deploy/helm/sluice/Chart.yaml')).name]);
+  });
+
   it('each have a unit test in which they fire, and one in which they do not', async () => {
     const tests = await read('deploy/prometheus/sluice.rules.test.yml');
     for (const { alert } of alerts) {
