@@ -141,16 +141,17 @@ async function take(
 async function settled(page: Page): Promise<void> {
   await page.locator('h1.title').waitFor();
   await page.locator('[class*="skeleton"]').first().waitFor({ state: 'detached' });
-  await page.evaluate('document.fonts.ready.then(() => true)');
+  // Without the tooltip of what has the focus.
+  await page.evaluate('document.activeElement?.blur(), document.fonts.ready.then(() => true)');
 }
 
 /** Returns a picture that equals the one before it. */
 async function unchanged(capture: () => Promise<string>): Promise<string> {
   let before = '';
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-    const picture = await capture();
-    if (picture === before) return picture;
-    before = picture;
+    const image = await capture();
+    if (image === before) return image;
+    before = image;
     await setTimeout(PAUSE_MS);
   }
   return before;

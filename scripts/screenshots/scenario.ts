@@ -14,7 +14,9 @@ const root = new URL('../../', import.meta.url);
 const pathOf = (relative: string): string => fileURLToPath(new URL(relative, root));
 const HOST = '127.0.0.1';
 /** Time in which the service passes an hour with calls. */
-const PAST_MS = 60_000;
+const PAST_MS = 90_000;
+/** Pauses of agents then, and afterwards, with as many calls per minute of the service. */
+const PAUSE_MS = { past: 150, present: 15_000 } as const;
 
 /** A service with an hour of calls behind it. */
 export interface Scenario {
@@ -25,7 +27,7 @@ export interface Scenario {
 
 /**
  * Starts the service with upstreams, a capability service, evaluators, a plugin and a legacy backend, all real, and lets agents
- * use it for an hour, which takes a minute. With `isEmpty`, the service has none of that.
+ * use it for an hour, which takes a minute and a half. With `isEmpty`, the service has none of that.
  */
 export async function startScenario(isEmpty: boolean): Promise<Scenario> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-screenshots-'));
@@ -47,7 +49,13 @@ export async function startScenario(isEmpty: boolean): Promise<Scenario> {
         await send(service.management, 'POST', '/forwards', { name, address: server.url, ...FORWARDS[name] });
       }
       await register(service.management, children, folder);
-      await work(service, started + PAST_MS);
+      await work(service, PAUSE_MS.past, () => performance.now() >= started + PAST_MS);
+      let isClosed = false;
+      open.defer(() => {
+        isClosed = true;
+      });
+      // Fails with the end of the service.
+      void work(service, PAUSE_MS.present, () => isClosed).catch(() => undefined);
     }
     const end = open.move();
     return { management: service.management, close: () => end.disposeAsync() };
@@ -202,15 +210,15 @@ const CALLS: readonly Call[] = [
 ];
 const USERS = ['accounting-agent', 'night-run', 'service-desk-agent'];
 
-/** Lets agents work until a time of `performance.now()`. */
-async function work(service: Service, until: number): Promise<void> {
-  for (let round = 0; performance.now() < until; round++) {
+/** Lets agents work until `isDone`. */
+async function work(service: Service, pauseMs: number, isDone: () => boolean): Promise<void> {
+  for (let round = 0; !isDone(); round++) {
     const conversation = `shift-${1 + (Math.floor(round / 40) % 3)}`;
     const id = await complete(service, conversation, round);
     const busy = 2 + Math.round(3 * Math.sin(round / 25) ** 2);
     const calls = Array.from({ length: busy }, (_, at) => CALLS[(round * 7 + at * 3) % CALLS.length] ?? CALLS[0]);
     await Promise.all(calls.map((call) => call && callTool(service, call, { conversation, id, round })));
-    await delay(120);
+    await delay(pauseMs, undefined, { ref: false });
   }
 }
 

@@ -5,22 +5,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type CDPSession, chromium, type Page } from 'playwright-core';
 import { BROWSER_ARGUMENTS, findBrowser } from '../fixtures/browser.ts';
 import { startGateway } from '../fixtures/gateway.ts';
-import { textResultText, toolList, toolText } from '../fixtures/raw-upstream/texts.ts';
-import { startRawUpstream } from '../fixtures/raw-upstream.ts';
 import type { Campaign } from './campaign.ts';
+import { CALLS_PER_SECOND, type Load, startConsoleLoad } from './console-load.ts';
 import { quantile } from './tally.ts';
 
 /** An hour by default; a round is a minute. */
 const MINUTES = 60;
-/** Each has two events. */
-const CALLS_PER_SECOND = 500;
-/** Interval in which calls are started. */
-const BURST_MS = 20;
-/** Calls in flight at most: a slow service is not flooded. */
-const MAX_IN_FLIGHT = 1_000;
 /** Pages that are left open: those that show calls as they happen, and the first one. */
 const LIVE = ['/tool-calls', '/topology', '/'];
-const TOOLS = Array.from({ length: 40 }, (_, at) => `tool-${at}`);
 /** Limits of a page. */
 const MAX_HEAP = 300e6;
 const MAX_ANSWER_MS = { median: 100, longest: 1_000 } as const;
@@ -46,9 +38,7 @@ export const consoleCampaign: Campaign = {
     const profile = await mkdtemp(join(tmpdir(), 'sluice-console-'));
     await using open = new AsyncDisposableStack();
     open.defer(() => rm(profile, { recursive: true, force: true }));
-    const upstream = await startRawUpstream({
-      scripts: { 'tools/list': toolList(...TOOLS.map((name) => toolText(name))), 'tools/call': textResultText(RESULT) },
-    });
+    const upstream = await startConsoleLoad();
     open.defer(upstream.close);
     const gateway = await startGateway();
     open.defer(gateway.close);
@@ -64,9 +54,8 @@ export const consoleCampaign: Campaign = {
       const session = await browser.newCDPSession(page);
       pages.push({ route, page, session, heaps: [], answers: [] });
     }
-    const load = new Load(gateway.url());
+    await upstream.start(gateway.url());
     const stopAt = performance.now() + minutes * 60_000;
-    const running = load.run(stopAt);
     for (let minute = 1; minute <= minutes; minute++) {
       const end = stopAt - (minutes - minute) * 60_000;
       while (performance.now() < end - 5_000) {
@@ -76,7 +65,7 @@ export const consoleCampaign: Campaign = {
       for (const each of pages) each.heaps.push(await heapAfterCollection(each.session));
       print(`minute ${minute}: ${pages.map(summary).join('; ')}`);
     }
-    await running;
+    const load = await upstream.stop();
     const seen = await callsSeen(pages);
     const failures = [...pages.flatMap(problemsOf), ...load.failures];
     if (seen !== undefined && seen < 0.99 * load.calls) failures.push(`the page showed ${seen} of ${load.calls} calls`);
@@ -85,69 +74,23 @@ export const consoleCampaign: Campaign = {
   },
 };
 
-const RESULT = 'Order 4711 has been shipped and will arrive on the third of the month. '.repeat(6);
-
-/** Clients that call tools at a constant rate. */
-class Load {
-  calls = 0;
-  readonly failures: string[] = [];
-  readonly #url: string;
-  #inFlight = 0;
-
-  constructor(url: string) {
-    this.#url = url;
-  }
-
-  /** Calls until a time of `performance.now()`; resolves when all calls have ended. */
-  async run(stopAt: number): Promise<void> {
-    const startedAt = performance.now();
-    const running = new Set<Promise<void>>();
-    while (performance.now() < stopAt) {
-      const due = Math.floor(((performance.now() - startedAt) / 1000) * CALLS_PER_SECOND);
-      for (; this.calls < due && this.#inFlight < MAX_IN_FLIGHT; this.calls++) {
-        const call = this.#call(this.calls).finally(() => running.delete(call));
-        running.add(call);
-      }
-      await delay(BURST_MS);
-    }
-    await Promise.all(running);
-    const missing = Math.floor(((stopAt - startedAt) / 1000) * CALLS_PER_SECOND) - this.calls;
-    if (missing > 0.05 * this.calls) this.failures.push(`${missing} calls could not be made in time`);
-  }
-
-  async #call(id: number): Promise<void> {
-    this.#inFlight++;
-    try {
-      // Every hundredth call is of an unknown tool, and fails.
-      const name = id % 100 === 0 ? 'unknown' : TOOLS[id % TOOLS.length];
-      const params = { name, arguments: { order: id } };
-      const response = await fetch(this.#url, {
-        method: 'POST',
-        headers: { accept: 'application/json, text/event-stream', 'content-type': 'application/json' },
-        body: JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params }),
-      });
-      await response.text();
-    } catch (error) {
-      if (this.failures.length < 20) this.failures.push(`a call failed: ${String(error)}`);
-    } finally {
-      this.#inFlight--;
-    }
-  }
-}
-
 /** Opens and closes the palette; returns the milliseconds until it was there, measured in the page. */
 async function answerMs(page: Page): Promise<number> {
-  const ms: unknown = await page.evaluate(`(async () => {
-    const startedAt = performance.now();
-    dispatchEvent(new KeyboardEvent('keydown', { key: 'k', ctrlKey: true }));
-    while (!document.querySelector('.cds--modal.is-visible'))
-      await new Promise((resolve) => requestAnimationFrame(resolve));
-    return performance.now() - startedAt;
-  })()`);
-  await page.keyboard.press('Escape');
-  await page.keyboard.press('Escape');
-  await page.locator('.cds--modal.is-visible').waitFor({ state: 'detached' });
-  return Number(ms);
+  // Browsers slow the pages of other tabs down.
+  await page.bringToFront();
+  return Number(
+    await page.evaluate(`(async () => {
+      const palette = () => document.querySelector('.cds--modal.is-visible .cds--modal-close');
+      const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+      const startedAt = performance.now();
+      dispatchEvent(new KeyboardEvent('keydown', { key: 'k', ctrlKey: true }));
+      while (!palette()) await frame();
+      const ms = performance.now() - startedAt;
+      palette().click();
+      while (palette()) await frame();
+      return ms;
+    })()`),
+  );
 }
 
 async function heapAfterCollection(session: CDPSession): Promise<number> {
@@ -156,14 +99,15 @@ async function heapAfterCollection(session: CDPSession): Promise<number> {
   return usedSize;
 }
 
-/** Number of calls that the page of tool calls has shown. */
+/** Number of calls that the page of tool calls has shown: those that it has dropped, and those in its table. */
 async function callsSeen(pages: readonly OpenPage[]): Promise<number | undefined> {
   const opened = pages.find(({ route }) => route === '/tool-calls');
   if (!opened) return undefined;
-  const { page } = opened;
-  const [, dropped = '0'] = /oldest (\d+)/.exec((await page.locator('.live-status').textContent()) ?? '') ?? [];
-  const [, shown = '0'] = /^(\d+) in all/.exec((await page.locator('.table-count').textContent()) ?? '') ?? [];
-  return Number(dropped) + Number(shown);
+  // It shows new calls four times a second.
+  await delay(2_000);
+  const text = String(await opened.page.evaluate('document.body.innerText'));
+  const [dropped, shown] = [/oldest (\d+)/, /(\d+) in all/].map((pattern) => Number(pattern.exec(text)?.[1] ?? 0));
+  return (dropped ?? 0) + (shown ?? 0);
 }
 
 function problemsOf({ route, heaps, answers }: OpenPage): string[] {

@@ -5,6 +5,9 @@ export interface ConnectionState {
   readonly lastHeard: number;
 }
 
+/** Interval in which responses change the state: a thousand events in a second must not render the page as often. */
+const HEARD_MS = 1_000;
+
 /** Tracks the connection to the service from the outcome of all requests. */
 export class Connection {
   #state: ConnectionState = { status: 'connected', lastHeard: 0 };
@@ -19,7 +22,9 @@ export class Connection {
 
   /** Reports a response or event of the service. */
   onHeard(): void {
-    this.#set({ status: 'connected', lastHeard: Date.now() });
+    const now = Date.now();
+    const { status, lastHeard } = this.#state;
+    if (status !== 'connected' || now - lastHeard >= HEARD_MS) this.#set({ status: 'connected', lastHeard: now });
   }
 
   /** Reports a request without a response. */

@@ -18,6 +18,13 @@ export interface Entries {
 
 export type EntryKind = keyof Entries;
 
+export const ENTRY_KINDS = ['tools', 'resources', 'prompts'] as const satisfies readonly EntryKind[];
+
+/** Returns a number of entries: "1 tool". */
+export function countLabel(count: number, kind: EntryKind): string {
+  return `${count} ${count === 1 ? kind.replace(/s$/, '') : kind}`;
+}
+
 /** Entries that are loaded at most; beyond, the service searches. */
 const MAX_LOADED = 20_000;
 const PAGE_SIZE = 1_000;

@@ -27,7 +27,7 @@ function Properties({ schema, depth, label }: { schema: Schema; depth: number; l
           </strong>{' '}
           <Tag size="sm" type="cool-gray">
             <InertText text={typeOf(property)} maxLength={100} />
-          </Tag>
+          </Tag>{' '}
           {required.includes(name) && (
             <Tag size="sm" type="blue">
               required

@@ -2,7 +2,7 @@ import { Modal } from '@carbon/react';
 import { type Client, unwrap } from '@sluice/contract/client';
 import { type ReactNode, useCallback, useState } from 'react';
 import { useApi } from '../../api/api.ts';
-import { type EntryKind, isChanged, readEntries } from '../../api/entries.ts';
+import { ENTRY_KINDS, isChanged, readEntries } from '../../api/entries.ts';
 import { type Forward, useChange } from '../../api/queries.ts';
 import { useToasts } from '../../ui/toasts.tsx';
 import { useUndoable } from '../../ui/undoable.ts';
@@ -83,10 +83,8 @@ function createForward(client: Client, { name, address, namespace, labels, prefi
   return unwrap(client.POST('/api/v1/forwards', { body }));
 }
 
-const KINDS: readonly EntryKind[] = ['tools', 'resources', 'prompts'];
-
 /** Number of discovered entries that operators have changed. */
 async function countChanged(client: Client, forward: Forward): Promise<number> {
-  const lists = await Promise.all(KINDS.map((kind) => readEntries(client, kind)));
+  const lists = await Promise.all(ENTRY_KINDS.map((kind) => readEntries(client, kind)));
   return lists.flatMap(({ entries }) => entries.filter((entry) => isChanged(entry, forward))).length;
 }

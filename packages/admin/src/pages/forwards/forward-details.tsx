@@ -1,4 +1,5 @@
 import { Tag } from '@carbon/react';
+import { countLabel } from '../../api/entries.ts';
 import type { Forward } from '../../api/queries.ts';
 import { InertText, visibleText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
@@ -35,9 +36,9 @@ export function ForwardDetails({ forward, onClose }: { readonly forward: Forward
         </dd>
         <dt>Entries</dt>
         <dd className="links">
-          <a href={routeTo('/tools', { forward: name })}>{forward.tools_discovered} tools</a>
-          <a href={routeTo('/resources', { forward: name })}>{forward.resources_discovered} resources</a>
-          <a href={routeTo('/prompts', { forward: name })}>{forward.prompts_discovered} prompts</a>
+          <a href={routeTo('/tools', { forward: name })}>{countLabel(forward.tools_discovered, 'tools')}</a>
+          <a href={routeTo('/resources', { forward: name })}>{countLabel(forward.resources_discovered, 'resources')}</a>
+          <a href={routeTo('/prompts', { forward: name })}>{countLabel(forward.prompts_discovered, 'prompts')}</a>
         </dd>
         {prefix !== undefined && (
           <>

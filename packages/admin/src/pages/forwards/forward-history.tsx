@@ -1,5 +1,6 @@
 import { SkeletonText, Tag } from '@carbon/react';
 import { type components, unwrap } from '@sluice/contract/client';
+import { countLabel, ENTRY_KINDS } from '../../api/entries.ts';
 import { useApiQuery } from '../../api/queries.ts';
 import { InertText } from '../../ui/inert-text.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';
@@ -47,8 +48,8 @@ function describe(change: ForwardChange): string {
     case 'unavailable':
       return change.reason;
     case 'discovered': {
-      const { tools, resources, prompts, eras, duration, notes = '' } = change;
-      const counts = `${tools} tools, ${resources} resources, ${prompts} prompts`;
+      const { eras, duration, notes = '' } = change;
+      const counts = ENTRY_KINDS.map((kind) => countLabel(change[kind], kind)).join(', ');
       return `${counts} in ${Math.round(duration)} ms (${eras.join(', ')}). ${notes}`;
     }
     case 'discovery_failed':

@@ -1,5 +1,6 @@
 import { unwrap } from '@sluice/contract/client';
 import { useCallback } from 'react';
+import { countLabel, ENTRY_KINDS } from '../../api/entries.ts';
 import { useChange } from '../../api/queries.ts';
 import { useToasts } from '../../ui/toasts.tsx';
 
@@ -14,7 +15,8 @@ export function useRefreshForward(): (name: string) => void {
     run: async (client, name: string) => {
       const call = client.POST('/api/v1/forwards/{name}/refreshes', { params: { path: { name } } });
       const { tools_discovered, resources_discovered, prompts_discovered } = await unwrap(call);
-      const text = `${tools_discovered} tools, ${resources_discovered} resources, ${prompts_discovered} prompts`;
+      const counts = { tools: tools_discovered, resources: resources_discovered, prompts: prompts_discovered };
+      const text = ENTRY_KINDS.map((kind) => countLabel(counts[kind], kind)).join(', ');
       toasts.show({ kind: 'success', title: `${name} refreshed`, text });
     },
   });

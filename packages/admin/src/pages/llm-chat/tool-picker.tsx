@@ -21,7 +21,7 @@ export function ToolPicker({ selected, onChange }: ToolPickerProps) {
   const wanted = text.trim().toLowerCase();
   const found = names.filter((name) => !selected.includes(name) && name.toLowerCase().includes(wanted));
   return (
-    <div>
+    <div className="tool-picker">
       <ComboBox<string>
         // An added tool leaves the input empty.
         key={selected.length}

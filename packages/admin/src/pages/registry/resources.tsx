@@ -18,17 +18,14 @@ export default function Resources() {
         header: 'URI',
         accessorFn: ({ location }) => location,
         cell: ({ row }) => (
-          <span className="uri">
+          <div className="uri">
             <InertText text={row.original.location} maxLength={200} />
-          </span>
-        ),
-      },
-      {
-        id: 'mime',
-        header: 'MIME type',
-        accessorFn: ({ mimeType }) => mimeType,
-        cell: ({ row }) => (
-          <InertText text={row.original.mimeType === '' ? '–' : row.original.mimeType} maxLength={80} />
+            {row.original.mimeType !== '' && (
+              <p className="secondary">
+                <InertText text={row.original.mimeType} maxLength={80} />
+              </p>
+            )}
+          </div>
         ),
       },
     ],

@@ -183,15 +183,15 @@ function columnsOf(onOpen: (id: string) => void): readonly Column<LoggedCall>[] 
 }
 
 /** With fractions alone, only the milliseconds would be formatted. */
-const TIME: Intl.DateTimeFormatOptions = {
+const TIME = new Intl.DateTimeFormat(undefined, {
   hour: '2-digit',
   minute: '2-digit',
   second: '2-digit',
   fractionalSecondDigits: 3,
-};
+});
 
 function timeOf(timestamp: string | undefined): string {
-  return timestamp === undefined ? '' : new Date(timestamp).toLocaleTimeString(undefined, TIME);
+  return timestamp === undefined ? '' : TIME.format(new Date(timestamp));
 }
 
 function sourceOf(call: LoggedCall): string {
