@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
-import type { Command } from 'commander';
 import { createProgram } from '../../packages/cli/src/program.ts';
 import { scriptedTerminal } from '../../packages/cli/src/testing/scripted-terminal.ts';
 import { parseEnvironment } from '../../packages/server/src/app/config/environment.ts';
@@ -12,6 +11,9 @@ import { RequestMetrics } from '../../packages/server/src/telemetry/metrics/requ
 import { EvaluatorCounters, FilterCounters } from '../../packages/server/src/telemetry/metrics/service-metrics.ts';
 import { samplesOf } from '../../packages/server/testing/prometheus-text.ts';
 import { readDeployFile } from '../login/deploy-files.ts';
+
+/** A command of the command line. */
+export type Command = ReturnType<typeof createProgram>;
 
 /** Variables that libraries of the service and Node.js read; others of Node.js are in its help. */
 const READ_BY_LIBRARIES = ['NODE_OPTIONS', 'OTEL_SERVICE_NAME', 'OTEL_RESOURCE_ATTRIBUTES'];
