@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
+import { z } from 'zod';
 import { consoleTests, rowOf } from '../fixtures/console.ts';
 import { pagedTools } from '../fixtures/raw-upstream/texts.ts';
 
@@ -8,15 +9,16 @@ const tests = consoleTests();
 /** Longest pause of the page (console.md 3), in milliseconds. */
 const LIMIT_MS = 100;
 
-/** Event of a trace of the browser. */
-interface TraceEvent {
-  readonly name: string;
-  readonly tid: number;
-  readonly pid: number;
-  /** Processor time in microseconds. */
-  readonly tdur?: number;
-  readonly args?: { readonly name?: string };
-}
+/** Event of a trace of the browser. `tdur`: processor time in microseconds. */
+const traceEvent = z.object({
+  name: z.string(),
+  tid: z.number(),
+  pid: z.number(),
+  tdur: z.number().optional(),
+  args: z.object({ name: z.string().optional() }).optional(),
+});
+
+type TraceEvent = z.infer<typeof traceEvent>;
 
 /**
  * Returns the longest task of the page's main thread during an action, in milliseconds of processor time: other programs
@@ -25,7 +27,7 @@ interface TraceEvent {
 async function longestTask(page: Page, action: () => Promise<unknown>): Promise<number> {
   const session = await page.context().newCDPSession(page);
   const events: TraceEvent[] = [];
-  session.on('Tracing.dataCollected', ({ value }: { value: TraceEvent[] }) => void events.push(...value));
+  session.on('Tracing.dataCollected', ({ value }) => void events.push(...traceEvent.array().parse(value)));
   await session.send('Tracing.start', {
     transferMode: 'ReportEvents',
     traceConfig: { includedCategories: ['toplevel', '__metadata'] },
