@@ -107,7 +107,7 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
     await using running = new AsyncDisposableStack();
     const started = nginx ? ({ folder: `${folder}/nginx-streams`, relayed: 'streams' } as const) : undefined;
     const start = { ...gatewayStart, registryFolder: `${folder}/registry-streams` };
-    return measureStreams(await startContenders(start, upstreams, started, running), plan, folder, log);
+    return await measureStreams(await startContenders(start, upstreams, started, running), plan, folder, log);
   });
   const found = {
     ...requests,
