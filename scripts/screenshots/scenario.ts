@@ -39,8 +39,9 @@ export async function startScenario(isEmpty: boolean): Promise<Scenario> {
     const [model, chat] = await Promise.all([startModel(), startChatBackend()]);
     open.defer(() => model.close());
     open.defer(() => chat.close());
+    const settings = isEmpty ? {} : await settingsOf(folder, model.url, chat.url);
     const started = performance.now();
-    const service = await startService(children, folder, isEmpty ? {} : await settingsOf(folder, model.url, chat.url));
+    const service = await startService(children, folder, settings);
     if (!isEmpty) {
       const names = ['ledger', 'tickets', 'warehouse'] as const;
       for (const name of names) {

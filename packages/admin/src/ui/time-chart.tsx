@@ -39,6 +39,7 @@ export function TimeChart({ title, points, begin, end }: TimeChartProps) {
       // A line of one point is invisible.
       points: { enabled: isSparse },
       toolbar: { enabled: false },
+      timeScale: { addSpaceOnEdges: 0 },
       // The names of groups are what the plot is about.
       legend: { truncation: { threshold: 32, numCharacter: 30 } },
       axes: {

@@ -1802,8 +1802,8 @@ export interface components {
                 wasm_compiled: number;
                 namespace_bindings: number;
             };
-            /** @description Host processes, which run actions */
-            hosts: {
+            /** @description Host processes, which run actions; missing in earlier versions */
+            hosts?: {
                 /** @description With a run, or loading an action */
                 running: number;
                 idle: number;

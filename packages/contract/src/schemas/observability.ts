@@ -92,7 +92,8 @@ export const metrics = z
         started: count.describe('Since the process started'),
         ended: count.describe('Ended since the process started: over a limit, crashed, or replaced'),
       })
-      .describe('Host processes, which run actions'),
+      .optional()
+      .describe('Host processes, which run actions; missing in earlier versions'),
   })
   .meta({ id: 'Metrics' });
 

@@ -8,8 +8,8 @@ export function HostProcesses() {
   if (error && !data)
     return <ErrorNotice title="The numbers could not be loaded" error={error} onRetry={() => void refetch()} />;
   if (!data) return <SkeletonText paragraph lineCount={2} />;
+  if (!data.hosts || data.hosts.started === 0) return <p>None: they are started when the first evaluator is added.</p>;
   const { running, idle, spare, waiting, started, ended } = data.hosts;
-  if (started === 0) return <p>None: they are started when the first evaluator is added.</p>;
   const facts = [
     ['Running an action', running],
     ['Idle', idle],

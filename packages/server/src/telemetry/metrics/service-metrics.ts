@@ -9,7 +9,7 @@ export type LoadedGauges = Metrics['gauges'];
 export type TriggerCounts = Metrics['pipeline'];
 
 /** Host processes of actions. */
-export type HostCounts = Metrics['hosts'];
+export type HostCounts = NonNullable<Metrics['hosts']>;
 
 const NO_EVALUATORS: LoadedGauges = {
   evaluators_loaded: 0,
