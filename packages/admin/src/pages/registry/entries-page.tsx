@@ -220,7 +220,7 @@ function idOf<E extends Entry>(api: EntryApi<E>, entry: E): string {
 function EntryName({ entry }: { readonly entry: Entry }) {
   return (
     <>
-      <InertText text={entry.name} maxLength={200} />{' '}
+      <InertText text={entry.name} maxLength={200} />
       {entry.shadowed && (
         <Tag type="warm-gray" size="sm" title="Another entry, registered earlier, has the same key">
           Shadowed
