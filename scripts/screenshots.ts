@@ -149,9 +149,9 @@ async function settled(page: Page): Promise<void> {
 async function unchanged(capture: () => Promise<string>): Promise<string> {
   let before = '';
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-    const picture = await capture();
-    if (picture === before) return picture;
-    before = picture;
+    const image = await capture();
+    if (image === before) return image;
+    before = image;
     await setTimeout(PAUSE_MS);
   }
   return before;
