@@ -62,7 +62,7 @@ describe('the variables, flags, ports and metrics', () => {
 });
 
 describe('the ports of the service are published to this machine only', () => {
-  it.each([...texts.keys()].filter((path) => /compose.*\.ya?ml$/.test(path)))('by %s', (path) => {
+  it.each([...texts.keys()].filter((path) => /\/compose[^/]*\.ya?ml$/.test(path)))('by %s', (path) => {
     const text = texts.get(path) ?? '';
     expect(publishedPorts(text).filter(({ host }) => host !== '127.0.0.1')).toEqual([]);
     // Published ports bypass the login: a file that has one publishes the proxies instead.

@@ -119,7 +119,10 @@ describe('diagnostics', () => {
       platform: { status: 'ok' },
       ports: { status: 'ok', message: expect.stringMatching(/^management 127\.0\.0\.1:\d+, mcp \S+, inference \S+$/) },
       'pipeline file': { status: 'ok', message: 'none: the built-in pipeline' },
-      'service file': { status: 'warning', message: expect.stringMatching(/^1 warning, first: .*api_key is written in the file/) },
+      'service file': {
+        status: 'warning',
+        message: expect.stringMatching(/^1 warning, first: .*api_key is written in the file/),
+      },
       'registry folder': { message: expect.stringContaining(`${join(folder, 'data')} is writable`) },
       'open files': { message: expect.stringMatching(/^\d+ of at most \d+ files are open$/) },
       clock: {

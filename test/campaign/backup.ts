@@ -9,7 +9,7 @@ import type { Campaign } from './campaign.ts';
 import { ballast, startWithTools } from './kill.ts';
 
 const WRITES_PER_SECOND = 200;
-const WRITERS = 20;
+const WRITERS = 50;
 const FILES = ['registry.json', 'evaluator-revisions.json'];
 
 /** Workload of {@link backupUnderLoad}. */
@@ -76,6 +76,8 @@ export async function backupUnderLoad({ seconds, tools }: BackupLoad): Promise<B
   };
   try {
     if (tools > 0) await startWithTools(gateway, ballast(tools));
+    const stored = await gateway.api('PUT', '/api/v1/evaluators', { evaluators: [] });
+    if (stored.status !== 200) throw new Error(`the revision was not stored: ${stored.status}`);
     const startedAt = performance.now();
     const writing = writers.run(seconds);
     while (writers.isRunning) {

@@ -1,16 +1,19 @@
 import { expect, test } from 'vitest';
 import { consoleTests } from '../fixtures/console.ts';
-import { inEachView, PAGE_VIEWS, startConsoleContent } from '../fixtures/console-content.ts';
+import { DIALOG_VIEWS, inEachView, PAGE_VIEWS, startConsoleContent } from '../fixtures/console-content.ts';
 import { accessibilityViolations, horizontalOverflow, hostileEffects } from '../fixtures/page-checks.ts';
 
 const tests = consoleTests(startConsoleContent);
 
-// One pass over all pages: opening them costs as much as the checks. Dialogs, both themes and large text are in
-// `content.slow.test.ts`.
-test('every page shows hostile texts inert, passes the accessibility rules and fits into 360 pixels', async (context) => {
+/** Views that have most of what the pages consist of; `content.slow.test.ts` has all of them, in both themes. */
+const SHORT = ['Dashboard', 'Tools', 'Topology', 'Tool calls', 'Details of a tool'];
+
+test('pages show hostile texts inert, pass the accessibility rules and fit into 360 pixels', async (context) => {
   const page = await tests.open(context, '#/');
+  const views = [...PAGE_VIEWS, ...DIALOG_VIEWS].filter(({ name }) => SHORT.includes(name));
+  expect(views).toHaveLength(SHORT.length);
   let isDark = false;
-  const problems = await inEachView(page, tests.service, PAGE_VIEWS, async () => {
+  const problems = await inEachView(page, tests.service, views, async () => {
     const found = [...(await accessibilityViolations(page)), ...(await hostileEffects(page))];
     await page.setViewportSize({ width: 360, height: 740 });
     found.push(...(await horizontalOverflow(page)));

@@ -116,7 +116,7 @@ const FAILURES: readonly (readonly [string, (route: Route) => Promise<void>, Reg
 ];
 
 for (const form of FORMS) {
-  test(`the form of a ${form.name} shows each error, keeps what was typed, and succeeds at last`, async (context) => {
+  test(`the ${form.name} form shows each error, keeps what was typed, and succeeds at last`, async (context) => {
     const page = await tests.open(context, form.hash);
     await page.getByRole('button', { name: form.open }).first().click();
     for (const [id, value] of Object.entries(form.values)) await page.locator(`#${id}`).fill(value);
@@ -173,6 +173,48 @@ test('while the event stream is refused, the page learns of changes all the same
   await page.unroute(isStream);
   await opened;
   await namespaceAppears(page, 'streamed');
+});
+
+const HASHES = [
+  '#/',
+  '#/tools',
+  '#/resources',
+  '#/prompts',
+  '#/llmchat',
+  '#/tool-calls',
+  '#/interactions',
+  '#/metrics',
+  '#/topology',
+  '#/namespaces',
+  '#/forwards',
+  '#/services',
+  '#/evaluators',
+  '#/evaluators?tab=bindings',
+  '#/evaluators?tab=revisions',
+  '#/plugins-admin',
+];
+
+test('each page shows an error of the service in place of its data, and recovers by itself', async (context) => {
+  const page = await tests.open(context, '#/');
+  const isData = (url: URL) => url.pathname.startsWith('/api/v1/') && url.pathname !== '/api/v1/events';
+  const problems: string[] = [];
+  page.setDefaultTimeout(15_000);
+  for (const hash of HASHES) {
+    try {
+      await page.route(isData, refuse(500, 'INTERNAL', 'the disk is full'));
+      await page.goto('about:blank');
+      await page.goto(`${tests.service.management}/admin/${hash}`);
+      const notices = page.locator('.cds--inline-notification--error:visible', { hasText: 'the disk is full' });
+      await notices.first().waitFor();
+      await settled(page);
+      await page.unroute(isData);
+      await notices.first().waitFor({ state: 'detached' });
+    } catch (error) {
+      problems.push(`${hash}: ${String(error).slice(0, 300)}`);
+      await page.unroute(isData);
+    }
+  }
+  expect(problems).toEqual([]);
 });
 
 async function namespaceAppears(page: Page, name: string): Promise<void> {

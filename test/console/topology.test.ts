@@ -34,7 +34,7 @@ async function clickNode(page: Page, kind: string, name: string): Promise<void> 
   await expect
     .poll(async () => {
       if ((await page.locator('h1.title').textContent()) !== 'Topology') return true;
-      await nodeOf(page, kind, name).click();
+      await nodeOf(page, kind, name).click({ timeout: 3_000 });
       return false;
     })
     .toBe(true);

@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
-import type { Command, Option } from 'commander';
 import { findCommand } from '../../packages/cli/src/command-words.ts';
 import {
+  type Command,
   createUnusedProgram,
   type MetricNames,
   productMetrics,
@@ -45,10 +45,10 @@ const DOTTED_METRIC = /`((?:sluice|mcp|rpc|gen_ai|nodejs|v8js|process)(?:\.[a-z_
 /** Programs and instructions whose flags are not ours, and flags of containers that pages name alone. */
 const OTHER_PROGRAMS = new Set(
   (
-    'node npm npx curl wget openssl docker podman buildah compose helm kubectl systemctl systemd-analyze systemd-run journalctl ' +
+    'node npm curl wget openssl docker podman buildah compose helm kubectl systemctl systemd-analyze systemd-run journalctl ' +
     'apt-get apt useradd adduser groupadd chown chmod install mkdir promtool prometheus nginx caddy haproxy certbot tar ps ' +
     'debootstrap oauth2-proxy kc.sh start-dev start sh bash printf find rm cp mv ln sed grep awk jq date sysctl ulimit prlimit ' +
-    '--ulimit --pids-limit --stop-timeout timedatectl ss getent git COPY FROM RUN ADD HEALTHCHECK pg_dump psql tini env corepack kustomize k6 wrk strip'
+    '--ulimit --pids-limit --stop-timeout --build-arg --format timedatectl ss getent git COPY FROM RUN ADD HEALTHCHECK pg_dump psql tini env corepack kustomize k6 wrk strip'
   ).split(' '),
 );
 
@@ -119,7 +119,7 @@ function codeOf(page: string): string[] {
   });
 }
 
-function allOptions(command: Command): Option[] {
+function allOptions(command: Command): Command['options'][number][] {
   const own = [...command.options, ...command.createHelp().visibleOptions(command)];
   return [...own, ...command.commands.flatMap(allOptions)];
 }
@@ -145,11 +145,12 @@ function unknownFlags(lines: readonly string[], program: Command, flags: Readonl
         isOther = false;
       } else if (/^sluice(?:\.mjs)?$/.test(name) && command === undefined) {
         const next = words.slice(at + 1).find((each) => each !== '' && !each.startsWith('-')) ?? '';
-        const runs = findCommand(program, next) !== undefined || words[at + 1]?.startsWith('--') === true;
+        // The name may also be an argument of another program: docker run --name sluice --read-only.
+        const runs = findCommand(program, next) !== undefined || (!isOther && words[at + 1]?.startsWith('--') === true);
         if (runs || name === 'sluice.mjs') [command, isOther] = [program, false];
       } else if (OTHER_PROGRAMS.has(name) && command === undefined) {
         isOther = true;
-      } else if (word.startsWith('--') && word.length > 2) {
+      } else if (/^--[a-z]/.test(word)) {
         const [flag = ''] = word.split(/[=:{]/);
         if (OTHER_PROGRAMS.has(flag)) continue;
         const isKnown = command

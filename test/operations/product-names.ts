@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
-import type { Command } from 'commander';
 import { createProgram } from '../../packages/cli/src/program.ts';
 import { scriptedTerminal } from '../../packages/cli/src/testing/scripted-terminal.ts';
 import { parseEnvironment } from '../../packages/server/src/app/config/environment.ts';
@@ -12,6 +11,9 @@ import { RequestMetrics } from '../../packages/server/src/telemetry/metrics/requ
 import { EvaluatorCounters, FilterCounters } from '../../packages/server/src/telemetry/metrics/service-metrics.ts';
 import { samplesOf } from '../../packages/server/testing/prometheus-text.ts';
 import { readDeployFile } from '../login/deploy-files.ts';
+
+/** A command of the command line. */
+export type Command = ReturnType<typeof createProgram>;
 
 /** Variables that libraries of the service and Node.js read; others of Node.js are in its help. */
 const READ_BY_LIBRARIES = ['NODE_OPTIONS', 'OTEL_SERVICE_NAME', 'OTEL_RESOURCE_ATTRIBUTES'];
@@ -73,6 +75,8 @@ export interface MetricNames {
   readonly series: ReadonlySet<string>;
   readonly labels: ReadonlySet<string>;
   readonly openTelemetry: ReadonlySet<string>;
+  /** The metrics alone, in OpenTelemetry's form. */
+  readonly metrics: readonly string[];
 }
 
 /** Returns the names of all metrics, from a source in which each of them has a series. */
@@ -82,6 +86,7 @@ export async function productMetrics(): Promise<MetricNames> {
   const samples = samplesOf(text);
   const metrics = source.reader().read();
   return {
+    metrics: metrics.map(({ name }) => name),
     series: new Set([...samples.map(({ name }) => name), ...metrics.map(({ name }) => name.replaceAll('.', '_'))]),
     labels: new Set(samples.flatMap(({ labels }) => Object.keys(labels))),
     openTelemetry: new Set(

@@ -12,7 +12,7 @@ import {
   SkeletonText,
   SkipToContent,
 } from '@carbon/react';
-import { Suspense, useState } from 'react';
+import { Suspense, useEffect, useState } from 'react';
 import { useLiveQueries } from './api/live-queries.ts';
 import { ConnectionBanner, ConnectionStatus } from './connection-status.tsx';
 import { type ConsolePage, PAGES, SECTIONS } from './pages/pages.ts';
@@ -31,6 +31,8 @@ export function App() {
   const [isMenuOpen, setMenuOpen] = useState(false);
   const theme = useTheme();
   useLiveQueries();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another page begins at its top
+  useEffect(() => void scrollTo(0, 0), [path]);
   const pages = [...PAGES, ...usePluginPages()];
   const page = pages.find(({ route }) => route === path);
   const isLoading = usePlugins().plugins.some(({ state }) => state === 'loading');

@@ -58,6 +58,11 @@ export class ToolCallLog {
     this.#publish();
   }
 
+  /** Adds stored events, newest first. */
+  load(stored: readonly unknown[]): void {
+    this.add(...stored.toReversed());
+  }
+
   /** Adds the events of a stream until the returned function is called. */
   follow(events: EventStream): () => void {
     return events.listen('tool-calls', (event) => this.add(event));

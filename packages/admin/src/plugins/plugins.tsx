@@ -1,6 +1,8 @@
 import { unwrap } from '@sluice/contract/client';
+import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { createContext, type ReactNode, useContext, useEffect, useState, useSyncExternalStore } from 'react';
 import { useApi } from '../api/api.ts';
+import type { PluginManifest } from '../api/queries.ts';
 import { useToasts } from '../ui/toasts.tsx';
 import { PluginRegistry, type PluginSnapshot } from './plugin-registry.ts';
 
@@ -14,15 +16,13 @@ interface PluginProviderProps {
 
 /** Loads the plugins once the console is there; it does not wait for them. */
 export function PluginProvider({ reserved, children }: PluginProviderProps) {
-  const { base, client } = useApi();
+  const { base } = useApi();
+  const { data } = usePluginList();
   const toasts = useToasts();
   const [registry] = useState(() => new PluginRegistry(base, reserved));
   useEffect(() => {
-    unwrap(client.GET('/api/v1/plugins'))
-      .then((manifests) => registry.load(manifests, toasts))
-      // The page of the plugins shows the error.
-      .catch(() => undefined);
-  }, [client, registry, toasts]);
+    if (data) void registry.load(data, toasts);
+  }, [data, registry, toasts]);
   return <PluginContext value={registry}>{children}</PluginContext>;
 }
 
@@ -31,4 +31,14 @@ export function usePlugins(): PluginSnapshot {
   const registry = useContext(PluginContext);
   if (!registry) throw new Error('usePlugins: no PluginProvider');
   return useSyncExternalStore(registry.subscribe, () => registry.snapshot);
+}
+
+/** The plugins of the service, whether or not they could be loaded. They do not change while it runs. */
+export function usePluginList(): UseQueryResult<PluginManifest[]> {
+  const { client } = useApi();
+  return useQuery({
+    queryKey: ['plugins'],
+    queryFn: ({ signal }) => unwrap(client.GET('/api/v1/plugins', { signal })),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
 }

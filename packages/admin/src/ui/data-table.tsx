@@ -10,7 +10,7 @@ import {
   useTable,
 } from '@tanstack/react-table';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { type ReactNode, useMemo, useRef } from 'react';
+import { memo, type ReactNode, useMemo, useRef } from 'react';
 import { InertText } from './inert-text.tsx';
 import { useParameter } from './route.ts';
 
@@ -82,7 +82,7 @@ function LoadedTable<Row extends RowData>({
     enabled: isVirtual,
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW_HEIGHT,
-    overscan: 10,
+    overscan: 5,
   });
   const visible = virtualizer.getVirtualItems();
   const before = visible[0]?.start ?? 0;
@@ -122,18 +122,21 @@ function LoadedTable<Row extends RowData>({
               const row = sorted[index];
               if (!row) return null;
               return (
-                <TableRow
+                <BodyRow
                   key={row.id}
-                  aria-rowindex={index + 2}
-                  data-index={index}
-                  {...(isVirtual && { ref: virtualizer.measureElement })}
-                >
-                  {row.getAllCells().map((cell) => (
-                    <TableCell key={cell.id}>
-                      <table.FlexRender cell={cell} />
-                    </TableCell>
-                  ))}
-                </TableRow>
+                  content={row.original}
+                  columns={columns}
+                  index={row.index}
+                  position={index}
+                  measure={isVirtual ? virtualizer.measureElement : undefined}
+                  renderCells={() =>
+                    row.getAllCells().map((cell) => (
+                      <TableCell key={cell.id}>
+                        <table.FlexRender cell={cell} />
+                      </TableCell>
+                    ))
+                  }
+                />
               );
             })}
             {isVirtual && <Spacer height={after} columns={columns.length} />}
@@ -146,6 +149,35 @@ function LoadedTable<Row extends RowData>({
     </div>
   );
 }
+
+interface BodyRowProps {
+  /** What is shown in the row: the same object is not rendered again. */
+  readonly content: unknown;
+  readonly columns: unknown;
+  /** Position in the data. */
+  readonly index: number;
+  /** Position in the table. */
+  readonly position: number;
+  readonly measure: ((element: HTMLTableRowElement | null) => void) | undefined;
+  readonly renderCells: () => ReactNode;
+}
+
+/** Row that is rendered only when it changes: not with each step of scrolling, and not when other rows change. */
+const BodyRow = memo(
+  function BodyRow({ position, measure, renderCells }: BodyRowProps) {
+    return (
+      <TableRow aria-rowindex={position + 2} data-index={position} {...(measure && { ref: measure })}>
+        {renderCells()}
+      </TableRow>
+    );
+  },
+  (before, after) =>
+    before.content === after.content &&
+    before.columns === after.columns &&
+    before.index === after.index &&
+    before.position === after.position &&
+    before.measure === after.measure,
+);
 
 function Value({ value }: { readonly value: unknown }) {
   return typeof value === 'string' ? <InertText text={value} maxLength={120} /> : String(value);

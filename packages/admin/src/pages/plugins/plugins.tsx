@@ -1,17 +1,19 @@
 import { Tag } from '@carbon/react';
 import { useMemo } from 'react';
 import type { InstalledPlugin } from '../../plugins/plugin-registry.ts';
-import { usePlugins } from '../../plugins/plugins.tsx';
-import { type Column, DataTable } from '../../ui/data-table.tsx';
+import { usePluginList, usePlugins } from '../../plugins/plugins.tsx';
+import type { Column } from '../../ui/data-table.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { EmptyState } from '../../ui/notices.tsx';
 import { PageFrame } from '../../ui/page-frame.tsx';
+import { QueryTable } from '../../ui/query-table.tsx';
 
 const TAG = { loading: 'gray', active: 'green', skipped: 'red' } as const;
 
 /** `#/plugins-admin`: the plugins of the console. */
 export default function InstalledPlugins() {
   const { plugins } = usePlugins();
+  const list = usePluginList();
   const columns = useMemo<readonly Column<InstalledPlugin>[]>(
     () => [
       {
@@ -51,10 +53,11 @@ export default function InstalledPlugins() {
       title="Installed Plugins"
       description="Plugins add pages to this console. They are read from the folder --plugins-path when the service starts."
     >
-      <DataTable
+      <QueryTable
         label="Installed Plugins"
-        rows={plugins}
-        total={plugins.length}
+        query={list}
+        all={list.data && plugins.length}
+        rows={list.data && plugins}
         columns={columns}
         rowKey={({ manifest }) => manifest.id}
         empty={

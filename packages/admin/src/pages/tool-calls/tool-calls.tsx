@@ -1,8 +1,7 @@
 import { Button, Tag } from '@carbon/react';
 import { toolCallErrorCategory } from '@sluice/contract';
-import { unwrap } from '@sluice/contract/client';
-import { useEffect, useMemo, useState, useSyncExternalStore } from 'react';
-import { useApi } from '../../api/api.ts';
+import { useMemo, useState, useSyncExternalStore } from 'react';
+import { useToolCallEvents } from '../../api/tool-call-events.ts';
 import { type CallOutcome, type LoggedCall, latestEvent, outcomeOf, ToolCallLog } from '../../api/tool-call-log.ts';
 import { type Column, DataTable } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
@@ -15,12 +14,11 @@ import { CallDetails } from './call-details.tsx';
 
 const OUTCOMES = ['running', 'completed', 'error', 'failed'] as const satisfies readonly CallOutcome[];
 const TAG = { running: 'blue', completed: 'green', error: 'magenta', failed: 'red' } as const;
-/** Events that the service stores. */
-const STORED = '1000';
 
 /** `#/tool-calls`: the latest tool calls, live. */
 export default function ToolCalls() {
-  const { log, error, reload } = useToolCallLog();
+  const [log] = useState(() => new ToolCallLog());
+  const { error, reload } = useToolCallEvents(log);
   const live = useSyncExternalStore(log.subscribe, () => log.calls);
   const [frozen, setFrozen] = useState<readonly LoggedCall[]>();
   const [open, setOpen] = useParameter('open', { push: true });
@@ -138,35 +136,6 @@ export default function ToolCalls() {
       {opened && <CallDetails call={opened} calls={calls} onOpen={setOpen} onClose={() => setOpen('')} />}
     </PageFrame>
   );
-}
-
-/** The log of the page: the stored calls, and then those that happen. */
-function useToolCallLog() {
-  const { client, events } = useApi();
-  const [log] = useState(() => new ToolCallLog());
-  const [error, setError] = useState<unknown>();
-  const [attempt, setAttempt] = useState(0);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt loads again
-  useEffect(() => {
-    const canceled = new AbortController();
-    const load = () =>
-      unwrap(client.GET('/api/v1/tool-calls', { params: { query: { limit: STORED } }, signal: canceled.signal }))
-        .then((stored) => {
-          setError(undefined);
-          log.add(...stored.toReversed());
-        })
-        .catch((reason: unknown) => {
-          if (!canceled.signal.aborted) setError(reason);
-        });
-    // Follows first, so that no call is missed in between.
-    const stops = [log.follow(events), events.listen('missed', () => void load())];
-    void load();
-    return () => {
-      canceled.abort();
-      for (const stop of stops) stop();
-    };
-  }, [client, events, log, attempt]);
-  return { log, error, reload: () => setAttempt(attempt + 1) };
 }
 
 function columnsOf(onOpen: (id: string) => void): readonly Column<LoggedCall>[] {

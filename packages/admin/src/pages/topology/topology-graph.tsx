@@ -14,6 +14,7 @@ import {
   ReactFlow,
   ReactFlowProvider,
   useReactFlow,
+  useStore,
 } from '@xyflow/react';
 import '@xyflow/react/dist/base.css';
 import './topology-graph.scss';
@@ -51,8 +52,10 @@ function Picture({ layout }: { readonly layout: Layout }) {
   const edges = useMemo(() => layout.edges.map(graphEdge), [layout]);
   // Counts change every second; the view moves only when there are other nodes.
   const shown = JSON.stringify(layout.nodes.map(({ node, x, y }) => [node.id, x, y]));
+  // With other nodes, the frame gets another size, too, and the library learns of it later.
+  const size = useStore(({ width, height }) => `${width} × ${height}`);
   // biome-ignore lint/correctness/useExhaustiveDependencies: other nodes are fitted anew
-  useEffect(() => void fitView(ZOOM), [fitView, shown]);
+  useEffect(() => void fitView(ZOOM), [fitView, shown, size]);
   return (
     <section
       className="topology-graph"

@@ -1,9 +1,7 @@
 import { Tag } from '@carbon/react';
-import { TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract';
-import { unwrap } from '@sluice/contract/client';
 import { lazy, Suspense, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
-import { useApi } from '../../api/api.ts';
 import { useForwards, useNamespaces, useServices } from '../../api/queries.ts';
+import { useToolCallEvents } from '../../api/tool-call-events.ts';
 import { TrafficCounter } from '../../api/traffic.ts';
 import { type Column, DataTable } from '../../ui/data-table.tsx';
 import { ErrorBoundary } from '../../ui/error-boundary.tsx';
@@ -72,7 +70,9 @@ export default function Topology() {
   const namespaces = useNamespaces();
   const forwards = useForwards();
   const services = useServices();
-  const { traffic, error: trafficError, reload } = useTraffic();
+  const [counter] = useState(() => new TrafficCounter());
+  const { error: trafficError, reload } = useToolCallEvents(counter);
+  const traffic = useSyncExternalStore(counter.subscribe, () => counter.traffic);
   const [search, setSearch] = useParameter('q');
   const [namespace, setNamespace] = useParameter('namespace');
   const [state, setState] = useParameter('state');
@@ -172,40 +172,6 @@ function HiddenNodes({ hidden: [agents = 0, namespaces = 0, targets = 0] }: { re
       Not in the picture: {parts.join(', ')}. What needs attention and the busiest come first; the table has everything.
     </p>
   );
-}
-
-/** The calls of the last minute: the stored ones, and then those that happen. */
-function useTraffic() {
-  const { client, events } = useApi();
-  const [counter] = useState(() => new TrafficCounter());
-  const [error, setError] = useState<unknown>();
-  const [attempt, setAttempt] = useState(0);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt loads again
-  useEffect(() => {
-    const canceled = new AbortController();
-    const load = async (): Promise<void> => {
-      const query = { limit: String(TOOL_CALL_EVENT_CAPACITY) };
-      try {
-        const call = client.GET('/api/v1/tool-calls', { params: { query }, signal: canceled.signal });
-        const stored = await unwrap(call);
-        const time = Date.parse((await call).response.headers.get('date') ?? '');
-        const clockOffsetMs = Number.isNaN(time) ? 0 : Date.now() - time;
-        counter.load(stored, stored.length < TOOL_CALL_EVENT_CAPACITY, clockOffsetMs);
-        setError(undefined);
-      } catch (reason) {
-        if (!canceled.signal.aborted) setError(reason);
-      }
-    };
-    // Follows first, so that no call is missed in between.
-    const stops = [counter.follow(events), events.listen('missed', () => void load())];
-    void load();
-    return () => {
-      canceled.abort();
-      for (const stop of stops) stop();
-    };
-  }, [client, events, counter, attempt]);
-  const traffic = useSyncExternalStore(counter.subscribe, () => counter.traffic);
-  return { traffic, error, reload: () => setAttempt(attempt + 1) };
 }
 
 function rateOf(count: (node: TopologyNode) => number): NonNullable<Column<TopologyNode>['cell']> {
