@@ -105,7 +105,7 @@ function EvaluatorTable({ query, onOpen, onEdit }: EvaluatorTableProps) {
         enableSorting: false,
         cell: ({ row: { original } }) => (
           <>
-            <InertText text={original.name} maxLength={200} />{' '}
+            <InertText text={original.name} maxLength={200} />
             {set?.skipped.includes(original.name) && <Tag type="red">Skipped</Tag>}
           </>
         ),

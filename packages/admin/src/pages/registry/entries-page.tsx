@@ -221,7 +221,6 @@ function EntryName({ entry }: { readonly entry: Entry }) {
   return (
     <>
       <InertText text={entry.name} maxLength={200} />
-      {(entry.shadowed || isChangedByOperator(entry)) && ' '}
       {entry.shadowed && (
         <Tag type="warm-gray" size="sm" title="Another entry, registered earlier, has the same key">
           Shadowed
