@@ -26,18 +26,18 @@ import {
 } from './tables.ts';
 import type { TelemetryFigures } from './telemetry.ts';
 
-/** Figures of the parts; empty or undefined for parts that did not run. */
+/** Figures of the parts that ran. */
 export interface Results {
-  readonly requests: readonly RequestFigures[];
-  readonly latency: LatencyFigures | undefined;
-  readonly streams: readonly StreamFigures[];
+  readonly requests?: readonly RequestFigures[] | undefined;
+  readonly latency?: LatencyFigures | undefined;
+  readonly streams: readonly StreamFigures[] | undefined;
   readonly memory: MemoryFigures | undefined;
-  readonly pairings: readonly PairingFigures[];
-  readonly bridge: readonly CaseFigures[];
+  readonly pairings: readonly PairingFigures[] | undefined;
+  readonly bridge: readonly CaseFigures[] | undefined;
   readonly inference: InferenceFigures | undefined;
-  readonly telemetry: readonly TelemetryFigures[];
+  readonly telemetry: readonly TelemetryFigures[] | undefined;
   readonly size: SizeFigures | undefined;
-  readonly imports: readonly ImportFigures[];
+  readonly imports: readonly ImportFigures[] | undefined;
   readonly evaluators: EvaluatorFigures | undefined;
 }
 
@@ -61,7 +61,7 @@ export function reports(found: Results, options: Options, loadBefore: number): R
     const texts = tables.map((format) => format(missed));
     all.push({ block, text: [environmentLine(options, loadBefore, measured), ...texts].join('\n\n'), missed });
   };
-  if (requests.length > 0) {
+  if (requests !== undefined) {
     const hasVariants = requests.some(({ rows }) => rows.some(({ toGateway }) => toGateway !== undefined));
     const rounds = `${plan.caseRounds} rounds of ${plan.caseSeconds} s`;
     const variants = hasVariants ? [(missed: string[]) => variantTable(requests, missed)] : [];
@@ -72,11 +72,11 @@ export function reports(found: Results, options: Options, loadBefore: number): R
     const paced = `${plan.pacedRounds} rounds of ${plan.pacedSeconds} s at the steady rate`;
     add('latency', `${calls}, ${paced}`, (missed) => latencyTables(latency, missed));
   }
-  if (streams.length > 0) {
+  if (streams !== undefined) {
     add('streams', `${plan.streamRounds} rounds of ${plan.streamSeconds} s`, (missed) => streamTable(streams, missed));
   }
   if (memory !== undefined) add('memory', '', (missed) => memoryTable(memory, missed));
-  if (pairings.length > 0) {
+  if (pairings !== undefined) {
     const rounds = `${plan.pairingRounds} rounds of ${plan.loadSeconds} s`;
     add(
       'pairings',
@@ -85,7 +85,7 @@ export function reports(found: Results, options: Options, loadBefore: number): R
       () => pairingSummary(pairings),
     );
   }
-  if (bridge.length > 0) {
+  if (bridge !== undefined) {
     add('bridge', `${plan.rounds} rounds of ${plan.loadSeconds} s`, (missed) => caseTable(bridge, missed));
   }
   if (inference !== undefined) {
@@ -96,12 +96,12 @@ export function reports(found: Results, options: Options, loadBefore: number): R
     if (answers !== undefined) tables.push((missed) => caseTable([answers], missed));
     add('inference', `${rounds} streamed, ${inOnePiece}`, ...tables);
   }
-  if (telemetry.length > 0) {
+  if (telemetry !== undefined) {
     const rounds = `${plan.telemetryRounds} rounds of ${plan.loadSeconds} s`;
     add('telemetry', rounds, (missed) => telemetryTable(telemetry, missed));
   }
   if (size !== undefined) add('size', `${plan.sizeRounds} rounds`, (missed) => sizeTable(size, missed));
-  if (imports.length > 0) add('import', `${plan.importRounds} rounds`, (missed) => importTable(imports, missed));
+  if (imports !== undefined) add('import', `${plan.importRounds} rounds`, (missed) => importTable(imports, missed));
   if (evaluators !== undefined) {
     const rounds = `${plan.evaluatorRounds} rounds of ${plan.evaluatorSeconds} s`;
     const evaluations = (missed: string[]) => evaluationTable(evaluators, missed);

@@ -18,16 +18,16 @@ import {
 import { measureEvaluators } from './evaluators.ts';
 import { type Gateway, type GatewayStart, startGateway, startUpstream } from './gateway.ts';
 import { inferenceStart, measureInference, startCompletions } from './inference.ts';
-import { type LatencyFigures, measureLatency } from './latency.ts';
+import { measureLatency } from './latency.ts';
 import { measureMemory } from './memory.ts';
 import { type Options, parseOptions, usage } from './options.ts';
 import { measurePairings } from './pairings.ts';
 import { type Profile, profileCase } from './profile.ts';
 import { findPrograms, type Programs } from './programs.ts';
-import { profileReport, reports, writeBlock } from './report.ts';
+import { profileReport, type Results, reports, writeBlock } from './report.ts';
 import { measureCases, type RequestFigures } from './requests.ts';
 import { measureImport, measureSize } from './scale.ts';
-import { measureStreams, type StreamFigures } from './streams.ts';
+import { measureStreams } from './streams.ts';
 import { measureTelemetry } from './telemetry.ts';
 
 const readme = `${import.meta.dirname}/README.md`;
@@ -87,47 +87,52 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
     console.log(text);
     return passed ? 0 : 1;
   }
-  const requests = await measureRequests(options, gatewayStart, upstreams, programs, folder);
-  const paired = options.parts.has('pairings') && programs.wrk;
-  const pairs = paired ? await measurePairings(gatewayStart, upstreams, options.plan, folder, log) : [];
-  let streams: StreamFigures[] = [];
-  if (options.parts.has('streams')) {
+  const { parts, plan } = options;
+  let failed = false;
+  /** Measures a part; an error is printed and does not affect the figures of the others. */
+  const attempt = async <T>(isSelected: boolean, measure: () => Promise<T>): Promise<T | undefined> => {
+    if (!isSelected) return undefined;
+    try {
+      return await measure();
+    } catch (error) {
+      failed = true;
+      log(`FAILED ${error instanceof Error ? error.message : error}`);
+      return undefined;
+    }
+  };
+  const { wrk, nginx } = programs;
+  const ofRequests = cases.some(({ part }) => parts.has(part)) || parts.has('latency');
+  const requests = await attempt(ofRequests, () => measureRequests(options, gatewayStart, upstreams, programs, folder));
+  const streams = await attempt(parts.has('streams'), async () => {
     await using running = new AsyncDisposableStack();
-    const nginx = programs.nginx ? ({ folder: `${folder}/nginx-streams`, relayed: 'streams' } as const) : undefined;
+    const started = nginx ? ({ folder: `${folder}/nginx-streams`, relayed: 'streams' } as const) : undefined;
     const start = { ...gatewayStart, registryFolder: `${folder}/registry-streams` };
-    streams = await measureStreams(await startContenders(start, upstreams, nginx, running), options.plan, folder, log);
-  }
-  const memory = options.parts.has('memory') ? await measureMemory(gatewayStart, upstreams, folder, log) : undefined;
-  const bridged = options.parts.has('bridge') && programs.wrk;
-  const bridge = bridged ? await measureBridge(gatewayStart, options.plan, folder, log) : [];
-  const inference = options.parts.has('inference')
-    ? await measureInference(gatewayStart, options.plan, folder, programs.nginx, programs.wrk, log)
-    : undefined;
-  const telemetry =
-    options.parts.has('telemetry') && programs.wrk
-      ? await measureTelemetry(gatewayStart, upstreams, other?.entry, options.plan, folder, log)
-      : [];
-  const size = options.parts.has('size') ? await measureSize(options, folder, programs.wrk, log) : undefined;
-  const imports = options.parts.has('import') ? await measureImport(options, folder, log) : [];
-  const evaluators = options.parts.has('evaluators') ? await measureEvaluators(options.plan, log) : undefined;
+    return await measureStreams(await startContenders(start, upstreams, started, running), plan, folder, log);
+  });
   const found = {
     ...requests,
     streams,
-    memory,
-    pairings: pairs,
-    bridge,
-    inference,
-    telemetry,
-    size,
-    imports,
-    evaluators,
+    memory: await attempt(parts.has('memory'), () => measureMemory(gatewayStart, upstreams, folder, log)),
+    pairings: await attempt(parts.has('pairings') && wrk, () =>
+      measurePairings(gatewayStart, upstreams, plan, folder, log),
+    ),
+    bridge: await attempt(parts.has('bridge') && wrk, () => measureBridge(gatewayStart, plan, folder, log)),
+    inference: await attempt(parts.has('inference'), () =>
+      measureInference(gatewayStart, plan, folder, nginx, wrk, log),
+    ),
+    telemetry: await attempt(parts.has('telemetry') && wrk, () =>
+      measureTelemetry(gatewayStart, upstreams, other?.entry, plan, folder, log),
+    ),
+    size: await attempt(parts.has('size'), () => measureSize(options, folder, wrk, log)),
+    imports: await attempt(parts.has('import'), () => measureImport(options, folder, log)),
+    evaluators: await attempt(parts.has('evaluators'), () => measureEvaluators(plan, log)),
   };
   const all = reports(found, options, loadBefore);
   for (const { block, text } of all) console.log(`${block}: ${text}\n`);
   const missed = all.flatMap((report) => report.missed);
   for (const line of missed) console.log(`MISSED ${line}\n`);
   if (options.write) for (const { block, text } of all) writeBlock(readme, block, text);
-  return missed.length > 0 ? 1 : 0;
+  return failed ? 2 : missed.length > 0 ? 1 : 0;
 }
 
 /** Measures the cases of requests and the response times, on the same processes. */
@@ -137,10 +142,8 @@ async function measureRequests(
   upstreams: Upstreams,
   programs: Programs,
   folder: string,
-): Promise<{ requests: RequestFigures[]; latency: LatencyFigures | undefined }> {
+): Promise<Pick<Results, 'requests' | 'latency'>> {
   const measured = programs.wrk && cases.some(({ part }) => parts.has(part));
-  const isTimed = parts.has('latency');
-  if (!measured && !isTimed) return { requests: [], latency: undefined };
   await using running = new AsyncDisposableStack();
   const nginx = programs.nginx ? ({ folder: `${folder}/nginx-answers`, relayed: 'answers' } as const) : undefined;
   const startOf = (name: string) => ({
@@ -152,7 +155,7 @@ async function measureRequests(
     await startRelay(folder, upstreams, running),
     ...(await startContenders(startOf('answers'), upstreams, nginx, running)),
   ].filter(({ name }) => name !== 'direct');
-  let requests: RequestFigures[] = [];
+  let requests: readonly RequestFigures[] | undefined;
   if (measured) {
     await using variants = new AsyncDisposableStack();
     const others: Contender[] = [];
@@ -168,7 +171,7 @@ async function measureRequests(
   }
   // The cases of requests have warmed up everything.
   const withWarmUp = programs.wrk && !(measured && parts.has('list') && parts.has('call'));
-  const latency = isTimed ? await measureLatency(contenders, plan, folder, withWarmUp, log) : undefined;
+  const latency = parts.has('latency') ? await measureLatency(contenders, plan, folder, withWarmUp, log) : undefined;
   return { requests, latency };
 }
 

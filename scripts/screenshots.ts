@@ -21,7 +21,7 @@ const VIEWPORTS = [
 const THEMES = ['light', 'dark'] as const;
 /** Limit for all pictures together, in bytes. */
 const MAX_BYTES = 6 * 1024 * 1024;
-const QUALITY = 70;
+const QUALITY = 85;
 /** Pictures that are compared until the page is drawn: nothing tells when charts are. */
 const MAX_ATTEMPTS = 20;
 const PAUSE_MS = 200;

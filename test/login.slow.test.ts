@@ -1,7 +1,12 @@
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { execFile } from 'node:child_process';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findBrowser } from './fixtures/browser.ts';
 import { findGo } from './fixtures/programs.ts';
 import { LOGIN_CHECKS } from './login/checks.ts';
+import { LOGIN_FOLDER } from './login/deploy-files.ts';
 import { type LoginEnvironment, startLogin } from './login/environment.ts';
 import { buildOauth2Proxy } from './login/oauth2-proxy.ts';
 import { startOidcProvider } from './login/oidc-provider.ts';
@@ -20,6 +25,27 @@ describe.runIf(isPossible)('the login of deploy/login', () => {
     login = await startLogin({ oauth2Proxy, browser }, startOidcProvider);
   }, 900_000);
   afterAll(() => login.close());
+
+  it('names only settings that oauth2-proxy has', async () => {
+    const oauth2Proxy = (await buildOauth2Proxy()) ?? '';
+    const { stdout, stderr } = await promisify(execFile)(oauth2Proxy, ['--help']);
+    const settings = new Set(
+      [...(stdout + stderr).matchAll(/^\s+(?:-\w, )?--([a-z][\w-]*)( strings)?/gm)].map(
+        ([, flag = '', isList]) => `OAUTH2_PROXY_${flag.replaceAll('-', '_').toUpperCase()}${isList ? 'S' : ''}`,
+      ),
+    );
+    const deploy = join(LOGIN_FOLDER, '..');
+    const files = await readdir(deploy, { recursive: true, withFileTypes: true });
+    const texts = files
+      .filter((entry) => entry.isFile())
+      .map((entry) => readFile(join(entry.parentPath, entry.name), 'utf8'));
+    const page = readFile(join(deploy, '../docs/deployment.md'), 'utf8');
+    const named = (await Promise.all([...texts, page])).flatMap(
+      (text) => text.match(/\bOAUTH2_PROXY_[A-Z0-9_]*[A-Z]\b/g) ?? [],
+    );
+    expect(named.length).toBeGreaterThan(20);
+    expect(named.filter((name) => !settings.has(name))).toEqual([]);
+  });
 
   it.each(LOGIN_CHECKS)('$name', async ({ run }) => run(login), 120_000);
 });

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { z } from 'zod';
+import { productMetrics } from './operations/product-names.ts';
 
 // docs/operations.md, against the alerts and the configurations that it explains.
 
@@ -48,6 +49,17 @@ describe('the alerts', () => {
     expect(documented.toSorted(byName)).toEqual(actual.toSorted(byName));
   });
 
+  it('select the job of both ways to scrape', async () => {
+    const rules = await read('deploy/prometheus/sluice.rules.yml');
+    const jobs = new Set([...rules.matchAll(/job="([^"]*)"/g)].map(([, job]) => job));
+    const prometheus = parse(await read('deploy/prometheus/prometheus.yml'));
+    expect([...jobs]).toEqual([prometheus.scrape_configs[0].job_name]);
+    expect(await read('deploy/helm/sluice/templates/servicemonitor.yaml')).toContain(
+      'jobLabel: app.kubernetes.io/name\n',
+    );
+    expect([...jobs]).toEqual([parse(await read('deploy/helm/sluice/Chart.yaml')).name]);
+  });
+
   it('each have a unit test in which they fire, and one in which they do not', async () => {
     const tests = await read('deploy/prometheus/sluice.rules.test.yml');
     for (const { alert } of alerts) {
@@ -68,6 +80,12 @@ describe('the page', () => {
     expect(
       alerts.flatMap(({ annotations }) => annotations.runbook.split('#').slice(1)).filter((each) => !anchors.has(each)),
     ).toEqual([]);
+  });
+
+  it('and the reference name every metric', async () => {
+    const reference = await read('docs/telemetry.md');
+    const { metrics } = await productMetrics();
+    expect(metrics.filter((name) => !reference.includes(`\`${name}\``))).toEqual([]);
   });
 
   it('has measured figures', () => {

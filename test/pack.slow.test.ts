@@ -111,6 +111,12 @@ describe('the tarball', () => {
     }
   });
 
+  it('installs the checks of a service that does not run', async () => {
+    const doctor = run(sluice, ['doctor', '--host', 'http://127.0.0.1:9', '-o', 'json'], { cwd: folder, env });
+    const failure = await doctor.catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: 1, stdout: expect.stringContaining('"name": "configuration"') });
+  });
+
   it('installs the build and the sandbox of actions', { timeout: 120_000 }, async () => {
     await output('action', 'init', 'my');
     const inFolder = { cwd: join(folder, 'my'), env };

@@ -239,7 +239,7 @@ function listTools(count: number): Script {
   };
 }
 
-/** A tool of a typical size, 1 KiB. */
+/** A tool of a typical size, 0.7 KiB. */
 function toolEntry(index: number) {
   const property = (description: string) => ({ type: 'string', description });
   return {

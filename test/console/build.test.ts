@@ -2,6 +2,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import manifest from '../../package.json' with { type: 'json' };
+import { shippedPackages } from '../../scripts/release/licenses.ts';
 import { consoleTests } from '../fixtures/console.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -43,4 +44,15 @@ test('the install scripts of the design system, which report installations, are 
   expect(reporting).not.toEqual([]);
   const denied = Object.entries(manifest.allowScripts).filter(([, allowed]) => !allowed);
   expect(denied.map(([name]) => name)).toEqual(expect.arrayContaining(reporting));
+});
+
+test('the build has the notices of all bundled packages, which are those whose licenses are checked', async () => {
+  const notices = await readFile(join(ROOT, 'packages/admin/dist/licenses.md'), 'utf8');
+  const bundled = [...notices.matchAll(/^## (\S+) - (\S+) \((.*)\)$/gm)].map(
+    ([, name, version]) => `${name}@${version}`,
+  );
+  expect(bundled).toEqual(expect.arrayContaining([expect.stringMatching(/^react@/)]));
+  const lock: unknown = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8'));
+  const checked = new Set(shippedPackages(lock).map(({ name, version }) => `${name}@${version}`));
+  expect(bundled.filter((name) => !checked.has(name) && !name.startsWith('@sluice/'))).toEqual([]);
 });

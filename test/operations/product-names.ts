@@ -75,6 +75,8 @@ export interface MetricNames {
   readonly series: ReadonlySet<string>;
   readonly labels: ReadonlySet<string>;
   readonly openTelemetry: ReadonlySet<string>;
+  /** The metrics alone, in OpenTelemetry's form. */
+  readonly metrics: readonly string[];
 }
 
 /** Returns the names of all metrics, from a source in which each of them has a series. */
@@ -84,6 +86,7 @@ export async function productMetrics(): Promise<MetricNames> {
   const samples = samplesOf(text);
   const metrics = source.reader().read();
   return {
+    metrics: metrics.map(({ name }) => name),
     series: new Set([...samples.map(({ name }) => name), ...metrics.map(({ name }) => name.replaceAll('.', '_'))]),
     labels: new Set(samples.flatMap(({ labels }) => Object.keys(labels))),
     openTelemetry: new Set(
