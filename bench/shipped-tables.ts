@@ -13,7 +13,7 @@ export function requestTable(figures: readonly RequestFigures[], missed: string[
       const [relay, nginx, gateway] = [of('relay'), of('nginx'), of('gateway')];
       if (gateway === undefined) return [];
       if (floor !== undefined && gateway.ratio.median < floor) {
-        missed.push(`${title}: ${hundredths(gateway.ratio.median)} of the relay is below its floor ${floor}`);
+        missed.push(`${title}: ${thousandths(gateway.ratio.median)} of the relay is below its floor ${floor}`);
       }
       const cost = (of: Spread | undefined) => formatRange(of, of && of.median >= 1_000 ? whole : tenths);
       return [
