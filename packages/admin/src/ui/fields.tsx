@@ -1,6 +1,7 @@
 import { ComboBox, TextArea } from '@carbon/react';
 import { useNamespaces } from '../api/queries.ts';
 import type { TextField } from './form.ts';
+import { visibleText } from './inert-text.tsx';
 
 interface ChoiceFieldProps {
   readonly id: string;
@@ -18,7 +19,7 @@ export function ChoiceField({ id, label, items, value, onChange, error, helperTe
   return (
     <ComboBox
       id={id}
-      titleText={label}
+      titleText={visibleText(label)}
       items={[...items]}
       allowCustomValue
       selectedItem={value}
@@ -27,7 +28,7 @@ export function ChoiceField({ id, label, items, value, onChange, error, helperTe
       onInputChange={onChange}
       invalid={error !== undefined}
       invalidText={error ?? ''}
-      helperText={helperText}
+      helperText={helperText && visibleText(helperText, 2000)}
     />
   );
 }
