@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers';
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { LogDestination } from './log-destination.ts';
-import { LogSink } from './log-sink.ts';
+import { LogSink, PIECE_BYTES } from './log-sink.ts';
 
 /** A process whose standard error is the sink. Its script has `sink`, and reports on standard output. */
 function processWithSink(script: string, stderr: 'pipe' | number = 'pipe') {
@@ -57,6 +57,8 @@ class Reader implements LogDestination {
 }
 
 const LINE = `${'x'.repeat(999)}\n`;
+/** Lines of one piece. */
+const PIECE_LINES = Math.ceil(PIECE_BYTES / LINE.length);
 
 describe('the log sink', () => {
   it('writes the first lines at the end of the turn, and further ones together within 50 ms', async () => {
@@ -105,14 +107,14 @@ describe('the log sink', () => {
   it('counts the lines of a failed write, and continues', () => {
     const reader = new Reader();
     const sink = new LogSink(reader);
-    for (let n = 0; n < 33; n++) sink.write(LINE, 'info');
-    for (let n = 0; n < 33; n++) sink.write(LINE, 'info');
+    for (let n = 0; n < PIECE_LINES; n++) sink.write(LINE, 'info');
+    for (let n = 0; n < PIECE_LINES; n++) sink.write(LINE, 'info');
     expect(reader.pieces).toHaveLength(1);
     reader.take(false);
-    expect(sink.dropped()).toBe(33);
+    expect(sink.dropped()).toBe(PIECE_LINES);
     reader.take();
     sink.flush();
-    expect(reader.pieces.at(-1)).toContain('"count":33');
+    expect(reader.pieces.at(-1)).toContain(`"count":${PIECE_LINES}`);
   });
 
   it('waits for the reader when it is closed, then says how many lines are lost', async () => {

@@ -5,7 +5,7 @@ import type { LogDestination } from './log-destination.ts';
 export const MAX_LOG_BYTES = 64 * 1024 * 1024;
 
 /** Bytes written at once. */
-const PIECE_BYTES = 128 * 1024;
+export const PIECE_BYTES = 128 * 1024;
 /** Longest time until a line is written to a reader that keeps up. */
 const FLUSH_MS = 50;
 /** Time for the last line after lines were lost. */
