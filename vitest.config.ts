@@ -13,6 +13,7 @@ const CONSOLE = 'test/console/**/*.test.ts';
 /** Files that take long. They are started first, so that no worker idles while the last of them run. */
 const LONGEST = [
   'conformance.test.ts',
+  'frame.test.ts',
   'hostile-actions.slow.test.ts',
   'inspector.slow.test.ts',
   'toolchains.slow.test.ts',
