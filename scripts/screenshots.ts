@@ -22,7 +22,7 @@ const THEMES = ['light', 'dark'] as const;
 /** Limit for all pictures together, in bytes. */
 const MAX_BYTES = 6 * 1024 * 1024;
 const QUALITY = 85;
-/** Pictures that are compared until the page is drawn: nothing tells when charts are. */
+/** Maximum number of pictures of a page until two are equal, which means that its charts are drawn. */
 const MAX_ATTEMPTS = 20;
 const PAUSE_MS = 200;
 

@@ -60,7 +60,7 @@ export class TrafficCounter {
   /** Second from which on all calls are counted. */
   #begin = 0;
 
-  /** Starts anew with the stored events, which are all if there are fewer than could be stored. */
+  /** Starts again with the stored events: all there were, unless as many are stored as possible. */
   load(stored: readonly ToolCallEvent[], isComplete: boolean, clockOffsetMs: number): void {
     this.#flows.clear();
     this.#recent.clear();

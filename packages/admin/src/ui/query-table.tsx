@@ -10,10 +10,10 @@ interface QueryTableProps<Row extends RowData> extends Omit<DataTableProps<Row>,
     readonly error: unknown;
     readonly refetch: () => Promise<unknown>;
   };
-  /** All rows, before filters: their number is shown, and tells an empty list from filters that match nothing. */
+  /** Number of all rows, before filters. With none, `empty` is shown instead of "Nothing matches". */
   readonly all: number | undefined;
   readonly rows: readonly Row[] | undefined;
-  /** Shown while there is nothing in the list. */
+  /** Shown when there are no rows at all. */
   readonly empty: ReactNode;
   /** What the list is filtered by: "the search or the namespace". */
   readonly filters?: string;

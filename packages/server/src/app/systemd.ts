@@ -32,7 +32,7 @@ export class Systemd {
     setInterval(() => this.#isBusy || this.#notify('WATCHDOG=1'), this.#watchdogMs).unref();
   }
 
-  /** The service drains. The watchdog goes on until the process ends. */
+  /** The service drains. `WATCHDOG=1` is sent until the process ends. */
   stopping(): void {
     this.#notify('STOPPING=1');
   }

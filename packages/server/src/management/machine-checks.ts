@@ -21,7 +21,7 @@ export function checkPlatform(): DiagnosticCheck {
 
 /**
  * Checks that the listeners accept connections, and that nobody but an authenticating proxy is meant to reach them.
- * `addresses` are the bound ones by name; `hasLogin` tells whether an identity provider is configured.
+ * `addresses` are the bound ones by name; `hasLogin`: an identity provider is configured.
  */
 export async function checkListeners(
   addresses: Readonly<Record<string, string>>,

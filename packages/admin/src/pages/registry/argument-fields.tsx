@@ -16,7 +16,7 @@ export type Complete = (
   signal: AbortSignal,
 ) => Promise<readonly string[]>;
 
-/** Pause after which completions are asked for, in milliseconds. */
+/** Delay until completions are requested after an input, in milliseconds. */
 const TYPING_MS = 200;
 
 interface ArgumentFieldsProps {

@@ -17,7 +17,7 @@ export interface PlacedNode {
   readonly y: number;
 }
 
-/** What fits into a picture. */
+/** The nodes and edges of the graph that are drawn. */
 export interface Layout {
   readonly nodes: readonly PlacedNode[];
   readonly edges: readonly TopologyEdge[];
@@ -28,7 +28,7 @@ export interface Layout {
 
 /**
  * Places the selected nodes and their neighbors in three columns. Of too many nodes, the first of the ranking are shown.
- * Forwards and services stand beside their namespace, so that edges rarely cross.
+ * Forwards and services are placed beside their namespace, so that edges rarely cross.
  */
 export function layOut({ nodes, edges }: Topology, selected: readonly TopologyNode[], ranking: Ranking): Layout {
   const byRank = (one: TopologyNode, other: TopologyNode) =>

@@ -37,7 +37,7 @@ const HANDLES = [
   { type: 'source', position: Position.Right, x: NODE.width, y: NODE.height / 2 },
 ] as const;
 
-/** The graph as a picture that can be moved and zoomed; each node is a link. */
+/** The graph, which can be panned and zoomed; each node is a link. */
 export default function TopologyGraph({ layout }: { readonly layout: Layout }) {
   return (
     <ReactFlowProvider>
@@ -54,7 +54,7 @@ function Picture({ layout }: { readonly layout: Layout }) {
   const shown = JSON.stringify(layout.nodes.map(({ node, x, y }) => [node.id, x, y]));
   // With other nodes, the frame gets another size, too, and the library learns of it later.
   const size = useStore(({ width, height }) => `${width} × ${height}`);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: other nodes are fitted anew
+  // biome-ignore lint/correctness/useExhaustiveDependencies: other nodes have to be fitted into the view again
   useEffect(() => void fitView(ZOOM), [fitView, shown, size]);
   return (
     <section

@@ -147,7 +147,7 @@ export default function Topology() {
   );
 }
 
-/** Ranks the nodes anew when there are others or states change, but not with each call: the picture has to hold still. */
+/** Ranks the nodes again when nodes or states change, but not at each call, so that the graph does not move. */
 function useSteadyRanking(topology: TopologyGraphData | undefined): Ranking {
   const [period, setPeriod] = useState(0);
   useEffect(() => {
