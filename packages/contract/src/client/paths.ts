@@ -2052,6 +2052,11 @@ export interface components {
             status: "ready";
             /** @description Names of the evaluators that could not be loaded and do not run; omitted if there are none */
             skipped_evaluators?: string[];
+            /**
+             * @description The last known state is served and cannot be changed; omitted otherwise
+             * @constant
+             */
+            database?: "unreachable";
         };
         Refreshed: {
             refreshed: string;
@@ -3076,6 +3081,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Namespace"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3106,6 +3116,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Namespace"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3120,6 +3135,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Namespace"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3150,6 +3170,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Namespace"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3184,6 +3209,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Namespace"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3218,6 +3248,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["RemovedNamespace"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3262,6 +3297,11 @@ export interface operations {
                         data: components["schemas"]["ViewEntry"][];
                         error: null;
                         page?: components["schemas"]["PageInfo"];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3299,6 +3339,11 @@ export interface operations {
                         data: components["schemas"]["Forward"][];
                         error: null;
                         page?: components["schemas"]["PageInfo"];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3331,6 +3376,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Forward"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3364,6 +3414,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Forward"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3394,6 +3449,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Removed"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3431,6 +3491,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Forward"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3463,6 +3528,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Refreshed"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3495,6 +3565,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["ForwardChange"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3536,6 +3611,11 @@ export interface operations {
                         data: components["schemas"]["Tool"][];
                         error: null;
                         page?: components["schemas"]["PageInfo"];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3577,6 +3657,11 @@ export interface operations {
                             member: string;
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3613,6 +3698,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Tool"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3662,6 +3752,11 @@ export interface operations {
                             member: string;
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3705,6 +3800,11 @@ export interface operations {
                             code: "RETURNS_WITH_DISCOVERY";
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3738,6 +3838,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Enabled"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3781,6 +3886,11 @@ export interface operations {
                         data: components["schemas"]["Resource"][];
                         error: null;
                         page?: components["schemas"]["PageInfo"];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3822,6 +3932,11 @@ export interface operations {
                             member: string;
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3860,6 +3975,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Resource"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3911,6 +4031,11 @@ export interface operations {
                             member: string;
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3956,6 +4081,11 @@ export interface operations {
                             code: "RETURNS_WITH_DISCOVERY";
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -3989,6 +4119,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Enabled"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4032,6 +4167,11 @@ export interface operations {
                         data: components["schemas"]["Prompt"][];
                         error: null;
                         page?: components["schemas"]["PageInfo"];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4073,6 +4213,11 @@ export interface operations {
                             member: string;
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4109,6 +4254,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Prompt"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4158,6 +4308,11 @@ export interface operations {
                             member: string;
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4201,6 +4356,11 @@ export interface operations {
                             code: "RETURNS_WITH_DISCOVERY";
                             message: string;
                         }[];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4234,6 +4394,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Enabled"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4263,6 +4428,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Service"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4293,6 +4463,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Service"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4307,6 +4482,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Service"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4359,6 +4539,11 @@ export interface operations {
                             entries?: components["schemas"]["Service"][];
                         };
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4395,6 +4580,11 @@ export interface operations {
                             count: number;
                         };
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4433,6 +4623,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Provisioned"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4464,6 +4659,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Evaluator"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4500,6 +4700,11 @@ export interface operations {
                         data: components["schemas"]["Evaluator"][];
                         error: null;
                         warnings?: components["schemas"]["EvaluatorWarning"][];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4533,6 +4738,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["DryRunResult"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4562,6 +4772,11 @@ export interface operations {
                     "application/json": {
                         data: string[];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4590,6 +4805,11 @@ export interface operations {
                             [key: string]: string;
                         };
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4623,6 +4843,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Binding"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4653,6 +4878,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Unbound"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4680,6 +4910,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["EvaluatorRevision"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4706,6 +4941,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["EvaluatorRevisionContent"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4736,6 +4976,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["EvaluatorRevisionContent"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4776,6 +5021,11 @@ export interface operations {
                         data: components["schemas"]["Evaluator"][];
                         error: null;
                         warnings?: components["schemas"]["EvaluatorWarning"][];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4813,6 +5063,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["ToolCallEvent"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4899,6 +5154,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Interaction"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4928,6 +5188,11 @@ export interface operations {
                             cleared: true;
                         };
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4966,6 +5231,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["InferenceConfig"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -4996,6 +5266,11 @@ export interface operations {
                             status: "ok";
                         };
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -5025,6 +5300,11 @@ export interface operations {
                             status: "ok";
                         };
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -5051,6 +5331,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Readiness"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -5078,6 +5363,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Statistics"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -5104,6 +5394,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Metrics"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -5137,6 +5432,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["TimeSeries"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -5163,6 +5463,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["PluginManifest"][];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };
@@ -5237,6 +5542,11 @@ export interface operations {
                     "application/json": {
                         data: components["schemas"]["Diagnostics"];
                         error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
                     };
                 };
             };

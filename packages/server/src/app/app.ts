@@ -60,7 +60,16 @@ import { serviceState } from './metric-sources.ts';
 import { type ChainParts, makeChain, managementMcpHandler, pipelineListener } from './pipeline.ts';
 import { checkFiles } from './preflight.ts';
 import { startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
-import { bind, bootstrap, openEvaluators, openMarks, openRegistry, openSealer, openSessionStore } from './storage.ts';
+import {
+  bind,
+  bootstrap,
+  openEvaluators,
+  openMarks,
+  openRegistry,
+  openSealer,
+  openSessionStore,
+  openSharedLog,
+} from './storage.ts';
 
 /** Running service. */
 export interface Service {
@@ -107,7 +116,9 @@ export async function startService(
   await using open = new AsyncDisposableStack();
   let exportMs = 0;
 
-  const registry = await openRegistry(config, logger, files);
+  const shared = await openSharedLog(config, logger);
+  open.defer(() => shared?.close());
+  const registry = await openRegistry(config, logger, files, shared);
   open.defer(() => registry.close());
   const limits = { idleMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
   const calls = new InFlightCalls<InFlightCall>(limits);
@@ -138,7 +149,7 @@ export async function startService(
   open.defer(() => compiler.close());
   const actions = new HostPool();
   open.defer(() => actions.close());
-  const evaluators = await openEvaluators(config, logger, files, {
+  const evaluators = await openEvaluators(config, logger, files, shared, {
     compiler,
     schemas,
     namespaceExists: (name) => registry.current.namespace(name) !== undefined,
@@ -157,10 +168,8 @@ export async function startService(
   const profiles = new ClientProfiles(registry, SERVER_INFO);
   const sealer = await openSealer(config, logger, files);
   const subscriptions = new SubscriptionShares(config.subscriptionLimits);
-  const sessionStore = await openSessionStore(config, logger, files, {
-    subscriptions,
-    maxEnded: config.maxEndedSessions,
-  });
+  const sessionLimits = { subscriptions, maxEnded: config.maxEndedSessions };
+  const sessionStore = await openSessionStore(config, logger, files, sessionLimits, shared);
   open.defer(() => sessionStore.close());
   const replica = randomBytes(6).toString('base64url');
   const events = new EventStore(sealer, replica, config.maxResumableBytes);
@@ -387,6 +396,7 @@ export async function startService(
     openStreams,
     log: managementLog,
     ready: () => ready,
+    hasDatabase: () => shared?.isCurrent ?? true,
     uiPath: config.uiPath,
     corsOrigin: config.corsOrigin,
     guard,
@@ -408,6 +418,7 @@ export async function startService(
   warnReachable(log, addresses, pipeline);
   await warnUnboundSecrets(log, secrets);
   ready = true;
+  shared?.start();
   forwards.start();
   serviceHealth.start();
   const resources = open.move();

@@ -76,4 +76,6 @@ export interface ManagementContext {
   readonly uiPath?: string | undefined;
   /** Whether the service is ready: loaded, listening and not shutting down. */
   readonly ready: () => boolean;
+  /** False while the database that replicas share cannot be reached. */
+  readonly hasDatabase: () => boolean;
 }

@@ -43,6 +43,28 @@ export function errorResponse(code: ErrorCode, message: string, details?: unknow
   return { status: ERROR_STATUS[code], headers: JSON_TYPE, body };
 }
 
+/** Marks an enveloped response as the last known state, which may be out of date (docs/replicas.md). */
+export function markStale(response: ApiResponse): ApiResponse {
+  const { body, headers } = response;
+  if (headers['content-type'] !== 'application/json' || Buffer.isBuffer(body)) return response;
+  if (typeof body === 'string') return { ...response, body: replaceEnd(body) };
+  return { ...response, body: Readable.from(withStaleEnd(body), { objectMode: false }) };
+}
+
+function replaceEnd(text: string): string {
+  return `${text.slice(0, -1)},"stale":true}`;
+}
+
+/** The chunks of an envelope; the last one is replaced. */
+async function* withStaleEnd(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let last: Buffer | undefined;
+  for await (const chunk of chunks) {
+    if (last) yield last;
+    last = chunk;
+  }
+  if (last) yield Buffer.from(replaceEnd(last.toString()));
+}
+
 /** Returns an error response for the proxy to the legacy backend. */
 export function plainError(code: ErrorCode, message: string): PlainOutcome {
   const { status, body } = errorResponse(code, message);

@@ -8,6 +8,7 @@ import type { HostOriginGuard } from '../http/request-validation.ts';
 import { createHttpServer, rejectMalformed, type ServeRequest } from '../http/server.ts';
 import { holderOf } from '../http/shares.ts';
 import { OperationError } from '../registry/operation-error.ts';
+import { UnavailableStoreError } from '../registry/store/store.ts';
 import {
   type ObserveRequest,
   type RequestObservation,
@@ -29,7 +30,7 @@ import { bindingRoutes, namespaceRoutes, warnPublicNamespace } from './namespace
 import { healthRoutes, metricsRoutes, prometheusRoutes, statisticsRoutes } from './observability.ts';
 import { isPluginServicePath, pluginRoutes, servePluginService } from './plugin-routes.ts';
 import { referenceRoutes } from './reference.ts';
-import { type ApiResponse, errorResponse } from './responses.ts';
+import { type ApiResponse, errorResponse, markStale } from './responses.ts';
 import { parseLimit, Router } from './router.ts';
 import { serviceRoutes } from './services.ts';
 import { timeSeriesRoutes } from './time-series.ts';
@@ -262,13 +263,16 @@ export class Management {
     if (!route) return send(notFound(method, path, this.router.methods(path)));
     const query = new URLSearchParams(url.slice(path.length));
     const request = { http, name: route.name, query: (parameter: string) => query.get(parameter) ?? undefined };
-    Promise.try(() => {
-      // Also where it has no effect: its sender expects one.
-      parseLimit(request.query('limit'));
-      return route.handle(request, body);
-    })
-      .then(send)
-      .catch((error) => send(this.#errorResponse(error, method, path)));
+    const handle = () =>
+      Promise.try(() => {
+        // Also where it has no effect: its sender expects one.
+        parseLimit(request.query('limit'));
+        return route.handle(request, body);
+      }).catch((error) => this.#errorResponse(error, method, path));
+    const refreshed = path.startsWith(API) ? this.#options.registry.refresh() : undefined;
+    if (!refreshed) return void handle().then(send);
+    // Without the database, the last known state is served.
+    void refreshed.then(handle, () => handle().then(markStale)).then(send);
   }
 
   #errorResponse(error: unknown, method: string, path: string): ApiResponse {
@@ -281,6 +285,7 @@ export class Management {
       if (error instanceof ProvisioningError) log.warn(`provisioning failed: ${error.message}`);
       return errorResponse('BAD_GATEWAY', error.message);
     }
+    if (error instanceof UnavailableStoreError) return unavailable(error);
     log.error('request failed', { method, path, error });
     return errorResponse('INTERNAL', 'internal error; see the service log');
   }
@@ -305,6 +310,16 @@ export class Management {
     const { headers, body } = errorResponse('BAD_REQUEST', message);
     return { headers: { ...this.#cors, ...headers }, body };
   };
+}
+
+/** Prefix of the paths that show what replicas share. */
+const API = '/api/v1/';
+
+/** Response to a change that was not stored because the database cannot be reached, or of which that is not known. */
+function unavailable({ message, unknownCommit }: UnavailableStoreError): ApiResponse {
+  const details = unknownCommit === undefined ? undefined : { outcome: 'unknown', commit: unknownCommit };
+  const { headers, ...response } = errorResponse('UNAVAILABLE', message, details);
+  return { ...response, headers: { ...headers, 'retry-after': RETRY_AFTER_SECONDS } };
 }
 
 const MCP_PATH = /^\/api\/v1\/namespaces\/([^/]+)\/mcp\/?$/;

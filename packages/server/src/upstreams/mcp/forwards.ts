@@ -76,6 +76,8 @@ export class Forwards {
   #legacyDiscovery: Promise<void> | undefined = undefined;
   #closing: Promise<void> | undefined = undefined;
   readonly #idleTimer: NodeJS.Timeout;
+  readonly #unsubscribe: () => void;
+  #isStarted = false;
 
   constructor(options: ForwardsOptions) {
     this.#options = options;
@@ -86,6 +88,9 @@ export class Forwards {
       options.clientDiscoveryLimits,
     );
     this.#idleTimer = setInterval(() => this.#closeIdle(), IDLE_CHECK_MS).unref();
+    this.#unsubscribe = options.registry.onChange((_lists, isForeign) => {
+      if (isForeign) this.#followRegistry();
+    });
   }
 
   /**
@@ -93,6 +98,7 @@ export class Forwards {
    * progress when the previous process died may be the cause: each is discovered alone, after all others (decisions 10.4).
    */
   start(): void {
+    this.#isStarted = true;
     for (const forward of this.#options.registry.current.forwards.values()) {
       for (const { capabilities } of forward.catalogs) this.#profiles.restore(capabilities);
       // A forward registered a moment ago is being discovered already, and a client waits for that.
@@ -265,6 +271,7 @@ export class Forwards {
 
   async #close(graceMs: number): Promise<void> {
     clearInterval(this.#idleTimer);
+    this.#unsubscribe();
     const controllers = [...this.#controllers.values()];
     const upstreams = [...this.upstreams()];
     const closing = [...this.#unregistered].map((upstream) => upstream.close());
@@ -272,6 +279,22 @@ export class Forwards {
     await withTimeout(Math.max(graceMs, MIN_CLOSE_MS), closed);
     await Promise.all(upstreams.map((upstream) => upstream.destroy()));
     await this.#options.discoveryMarks?.close();
+  }
+
+  /** Starts and stops controllers after commits of other replicas. */
+  #followRegistry(): void {
+    if (!this.#isStarted || this.#closing) return;
+    const { forwards } = this.#options.registry.current;
+    this.onRemoved([...this.#controllers.keys()].filter((name) => !forwards.has(name)));
+    for (const forward of forwards.values()) {
+      const known = this.#controllers.get(forward.name)?.forward;
+      const isSame = known?.registrationId === forward.registrationId && connectionOf(known) === connectionOf(forward);
+      if (isSame) continue;
+      // Failures are in its status and in the log.
+      this.#startController(forward)
+        .discover()
+        .catch(() => undefined);
+    }
   }
 
   /** Closes idle sessions, and removes unregistered upstreams that were not called for long. */

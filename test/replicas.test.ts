@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { rpc } from '../packages/server/testing/listener.ts';
+import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
+import { sessionClient } from '../packages/server/testing/session-client.ts';
+import { post } from './fixtures/raw-client.ts';
+import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+import { type Replicas, startReplicas } from './fixtures/replicas.ts';
+
+let postgres: TestPostgres;
+let upstream: RawUpstream;
+let replicas: Replicas;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  upstream = await startRawUpstream({
+    scripts: { 'tools/list': toolList(toolText('known')), 'tools/call': textResultText('done') },
+  });
+  replicas = await startReplicas(await postgres.createDatabase());
+});
+
+afterAll(async () => {
+  await replicas[Symbol.asyncDispose]();
+  await upstream.close();
+  await postgres[Symbol.asyncDispose]();
+});
+
+async function manage(method: string, path: string, body?: object) {
+  const response = await fetch(`${replicas.management.url}/api/v1${path}`, {
+    method,
+    ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+  });
+  return { status: response.status, headers: response.headers, body: JSON.parse(await response.text()) };
+}
+
+describe('behind a balancer', () => {
+  test('a management request sees every earlier one', async () => {
+    for (let at = 0; at < 10; at++) {
+      expect((await manage('POST', '/namespaces', { name: `n${at}` })).status).toBe(201);
+      expect((await manage('GET', `/namespaces/n${at}`)).status).toBe(200);
+      expect((await manage('POST', '/namespaces', { name: `n${at}`, labels: {} })).status).toBe(200);
+      expect((await manage('DELETE', `/namespaces/n${at}`)).status).toBe(200);
+      expect((await manage('GET', `/namespaces/n${at}`)).status).toBe(404);
+    }
+  });
+
+  test('an MCP request finds what was registered before it', async () => {
+    for (let at = 0; at < 6; at++) {
+      await manage('POST', '/namespaces', { name: `m${at}` });
+      const listed = await post(`${replicas.mcp.url}/m${at}/mcp`, rpc('tools/list'));
+      expect(listed.status).toBe(200);
+      const prompt = { name: 'p', namespace: `m${at}`, description: '', content: 'hello' };
+      expect((await manage('POST', '/prompts', prompt)).body).toMatchObject({ error: null });
+      const got = await post(`${replicas.mcp.url}/m${at}/mcp`, rpc('prompts/get', { name: 'p' }));
+      expect(JSON.parse(got.text)).toHaveProperty('result');
+    }
+  });
+
+  test('a forward is served by all replicas', async () => {
+    expect((await manage('POST', '/forwards', { name: 'up', address: upstream.url })).status).toBe(201);
+    for (let at = 0; at < 6; at++) {
+      const called = await post(`${replicas.mcp.url}/default/mcp`, rpc('tools/call', { name: 'known', arguments: {} }));
+      expect(JSON.parse(called.text)).toHaveProperty('result');
+    }
+  });
+
+  test('a session is the same on all replicas', async () => {
+    const client = await sessionClient(`${replicas.mcp.url}/default/mcp`);
+    for (let at = 0; at < 6; at++) expect(await client.request('ping')).toHaveProperty('result');
+    expect(await client.end()).toBe(204);
+    for (let at = 0; at < 3; at++) expect((await client.post(rpc('ping'))).status).toBe(404);
+  });
+});
