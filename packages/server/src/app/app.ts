@@ -59,6 +59,7 @@ import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
 import { type ChainParts, makeChain, managementMcpHandler, pipelineListener } from './pipeline.ts';
 import { checkFiles } from './preflight.ts';
+import { liveChain } from './replica-chain.ts';
 import { startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
 import {
   bind,
@@ -326,7 +327,10 @@ export async function startService(
     serverInfo: SERVER_INFO,
     log: logger.target('service::forward'),
   };
-  const chains = pipeline.listeners.map((listener) => ({ listener, chain: makeChain(listener.filters, parts) }));
+  const chains = pipeline.listeners.map((listener) => {
+    const chain = makeChain(listener.filters, parts);
+    return { listener, chain: shared ? liveChain(chain, shared, config.maxStalenessMs) : chain };
+  });
   const listening = { guard, events, logger, requests, registry, bodies };
   const servers = chains.map(({ listener, chain }) => ({
     listener,

@@ -5,7 +5,6 @@ import { compile, conditional } from '../http/chain.ts';
 import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
-import type { ErrorOutcome } from '../http/outcome.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
 import { createHttpServer, type ServeRequest } from '../http/server.ts';
 import { createInferenceRestriction, type InferenceAllow } from '../inference/allow.ts';
@@ -25,7 +24,7 @@ import { serviceSubscribe } from '../mcp/methods/subscriptions.ts';
 import { serviceToolCall } from '../mcp/methods/tools-call.ts';
 import { isOAuthPath, serviceWellKnown, type WellKnownParts } from '../mcp/oauth-metadata.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
-import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../mcp/request.ts';
+import type { McpFilter, McpMethodFilter } from '../mcp/request.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
 import type { ClientSessions } from '../mcp/sessions/sessions.ts';
 import type { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
@@ -49,6 +48,7 @@ import {
   type LoadedSettings,
   MCP_LISTENER,
 } from './config/pipeline/pipeline.ts';
+import { recheckMisses } from './replica-chain.ts';
 
 /** Dependencies of the filters. */
 export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKnownParts {
@@ -82,24 +82,6 @@ export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): 
     return { name: settings.filter, filter: conditional(checked, settings.conditions), methods };
   });
   return compile(named, parts.metrics);
-}
-
-/** Runs a filter again if the registry lacked an object that another replica has just added (docs/replicas.md). */
-function recheckMisses(filter: McpFilter, registry: Registry): McpFilter {
-  const recheck = async (context: McpRequest, missed: ErrorOutcome) => {
-    const before = registry.current;
-    await registry.recheck();
-    if (registry.current === before) return missed;
-    const { namespace } = context;
-    if (namespace) context.namespace = registry.current.namespace(namespace.name) ?? namespace;
-    return await filter(context);
-  };
-  const check = (context: McpRequest, outcome: McpOutcome | undefined) =>
-    outcome?.kind === 'error' && outcome.isMiss ? recheck(context, outcome) : outcome;
-  return (context) => {
-    const outcome = filter(context);
-    return outcome instanceof Promise ? outcome.then((settled) => check(context, settled)) : check(context, outcome);
-  };
 }
 
 function makeFilter(settings: LoadedSettings, parts: ChainParts): McpMethodFilter {

@@ -28,6 +28,7 @@ import { errorReason, type Files, isDiskFull } from '../registry/store/files.ts'
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
 import type { Logger } from '../telemetry/log.ts';
+import { VERSION } from '../telemetry/version.ts';
 import { requireUsableHeaders } from '../upstreams/mcp/forwards.ts';
 import type { Config } from './config/config.ts';
 import type { Persistence } from './config/environment.ts';
@@ -39,7 +40,7 @@ export async function openSharedLog({ persist }: Config, logger: Logger): Promis
   const { Database } = await import('../registry/store/postgres/database.ts');
   const { SharedLog } = await import('../registry/store/postgres/shared-log.ts');
   const log = logger.target('service::registry');
-  const shared = new SharedLog(new Database({ ...persist.database, log }), log);
+  const shared = new SharedLog({ database: new Database({ ...persist.database, log }), log, version: VERSION });
   await shared.open();
   return shared;
 }

@@ -140,9 +140,9 @@ export class Evaluators {
     this.#revisions = await store.load();
     await this.#retryOutdated(() => this.#start(configured, unreadable));
     store.onNewer = (revisions) => {
-      this.#queue = this.#queue
-        .then(() => this.#adopt(revisions))
-        .catch((error: unknown) => this.#onAdoptFailed(error));
+      const adopted = this.#queue.then(() => this.#adopt(revisions)).catch((error) => this.#onAdoptFailed(error));
+      this.#queue = adopted;
+      return adopted;
     };
   }
 

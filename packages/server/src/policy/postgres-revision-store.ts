@@ -11,7 +11,8 @@ const STATE = 'state';
 /** Revisions of evaluators that replicas share (docs/replicas.md): one record each, and one with the active one. */
 export class PostgresRevisionStore implements RevisionStore, Follower {
   readonly sections = [SECTION];
-  onNewer: ((revisions: Revisions) => void) | undefined = undefined;
+  onNewer: ((revisions: Revisions) => Promise<void>) | undefined = undefined;
+  #settled: Promise<void> | undefined;
   readonly #log: SharedLog;
   #records = new Map<string, string>();
   #saved: Revisions = NO_REVISIONS;
@@ -47,13 +48,17 @@ export class PostgresRevisionStore implements RevisionStore, Follower {
       else this.#records.set(id, json);
     }
     this.#read();
-    this.onNewer?.(this.#saved);
+    this.#settled = this.onNewer?.(this.#saved);
   }
 
   async reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void> {
     this.#records = new Map(records.get(SECTION)?.map(({ id, json }) => [id, json]));
     this.#read();
-    this.onNewer?.(this.#saved);
+    this.#settled = this.onNewer?.(this.#saved);
+  }
+
+  async settled(): Promise<void> {
+    await this.#settled;
   }
 
   #read(): void {

@@ -105,8 +105,8 @@ export interface RevisionStore {
    * {@link OutdatedRevisionsError}.
    */
   save(revisions: Revisions): Promise<void>;
-  /** Called with the revisions when another replica has changed them. */
-  onNewer?: ((revisions: Revisions) => void) | undefined;
+  /** Called with the revisions when another replica has changed them; resolves when they are in effect. Never rejects. */
+  onNewer?: ((revisions: Revisions) => Promise<void>) | undefined;
 }
 
 /** Another replica has stored revisions since these were read: make the change again on its ones. */

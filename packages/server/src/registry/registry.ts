@@ -302,6 +302,11 @@ export class Registry {
     return this.#shared?.refresh();
   }
 
+  /** See {@link SharedStore.confirm}. */
+  async confirm(): Promise<readonly string[]> {
+    return (await this.#shared?.confirm()) ?? [];
+  }
+
   /** As {@link refresh}, but for requests that miss something: in bounded time, and without an error. */
   recheck(): Promise<void> | undefined {
     const refreshed = this.#shared?.refresh();

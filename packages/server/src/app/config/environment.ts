@@ -64,6 +64,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_POSTGRES_URL: postgresUrl.optional(),
     SERVICE_POSTGRES_LISTEN_URL: postgresUrl.optional(),
     SERVICE_POSTGRES_PASSWORD_FILE: path.optional(),
+    SERVICE_REPLICA_MAX_STALENESS: integer(0, MAX_TIMER_SECONDS).optional(),
     SERVICE_PERSIST_PATH: path.default(defaultDataFolder(env.HOME)),
     SERVICE_PERSIST_RECOVER: oneOf('rename').optional(),
     SERVICE_AUTH_ISSUER: baseUrl.optional(),
@@ -152,6 +153,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     /** Replaces the address of the pipeline listener `inference`. */
     inferenceListen: variables.SERVICE_INFERENCE_LISTEN,
     persist,
+    /** Time for which MCP is served without the database that replicas share. */
+    maxStalenessMs: (variables.SERVICE_REPLICA_MAX_STALENESS ?? Number.POSITIVE_INFINITY) * 1000,
     /** Base address of the legacy backend, without trailing slash. */
     classicUrl: variables.SERVICE_CLASSIC_URL,
     /** Folder of the web console, or `none` for the headless distribution. */

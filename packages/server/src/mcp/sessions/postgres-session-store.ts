@@ -96,7 +96,7 @@ export class PostgresSessionStore implements SessionStore, Follower {
 
   async #commit(pending: readonly PendingChange[]): Promise<void> {
     let batch = new ChangeBatch(this.sessions, pending);
-    const commit = (): Commit => ({ changes: changesOf(batch), publish: () => batch.publish() });
+    const commit = (): Commit => ({ changes: changesOf(batch), publish: () => batch.apply() });
     const isOutdated = () => batch.changed.entries().some(([id, { before }]) => this.sessions.get(id) !== before);
     const remake = async () => {
       batch.revert();
@@ -105,8 +105,12 @@ export class PostgresSessionStore implements SessionStore, Follower {
     };
     try {
       const first = commit();
-      if (first.changes.length === 0) batch.publish();
-      else await this.#log.commit(first, { isOutdated, remake });
+      if (first.changes.length > 0) {
+        await this.#log.commit(first, { isOutdated, remake });
+        // The next request of the client may arrive at any other replica.
+        await this.#log.confirm().catch(() => undefined);
+      }
+      batch.settle();
     } catch (error) {
       batch.fail(error);
     }

@@ -167,9 +167,13 @@ export class ChangeBatch {
     for (const each of pending) this.#make(each);
   }
 
-  /** Makes the changes visible and resolves their promises. */
-  publish(): void {
+  /** Makes the changes visible. */
+  apply(): void {
     for (const [id, { after }] of this.changed) this.#sessions.set(id, after);
+  }
+
+  /** Resolves the promises of the changes. */
+  settle(): void {
     for (const each of this.#pending) {
       if (this.#failed.has(each)) each.reject(this.#failed.get(each));
       else each.resolve();
@@ -343,7 +347,8 @@ export class FileSessionStore implements SessionStore {
         new StoreError(`${this.#file.journalPath} could not be written: ${errorReason(error)}`, { cause: error }),
       );
     }
-    batch.publish();
+    batch.apply();
+    batch.settle();
   }
 
   #compactInBackground(): void {

@@ -128,6 +128,12 @@ export interface SharedStore extends Store {
    * {@link UnavailableStoreError}.
    */
   refresh(): Promise<void>;
+
+  /**
+   * Waits until all live replicas have the state that this replica has. Returns the ids of those whose lease expires before
+   * that: they ask the database before they answer again. Rejects with {@link UnavailableStoreError}.
+   */
+  confirm(): Promise<readonly string[]>;
 }
 
 /** The store cannot read, write or lock its folder. The message is one line that names the file and the remedy. */

@@ -32,7 +32,7 @@ const RESPONSE_MS = 15_000;
 const TRANSACTION_LIMITS =
   "SET LOCAL statement_timeout = '12s'; SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
-/** The channel of notifications about commits. */
+/** The channel of notifications. */
 const CHANNEL = 'sluice';
 /** Interval of the listener's calls without notifications, which a pooler loses and a broken connection does not deliver. */
 const POLL_MS = 1_000;
@@ -53,7 +53,7 @@ export class Database {
   readonly #closing = new AbortController();
   #pool: pg.Pool | undefined;
   #listening: pg.Client | undefined;
-  #listener: (() => void) | undefined;
+  #listener: ((message: string) => void) | undefined;
   #pollTimer: NodeJS.Timeout | undefined;
   #connectTimer: NodeJS.Timeout | undefined;
   #isListening = false;
@@ -111,10 +111,10 @@ export class Database {
     }
   }
 
-  /** Calls `listener` after each notification, and once a second. A broken connection is opened again. */
-  listen(listener: () => void): void {
+  /** Calls `listener` with each notification, and once a second without one. A broken connection is opened again. */
+  listen(listener: (message: string) => void): void {
     this.#listener = listener;
-    this.#pollTimer = setInterval(listener, POLL_MS).unref();
+    this.#pollTimer = setInterval(() => listener(''), POLL_MS).unref();
     void this.#connectListener();
   }
 
@@ -155,14 +155,14 @@ export class Database {
     try {
       const client = new pg.Client(await this.#config(this.#options.listenUrl ?? this.#options.url));
       this.#listening = client;
-      client.on('notification', () => this.#listener?.());
+      client.on('notification', ({ payload }) => this.#listener?.(payload ?? ''));
       client.on('error', () => undefined);
       client.once('end', () => this.#onListenerClosed('the connection was closed'));
       await client.connect();
       await client.query(`LISTEN ${CHANNEL}`);
       this.#isListening = true;
       this.#delay.reset();
-      this.#listener?.();
+      this.#listener?.('');
     } catch (error) {
       this.#onListenerClosed(reasonOf(error));
     }
@@ -176,9 +176,6 @@ export class Database {
     this.#connectTimer = setTimeout(() => void this.#connectListener(), this.#delay.next()).unref();
   }
 }
-
-/** Wakes the listeners of all replicas once the transaction is committed. */
-export const NOTIFY = `pg_notify('${CHANNEL}', '')`;
 
 /** SQLSTATE classes and codes after which the same statement may succeed: connections, resources, shutdown, conflicts. */
 const TEMPORARY = /^(?:08|53|57|58|40|55P03|25P03|25P04)/;

@@ -23,7 +23,7 @@ interface Replica extends AsyncDisposable {
 
 async function startReplica(url: string): Promise<Replica> {
   const messages = { warn: () => undefined, error: () => undefined };
-  const log = new SharedLog(new Database({ url, log: messages }), messages);
+  const log = new SharedLog({ database: new Database({ url, log: messages }), log: messages, version: '1' });
   await log.open();
   const registry = new Registry(new PostgresStore(log));
   expect(await registry.load()).toEqual([]);

@@ -48,6 +48,10 @@ export class PostgresStore implements SharedStore, Follower {
     return this.#log.refresh();
   }
 
+  confirm(): Promise<readonly string[]> {
+    return this.#log.confirm();
+  }
+
   async apply(stored: readonly StoredChange[]): Promise<void> {
     const changes: Change[] = [];
     for (const { section, id, json } of stored) {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { RecordedChange } from '../store.ts';
-import { NOTIFY, type Transaction } from './database.ts';
+import type { Transaction } from './database.ts';
 
 /** Rows read at once. */
 const PAGE = 2_000;
@@ -23,17 +23,25 @@ export interface StoredChange {
 }
 
 /** The revision of the latest commit. `timeoutMs`: shorter limit for the response. */
-export async function readRevision(transaction: Pick<Transaction, 'query'>, timeoutMs?: number): Promise<number> {
-  return revisionIn(await transaction.query<{ revision: string }>('SELECT revision FROM sluice.state', [], timeoutMs));
-}
-
-/** As {@link readRevision}; no other replica can commit before the end of the transaction. */
-export async function lockRevision(transaction: Transaction): Promise<number> {
-  return revisionIn(await transaction.query<{ revision: string }>('SELECT revision FROM sluice.state FOR UPDATE'));
-}
-
-function revisionIn([state]: readonly { readonly revision: string }[]): number {
+export async function readRevision(on: Pick<Transaction, 'query'>, timeoutMs?: number): Promise<number> {
+  const [state] = await on.query<{ revision: string }>('SELECT revision FROM sluice.state', [], timeoutMs);
   return Number(state?.revision ?? 0);
+}
+
+/**
+ * The revision, which no other replica can change before the end of the transaction, and whether the lease of this replica is
+ * valid: otherwise others may have taken over what it does.
+ */
+export async function lockRevision(
+  transaction: Transaction,
+  replica: string,
+): Promise<{ readonly revision: number; readonly isLive: boolean }> {
+  const [state] = await transaction.query<{ revision: string; isLive: boolean }>(
+    `SELECT revision, EXISTS (SELECT FROM sluice.replicas WHERE id = $1 AND expires > now()) AS "isLive"
+     FROM sluice.state FOR UPDATE OF state`,
+    [replica],
+  );
+  return { revision: Number(state?.revision ?? 0), isLive: state?.isLive ?? false };
 }
 
 /** The records of a section in the order in which they were added, page by page. */
@@ -95,7 +103,7 @@ export async function writeCommit(
   await batch.write(transaction);
   await transaction.query(
     `WITH state AS (UPDATE sluice.state SET revision = $1)
-     INSERT INTO sluice.commits (revision, id) VALUES ($1, $2) RETURNING ${NOTIFY}`,
+     INSERT INTO sluice.commits (revision, id) VALUES ($1, $2) RETURNING pg_notify('sluice', 'committed')`,
     [revision, id],
   );
 }

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Commit, type Conflict, StoreError, type StoreLog, UnavailableStoreError } from '../store.ts';
 import type { Database, Transaction } from './database.ts';
+import { Membership } from './membership.ts';
 import {
   hasCommit,
   lockRevision,
@@ -17,7 +18,7 @@ import {
 } from './records.ts';
 
 /** Steps of the schema, in order. A released step is never changed. */
-const MIGRATIONS = ['001-records.sql'];
+const MIGRATIONS = ['001-schema.sql'];
 /** Key of the advisory lock of migrations: a number that other programs on the database do not use. */
 const MIGRATION_LOCK = 7_521_944_301;
 
@@ -41,6 +42,16 @@ export interface Follower {
   apply(changes: readonly StoredChange[]): Promise<void>;
   /** Replaces its state by these records: too much has changed. */
   reload(records: ReadonlyMap<string, readonly StoredRecord[]>): Promise<void>;
+  /** Resolves when what was applied is in effect, if that takes longer. */
+  settled?(): Promise<unknown>;
+}
+
+/** Options of {@link SharedLog}. */
+export interface SharedLogOptions {
+  readonly database: Database;
+  readonly log: StoreLog;
+  /** Version of this replica. */
+  readonly version: string;
 }
 
 /**
@@ -51,6 +62,7 @@ export interface Follower {
  * which a notification tells them to read.
  */
 export class SharedLog {
+  readonly members: Membership;
   readonly #database: Database;
   readonly #log: StoreLog;
   readonly #followers: Follower[] = [];
@@ -60,17 +72,15 @@ export class SharedLog {
   #turn: Promise<unknown> = Promise.resolve();
   #isOpen = false;
   #isUnreachable = false;
+  #confirmation: Promise<readonly string[]> = Promise.resolve([]);
+  #nextConfirmation: Promise<readonly string[]> | undefined;
   #checking: Promise<void> | undefined;
   #nextCheck: Promise<void> | undefined;
 
-  constructor(database: Database, log: StoreLog) {
+  constructor({ database, log, version }: SharedLogOptions) {
     this.#database = database;
     this.#log = log;
-  }
-
-  /** Revision of the state in this process. */
-  get revision(): number {
-    return this.#revision;
+    this.members = new Membership({ database, version, applied: () => this.#revision });
   }
 
   /** False while PostgreSQL cannot be reached: the state may be out of date. */
@@ -78,10 +88,10 @@ export class SharedLog {
     return !this.#isUnreachable;
   }
 
-  /** Creates or upgrades the schema. Throws {@link StoreError}. */
+  /** Creates or upgrades the schema, and joins the replicas. Throws {@link StoreError}. */
   async open(): Promise<void> {
     await migrate(this.#database);
-    this.#revision = await readRevision(this.#database);
+    this.#revision = await this.members.renew();
     this.#isOpen = true;
   }
 
@@ -98,9 +108,35 @@ export class SharedLog {
 
   /** Begins to follow other replicas. */
   start(): void {
-    this.#database.listen(() => {
-      this.#check().catch(() => undefined);
+    this.members.start((error) => this.#onFailure(error));
+    this.#database.listen((message) => {
+      if (message === 'applied') return this.members.onApplied();
+      const checked = this.#check();
+      (message === 'confirm' ? checked.then(() => this.#announce()) : checked).catch(() => undefined);
     });
+  }
+
+  /**
+   * Waits until all live replicas have this replica's state. Returns the ids of those that are no longer live instead: they
+   * ask the database before their next answer.
+   */
+  confirm(): Promise<readonly string[]> {
+    // One at a time serves all callers.
+    this.#nextConfirmation ??= this.#confirmation
+      .catch(() => [])
+      .then(() => {
+        this.#nextConfirmation = undefined;
+        return this.members.confirm(this.#revision);
+      });
+    this.#confirmation = this.#nextConfirmation;
+    return this.#nextConfirmation;
+  }
+
+  /** Resolves once this replica is live again and has the latest state. Rejects with {@link UnavailableStoreError}. */
+  async rejoin(): Promise<void> {
+    if (this.#isUnreachable) throw new UnavailableStoreError('PostgreSQL cannot be reached');
+    await this.members.renew(this.#database, CHECK_MS);
+    await this.#check();
   }
 
   /**
@@ -121,10 +157,12 @@ export class SharedLog {
       await this.#database.transaction(
         '',
         async (transaction) => {
-          const current = await lockRevision(transaction);
-          await this.#inTurn(() => this.#catchUp(transaction, current));
-          if (conflict?.isOutdated()) made = await conflict.remake();
-          revision = current + 1;
+          const current = await lockRevision(transaction, this.members.id);
+          await this.#inTurn(() => this.#catchUp(transaction, current.revision));
+          if (!current.isLive) await this.members.renew(transaction);
+          // Of a replica that was stopped meanwhile, the changes may rest on a lease that it no longer has.
+          if (conflict && (!current.isLive || conflict.isOutdated())) made = await conflict.remake();
+          revision = current.revision + 1;
           if (made.changes.length > 0) await writeCommit(transaction, revision, id, made.changes);
         },
         (transaction) =>
@@ -156,6 +194,7 @@ export class SharedLog {
   async close(): Promise<void> {
     this.#isOpen = false;
     await this.#turn;
+    if (!this.#isUnreachable) await this.members.leave().catch(() => undefined);
     await this.#database.close();
   }
 
@@ -185,16 +224,24 @@ export class SharedLog {
         );
       }
     } catch (error) {
-      if (!this.#isUnreachable && this.#isOpen) {
-        this.#log.error('the database cannot be used: the last known state is served, and cannot be changed', {
-          error,
-        });
-      }
-      this.#isUnreachable = true;
+      this.#onFailure(error);
       throw error;
     }
     if (this.#isUnreachable) this.#log.warn('the database can be used again');
     this.#isUnreachable = false;
+  }
+
+  #onFailure(error: unknown): void {
+    if (!this.#isUnreachable && this.#isOpen) {
+      this.#log.error('the database cannot be used: the last known state is served, and cannot be changed', { error });
+    }
+    this.#isUnreachable = true;
+  }
+
+  /** Tells the others that this replica has applied what it knows. */
+  async #announce(): Promise<void> {
+    await Promise.all(this.#followers.map((follower) => follower.settled?.()));
+    await this.members.announce();
   }
 
   #readOnly<T>(read: (transaction: Transaction) => Promise<T>): Promise<T> {
@@ -251,10 +298,10 @@ export class SharedLog {
   #findCommit(id: string, revision: number, publish: () => void): Promise<boolean> {
     return this.#database.transaction('', async (transaction) => {
       // Waits for the end of the lost transaction, which may still be in progress.
-      const current = await lockRevision(transaction);
+      const current = await lockRevision(transaction, this.members.id);
       if (!(await hasCommit(transaction, id))) return false;
       if (this.#revision === revision - 1) publish();
-      await this.#catchUp(transaction, current);
+      await this.#catchUp(transaction, current.revision);
       return true;
     });
   }

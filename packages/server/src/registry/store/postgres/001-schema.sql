@@ -41,3 +41,19 @@ CREATE TABLE sluice.records (
 );
 CREATE INDEX ON sluice.records (section, added, position);
 CREATE INDEX ON sluice.records (expires) WHERE expires IS NOT NULL;
+
+-- The processes that share the records. One is live until its lease expires, which it renews every second.
+CREATE TABLE sluice.replicas (
+  id uuid PRIMARY KEY,
+  version text NOT NULL,
+  started_at timestamptz NOT NULL DEFAULT now(),
+  expires timestamptz NOT NULL,
+  -- Revision of its state, or a later one.
+  applied bigint NOT NULL
+);
+
+-- What only one replica does at a time, such as the discovery of a forward. A lease is valid while its replica is live.
+CREATE TABLE sluice.leases (
+  name text PRIMARY KEY,
+  replica uuid NOT NULL
+);
