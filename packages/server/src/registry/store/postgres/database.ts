@@ -131,9 +131,12 @@ export class Database {
     if (this.#closing.signal.aborted) throw new StoreError('the database connection is closed');
     if (this.#pool) return this.#pool;
     const config = await this.#config(this.#options.url);
-    this.#pool ??= new pg.Pool({ ...config, max: CONNECTIONS });
-    // Of idle connections; the next statement opens another one.
-    this.#pool.on('error', () => undefined);
+    if (this.#pool) return this.#pool;
+    this.#pool = new pg.Pool({ ...config, max: CONNECTIONS });
+    // A broken connection fails the next statement, or is replaced by then.
+    const ignore = () => undefined;
+    this.#pool.on('error', ignore);
+    this.#pool.on('connect', (client) => client.on('error', ignore));
     return this.#pool;
   }
 
