@@ -1,6 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Replica } from '@sluice/contract';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { rpc } from '../packages/server/testing/listener.ts';
 import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
+import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { sessionClient } from '../packages/server/testing/session-client.ts';
 import { post } from './fixtures/raw-client.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
@@ -33,6 +35,13 @@ async function manage(method: string, path: string, body?: object) {
   return { status: response.status, headers: response.headers, body: JSON.parse(await response.text()) };
 }
 
+/** A service with a registry of its own, which knows legacy clients as the replicas do. */
+async function startAlone(): Promise<TestService & AsyncDisposable> {
+  const service = await startTestService();
+  await post(service.url(), rpc('ping'));
+  return { ...service, [Symbol.asyncDispose]: () => service.stop(0) };
+}
+
 describe('behind a balancer', () => {
   test('a management request sees every earlier one', async () => {
     for (let at = 0; at < 10; at++) {
@@ -62,6 +71,43 @@ describe('behind a balancer', () => {
       const called = await post(`${replicas.mcp.url}/default/mcp`, rpc('tools/call', { name: 'known', arguments: {} }));
       expect(JSON.parse(called.text)).toHaveProperty('result');
     }
+  });
+
+  test('a forward is discovered by one replica, and by another one when that has left', async () => {
+    const lists = () => upstream.seen.filter(({ method }) => method === 'tools/list').length;
+    const input = { name: 'one', address: upstream.url, prefix: 'one_' };
+    const before = lists();
+    expect((await manage('POST', '/forwards', input)).status).toBe(201);
+    const discoveries = lists() - before;
+    await using alone = await startAlone();
+    await alone.register('forwards', input);
+    expect(discoveries).toBe(lists() - before - discoveries);
+
+    const states = async (services: readonly TestService[]) =>
+      await Promise.all(services.map(async (service) => (await service.manage('GET', '/forwards/one')).data));
+    expect(await states(replicas.services)).toEqual(
+      Array(3).fill(expect.objectContaining({ available: true, tools_discovered: 1 })),
+    );
+    const listed = (await manage('GET', '/replicas')).body.data;
+    expect(listed).toHaveLength(3);
+    const forwards = await Promise.all(
+      replicas.services.map(async (service) => {
+        const found = ((await service.manage('GET', '/replicas')).data as Replica[]).find(({ self }) => self);
+        return found?.forwards;
+      }),
+    );
+    expect(forwards.reduce((sum, count = 0) => (sum ?? 0) + count, 0)).toBe(2);
+    const owner = replicas.services[forwards.findIndex((count) => count !== 0)];
+    const others = replicas.services.filter((service) => service !== owner);
+    replicas.management.setBackends(others.map(({ addresses }) => addresses.management ?? ''));
+    replicas.mcp.setBackends(others.map(({ addresses }) => addresses.mcp ?? ''));
+    const beforeTakeover = lists();
+    await owner?.stop(0);
+    await vi.waitFor(() => expect(lists()).toBeGreaterThan(beforeTakeover), { timeout: 10_000 });
+    const [call] = await Promise.all([
+      post(`${replicas.mcp.url}/default/mcp`, rpc('tools/call', { name: 'one_known' })),
+    ]);
+    expect(JSON.parse(call.text)).toHaveProperty('result');
   });
 
   test('a session is the same on all replicas', async () => {

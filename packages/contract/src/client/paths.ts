@@ -866,6 +866,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/replicas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the replicas
+         * @description The processes that share the database. Empty for a service with a registry of its own.
+         */
+        get: operations["listReplicas"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/time-series": {
         parameters: {
             query?: never;
@@ -2102,6 +2122,21 @@ export interface components {
                 namespace: string;
                 forward: string;
             }[];
+        };
+        Replica: {
+            /** @description Of the process: another one after a restart. */
+            id: string;
+            /** @description Whether this replica has answered the request. */
+            self: boolean;
+            version: string;
+            /** Format: date-time */
+            startedAt: string;
+            /** @description Whether it has renewed its lease in time. It is listed for ten minutes longer. */
+            live: boolean;
+            /** @description Commits that it has not confirmed; it does so at least once a second. */
+            lag: number;
+            /** @description Forwards that it discovers and checks for all replicas. */
+            forwards: number;
         };
         Resource: {
             name: string;
@@ -5405,6 +5440,38 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             403: components["responses"]["Forbidden"];
             500: components["responses"]["Internal"];
+        };
+    };
+    listReplicas: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Replicas, the oldest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Replica"][];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     getTimeSeries: {

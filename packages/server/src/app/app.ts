@@ -64,11 +64,13 @@ import { startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
 import {
   bind,
   bootstrap,
+  listReplicas,
   openEvaluators,
   openMarks,
   openRegistry,
   openSealer,
   openSessionStore,
+  openSharedDiscovery,
   openSharedLog,
 } from './storage.ts';
 
@@ -126,8 +128,11 @@ export async function startService(
   open.defer(() => calls.close());
   const secrets = new Secrets(config.secrets);
   const stateEvents = new StateEvents();
+  const sharing = shared && (await openSharedDiscovery(shared, registry, logger));
+  open.defer(() => sharing?.close());
   const forwards = new Forwards({
     registry,
+    sharing,
     secrets,
     log: logger.target('service::forward'),
     clientInfo: { ...SERVER_INFO },
@@ -401,6 +406,7 @@ export async function startService(
     log: managementLog,
     ready: () => ready,
     hasDatabase: () => shared?.isCurrent ?? true,
+    replicas: async () => (shared && sharing ? await listReplicas(shared, sharing) : []),
     uiPath: config.uiPath,
     corsOrigin: config.corsOrigin,
     guard,
@@ -423,6 +429,7 @@ export async function startService(
   await warnUnboundSecrets(log, secrets);
   ready = true;
   shared?.start();
+  await sharing?.start();
   forwards.start();
   serviceHealth.start();
   const resources = open.move();

@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import type { Replica } from '@sluice/contract';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { formatAddress, type ListenAddress } from '../http/address.ts';
 import type { Secrets } from '../http/secrets/secrets.ts';
@@ -30,6 +31,7 @@ import { memoryStore, type Store } from '../registry/store/store.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { requireUsableHeaders } from '../upstreams/mcp/forwards.ts';
+import type { SharedDiscovery } from '../upstreams/mcp/shared-discovery.ts';
 import type { Config } from './config/config.ts';
 import type { Persistence } from './config/environment.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
@@ -43,6 +45,32 @@ export async function openSharedLog({ persist }: Config, logger: Logger): Promis
   const shared = new SharedLog({ database: new Database({ ...persist.database, log }), log, version: VERSION });
   await shared.open();
   return shared;
+}
+
+/** Division of discovery among the replicas. */
+export async function openSharedDiscovery(
+  shared: SharedLog,
+  registry: Registry,
+  logger: Logger,
+): Promise<SharedDiscovery> {
+  const { SharedDiscovery } = await import('../upstreams/mcp/shared-discovery.ts');
+  const log = logger.target('service::forward');
+  const sharing = new SharedDiscovery({ shared, forwards: () => registry.current.forwards.keys(), log });
+  await sharing.open();
+  return sharing;
+}
+
+/** The replicas for the management API. */
+export async function listReplicas({ members }: SharedLog, sharing: SharedDiscovery): Promise<Replica[]> {
+  return (await members.list()).map(({ id, version, startedAt, isLive, lag }) => ({
+    id,
+    self: id === members.id,
+    version,
+    startedAt: startedAt.toISOString(),
+    live: isLive,
+    lag,
+    forwards: sharing.forwardsOf(id),
+  }));
 }
 
 /** The stored registry; the lock of a folder decides whether this process may use it at all. */

@@ -226,6 +226,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     corsOrigin,
     ready,
     hasDatabase: () => true,
+    replicas: async () => [],
     ...(bodyTimeoutMs !== undefined && { bodyTimeoutMs }),
   });
   const listener = await listen(app.server, { host: '127.0.0.1', port: 0 });

@@ -26,6 +26,11 @@ function readinessOf(skipped: readonly string[], hasDatabase: boolean): Readines
   };
 }
 
+/** `/api/v1/replicas` (docs/replicas.md). */
+export function replicaRoutes(router: Router, { replicas }: ManagementContext): void {
+  router.add(operations.observability.replicas, async () => dataResponse(JSON.stringify(await replicas())));
+}
+
 /** Number of served entries in all namespaces, without shadowed ones (decisions 4.4). */
 export function statisticsRoutes(router: Router, { registry }: ManagementContext): void {
   router.add(operations.observability.statistics, () => {

@@ -27,7 +27,7 @@ import { forwardRoutes } from './forwards.ts';
 import { inferenceConfigRoutes, interactionRoutes } from './interactions.ts';
 import { isLegacyPath, type LegacyBackendProxy } from './legacy-backend.ts';
 import { bindingRoutes, namespaceRoutes, warnPublicNamespace } from './namespaces.ts';
-import { healthRoutes, metricsRoutes, prometheusRoutes, statisticsRoutes } from './observability.ts';
+import { healthRoutes, metricsRoutes, prometheusRoutes, replicaRoutes, statisticsRoutes } from './observability.ts';
 import { isPluginServicePath, pluginRoutes, servePluginService } from './plugin-routes.ts';
 import { referenceRoutes } from './reference.ts';
 import { type ApiResponse, errorResponse, markStale, withMember } from './responses.ts';
@@ -76,6 +76,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   evaluatorRoutes,
   bindingRoutes,
   statisticsRoutes,
+  replicaRoutes,
   pluginRoutes,
   metricsRoutes,
   prometheusRoutes,

@@ -51,9 +51,3 @@ CREATE TABLE sluice.replicas (
   -- Revision of its state, or a later one.
   applied bigint NOT NULL
 );
-
--- What only one replica does at a time, such as the discovery of a forward. A lease is valid while its replica is live.
-CREATE TABLE sluice.leases (
-  name text PRIMARY KEY,
-  replica uuid NOT NULL
-);

@@ -12,7 +12,7 @@ const LISTED = '10 minutes';
 const CONFIRM_POLL_MS = 100;
 
 /** Messages of replicas to each other; they only wake. */
-export type PeerMessage = 'committed' | 'confirm' | 'applied';
+export type PeerMessage = 'committed' | 'confirm' | 'applied' | 'left';
 
 /** A replica, as others see it. */
 export interface ReplicaRow {
@@ -20,10 +20,8 @@ export interface ReplicaRow {
   readonly version: string;
   readonly startedAt: Date;
   readonly isLive: boolean;
-  /** Revision of its state, or an earlier one. */
-  readonly applied: number;
-  /** Number of its leases. */
-  readonly leases: number;
+  /** Commits that it has not confirmed. */
+  readonly lag: number;
 }
 
 /** Options of {@link Membership}. */
@@ -118,14 +116,12 @@ export class Membership {
 
   /** All replicas, also those that are no longer live, for a while. */
   async list(): Promise<ReplicaRow[]> {
-    const rows = await this.#options.database.query<
-      Omit<ReplicaRow, 'applied' | 'leases'> & Record<'applied' | 'leases', string>
-    >(
-      `SELECT id, version, started_at AS "startedAt", expires > now() AS "isLive", applied,
-              (SELECT count(*) FROM sluice.leases WHERE replica = replicas.id) AS leases
+    const rows = await this.#options.database.query<Omit<ReplicaRow, 'lag'> & { lag: string }>(
+      `SELECT id, version, started_at AS "startedAt", expires > now() AS "isLive",
+              greatest(0, (SELECT revision FROM sluice.state) - applied) AS lag
        FROM sluice.replicas WHERE expires > now() - interval '${LISTED}' ORDER BY started_at, id`,
     );
-    return rows.map(({ applied, leases, ...row }) => ({ ...row, applied: Number(applied), leases: Number(leases) }));
+    return rows.map((row) => ({ ...row, lag: Number(row.lag) }));
   }
 
   /** Leaves the replicas; its leases are free then. */
@@ -133,9 +129,11 @@ export class Membership {
     clearInterval(this.#timer);
     this.#liveUntil = Number.NEGATIVE_INFINITY;
     const { database } = this.#options;
-    await database.query(`DELETE FROM sluice.replicas WHERE id = $1 OR expires < now() - interval '${LISTED}'`, [
-      this.id,
-    ]);
+    await database.query(
+      `WITH removed AS (DELETE FROM sluice.replicas WHERE id = $1 OR expires < now() - interval '${LISTED}')
+       SELECT pg_notify('sluice', 'left')`,
+      [this.id],
+    );
   }
 
   #nextMessage(): Promise<void> {

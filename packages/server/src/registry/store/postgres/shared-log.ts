@@ -63,6 +63,8 @@ export interface SharedLogOptions {
  */
 export class SharedLog {
   readonly members: Membership;
+  /** Called when another replica has left. */
+  onReplicaLeft: (() => void) | undefined = undefined;
   readonly #database: Database;
   readonly #log: StoreLog;
   readonly #followers: Follower[] = [];
@@ -111,6 +113,7 @@ export class SharedLog {
     this.members.start((error) => this.#onFailure(error));
     this.#database.listen((message) => {
       if (message === 'applied') return this.members.onApplied();
+      if (message === 'left') return this.onReplicaLeft?.();
       const checked = this.#check();
       (message === 'confirm' ? checked.then(() => this.#announce()) : checked).catch(() => undefined);
     });
