@@ -4,6 +4,7 @@ import type { Implementation } from '@sluice/protocol/mcp/message';
 import { BodyBudget } from '../http/body-budget.ts';
 import { Clusters } from '../http/clusters.ts';
 import { createHostRule } from '../http/host-rule.ts';
+import { Peers, peerKey } from '../http/peers.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
@@ -57,12 +58,14 @@ import type { Config } from './config/config.ts';
 import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
-import { type ChainParts, makeChain, managementMcpHandler, pipelineListener } from './pipeline.ts';
+import { type ChainParts, makeChain, managementMcpHandler, peerListener, pipelineListener } from './pipeline.ts';
 import { checkFiles } from './preflight.ts';
-import { liveChain } from './replica-chain.ts';
+import { liveChain, passOn } from './replica-chain.ts';
 import { startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
 import {
+  announce,
   bind,
+  bindAs,
   bootstrap,
   listReplicas,
   openEvaluators,
@@ -177,7 +180,7 @@ export async function startService(
   const sessionLimits = { subscriptions, maxEnded: config.maxEndedSessions };
   const sessionStore = await openSessionStore(config, logger, files, sessionLimits, shared);
   open.defer(() => sessionStore.close());
-  const replica = randomBytes(6).toString('base64url');
+  const replica = shared?.members.id ?? randomBytes(6).toString('base64url');
   const events = new EventStore(sealer, replica, config.maxResumableBytes);
   open.defer(() => events.close());
   const activeSessions = new ActiveSessions(events, replica);
@@ -200,6 +203,11 @@ export async function startService(
     log: logger.target('service::forward'),
     onLegacyAvailable: (session, headers) => sessionBindings.onListening(session, headers, false),
   });
+  sessionStore.onEnded = (id) => {
+    activeSessions.find(id)?.end();
+    events.dropSession(id);
+    forwards.closeSession(id);
+  };
   sessionStore.onDisplaced = onSubscriptionDisplaced({
     registry,
     store: sessionStore,
@@ -332,8 +340,12 @@ export async function startService(
     serverInfo: SERVER_INFO,
     log: logger.target('service::forward'),
   };
+  const replicaKey = shared && config.peerListen && config.sessionKey ? peerKey(config.sessionKey) : undefined;
+  const peers = replicaKey && new Peers(replicaKey);
+  open.defer(() => peers?.close());
   const chains = pipeline.listeners.map((listener) => {
-    const chain = makeChain(listener.filters, parts);
+    const own = peers && shared && { peers, members: shared.members, events, suspendedCalls, listener: listener.name };
+    const chain = makeChain(listener.filters, own ? { ...parts, passOn: (filter) => passOn(filter, own) } : parts);
     return { listener, chain: shared ? liveChain(chain, shared, config.maxStalenessMs) : chain };
   });
   const listening = { guard, events, logger, requests, registry, bodies };
@@ -422,7 +434,13 @@ export async function startService(
     (await (await import('../telemetry/metrics/otlp-export.ts')).exportMetrics(metricSource, exportedMetrics, log));
   open.defer(() => metricExport?.close(exportMs));
   const bound = await bind(config.mgmtListen, management.server, servers);
+  if (replicaKey && config.peerListen) {
+    const server = peerListener(chains, replicaKey, listening);
+    const peer = await bindAs('SERVICE_PEER_LISTEN', server, config.peerListen);
+    bound.push({ name: 'peer', listener: peer });
+  }
   addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
+  if (shared) await announce(shared, config.peerAdvertise, addresses.peer, log);
   log.info('started', startFields(config));
   log.info('listening', addresses);
   warnReachable(log, addresses, pipeline);

@@ -5,6 +5,7 @@ import { compile, conditional } from '../http/chain.ts';
 import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
+import { PEER_CLIENT, PEER_LISTENER, peerServerTls } from '../http/peers.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
 import { createHttpServer, type ServeRequest } from '../http/server.ts';
 import { createInferenceRestriction, type InferenceAllow } from '../inference/allow.ts';
@@ -72,6 +73,8 @@ export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKno
   readonly log: TargetLogger;
   /** Counts the outcomes of each filter. */
   readonly metrics: ServiceMetrics;
+  /** Adds to the filter that some requests are passed on to other replicas; undefined without any. */
+  readonly passOn?: ((filter: McpFilter) => McpFilter) | undefined;
 }
 
 /** Makes the chain of a listener (decisions 1.4): its filters in the order of the file, counted. */
@@ -93,7 +96,7 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts): McpMethodFilte
     case 'mcp':
       return { filter: mcp(settings, parts.messageLimits, passes) };
     case 'service_namespace':
-      return { filter: serviceNamespace(parts, passes) };
+      return { filter: parts.passOn ? parts.passOn(serviceNamespace(parts, passes)) : serviceNamespace(parts, passes) };
     case 'service_well_known':
       return serviceWellKnown(parts);
     case 'service_evaluator':
@@ -167,6 +170,39 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
     },
     requestHandler(serving),
   );
+}
+
+/** The server for requests that other replicas pass on: each runs through the chain of the listener that it came to. */
+export function peerListener(
+  chains: readonly ListenerChain[],
+  key: Buffer,
+  options: Omit<PipelineListenerOptions, 'chain' | 'allow' | 'guard'>,
+): Server {
+  const handlers = new Map(
+    chains.map(({ listener, chain }) => [
+      listener.name,
+      requestHandler({ ...servingOptions(listener, { ...options, chain, guard: () => undefined }), viaPeer: true }),
+    ]),
+  );
+  const observe = requestObserver('peer', 'service::mcp::access', options.requests);
+  return createHttpServer(
+    {
+      tls: peerServerTls(key),
+      readTimeoutMs: READ_TIMEOUT_MS,
+      maxConnections: undefined,
+      guard: () => undefined,
+      observe: (request) => observe({ ...request, client: stringOf(request.headers[PEER_CLIENT]) ?? request.client }),
+    },
+    (request, response, observation, rejection) => {
+      const handler = handlers.get(stringOf(request.headers[PEER_LISTENER]) ?? '');
+      if (handler) return handler(request, response, observation, rejection);
+      response.writeHead(404).end();
+    },
+  );
+}
+
+function stringOf(value: string | string[] | undefined): string | undefined {
+  return typeof value === 'string' ? value : undefined;
 }
 
 /** A listener of the pipeline with its chain. */

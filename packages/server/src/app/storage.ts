@@ -28,7 +28,7 @@ import { FileStore, type FileStoreOptions } from '../registry/store/file-store.t
 import { errorReason, type Files, isDiskFull } from '../registry/store/files.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
-import type { Logger } from '../telemetry/log.ts';
+import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { requireUsableHeaders } from '../upstreams/mcp/forwards.ts';
 import type { SharedDiscovery } from '../upstreams/mcp/shared-discovery.ts';
@@ -58,6 +58,27 @@ export async function openSharedDiscovery(
   const sharing = new SharedDiscovery({ shared, forwards: () => registry.current.forwards.keys(), log });
   await sharing.open();
   return sharing;
+}
+
+/**
+ * Announces where other replicas reach this one. `advertised` has no port of its own if it is 0; `bound` is the address of the
+ * listener for them.
+ */
+export async function announce(
+  { members }: SharedLog,
+  advertised: ListenAddress | undefined,
+  bound: string | undefined,
+  log: TargetLogger,
+): Promise<void> {
+  if (bound === undefined) {
+    log.warn(
+      'without SERVICE_PEER_LISTEN, clients cannot resume streams or answer questions of calls through another replica',
+    );
+    return;
+  }
+  const port = Number(bound.slice(bound.lastIndexOf(':') + 1));
+  members.address = advertised ? formatAddress({ host: advertised.host, port: advertised.port || port }) : bound;
+  await members.renew();
 }
 
 /** The replicas for the management API. */
@@ -234,7 +255,8 @@ export async function bind(
   }
 }
 
-async function bindAs(at: string, server: Server, address: ListenAddress): Promise<Listener> {
+/** Binds a server. Throws {@link ConfigError} that names the setting. */
+export async function bindAs(at: string, server: Server, address: ListenAddress): Promise<Listener> {
   try {
     return await listen(server, address);
   } catch (error) {

@@ -10,6 +10,7 @@ import {
 import { createServer as createTlsServer } from 'node:https';
 import { Server as NetServer, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { TlsOptions } from 'node:tls';
 import type { ObserveRequest, RequestObservation } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
 import type { Rejection } from './host-rule.ts';
@@ -18,8 +19,8 @@ import { AmbiguousRequestGuard, type HostOriginGuard } from './request-validatio
 
 /** Options of {@link createHttpServer}. */
 export interface HttpServerOptions {
-  /** PEM texts; undefined for plain HTTP. */
-  readonly tls: { readonly cert: string; readonly key: string } | undefined;
+  /** PEM texts, or the options of a pre-shared key; undefined for plain HTTP. */
+  readonly tls: Pick<TlsOptions, 'cert' | 'key' | 'pskCallback'> | undefined;
   /** Milliseconds in which a client must send a whole request; 0 for no limit. */
   readonly readTimeoutMs: number;
   /** Requests on further connections are rejected with 503. */

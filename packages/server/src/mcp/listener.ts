@@ -61,6 +61,8 @@ export interface ServingOptions {
    */
   readonly mcp: McpServing | undefined;
   readonly log: TargetLogger;
+  /** True for requests of other replicas. */
+  readonly viaPeer?: boolean;
   /** Target and headers for the chain, where they are not those of the request. */
   readonly view?: (request: ObservedRequest) => ObservedRequest;
 }
@@ -180,6 +182,7 @@ function handle(
   const { method, target, headers } = options.view?.(observation.request) ?? observation.request;
   const context = new McpRequest(method, target, headers, body ?? EMPTY, observation);
   context.isUnread = isUnread;
+  if (options.viaPeer) context.viaPeer = true;
   if (options.secure) context.scheme = 'https';
   context.localAddress = request.socket.localAddress;
   serve(options, context, response, { request, body });

@@ -1,7 +1,16 @@
 import { join } from 'node:path';
 import { MESSAGE_LIMITS, type MessageLimits } from '@sluice/protocol/mcp/message';
 import { z } from 'zod';
-import { baseUrl, bindAddress, corsOrigin, hostList, httpUpstream, listenAddress } from '../../http/address.ts';
+import {
+  baseUrl,
+  bindAddress,
+  corsOrigin,
+  formatAddress,
+  hostList,
+  httpUpstream,
+  type ListenAddress,
+  listenAddress,
+} from '../../http/address.ts';
 import { MAX_BODIES_BYTES } from '../../http/body-budget.ts';
 import { secretOrigins } from '../../http/secrets/secrets.ts';
 import {
@@ -65,6 +74,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_POSTGRES_LISTEN_URL: postgresUrl.optional(),
     SERVICE_POSTGRES_PASSWORD_FILE: path.optional(),
     SERVICE_REPLICA_MAX_STALENESS: integer(0, MAX_TIMER_SECONDS).optional(),
+    SERVICE_PEER_LISTEN: listenAddress.optional(),
+    SERVICE_PEER_ADVERTISE: listenAddress.optional(),
     SERVICE_PERSIST_PATH: path.default(defaultDataFolder(env.HOME)),
     SERVICE_PERSIST_RECOVER: oneOf('rename').optional(),
     SERVICE_AUTH_ISSUER: baseUrl.optional(),
@@ -153,6 +164,10 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     /** Replaces the address of the pipeline listener `inference`. */
     inferenceListen: variables.SERVICE_INFERENCE_LISTEN,
     persist,
+    /** Listener for requests that other replicas pass on. */
+    peerListen: variables.SERVICE_PEER_LISTEN,
+    /** Where other replicas reach it; by default the address on which it listens. */
+    peerAdvertise: variables.SERVICE_PEER_ADVERTISE,
     /** Time for which MCP is served without the database that replicas share. */
     maxStalenessMs: (variables.SERVICE_REPLICA_MAX_STALENESS ?? Number.POSITIVE_INFINITY) * 1000,
     /** Base address of the legacy backend, without trailing slash. */
@@ -223,9 +238,17 @@ interface SharedSettings {
   readonly SERVICE_POSTGRES_LISTEN_URL?: string | undefined;
   readonly SERVICE_POSTGRES_PASSWORD_FILE?: string | undefined;
   readonly SERVICE_SESSION_KEY?: Buffer | undefined;
+  readonly SERVICE_PEER_LISTEN?: ListenAddress | undefined;
+  readonly SERVICE_PEER_ADVERTISE?: ListenAddress | undefined;
 }
 
 function sharedPersistence(variables: SharedSettings): Persistence {
+  const { SERVICE_PEER_LISTEN: listen, SERVICE_PEER_ADVERTISE: advertised } = variables;
+  if (listen && !advertised && /^(?:0\.0\.0\.0|::)$/.test(listen.host)) {
+    throw new ConfigError(
+      `SERVICE_PEER_ADVERTISE: required by SERVICE_PEER_LISTEN=${formatAddress(listen)}, the host:port at which other replicas reach this one`,
+    );
+  }
   const { SERVICE_POSTGRES_URL: url, SERVICE_SESSION_KEY: sessionKey } = variables;
   if (url === undefined) throw new ConfigError('SERVICE_POSTGRES_URL: required by SERVICE_PERSIST_BACKEND=postgres');
   // Replicas open each other's session ids.

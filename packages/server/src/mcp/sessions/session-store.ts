@@ -26,6 +26,8 @@ import type { SubscriptionShares } from './subscription-shares.ts';
 export interface SessionStore {
   /** Called when a subscription has ended to make room for those of others. */
   onDisplaced: DisplacedListener | undefined;
+  /** Called with the id of a session that another replica has ended. */
+  onEnded?: ((id: string) => void) | undefined;
 
   /** The stored sessions, as of the latest durable change. */
   readonly sessions: Pick<SessionTable, 'hasEnded' | 'state' | 'entries' | 'forgotten'>;

@@ -46,6 +46,8 @@ CREATE INDEX ON sluice.records (expires) WHERE expires IS NOT NULL;
 CREATE TABLE sluice.replicas (
   id uuid PRIMARY KEY,
   version text NOT NULL,
+  -- Where other replicas pass requests on to it, host:port; null if it cannot be reached by them.
+  address text,
   started_at timestamptz NOT NULL DEFAULT now(),
   expires timestamptz NOT NULL,
   -- Revision of its state, or a later one.

@@ -8,6 +8,8 @@ const RENEW_MS = 1_000;
 const OWN_LEASE_MS = 3_000;
 /** Time after which a replica that has disappeared is no longer listed. */
 const LISTED = '10 minutes';
+/** Time for which addresses of others are used without asking again. */
+const PEERS_MS = 1_000;
 /** Longest interval between two looks at what other replicas have confirmed, of which a notification tells. */
 const CONFIRM_POLL_MS = 100;
 
@@ -35,9 +37,13 @@ export interface MembershipOptions {
 /** This process as one of the replicas, which it tells regularly that it is live. */
 export class Membership {
   readonly id: string = randomUUID();
+  /** Where other replicas reach this one, `host:port`; undefined if they do not. Announced with the next renewal. */
+  address: string | undefined = undefined;
   readonly #options: MembershipOptions;
   #liveUntil = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
+  #peers: Promise<ReadonlyMap<string, string>> = Promise.resolve(new Map());
+  #peersReadAt = Number.NEGATIVE_INFINITY;
   /** Callers that wait for the others. */
   readonly #waiting = new Set<() => void>();
 
@@ -65,11 +71,11 @@ export class Membership {
     const { version, applied } = this.#options;
     const sentAt = performance.now();
     const [row] = await on.query<{ revision: string }>(
-      `INSERT INTO sluice.replicas (id, version, expires, applied)
-       VALUES ($1, $2, now() + $3 * interval '1 millisecond', $4)
-       ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, applied = excluded.applied
+      `INSERT INTO sluice.replicas (id, version, address, expires, applied)
+       VALUES ($1, $2, $5, now() + $3 * interval '1 millisecond', $4)
+       ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, applied = excluded.applied, address = excluded.address
        RETURNING (SELECT revision FROM sluice.state)`,
-      [this.id, version, LEASE_MS, applied()],
+      [this.id, version, LEASE_MS, applied(), this.address ?? null],
       timeoutMs,
     );
     this.#liveUntil = sentAt + OWN_LEASE_MS;
@@ -112,6 +118,23 @@ export class Membership {
   /** Called for messages of the kind `applied`. */
   onApplied(): void {
     for (const wake of this.#waiting) wake();
+  }
+
+  /** Addresses of the other live replicas by id, as of at most a second ago. Empty while PostgreSQL cannot be reached. */
+  peers(): Promise<ReadonlyMap<string, string>> {
+    if (performance.now() - this.#peersReadAt > PEERS_MS) {
+      this.#peersReadAt = performance.now();
+      this.#peers = this.#readPeers().catch(() => new Map());
+    }
+    return this.#peers;
+  }
+
+  async #readPeers(): Promise<Map<string, string>> {
+    const rows = await this.#options.database.query<{ id: string; address: string }>(
+      'SELECT id, address FROM sluice.replicas WHERE id <> $1 AND expires > now() AND address IS NOT NULL',
+      [this.id],
+    );
+    return new Map(rows.map(({ id, address }) => [id, address]));
   }
 
   /** All replicas, also those that are no longer live, for a while. */
