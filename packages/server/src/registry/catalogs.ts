@@ -1,4 +1,3 @@
-import type { JsonObject } from '@sluice/protocol/json/parse';
 import { memberText } from '@sluice/protocol/json/text';
 import type { Draft } from './draft.ts';
 import {
@@ -14,7 +13,7 @@ import {
 } from './entries.ts';
 import { Exposure } from './exposure.ts';
 import { ADDRESS_LABEL, hasOperatorState } from './retained.ts';
-import { discoveredMembers, render } from './serialize.ts';
+import { NONE, render, type SharedMembers, sharedMembers } from './serialize.ts';
 import type { Counts } from './snapshot.ts';
 import { forEachInSteps, runSteps, type Steps, sortInSteps } from './steps.ts';
 
@@ -32,12 +31,15 @@ export interface DiscoveredCatalog extends KnownCatalog {
   readonly prompts: readonly ListedItem[];
 }
 
-const LISTS = [
-  { list: 'tools', kind: 'tool', template: false },
-  { list: 'resources', kind: 'resource', template: false },
-  { list: 'templates', kind: 'resource', template: true },
-  { list: 'prompts', kind: 'prompt', template: false },
-] as const;
+/** Kind of the entries of each list. */
+export const KIND_OF_LIST = {
+  tools: 'tool',
+  resources: 'resource',
+  templates: 'resource',
+  prompts: 'prompt',
+} as const satisfies Record<string, Kind>;
+
+const LISTS = ['tools', 'resources', 'templates', 'prompts'] as const;
 
 /**
  * Replaces a forward's entries by the result of a discovery: adds new ones and removes missing ones, in one commit
@@ -56,7 +58,7 @@ export function* applyCatalogsInSteps(
   catalogs: readonly DiscoveredCatalog[],
 ): Steps<Counts> {
   const exposure = new Exposure(forward);
-  const shared = sharedMembers(forward);
+  const shared = sharedMembers(forward.address);
   const hidden = { tool: 0, resource: 0, prompt: 0 };
   const entries = yield* draft.entriesInSteps(forward.name);
   const before = yield* byUpstreamKey(entries.filter(({ discovered }) => !discovered?.copied));
@@ -67,7 +69,9 @@ export function* applyCatalogsInSteps(
   const uris = new Set<string>();
   // Those of which there are copies.
   const originals = { tool: new Map<string, DiscoveredItem>(), resource: new Map(), prompt: new Map() };
-  for (const { list, kind, template } of LISTS) {
+  for (const list of LISTS) {
+    const kind = KIND_OF_LIST[list];
+    const template = list === 'templates';
     let position = 0;
     yield* forEachMerged(catalogs, list, (key, json, merged) => {
       if (!exposure.exposes(kind, key)) {
@@ -157,7 +161,7 @@ type OnMerged = (key: string, json: string, merged: readonly EntryVariant[] | un
  */
 function* forEachMerged(
   catalogs: readonly DiscoveredCatalog[],
-  list: (typeof LISTS)[number]['list'],
+  list: (typeof LISTS)[number],
   onMerged: OnMerged,
 ): Steps<void> {
   const [longest, ...others] = [...catalogs].sort((a, b) => b[list].length - a[list].length);
@@ -190,20 +194,6 @@ interface DiscoveredItem {
   readonly variants: readonly EntryVariant[];
   readonly position: number;
 }
-
-/** Registry members of a forward's entries; all entries of a kind share them, since there may be 100,000. */
-type SharedMembers = Readonly<Record<Kind, JsonObject>>;
-
-function sharedMembers({ address }: Forward): SharedMembers {
-  return {
-    tool: discoveredMembers('tool', address),
-    resource: discoveredMembers('resource', address),
-    prompt: discoveredMembers('prompt', address),
-  };
-}
-
-/** Shared too. */
-const NONE = Object.freeze({});
 
 /** `known`: the existing entry, or its last state before the upstream stopped listing it. */
 function discoveredEntry(
@@ -317,7 +307,7 @@ export function* knownCatalogs(
   const entries = yield* sortInSteps(originals, (a, b) => a.position - b.position);
   const catalogs: DiscoveredCatalog[] = [];
   for (const catalog of known) {
-    const lists: Record<(typeof LISTS)[number]['list'], ListedItem[]> = {
+    const lists: Record<(typeof LISTS)[number], ListedItem[]> = {
       tools: [],
       resources: [],
       templates: [],
@@ -332,7 +322,7 @@ export function* knownCatalogs(
   return catalogs;
 }
 
-function listOf(entry: Entry): (typeof LISTS)[number]['list'] {
+function listOf(entry: Entry): (typeof LISTS)[number] {
   if (entry.kind === 'resource') return isTemplate(entry) ? 'templates' : 'resources';
   return entry.kind === 'tool' ? 'tools' : 'prompts';
 }
