@@ -1,3 +1,4 @@
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { memberText } from '@sluice/protocol/json/text';
 import type { Draft } from './draft.ts';
 import {
@@ -13,7 +14,7 @@ import {
 } from './entries.ts';
 import { Exposure } from './exposure.ts';
 import { ADDRESS_LABEL, hasOperatorState } from './retained.ts';
-import { NONE, render, type SharedMembers, sharedMembers } from './serialize.ts';
+import { NONE, render, type SharedMembers, sharedMembers, shareMembers } from './serialize.ts';
 import type { Counts } from './snapshot.ts';
 import { forEachInSteps, runSteps, type Steps, sortInSteps } from './steps.ts';
 
@@ -58,9 +59,9 @@ export function* applyCatalogsInSteps(
   catalogs: readonly DiscoveredCatalog[],
 ): Steps<Counts> {
   const exposure = new Exposure(forward);
-  const shared = sharedMembers(forward.address);
   const hidden = { tool: 0, resource: 0, prompt: 0 };
   const entries = yield* draft.entriesInSteps(forward.name);
+  const shared = membersOf(forward, entries);
   const before = yield* byUpstreamKey(entries.filter(({ discovered }) => !discovered?.copied));
   const copies = entries.filter(({ discovered }) => discovered?.copied);
   const copied = yield* byUpstreamKey(copies);
@@ -193,6 +194,14 @@ interface DiscoveredItem {
   readonly key: string;
   readonly variants: readonly EntryVariant[];
   readonly position: number;
+}
+
+/** Registry members of the forward's entries: the objects that its entries share already, if they have the same. */
+function membersOf({ address }: Forward, entries: readonly Entry[]): SharedMembers {
+  const { tool, resource, prompt } = sharedMembers(address);
+  const existing = (kind: Kind, members: JsonObject): JsonObject =>
+    shareMembers(members, entries.find((entry) => entry.kind === kind)?.members ?? members);
+  return { tool: existing('tool', tool), resource: existing('resource', resource), prompt: existing('prompt', prompt) };
 }
 
 /** `known`: the existing entry, or its last state before the upstream stopped listing it. */

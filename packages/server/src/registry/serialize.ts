@@ -182,6 +182,13 @@ export function sharedMembers(address: string): SharedMembers {
   };
 }
 
+/** Returns the shared members if those of an entry are the same. */
+export function shareMembers(members: JsonObject, shared: JsonObject): JsonObject {
+  const names = Object.keys(shared);
+  const isSame = Object.keys(members).length === names.length && names.every((name) => members[name] === shared[name]);
+  return isSame ? shared : members;
+}
+
 /**
  * The MCP form of an entry. A discovered one is the upstream's own text, unchanged unless it is renamed or overridden;
  * a manual one is rendered from its definition (decisions 2.5 to 2.7).

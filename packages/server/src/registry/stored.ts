@@ -28,6 +28,7 @@ import {
   restMembers,
   type SharedMembers,
   serviceMembers,
+  shareMembers,
 } from './serialize.ts';
 
 /**
@@ -196,7 +197,7 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
     ...base,
     // Strings and objects of the forward, which has one of each.
     namespace: namespace === home.namespace ? home.namespace : namespace,
-    members: sharedIfSame(members, home.members?.[kind]),
+    members: home.members ? shareMembers(members, home.members[kind]) : members,
     registrationId: copyId ?? home.registrationId,
     position: typeof position === 'number' ? position : 0,
     discovered,
@@ -204,12 +205,6 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
     disabledBy,
   });
   return { entry, shadowed };
-}
-
-function sharedIfSame(members: JsonObject, shared: JsonObject = members): JsonObject {
-  const names = Object.keys(shared);
-  const isSame = Object.keys(members).length === names.length && names.every((name) => members[name] === shared[name]);
-  return isSame ? shared : members;
 }
 
 /** A manual entry is disabled by its own member, which a file written by hand may have as well. */
