@@ -5,7 +5,7 @@
 export type Steps<T> = Generator<undefined, T, undefined>;
 
 /** Items that are processed in one step. */
-const PER_STEP = 256;
+export const PER_STEP = 256;
 
 /** Work of one step. */
 // biome-ignore lint/correctness/useYield: it has no second one
