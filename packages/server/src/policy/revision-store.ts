@@ -4,7 +4,7 @@ import { evaluatorRevisionContent, validate } from '@sluice/contract';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { applyEdits, elements, type Member, members } from '@sluice/protocol/json/text';
 import { z } from 'zod';
-import { errorReason, type Files, readIfExists, replaceFile } from '../registry/store/files.ts';
+import { errorReason, type Files, ifExists, replaceFile } from '../registry/store/files.ts';
 import { CorruptFileError } from '../registry/store/journaled-file.ts';
 import { StoreError, type StoreLog } from '../registry/store/store.ts';
 import { enforceLimits, NO_REVISIONS, type Revisions, serializeRevision } from './revisions.ts';
@@ -150,7 +150,7 @@ export class FileRevisionStore implements RevisionStore {
 
   async load(): Promise<Revisions> {
     try {
-      const bytes = await readIfExists(this.#options.files, this.#path);
+      const bytes = await ifExists(this.#options.files.read(this.#path));
       if (bytes) this.#saved = parseRevisions(FILE, bytes);
     } catch (error) {
       if (!(error instanceof CorruptFileError)) {

@@ -1,7 +1,8 @@
 import { withTimeout } from '@sluice/protocol/timing';
 import { Turns } from '@sluice/protocol/turns';
 import { type ChangedLists, Draft } from './draft.ts';
-import { DEFAULT_NAMESPACE, type Entry, type Forward, KINDS, type Kind, SECTION } from './entries.ts';
+import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, SECTION } from './entries.ts';
+import { type SharedMembers, sharedMembers } from './serialize.ts';
 import { Snapshot } from './snapshot.ts';
 import { forEachInSteps, type Steps, singleStep } from './steps.ts';
 import { isDiskFull } from './store/files.ts';
@@ -18,6 +19,7 @@ import {
   type Store,
 } from './store/store.ts';
 import {
+  type ForwardOfEntry,
   MAX_REGISTRATION_ID,
   readEntry,
   readForward,
@@ -47,6 +49,8 @@ class StateRestorer {
   /** Shadowed entries: the first entry of a key is the served one, so these are added last. */
   readonly #shadowed: Entry[] = [];
   #hasReservedIds = false;
+  /** By address of the forward. */
+  readonly #members = new Map<string, SharedMembers>();
 
   /** `base`: the state to which the records are added. */
   constructor(loaded: Loaded, base = Snapshot.empty()) {
@@ -115,10 +119,10 @@ class StateRestorer {
 
   #putEntry(section: Section, kind: Kind, json: string): void {
     let orphaned = false;
-    const findForward = (name: string): Forward | undefined => {
+    const findForward = (name: string): ForwardOfEntry | undefined => {
       const forward = this.#draft.forwards.get(name);
       orphaned = forward === undefined;
-      return forward;
+      return forward && { ...forward, members: this.#members.getOrInsertComputed(forward.address, sharedMembers) };
     };
     const read = readEntry(kind, json, findForward, () => this.#nextId());
     if (typeof read !== 'string') {

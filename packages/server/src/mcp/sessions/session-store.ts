@@ -289,7 +289,9 @@ export class FileSessionStore implements SessionStore {
   async #load(): Promise<void> {
     try {
       const bytes = await this.#file.readSnapshot();
-      const snapshot = bytes ? readSnapshot(bytes) : { sessions: new Map(), forgotten: [], generation: undefined };
+      const snapshot = bytes
+        ? readSnapshot(bytes.read())
+        : { sessions: new Map(), forgotten: [], generation: undefined };
       const replay = new SessionReplay(snapshot.sessions);
       this.#needsCompaction = await this.#file.replay(snapshot.generation, function* (line, ...place) {
         yield* forEachInSteps(parseRecords(line.toString(), ...place), (record) => replay.apply(record));

@@ -9,6 +9,7 @@ import type { Secrets } from '../../http/secrets/secrets.ts';
 import {
   applyCatalogsInSteps,
   type DiscoveredCatalog,
+  KIND_OF_LIST,
   knownCatalogs,
   storeKnownCatalogs,
 } from '../../registry/catalogs.ts';
@@ -103,7 +104,10 @@ export class ForwardController implements UpstreamObserver {
       signal: this.#closing.signal,
       limits: options.catalogLimits,
       turns: options.registry.turns,
-      storedTexts: () => options.registry.current.textsOf(forward.name),
+      storedTexts: () => {
+        const { current } = options.registry;
+        return (list, key, json) => current.textOf(forward.name, KIND_OF_LIST[list], key, json);
+      },
     });
     const isKnownLegacy = forward.catalogs.some(({ era }) => era === 'legacy');
     const hasLegacyClients = () => isKnownLegacy || options.hasLegacyClients();
