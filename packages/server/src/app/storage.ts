@@ -1,7 +1,7 @@
-import type { Server } from 'node:http';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { formatAddress, type ListenAddress } from '../http/address.ts';
 import type { Secrets } from '../http/secrets/secrets.ts';
+import type { HttpServer } from '../http/server/http1-server.ts';
 import { type Listener, listen } from '../http/server.ts';
 import { ConfigError } from '../http/settings.ts';
 import {
@@ -158,8 +158,8 @@ export interface BoundListener {
 /** Binds all listeners, the management API first, or none. */
 export async function bind(
   mgmtListen: ListenAddress,
-  management: Server,
-  servers: readonly { readonly listener: LoadedListener; readonly server: Server }[],
+  management: HttpServer,
+  servers: readonly { readonly listener: LoadedListener; readonly server: HttpServer }[],
 ): Promise<BoundListener[]> {
   const bound: BoundListener[] = [];
   try {
@@ -175,7 +175,7 @@ export async function bind(
   }
 }
 
-async function bindAs(at: string, server: Server, address: ListenAddress): Promise<Listener> {
+async function bindAs(at: string, server: HttpServer, address: ListenAddress): Promise<Listener> {
   try {
     return await listen(server, address);
   } catch (error) {

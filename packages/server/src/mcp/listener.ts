@@ -1,9 +1,8 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { INVALID_REQUEST, METHOD_NOT_FOUND, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { isRejection } from '../http/chain.ts';
-import type { ResponseLike } from '../http/context.ts';
+import type { RequestLike, ResponseLike } from '../http/context.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
 import { httpProblem } from '../http/outcome.ts';
 import { collectBody, drainRequestBody, hasBody } from '../http/request-body.ts';
@@ -132,7 +131,7 @@ export function requestHandler(options: ServingOptions): ServeRequest {
 function reject(
   { mcp }: ServingOptions,
   observation: RequestObservation,
-  response: ServerResponse,
+  response: ResponseLike,
   status: number,
   message: string,
 ): void {
@@ -146,15 +145,15 @@ function reject(
 
 /** A request, and its body where that was read. */
 interface ReceivedRequest {
-  readonly request: IncomingMessage;
+  readonly request: RequestLike;
   readonly body: ChunkBuffer | undefined;
 }
 
 function handle(
   options: ServingOptions,
   observation: RequestObservation,
-  request: IncomingMessage,
-  response: ServerResponse,
+  request: RequestLike,
+  response: ResponseLike,
   body: ChunkBuffer | undefined,
   isUnread = false,
 ): void {
