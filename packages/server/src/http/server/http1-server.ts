@@ -60,6 +60,12 @@ export function createHttp1Server(
   const server = tls
     ? createTlsServer({ ...tcp, ...tls, ALPNProtocols: ['http/1.1'] }, accept)
     : createTcpServer(tcp, accept);
+  /** Also those of which the TLS handshake has not ended. */
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
   server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
   let checks: NodeJS.Timeout | undefined;
   server.on('listening', () => {
@@ -75,6 +81,7 @@ export function createHttp1Server(
     },
     closeAllConnections: () => {
       for (const connection of connections) connection.destroy();
+      for (const socket of sockets) socket.destroy();
     },
   });
 }

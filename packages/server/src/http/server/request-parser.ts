@@ -38,7 +38,7 @@ export interface RequestSink {
 }
 
 const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS);
-const INVALID_TARGET = /[^\x21-\x7e\x80-\xff]/;
+const INVALID_TARGET = /[^\x21-\x7e]/;
 const CR = 13;
 const ZERO = 48;
 /** Limit of the number of header lines, that of node:http. */
