@@ -27,7 +27,7 @@ export interface BodyMemory {
 /** Reads a request body of at most `limit` bytes. */
 export function collectBody(request: RequestLike, limit: number, memory: BodyMemory, handler: BodyHandler): void {
   if (Number(request.headers['content-length']) > limit) return handler.onTooLarge();
-  const whole = request.takeBody?.();
+  const whole = request.takeBody?.(Math.min(limit, SMALL_BODY_BYTES));
   if (whole !== undefined) return handler.onBody(ChunkBuffer.of(whole));
   let body = new ChunkBuffer();
   let reservation: BodyReservation | undefined;

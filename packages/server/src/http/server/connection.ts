@@ -62,7 +62,7 @@ export class Connection implements RequestSink {
 
   /** True while no request is being received or answered. */
   get isIdle(): boolean {
-    return this.#closing ? this.socket.writableLength === 0 : !this.#request && !this.#parser.hasBegun;
+    return this.socket.writableLength === 0 && (this.#closing || !(this.#request || this.#parser.hasBegun));
   }
 
   /**
@@ -70,8 +70,10 @@ export class Connection implements RequestSink {
    * `headMs`, or a request after `requestMs` (0: no limit).
    */
   checkTimeout(now: number, keepAliveMs: number, headMs: number, requestMs: number): void {
-    const age = now - this.#since;
     if (this.#closing) return;
+    // The client is still reading a response.
+    if (!this.#receives && this.socket.writableLength > 0) this.#since = now;
+    const age = now - this.#since;
     if (!this.#receives) {
       if (!this.#request && age >= keepAliveMs) this.destroy();
     } else if ((!this.#parser.inBody && age >= headMs) || (requestMs > 0 && age >= requestMs)) {

@@ -46,10 +46,10 @@ export class ServerRequest extends EventEmitter implements RequestLike {
     return this.#connection.socket;
   }
 
-  /** Takes the whole body, which emits no events then; undefined if it has not arrived in one piece. */
-  takeBody(): Buffer | undefined {
+  takeBody(limit: number): Buffer | undefined {
     const [body] = this.#unread;
-    if (!this.complete || this.#flows || this.#unread.length !== 1) return undefined;
+    if (!this.complete || this.#flows || this.#unread.length !== 1 || body === undefined) return undefined;
+    if (body.length > limit) return undefined;
     this.#unread = [];
     this.#ended = true;
     return body;
@@ -107,7 +107,7 @@ export class ServerRequest extends EventEmitter implements RequestLike {
     if (this.#ended) return;
     this.#ended = true;
     this.#unread = [];
-    if (this.listenerCount('error') > 0) {
+    if (!this.complete && this.listenerCount('error') > 0) {
       this.emit('error', Object.assign(new Error('aborted'), { code: 'ECONNRESET' }));
     }
     this.emit('close');

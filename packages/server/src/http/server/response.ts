@@ -34,6 +34,11 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
   /** Bytes of the body that must follow; -1 if its length is not known. */
   #remaining = -1;
   #needsDrain = false;
+  #isCorked = false;
+
+  static uncork(response: ServerResponse): void {
+    response.#uncork();
+  }
 
   constructor(request: RequestHead, connection: Connection) {
     super();
@@ -71,6 +76,7 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
       return false;
     }
     if (!this.headersSent) this.writeHead(200, []);
+    if (!this.#isCorked) this.cork();
     const more = this.#send(chunk, undefined, false, callback);
     if (!more) this.#needsDrain = true;
     return more;
@@ -80,6 +86,7 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
     if (this.writableEnded || this.destroyed) return this;
     if (!this.headersSent) this.writeHead(200, ['Content-Length', String(Buffer.byteLength(chunk))]);
     this.#send(chunk, encoding, true);
+    this.#uncork();
     this.writableEnded = true;
     // A client would take the next response for the rest of this one.
     if (this.#remaining > 0) this.#connection.destroy();
@@ -87,11 +94,12 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
     return this;
   }
 
-  /** Sends what is written in this turn of the event loop at once. */
+  /** Sends what is written before the next tick at once: a stream may get several events at a time. */
   cork(): void {
-    const { socket } = this.#connection;
-    socket.cork();
-    process.nextTick(() => socket.uncork());
+    if (this.#isCorked) return;
+    this.#isCorked = true;
+    this.#connection.socket.cork();
+    process.nextTick(ServerResponse.uncork, this);
   }
 
   destroy(): this {
@@ -112,6 +120,12 @@ export class ServerResponse extends EventEmitter implements ResponseLike {
     this.writableFinished = finished;
     this.destroyed = true;
     this.emit('close');
+  }
+
+  #uncork(): void {
+    if (!this.#isCorked) return;
+    this.#isCorked = false;
+    this.#connection.socket.uncork();
   }
 
   #send(chunk: string | Buffer, encoding: Encoding | undefined, isLast: boolean, callback?: OnWritten): boolean {
