@@ -1,4 +1,3 @@
-import type { Server } from 'node:http';
 import type { Implementation, MessageLimits } from '@sluice/protocol/mcp/message';
 import type { BodyBudget } from '../http/body-budget.ts';
 import { compile, conditional } from '../http/chain.ts';
@@ -6,8 +5,10 @@ import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
 import { PEER_CLIENT, PEER_LISTENER, peerServerTls } from '../http/peers.ts';
+import { drainRequestBody } from '../http/request-body.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
-import { createHttpServer, type ServeRequest } from '../http/server.ts';
+import type { HttpServer } from '../http/server/http1-server.ts';
+import { createPipelineServer, type ServeRequest } from '../http/server.ts';
 import { createInferenceRestriction, type InferenceAllow } from '../inference/allow.ts';
 import { type InterceptOptions, serviceIntercept } from '../inference/recorder.ts';
 import { managementMcpNamespace } from '../management/server.ts';
@@ -154,12 +155,12 @@ export interface PipelineListenerOptions {
 const READ_TIMEOUT_MS = 300_000;
 
 /** The server of one of the pipeline's listeners. The caller listens and closes. */
-export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): Server {
+export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): HttpServer {
   const { name, keyPair, readTimeoutMs, maxConnections } = listener;
   const { guard, requests, allow } = options;
   const serving = servingOptions(listener, options);
   const { mcp } = serving;
-  return createHttpServer(
+  return createPipelineServer(
     {
       tls: keyPair,
       readTimeoutMs: readTimeoutMs ?? (mcp ? READ_TIMEOUT_MS : 0),
@@ -177,7 +178,7 @@ export function peerListener(
   chains: readonly ListenerChain[],
   key: Buffer,
   options: Omit<PipelineListenerOptions, 'chain' | 'allow' | 'guard'>,
-): Server {
+): HttpServer {
   const handlers = new Map(
     chains.map(({ listener, chain }) => [
       listener.name,
@@ -185,7 +186,7 @@ export function peerListener(
     ]),
   );
   const observe = requestObserver('peer', 'service::mcp::access', options.requests);
-  return createHttpServer(
+  return createPipelineServer(
     {
       tls: peerServerTls(key),
       readTimeoutMs: READ_TIMEOUT_MS,
@@ -196,7 +197,9 @@ export function peerListener(
     (request, response, observation, rejection) => {
       const handler = handlers.get(stringOf(request.headers[PEER_LISTENER]) ?? '');
       if (handler) return handler(request, response, observation, rejection);
-      response.writeHead(404).end();
+      drainRequestBody(request, response);
+      response.writeHead(404, []);
+      response.end();
     },
   );
 }

@@ -1,8 +1,8 @@
-import type { Server } from 'node:http';
 import type { Replica } from '@sluice/contract';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { formatAddress, type ListenAddress } from '../http/address.ts';
 import type { Secrets } from '../http/secrets/secrets.ts';
+import type { HttpServer } from '../http/server/http1-server.ts';
 import { type Listener, listen } from '../http/server.ts';
 import { ConfigError } from '../http/settings.ts';
 import {
@@ -238,8 +238,8 @@ export interface BoundListener {
 /** Binds all listeners, the management API first, or none. */
 export async function bind(
   mgmtListen: ListenAddress,
-  management: Server,
-  servers: readonly { readonly listener: LoadedListener; readonly server: Server }[],
+  management: HttpServer,
+  servers: readonly { readonly listener: LoadedListener; readonly server: HttpServer }[],
 ): Promise<BoundListener[]> {
   const bound: BoundListener[] = [];
   try {
@@ -256,7 +256,7 @@ export async function bind(
 }
 
 /** Binds a server. Throws {@link ConfigError} that names the setting. */
-export async function bindAs(at: string, server: Server, address: ListenAddress): Promise<Listener> {
+export async function bindAs(at: string, server: HttpServer, address: ListenAddress): Promise<Listener> {
   try {
     return await listen(server, address);
   } catch (error) {

@@ -1,5 +1,4 @@
-import type { IncomingMessage } from 'node:http';
-import type { ResponseLike } from './context.ts';
+import type { RequestLike, ResponseLike } from './context.ts';
 
 /** Response of a filter. A filter without one passes the request on. */
 export type Outcome = ResultOutcome | ErrorOutcome | PlainOutcome | ExchangeOutcome;
@@ -39,7 +38,7 @@ export interface PlainOutcome {
 export interface ExchangeOutcome {
   readonly kind: 'exchange';
   /** `body` is the request body if it has been read; otherwise `request` still has it. */
-  start(request: IncomingMessage, response: ResponseLike, body: Buffer | undefined): void;
+  start(request: RequestLike, response: ResponseLike, body: Buffer | undefined): void;
 }
 
 /** The error object of a JSON-RPC response. `data` is JSON text. */

@@ -74,8 +74,9 @@ export class Peers {
         });
         sent.on('error', () => fail(response, unreachable));
         response.on('close', () => sent.destroy());
-        if (body) sent.end(body);
-        else incoming.pipe(sent);
+        // The bodies of MCP requests have been read; others have none.
+        incoming.resume();
+        sent.end(body);
       },
     };
   }

@@ -140,10 +140,8 @@ export class Management {
     for (const addRoutes of ROUTES) addRoutes(this.router, options);
     this.server = createHttpServer(
       {
-        tls: undefined,
         // `setBodyTimeout` limits bodies: the server's own limit would apply to proxied bodies too.
         readTimeoutMs: 0,
-        maxConnections: undefined,
         guard: options.guard,
         probes: HEALTH_CHECKS,
         observe: options.observe,

@@ -1,9 +1,8 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { INVALID_REQUEST, METHOD_NOT_FOUND, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { isRejection } from '../http/chain.ts';
-import type { ResponseLike } from '../http/context.ts';
+import type { RequestLike, ResponseLike } from '../http/context.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
 import { httpProblem } from '../http/outcome.ts';
 import { collectBody, drainRequestBody, hasBody } from '../http/request-body.ts';
@@ -122,8 +121,8 @@ function receive(
   mcp: McpServing,
   path: string,
   observation: RequestObservation,
-  request: IncomingMessage,
-  response: ServerResponse,
+  request: RequestLike,
+  response: ResponseLike,
 ): void {
   const { caller } = observation;
   const memory = {
@@ -153,7 +152,7 @@ function receive(
 function reject(
   { mcp }: ServingOptions,
   observation: RequestObservation,
-  response: ServerResponse,
+  response: ResponseLike,
   status: number,
   message: string,
 ): void {
@@ -167,15 +166,15 @@ function reject(
 
 /** A request, and its body where that was read. */
 interface ReceivedRequest {
-  readonly request: IncomingMessage;
+  readonly request: RequestLike;
   readonly body: ChunkBuffer | undefined;
 }
 
 function handle(
   options: ServingOptions,
   observation: RequestObservation,
-  request: IncomingMessage,
-  response: ServerResponse,
+  request: RequestLike,
+  response: ResponseLike,
   body: ChunkBuffer | undefined,
   isUnread = false,
 ): void {
