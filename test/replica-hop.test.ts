@@ -92,6 +92,44 @@ test('a suspended call is resumed through another replica', async () => {
   expect(await resultText(retried)).toBe('done');
 });
 
+test('calls of one client session reach the upstream in one session, whichever replica they arrive at', async () => {
+  const { onA, onB } = await bothClients();
+  const before = upstream.sessions.size;
+  onA.call('1');
+  const first = await upstream.calls.next();
+  onB.call('2');
+  const second = await upstream.calls.next();
+  expect(second.session).toBe(first.session);
+  expect(upstream.sessions.size).toBe(before + 1);
+  for (const call of [first, second]) call.json(call.answerText('done'));
+  expect(await onB.end()).toBe(204);
+  await expect.poll(() => upstream.sessions.has(first.session)).toBe(false);
+});
+
+test('simultaneous first calls at two replicas open one session for both', async () => {
+  const { onA, onB } = await bothClients();
+  const before = upstream.sessions.size;
+  onA.call('1');
+  onB.call('2');
+  const [first, second] = [await upstream.calls.next(), await upstream.calls.next()];
+  expect(second.session).toBe(first.session);
+  await expect.poll(() => upstream.sessions.size).toBe(before + 1);
+  for (const call of [first, second]) call.json(call.answerText('done'));
+});
+
+test('a client that listens at one replica gets what the upstream sends in a session that another one has opened', async () => {
+  const { onA, onB } = await bothClients();
+  const stream = onA.listen();
+  await stream.head;
+  onB.call('1');
+  const call = await upstream.calls.next();
+  const opened = () => upstream.streams.all.find(({ session }) => session === call.session);
+  await expect.poll(opened).toBeDefined();
+  opened()?.send('{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"hot"}}');
+  await stream.matching(/"data":"hot"/);
+  call.json(call.answerText('done'));
+});
+
 test('a session that is ended at one replica has no streams at the others', async () => {
   const { onA, onB } = await bothClients();
   const stream = onA.listen();

@@ -75,6 +75,7 @@ import {
   openSessionStore,
   openSharedDiscovery,
   openSharedLog,
+  openSharedSessions,
 } from './storage.ts';
 
 /** Running service. */
@@ -131,11 +132,14 @@ export async function startService(
   open.defer(() => calls.close());
   const secrets = new Secrets(config.secrets);
   const stateEvents = new StateEvents();
+  const sealer = await openSealer(config, logger, files);
+  const sharedSessions = shared && (await openSharedSessions(shared, sealer));
   const sharing = shared && (await openSharedDiscovery(shared, registry, logger));
   open.defer(() => sharing?.close());
   const forwards = new Forwards({
     registry,
     sharing,
+    sharedSessions,
     secrets,
     log: logger.target('service::forward'),
     clientInfo: { ...SERVER_INFO },
@@ -175,7 +179,6 @@ export async function startService(
   open.defer(() => bindings.close());
 
   const profiles = new ClientProfiles(registry, SERVER_INFO);
-  const sealer = await openSealer(config, logger, files);
   const subscriptions = new SubscriptionShares(config.subscriptionLimits);
   const sessionLimits = { subscriptions, maxEnded: config.maxEndedSessions };
   const sessionStore = await openSessionStore(config, logger, files, sessionLimits, shared);
@@ -220,6 +223,7 @@ export async function startService(
     upstream: (forward) => forwards.upstream(forward),
     calls,
     subscriptions: sessionSubscriptions,
+    sharedSessions,
     log: logger.target('service::forward'),
   });
   const suspendedCalls = new SuspendedCalls({

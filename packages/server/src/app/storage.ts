@@ -31,6 +31,7 @@ import { memoryStore, type Store } from '../registry/store/store.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { requireUsableHeaders } from '../upstreams/mcp/forwards.ts';
+import type { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
 import type { SharedDiscovery } from '../upstreams/mcp/shared-discovery.ts';
 import type { Config } from './config/config.ts';
 import type { Persistence } from './config/environment.ts';
@@ -92,6 +93,14 @@ export async function listReplicas({ members }: SharedLog, sharing: SharedDiscov
     lag,
     forwards: sharing.forwardsOf(id),
   }));
+}
+
+/** Sessions at upstreams that the replicas share. */
+export async function openSharedSessions(shared: SharedLog, sealer: TokenSealer): Promise<SharedUpstreamSessions> {
+  const { SharedUpstreamSessions } = await import('../upstreams/mcp/sessions/shared-sessions.ts');
+  const sessions = new SharedUpstreamSessions({ shared, sealer });
+  await sessions.open();
+  return sessions;
 }
 
 /** The stored registry; the lock of a folder decides whether this process may use it at all. */

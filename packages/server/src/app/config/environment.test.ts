@@ -143,6 +143,20 @@ const ROWS: readonly Row[] = [
     rejected: [],
   },
   {
+    variable: 'SERVICE_PEER_LISTEN',
+    read: (env) => env.peerListen,
+    unset: undefined,
+    accepted: LISTEN_ACCEPTED,
+    rejected: LISTEN_REJECTED,
+  },
+  {
+    variable: 'SERVICE_PEER_ADVERTISE',
+    read: (env) => env.peerAdvertise,
+    unset: undefined,
+    accepted: LISTEN_ACCEPTED,
+    rejected: LISTEN_REJECTED,
+  },
+  {
     variable: 'SERVICE_REPLICA_MAX_STALENESS',
     read: (env) => env.maxStalenessMs,
     unset: Number.POSITIVE_INFINITY,
@@ -640,6 +654,12 @@ describe('parseEnvironment', () => {
         new RegExp(`^${variable}: required by SERVICE_PERSIST_BACKEND=postgres`),
       );
     }
+  });
+
+  it('requires an address for other replicas where the listener for them has none', () => {
+    const everywhere = { ...SHARED, SERVICE_PEER_LISTEN: '0.0.0.0:8090' };
+    expect(errorOf(everywhere)).toMatch(/^SERVICE_PEER_ADVERTISE: required by SERVICE_PEER_LISTEN=0\.0\.0\.0:8090/);
+    expect(errorOf({ ...everywhere, SERVICE_PEER_ADVERTISE: 'replica-1:8090' })).toBe('accepted');
   });
 
   it('rejects an invalid variable even if another one disables it', () => {

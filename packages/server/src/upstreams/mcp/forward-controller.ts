@@ -25,6 +25,7 @@ import { type DebounceOptions, DiscoveryDebouncer } from './discovery.ts';
 import { EraCache, type InconclusiveProbe } from './era-detection.ts';
 import { HealthCheck } from './health-check.ts';
 import type { RpcClient, RpcClientOptions } from './rpc-client.ts';
+import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 import type { SharedDiscovery } from './shared-discovery.ts';
 import { ListChangeWatcher, type ListChangeWatcherOptions } from './streams/list-change-watcher.ts';
 import { Upstream, type UpstreamObserver } from './upstream.ts';
@@ -43,6 +44,8 @@ export interface ForwardControllerOptions {
   readonly catalogLimits?: CatalogLimits;
   /** Undefined for a single replica, which discovers all forwards. */
   readonly sharing?: SharedDiscovery | undefined;
+  /** Sessions at upstreams that replicas share; undefined for a single one. */
+  readonly sharedSessions?: SharedUpstreamSessions | undefined;
   /** Undefined without persistence. */
   readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Milliseconds between checks of a healthy upstream; 0 for none. */
@@ -97,7 +100,7 @@ export class ForwardController implements UpstreamObserver {
     const { clientInfo, inconclusiveRetryMs, log, secrets } = options;
     const { headers, address } = forward;
     const secretHeaders = headers && new SecretHeaders(headers, new URL(address).origin, secrets, log);
-    this.upstream = new Upstream(address, this, forward.name, secretHeaders);
+    this.upstream = new Upstream(address, this, forward.name, secretHeaders, options.sharedSessions);
     this.#client = { transport: this.upstream.transport, clientInfo, signal: this.#closing.signal };
     this.#reader = new CatalogReader({
       ...this.#client,

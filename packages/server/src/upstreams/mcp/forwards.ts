@@ -18,6 +18,7 @@ import type { ClientDiscoveryLimits, DiscoveryCause } from './client-discoveries
 import { ForwardController } from './forward-controller.ts';
 import { ForwardHistory, type OnForwardChange } from './forward-history.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
+import type { SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 import type { SharedDiscovery, SharedDiscoveryListener } from './shared-discovery.ts';
 import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
 import type { Upstream, UpstreamHealth } from './upstream.ts';
@@ -40,6 +41,8 @@ export interface ForwardsOptions {
   readonly catalogLimits?: CatalogLimits;
   /** Undefined for a single replica. */
   readonly sharing?: SharedDiscovery | undefined;
+  /** Sessions at upstreams that replicas share; undefined for a single one. */
+  readonly sharedSessions?: SharedUpstreamSessions | undefined;
   /** Undefined without persistence. */
   readonly discoveryMarks?: DiscoveryMarks | undefined;
   /** Default: `CLIENT_DISCOVERY_LIMITS`. */
@@ -89,6 +92,13 @@ export class Forwards {
     this.#profiles = new CapabilityProfiles(() => this.#discoverProfiles(), options.clientDiscoveryLimits);
     const { sharing } = options;
     if (sharing) sharing.listener = this.#sharingListener;
+    if (options.sharedSessions) {
+      options.sharedSessions.onClosed = (address, owner, sessionId) => {
+        for (const { transport, sessions } of this.upstreams()) {
+          if (transport.address === address) sessions.drop(owner, sessionId);
+        }
+      };
+    }
     this.#idleTimer = setInterval(() => this.#closeIdle(), IDLE_CHECK_MS).unref();
     this.#unsubscribe = options.registry.onChange((_lists, isForeign) => {
       if (isForeign) this.#followRegistry();
