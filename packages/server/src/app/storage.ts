@@ -36,15 +36,17 @@ import type { SharedDiscovery } from '../upstreams/mcp/shared-discovery.ts';
 import type { Config } from './config/config.ts';
 import type { Persistence } from './config/environment.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
+import { untilReachable } from './waiting.ts';
 
 /** What replicas share in PostgreSQL; undefined with another backend, for which nothing of it is loaded. */
-export async function openSharedLog({ persist }: Config, logger: Logger): Promise<SharedLog | undefined> {
+export async function openSharedLog(config: Config, logger: Logger): Promise<SharedLog | undefined> {
+  const { persist } = config;
   if (persist.backend !== 'postgres') return undefined;
   const { Database } = await import('../registry/store/postgres/database.ts');
   const { SharedLog } = await import('../registry/store/postgres/shared-log.ts');
   const log = logger.target('service::registry');
   const shared = new SharedLog({ database: new Database({ ...persist.database, log }), log, version: VERSION });
-  await shared.open();
+  await untilReachable(() => shared.open(), config, log);
   return shared;
 }
 
