@@ -27,6 +27,7 @@ import { type DiscoveryMarks, openDiscoveryMarks } from '../registry/store/disco
 import { FileStore, type FileStoreOptions } from '../registry/store/file-store.ts';
 import { errorReason, type Files, isDiskFull } from '../registry/store/files.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import type { SharedRecords } from '../registry/store/postgres/shared-records.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
@@ -95,6 +96,16 @@ export async function listReplicas({ members }: SharedLog, sharing: SharedDiscov
     lag,
     forwards: sharing.forwardsOf(id),
   }));
+}
+
+/** Small settings that the replicas share; undefined for a single one. */
+export async function openSharedRecords(
+  shared: SharedLog | undefined,
+  section: string,
+): Promise<SharedRecords | undefined> {
+  if (!shared) return undefined;
+  const { SharedRecords } = await import('../registry/store/postgres/shared-records.ts');
+  return await SharedRecords.open(shared, section);
 }
 
 /** Sessions at upstreams that the replicas share. */
