@@ -441,7 +441,7 @@ export async function startService(
     exportedMetrics &&
     (await (await import('../telemetry/metrics/otlp-export.ts')).exportMetrics(metricSource, exportedMetrics, log));
   open.defer(() => metricExport?.close(exportMs));
-  const bound = await bind(config.mgmtListen, management.server, servers);
+  const bound = await bind(config, management.server, servers);
   if (replicaKey && config.peerListen) {
     const server = peerListener(chains, replicaKey, listening);
     const peer = await bindAs('SERVICE_PEER_LISTEN', server, config.peerListen);

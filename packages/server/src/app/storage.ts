@@ -259,16 +259,19 @@ export interface BoundListener {
 
 /** Binds all listeners, the management API first, or none. */
 export async function bind(
-  mgmtListen: ListenAddress,
+  { mgmtListen, sharesPorts }: Pick<Config, 'mgmtListen' | 'sharesPorts'>,
   management: HttpServer,
   servers: readonly { readonly listener: LoadedListener; readonly server: HttpServer }[],
 ): Promise<BoundListener[]> {
   const bound: BoundListener[] = [];
   try {
-    bound.push({ name: 'management', listener: await bindAs('SERVICE_MGMT_LISTEN', management, mgmtListen) });
+    bound.push({
+      name: 'management',
+      listener: await bindAs('SERVICE_MGMT_LISTEN', management, mgmtListen, sharesPorts),
+    });
     for (const { listener, server } of servers) {
       const { name, address, addressAt } = listener;
-      bound.push({ name, listener: await bindAs(addressAt, server, address) });
+      bound.push({ name, listener: await bindAs(addressAt, server, address, sharesPorts) });
     }
     return bound;
   } catch (error) {
@@ -278,9 +281,14 @@ export async function bind(
 }
 
 /** Binds a server. Throws {@link ConfigError} that names the setting. */
-export async function bindAs(at: string, server: HttpServer, address: ListenAddress): Promise<Listener> {
+export async function bindAs(
+  at: string,
+  server: HttpServer,
+  address: ListenAddress,
+  reusePort = false,
+): Promise<Listener> {
   try {
-    return await listen(server, address);
+    return await listen(server, address, reusePort);
   } catch (error) {
     throw new ConfigError(`${at}: cannot listen on ${formatAddress(address)}: ${errorReason(error)}`);
   }

@@ -13,9 +13,6 @@ const PEERS_MS = 1_000;
 /** Longest interval between two looks at what other replicas have confirmed, of which a notification tells. */
 const CONFIRM_POLL_MS = 100;
 
-/** Messages of replicas to each other; they only wake. */
-export type PeerMessage = 'committed' | 'confirm' | 'applied' | 'left';
-
 /** A replica, as others see it. */
 export interface ReplicaRow {
   readonly id: string;
