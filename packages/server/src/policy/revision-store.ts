@@ -100,8 +100,24 @@ const FILE = 'evaluator-revisions.json';
 export interface RevisionStore {
   /** Called once, before `save`. Throws {@link StoreError}. */
   load(): Promise<Revisions>;
-  /** Resolves when the revisions are durable. Throws {@link StoreError}: the previous ones remain stored. */
+  /**
+   * Resolves when the revisions are durable. Throws {@link StoreError}: the previous ones remain stored, and
+   * {@link OutdatedRevisionsError}.
+   */
   save(revisions: Revisions): Promise<void>;
+  /** Called with the revisions when another replica has changed them; resolves when they are in effect. Never rejects. */
+  onNewer?: ((revisions: Revisions) => Promise<void>) | undefined;
+}
+
+/** Another replica has stored revisions since these were read: make the change again on its ones. */
+export class OutdatedRevisionsError extends Error {
+  override readonly name = 'OutdatedRevisionsError';
+  readonly revisions: Revisions;
+
+  constructor(revisions: Revisions) {
+    super('the evaluators were changed meanwhile');
+    this.revisions = revisions;
+  }
 }
 
 /** Returns a store that persists nothing. */
