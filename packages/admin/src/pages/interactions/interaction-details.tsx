@@ -1,3 +1,4 @@
+import { SkeletonText } from '@carbon/react';
 import { unwrap } from '@sluice/contract/client';
 import { useApiQuery } from '../../api/queries.ts';
 import { InertText } from '../../ui/inert-text.tsx';
@@ -35,6 +36,7 @@ export function InteractionDetails({ interaction, onClose }: InteractionDetailsP
   return (
     <DetailsModal heading={model} label={new Date(epoch_ms).toLocaleString()} onClose={onClose}>
       {error && <ErrorNotice title="The interaction could not be loaded" error={error} />}
+      {data === undefined && !error && <SkeletonText paragraph lineCount={4} />}
       {data === null && <p>The interaction is no longer stored.</p>}
       {data && (
         <>
