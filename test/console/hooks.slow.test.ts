@@ -85,7 +85,7 @@ test('every page shows skeletons while its data loads, and none afterwards', asy
     await page.goto(`${tests.service.management}/admin/${hash}`);
     await page.locator('h1.title').waitFor();
     await page
-      .locator('.page [class*="skeleton"]')
+      .locator('.page [class*="skeleton"]:visible')
       .first()
       .waitFor({ timeout: 5_000 })
       .catch(() => {

@@ -5,6 +5,7 @@ import { useEntries } from './api/entries.ts';
 import { useForwards, useNamespaces } from './api/queries.ts';
 import { useRefreshForward } from './pages/forwards/refresh-forward.ts';
 import type { ConsolePage } from './pages/pages.ts';
+import { comboBoxLabel } from './ui/fields.tsx';
 import { visibleText } from './ui/inert-text.tsx';
 import { useDialog } from './ui/modal.tsx';
 import { routeTo } from './ui/route.ts';
@@ -63,6 +64,7 @@ function PaletteDialog({ pages, onClose }: PaletteDialogProps) {
         id="palette"
         titleText="Page, action, tool, forward or namespace"
         data-modal-primary-focus
+        translateWithId={comboBoxLabel}
         items={found}
         itemToString={(item) => visibleText(item?.label ?? '')}
         onInputChange={setText}
