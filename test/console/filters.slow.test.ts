@@ -70,7 +70,7 @@ test('tool calls are filtered by tool, namespace, category, outcome, user and fr
   const filters = [
     ['#filter-outcome', 'completed', 1],
     ['#filter-namespace', 'sales', 2],
-    ['#filter-category', 'EXECUTION_ERROR', 1],
+    ['#filter-category', 'UNKNOWN', 1],
     ['#filter-user', 'ann', 1],
   ] as const;
   for (const [id, value, count] of filters) {

@@ -1,6 +1,6 @@
 import { LineChart, ScaleTypes } from '@carbon/charts-react';
 import '@carbon/charts-react/styles.css';
-import { useMemo } from 'react';
+import { useEffect, useMemo, useState } from 'react';
 import { visibleText } from './inert-text.tsx';
 import { useTheme } from './theme.ts';
 
@@ -11,6 +11,7 @@ export interface ChartPoint {
   readonly value: number;
 }
 
+const HEIGHT = '16rem';
 /** From here on, the lines show the values. */
 const MANY_POINTS = 20;
 
@@ -25,8 +26,27 @@ interface TimeChartProps {
   readonly end?: number;
 }
 
-/** Values over time. Charts are large, so load the component that uses this when it is needed. */
-export function TimeChart({ title, points, begin, end }: TimeChartProps) {
+/**
+ * Values over time. Charts are large, so load the component that uses this when it is needed. They take long to draw, too: the
+ * page is there before them.
+ */
+export function TimeChart(props: TimeChartProps) {
+  const [isDrawn, setDrawn] = useState(false);
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    // After the next frame.
+    const frame = requestAnimationFrame(() => {
+      timer = setTimeout(() => setDrawn(true));
+    });
+    return () => {
+      cancelAnimationFrame(frame);
+      clearTimeout(timer);
+    };
+  }, []);
+  return isDrawn ? <Chart {...props} /> : <div style={{ blockSize: HEIGHT }} />;
+}
+
+function Chart({ title, points, begin, end }: TimeChartProps) {
   const theme = useTheme();
   const isSparse = points.length < MANY_POINTS;
   const isZero = points.every(({ value }) => value === 0);
@@ -35,7 +55,7 @@ export function TimeChart({ title, points, begin, end }: TimeChartProps) {
     () => ({
       title,
       theme: theme === 'dark' ? ('g100' as const) : ('white' as const),
-      height: '16rem',
+      height: HEIGHT,
       // A line of one point is invisible.
       points: { enabled: isSparse },
       toolbar: { enabled: false },

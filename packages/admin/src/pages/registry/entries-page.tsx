@@ -272,7 +272,8 @@ function isChangedByOperator(entry: Entry): boolean {
 function hasState(entry: Entry, state: string): boolean {
   if (state === 'Shadowed') return entry.shadowed === true;
   if (state === 'Changed') return isChangedByOperator(entry);
-  return entry.enabled === (state === 'Enabled');
+  // Agents get the entry that holds the name instead.
+  return entry.enabled === (state === 'Enabled') && !entry.shadowed;
 }
 
 function titleOf({ title }: Entry): string | undefined {
