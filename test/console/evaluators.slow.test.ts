@@ -128,6 +128,6 @@ test('an invalid schema is marked in place and cannot be saved', async (context)
   expect(await save.isEnabled()).toBe(true);
   await page.locator('#evaluator-schema .cm-content').fill('{"type": "obj');
   await dialog(page).getByText('Must be a JSON object').waitFor();
-  await page.locator('#evaluator-schema .cm-lintRange-error').first().waitFor();
+  await page.locator('#evaluator-schema .cm-lint-marker-error').first().waitFor();
   expect(await save.isDisabled()).toBe(true);
 });

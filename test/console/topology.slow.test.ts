@@ -92,6 +92,60 @@ test('the table has the same without the picture, by keyboard, and both are filt
   await dialog(page).locator('.cds--modal-header__heading', { hasText: 'weather' }).waitFor();
 });
 
+test('with 200 forwards at a width of 390 pixels all shown nodes are readable, and a finger scrolls the page', async (context) => {
+  const upstream = await tests.upstream();
+  await upstream.down();
+  const names = Array.from({ length: 200 }, (_, index) => `narrow-${index}`);
+  await Promise.all(
+    names.map((name, index) =>
+      tests.service.register('forwards', { name, address: `${upstream.url}?${index}`, namespace: `n-${index % 12}` }),
+    ),
+  );
+  tests.onEnd(() => Promise.all(names.map((name) => tests.service.manage('DELETE', `/forwards/${name}`))));
+  const page = await tests.open(context, '#/topology');
+  await page.setViewportSize({ width: 390, height: 844 });
+  const forwards = page.locator('.topology-node.is-forward');
+  await page.locator('.topology-graph.is-narrow').waitFor();
+  await expect.poll(() => forwards.count()).toBe(8);
+  await page.getByText(/Not in the picture: .*192 forwards and services/).waitFor();
+  expect(await page.locator('table tbody tr').count()).toBeGreaterThan(200);
+
+  // Everything is in the frame, in its real size, and nothing overlaps.
+  const frame = await page.locator('.topology-graph').boundingBox();
+  const nodes = await page.locator('.topology-node').all();
+  const boxes = await Promise.all(nodes.map((node) => node.boundingBox()));
+  const names390 = page.locator('.topology-name').first();
+  expect(await names390.evaluate((element) => element.getBoundingClientRect().width / element.offsetWidth)).toBe(1);
+  for (const [index, box] of boxes.entries()) {
+    if (!frame || !box) throw new Error('not drawn');
+    expect(box.x).toBeGreaterThanOrEqual(frame.x);
+    expect(box.x + box.width).toBeLessThanOrEqual(frame.x + frame.width);
+    expect(box.y + box.height).toBeLessThanOrEqual(frame.y + frame.height);
+    const overlaps = boxes.slice(index + 1).filter((other) => other && isOverlap(box, other));
+    expect(overlaps).toEqual([]);
+  }
+  const touchAction = "getComputedStyle(document.querySelector('.react-flow__pane')).touchAction";
+  expect(await page.evaluate(touchAction)).toBe('auto');
+  await forwards.first().click();
+  await dialog(page).locator('.cds--modal-header__heading', { hasText: 'narrow-' }).waitFor();
+  // A turned or widened window gets the whole picture.
+  await page.goBack();
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await expect.poll(() => forwards.count()).toBe(18);
+});
+
+interface Box {
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+function isOverlap(one: Box, other: Box): boolean {
+  const isBeside = one.x + one.width <= other.x || other.x + other.width <= one.x;
+  return !isBeside && one.y < other.y + other.height && other.y < one.y + one.height;
+}
+
 test('a node outside of the visible part moves into it when the keyboard selects it', async (context) => {
   const upstream = await tests.upstream();
   const names = Array.from({ length: 30 }, (_, index) => `many-${index}`);

@@ -102,8 +102,8 @@ export function DetailsModal({ heading, label, size = 'lg', onClose, children }:
 }
 
 /**
- * Behavior of all dialogs: the focus returns to the element that had it before, and Escape closes the dialog from a closed
- * combo box, too, which does not pass on the key.
+ * Behavior of all dialogs: the focus returns to the element that had it before, and Escape closes the dialog also from a closed
+ * combo box and from the close button, which do not pass on the key, and while nothing in the dialog has the focus.
  */
 export function useDialog(onClose: () => void): void {
   const before = useRef(document.activeElement);
@@ -115,8 +115,9 @@ export function useDialog(onClose: () => void): void {
   );
   useEffect(() => {
     const onKey = ({ key, target }: KeyboardEvent): void => {
-      if (key === 'Escape' && target instanceof Element && target.matches('[role="combobox"][aria-expanded="false"]'))
-        onClose();
+      if (key !== 'Escape' || !(target instanceof Element)) return;
+      const isHandled = target.matches('[role="combobox"][aria-expanded="false"], .cds--modal-close');
+      if (isHandled || !target.closest('.cds--modal')) onClose();
     };
     document.addEventListener('keydown', onKey, { capture: true });
     return () => document.removeEventListener('keydown', onKey, { capture: true });

@@ -84,12 +84,14 @@ export default function TryIt({ namespace, target, action }: TryItProps) {
         namespace,
         controller.signal,
         observer,
-        (client, options): Promise<unknown> => {
-          if (target.kind === 'tool') return client.callTool({ name: target.name, arguments: { ...value } }, options);
+        (client, options, _meta): Promise<unknown> => {
+          if (target.kind === 'tool')
+            return client.callTool({ name: target.name, arguments: { ...value }, _meta }, options);
           const texts = textsOf(value);
-          if (target.kind === 'prompt') return client.getPrompt({ name: target.name, arguments: texts }, options);
+          if (target.kind === 'prompt')
+            return client.getPrompt({ name: target.name, arguments: texts, _meta }, options);
           const uri = target.parameters.length === 0 ? target.uri : expandTemplate(target.uri, texts);
-          return client.readResource({ uri }, options);
+          return client.readResource({ uri, _meta }, options);
         },
       );
       update(() => ({ state: 'done', result, durationMs: performance.now() - started }));
