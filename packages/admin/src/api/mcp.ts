@@ -30,6 +30,9 @@ const MAX_RECORDED = 200_000;
 /** The service and the upstream limit the time of calls. */
 const NO_TIMEOUT_MS = 2_147_483_647;
 
+/** The client reports its own work as progress of the call while it answers questions of the server. */
+const INPUT_ROUND_PREFIX = 'Fulfilling input required by ';
+
 /** A connected client. */
 export interface McpConnection {
   readonly client: Client;
@@ -97,10 +100,11 @@ export async function withMcpClient<T>(
 ): Promise<T> {
   const { client, close } = await connectMcp(base, namespace, signal, observer);
   try {
-    const onprogress = ({ progress, total, message }: Progress): void =>
-      observer.onProgress(
-        [total === undefined ? `${progress}` : `${progress} of ${total}`, message].filter(Boolean).join(': '),
-      );
+    const onprogress = ({ progress, total, message }: Progress): void => {
+      if (message?.startsWith(INPUT_ROUND_PREFIX)) return;
+      const share = total === undefined ? `${progress}` : `${progress} of ${total}`;
+      observer.onProgress([share, message].filter(Boolean).join(': '));
+    };
     const meta = await requestLogs(client, signal);
     return await use(client, { signal, timeout: NO_TIMEOUT_MS, onprogress }, meta);
   } finally {

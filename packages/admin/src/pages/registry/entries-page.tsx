@@ -151,8 +151,8 @@ export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
       description={description}
       actions={
         <>
-          {changeable.length > 0 && (
-            <MenuButton label={`${changeable.length} shown`} kind="tertiary" size="md">
+          {changeable.length > 1 && (
+            <MenuButton label={`Change all ${changeable.length}`} kind="tertiary" size="md">
               <MenuItem label="Enable all shown" onClick={() => setEnabled(changeable, true)} />
               <MenuItem label="Disable all shown" onClick={() => setEnabled(changeable, false)} />
             </MenuButton>

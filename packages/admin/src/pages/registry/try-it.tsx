@@ -28,7 +28,7 @@ export interface TryItProps {
 
 /** What a call has produced so far. */
 interface Run {
-  readonly state: 'running' | 'done' | 'failed';
+  readonly state: 'running' | 'done' | 'failed' | 'canceled';
   readonly result?: unknown;
   readonly error?: unknown;
   readonly progress?: string;
@@ -102,7 +102,7 @@ export default function TryIt({ namespace, target, action }: TryItProps) {
   const cancel = (): void => {
     running.current?.abort();
     setQuestion(undefined);
-    setRun((before) => before && { ...before, state: 'failed', error: new Error('You canceled the call.') });
+    setRun((before) => before && { ...before, state: 'canceled' });
   };
   return (
     <div className="try-it">
@@ -116,7 +116,9 @@ export default function TryIt({ namespace, target, action }: TryItProps) {
             <Button kind="danger--tertiary" size="md" onClick={cancel}>
               Cancel the call
             </Button>
-            <InlineLoading description={run.progress ?? 'Waiting for the response'} />
+            <InlineLoading
+              description={question ? 'The server waits for your answer' : (run.progress ?? 'Waiting for the response')}
+            />
           </>
         )}
       </div>
@@ -152,6 +154,7 @@ function RunView({ run }: { readonly run: Run }) {
   const { state, error, result, logs, exchanges, durationMs } = run;
   return (
     <>
+      {state === 'canceled' && <p>You canceled the call.</p>}
       {state === 'failed' && <ErrorNotice title="The call failed" error={error} />}
       {state === 'done' && (
         <section aria-label="Result">

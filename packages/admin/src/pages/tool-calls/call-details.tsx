@@ -49,11 +49,11 @@ export function CallDetails({ call, calls, onOpen, onClose }: CallDetailsProps) 
           </Fact>
         )}
       </dl>
-      <h3>Where the time went</h3>
+      <h3 className="section-title">Where the time went</h3>
       <Waterfall call={call} />
       {conversationId !== undefined && (
         <>
-          <h3>Conversation</h3>
+          <h3 className="section-title">Conversation</h3>
           <Completions conversation={conversationId} />
           <ul className="conversation-calls">
             {inConversation.map((other) => (
@@ -68,11 +68,11 @@ export function CallDetails({ call, calls, onOpen, onClose }: CallDetailsProps) 
       )}
       {ended?.eventType === 'COMPLETED' && (
         <>
-          <h3>{ended.contentTruncated ? 'Result, beginning' : 'Result'}</h3>
+          <h3 className="section-title">{ended.contentTruncated ? 'Result, beginning' : 'Result'}</h3>
           <JsonView label="Result" value={ended.content} />
         </>
       )}
-      <h3>Events</h3>
+      <h3 className="section-title">Events</h3>
       <JsonView label="Events" value={[started, ended].filter(Boolean)} />
     </DetailsModal>
   );
@@ -80,10 +80,10 @@ export function CallDetails({ call, calls, onOpen, onClose }: CallDetailsProps) 
 
 function Fact({ label, children }: { readonly label: string; readonly children: ReactNode }) {
   return (
-    <div>
+    <>
       <dt>{label}</dt>
       <dd>{children}</dd>
-    </div>
+    </>
   );
 }
 

@@ -168,7 +168,12 @@ function columnsOf(onOpen: (id: string) => void): readonly Column<LoggedCall>[] 
       accessorFn: outcomeOf,
       cell: ({ row: { original } }) => <Tag type={TAG[outcomeOf(original)]}>{outcomeOf(original)}</Tag>,
     },
-    { id: 'ms', header: 'ms', accessorFn: ({ ended }) => ended?.duration ?? '' },
+    {
+      id: 'ms',
+      header: 'ms',
+      accessorFn: ({ ended }) => ended?.duration ?? -1,
+      cell: ({ row: { original } }) => original.ended && DURATION.format(original.ended.duration),
+    },
     {
       id: 'detail',
       header: 'Result',
@@ -184,6 +189,9 @@ function columnsOf(onOpen: (id: string) => void): readonly Column<LoggedCall>[] 
     },
   ];
 }
+
+/** Milliseconds. */
+const DURATION = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 
 /** With fractions alone, only the milliseconds would be formatted. */
 const TIME = new Intl.DateTimeFormat(undefined, {
