@@ -11,7 +11,7 @@ export interface ChartPoint {
   readonly value: number;
 }
 
-const HEIGHT = '16rem';
+const MIN_HEIGHT_REM = 16;
 /** From here on, the lines show the values. */
 const MANY_POINTS = 20;
 
@@ -43,10 +43,17 @@ export function TimeChart(props: TimeChartProps) {
       clearTimeout(timer);
     };
   }, []);
-  return isDrawn ? <Chart {...props} /> : <div style={{ blockSize: HEIGHT }} />;
+  const height = heightOf(props.points);
+  return isDrawn ? <Chart {...props} height={height} /> : <div style={{ blockSize: height }} />;
 }
 
-function Chart({ title, points, begin, end }: TimeChartProps) {
+/** Returns the height of a plot with its legend, which has two groups in a line. */
+function heightOf(points: readonly ChartPoint[]): string {
+  const groups = new Set(points.map(({ group }) => group)).size;
+  return `${Math.max(MIN_HEIGHT_REM, 14 + 1.5 * Math.ceil(groups / 2))}rem`;
+}
+
+function Chart({ title, points, begin, end, height }: TimeChartProps & { readonly height: string }) {
   const theme = useTheme();
   const isSparse = points.length < MANY_POINTS;
   const isZero = points.every(({ value }) => value === 0);
@@ -55,7 +62,7 @@ function Chart({ title, points, begin, end }: TimeChartProps) {
     () => ({
       title,
       theme: theme === 'dark' ? ('g100' as const) : ('white' as const),
-      height: HEIGHT,
+      height,
       // A line of one point is invisible.
       points: { enabled: isSparse },
       toolbar: { enabled: false },
@@ -77,7 +84,7 @@ function Chart({ title, points, begin, end }: TimeChartProps) {
         },
       },
     }),
-    [title, theme, isZero, isSparse, begin, end],
+    [title, theme, height, isZero, isSparse, begin, end],
   );
   return (
     <div ref={removeSkeletonClass}>

@@ -146,8 +146,8 @@ function columnsOf(onOpen: (id: string) => void): readonly Column<LoggedCall>[] 
     {
       id: 'time',
       header: 'Time',
-      accessorFn: (call) => latestEvent(call)?.timestamp ?? '',
-      cell: ({ row: { original } }) => timeOf(latestEvent(original)?.timestamp),
+      accessorFn: (call) => beginOf(call) ?? '',
+      cell: ({ row: { original } }) => timeOf(beginOf(original)),
     },
     {
       id: 'tool',
@@ -200,6 +200,11 @@ const TIME = new Intl.DateTimeFormat(undefined, {
   second: '2-digit',
   fractionalSecondDigits: 3,
 });
+
+/** Time when a call started, in the order of which calls are listed; of one that failed before, when it did. */
+function beginOf({ started, ended }: LoggedCall): string | undefined {
+  return (started ?? ended)?.timestamp;
+}
 
 function timeOf(timestamp: string | undefined): string {
   return timestamp === undefined ? '' : TIME.format(new Date(timestamp));

@@ -125,6 +125,8 @@ function graphNode({ node, x, y }: Layout['nodes'][number], grid: Grid): GraphNo
     data: { node, grid },
     width,
     height,
+    // Otherwise only nodes that have just appeared would count when the view is fitted.
+    measured: { width, height },
     // Ends of edges, which the library measures otherwise.
     handles: [
       { type: 'target', position: Position.Left, x: 0, y: height / 2 },
