@@ -1,7 +1,8 @@
 import { Select, SelectItem, TextInput } from '@carbon/react';
 import { serviceInput, serviceType } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
-import { type Service, useChange, useServices } from '../../api/queries.ts';
+import { useApi } from '../../api/api.ts';
+import { type Service, useChange } from '../../api/queries.ts';
 import { ConflictView, useConflicts } from '../../ui/conflict.tsx';
 import { LabelsField } from '../../ui/fields.tsx';
 import { formatLabels, parseLabels, useForm } from '../../ui/form.ts';
@@ -30,13 +31,13 @@ export function ServiceForm({ service, onClose }: ServiceFormProps) {
   const form = useForm(toDraft(service), serviceInput, toBody);
   const save = useChange({
     changes: ['services'],
-    run: (client, body: object) => unwrap(client.POST('/api/v1/services', { body })),
+    run: (_client, body: object) => unwrap(client.POST('/api/v1/services', { body })),
   });
   const { draft, text, set } = form;
-  const { refetch } = useServices();
+  const { client } = useApi();
   const { conflict, resolve } = useConflicts(service && toInput(service), async () => {
-    const { data = [] } = await refetch({ throwOnError: true });
-    const current = service && data.find((other) => keyOf(other) === keyOf(service));
+    const services = await unwrap(client.GET('/api/v1/services'));
+    const current = service && services.find((other) => keyOf(other) === keyOf(service));
     if (!current) throw new Error('It was deleted in the meantime. Add it as a new service.');
     return toInput(current);
   });
