@@ -89,24 +89,23 @@ async function revisionArrived(page: Page): Promise<void> {
   await page.waitForResponse((response) => response.url().endsWith('/evaluators/revisions/active'));
 }
 
-test('an object that somebody else has deleted is not made again by saving it', async (context) => {
-  const page = await tests.open(context, '#/tools');
-  await tests.service.register('tools', { ...TOOL, name: 'gone', description: 'd' });
+test('a service that somebody else has deleted is not made again by saving it', async (context) => {
+  const page = await tests.open(context, '#/services');
+  expect((await manage('POST', '/services', { ...SERVICE, name: 'gone' })).status).toBeLessThan(300);
   await rowOf(page, 'gone').getByRole('button', { name: 'Edit' }).click();
-  await page.locator('#tool-description').fill('typed');
-  await manage('DELETE', '/tools/gone');
+  await page.locator('#service-address').fill('127.0.0.1:10');
+  await manage('DELETE', '/services/gone');
   await dialog(page).getByRole('button', { name: 'Save' }).click();
-  await dialog(page).locator('.cds--inline-notification--error', { hasText: 'tool not found: gone' }).waitFor();
-  expect(await page.locator('#tool-description').inputValue()).toBe('typed');
+  const error = 'It was deleted in the meantime. Add it as a new service.';
+  await dialog(page).locator('.cds--inline-notification--error', { hasText: error }).waitFor();
+  expect(await page.locator('#service-address').inputValue()).toBe('127.0.0.1:10');
+  expect((await manage('GET', '/services/gone')).status).toBe(404);
 });
 
 test('the back button closes a dialog, and does not open one that was closed', async (context) => {
-  const page = await tests.open(context, '#/namespaces');
+  const page = await tests.open(context, '#/');
   const title = (text: string) => expect.poll(() => page.locator('h1.title').textContent()).toBe(text);
-  await page.locator('nav[aria-label="Pages"] a', { hasText: 'Forwards' }).click();
-  await title('Forwards');
-  await page.goBack();
-  await title('Namespaces');
+  await page.locator('nav[aria-label="Pages"] a', { hasText: 'Namespaces' }).click();
   await rowOf(page, 'default').getByRole('button', { name: 'Details' }).click();
   await dialog(page).waitFor();
   await page.goBack();
@@ -118,10 +117,8 @@ test('the back button closes a dialog, and does not open one that was closed', a
     await page.keyboard.press('Escape');
     await dialog(page).waitFor({ state: 'detached' });
   }
-  await page.locator('nav[aria-label="Pages"] a', { hasText: 'Tools' }).first().click();
-  await title('Tools');
   await page.goBack();
-  await title('Namespaces');
+  await title('Dashboard');
   expect(await dialog(page).count()).toBe(0);
   // A dialog that a link opened closes on its page.
   await page.goto(`${tests.service.management}/admin/#/namespaces?open=default`);
