@@ -152,7 +152,7 @@ export class Connection implements RequestSink {
     const response = this.#response;
     if (response === undefined || this.socket.writableEnded) return;
     if (request.method === 'CONNECT') return this.#reject(this.#owner.connectStatus);
-    if (request.head.expectsContinue && !request.complete) this.socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1');
+    if (request.head.expectsContinue) this.socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1');
     this.#owner.serve(request, response);
   }
 
