@@ -22,6 +22,8 @@ export interface ErrorOutcome {
   readonly status?: number;
   /** JSON text of the response id; by default that of the request. A body that is not a message may still contain one. */
   readonly idText?: string;
+  /** Set if the registry has no such object, which another replica may just have added. */
+  readonly isMiss?: true;
 }
 
 /** A complete HTTP response (202 for a notification, 204 for a preflight request, a static response). */
@@ -50,6 +52,11 @@ export interface RpcError {
 export function rpcError(code: number, message: string, status?: number, data?: unknown): ErrorOutcome {
   const error = data === undefined ? { code, message } : { code, message, data: JSON.stringify(data) };
   return status === undefined ? { kind: 'error', error } : { kind: 'error', error, status };
+}
+
+/** As {@link rpcError}, for an object that the registry does not have. */
+export function notFound(code: number, message: string, status?: number, data?: unknown): ErrorOutcome {
+  return { ...rpcError(code, message, status, data), isMiss: true };
 }
 
 /** Error types by HTTP status, as inference APIs name them. */

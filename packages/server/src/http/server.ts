@@ -14,7 +14,7 @@ import type { RequestLike, ResponseLike } from './context.ts';
 import type { Rejection } from './host-rule.ts';
 import { drainRequestBody } from './request-body.ts';
 import { AmbiguousRequestGuard, type HostOriginGuard } from './request-validation.ts';
-import { createHttp1Server, type HttpServer } from './server/http1-server.ts';
+import { createHttp1Server, type HttpServer, type ServerTls } from './server/http1-server.ts';
 
 /** Options of all servers. */
 interface ServerOptions {
@@ -32,8 +32,7 @@ interface ServerOptions {
 
 /** Options of {@link createPipelineServer}. */
 export interface PipelineServerOptions extends ServerOptions {
-  /** PEM texts; undefined for plain HTTP. */
-  readonly tls: { readonly cert: string; readonly key: string } | undefined;
+  readonly tls: ServerTls | undefined;
   /** Requests on further connections are rejected with 503. */
   readonly maxConnections: number | undefined;
 }

@@ -60,6 +60,8 @@ export interface ServingOptions {
    */
   readonly mcp: McpServing | undefined;
   readonly log: TargetLogger;
+  /** True for requests of other replicas. */
+  readonly viaPeer?: boolean;
   /** Target and headers for the chain, where they are not those of the request. */
   readonly view?: (request: ObservedRequest) => ObservedRequest;
 }
@@ -76,6 +78,8 @@ export interface McpServing {
   namespaceAt(path: string): string | undefined;
   /** Whether a filter may read the body of a request to this path; otherwise it is rejected without (decisions 10.3). */
   readsBody(path: string): boolean;
+  /** Brings the registry up to date with other replicas, in bounded time; undefined without any. */
+  readonly recheck?: () => Promise<void> | undefined;
 }
 
 const EMPTY = new ChunkBuffer();
@@ -96,34 +100,51 @@ export function requestHandler(options: ServingOptions): ServeRequest {
       const { target } = options.view?.(observation.request) ?? observation.request;
       const query = target.indexOf('?');
       const path = query === -1 ? target : target.slice(0, query);
-      if (!mcp.readsBody(path)) return handle(options, observation, request, response, undefined, true);
-      const { caller } = observation;
-      const memory = {
-        budget: mcp.bodies,
-        response,
-        holder: () => holderOf(mcp.namespaceAt(path) ?? '', caller.user, request.socket.remoteAddress),
-      };
-      return collectBody(request, mcp.maxRequestBytes, memory, {
-        onBody: (body) => handle(options, observation, request, response, body),
-        onTooLarge: () => {
-          drainRequestBody(request, response);
-          reject(options, observation, response, 413, 'request body too large');
-        },
-        onNoMemory: () => {
-          drainRequestBody(request, response);
-          observation.rejected = true;
-          const client = new ResponseWriter(response, ['Retry-After', RETRY_AFTER_SECONDS], 'null');
-          observation.answer = client;
-          client.sendError({ code: SERVER_ERROR, message: NO_MEMORY }, 503);
-        },
-        // The client disconnected before its request was complete.
-        onError: () => response.destroy(),
-      });
+      if (mcp.readsBody(path)) return receive(options, mcp, path, observation, request, response);
+      const refuse = () => handle(options, observation, request, response, undefined, true);
+      const rechecked = mcp.recheck?.();
+      if (!rechecked) return refuse();
+      return void rechecked.then(() =>
+        mcp.readsBody(path) ? receive(options, mcp, path, observation, request, response) : refuse(),
+      );
     }
     request.resume();
     // With Content-Length: 0 the body is known to be empty; most requests without a body have no such header.
     handle(options, observation, request, response, headers['content-length'] === undefined ? undefined : EMPTY);
   };
+}
+
+/** Reads the body of a request, then runs the chain. */
+function receive(
+  options: ServingOptions,
+  mcp: McpServing,
+  path: string,
+  observation: RequestObservation,
+  request: RequestLike,
+  response: ResponseLike,
+): void {
+  const { caller } = observation;
+  const memory = {
+    budget: mcp.bodies,
+    response,
+    holder: () => holderOf(mcp.namespaceAt(path) ?? '', caller.user, request.socket.remoteAddress),
+  };
+  collectBody(request, mcp.maxRequestBytes, memory, {
+    onBody: (body) => handle(options, observation, request, response, body),
+    onTooLarge: () => {
+      drainRequestBody(request, response);
+      reject(options, observation, response, 413, 'request body too large');
+    },
+    onNoMemory: () => {
+      drainRequestBody(request, response);
+      observation.rejected = true;
+      const client = new ResponseWriter(response, ['Retry-After', RETRY_AFTER_SECONDS], 'null');
+      observation.answer = client;
+      client.sendError({ code: SERVER_ERROR, message: NO_MEMORY }, 503);
+    },
+    // The client disconnected before its request was complete.
+    onError: () => response.destroy(),
+  });
 }
 
 /** Responds to a request that did not reach the chain. */
@@ -159,6 +180,7 @@ function handle(
   const { method, target, headers } = options.view?.(observation.request) ?? observation.request;
   const context = new McpRequest(method, target, headers, body ?? EMPTY, observation);
   context.isUnread = isUnread;
+  if (options.viaPeer) context.viaPeer = true;
   if (options.secure) context.scheme = 'https';
   context.localAddress = request.socket.localAddress;
   serve(options, context, response, { request, body });

@@ -1,5 +1,5 @@
 import { createServer as createTcpServer, type Server, type Socket } from 'node:net';
-import { createServer as createTlsServer } from 'node:tls';
+import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { Connection, type ConnectionOwner } from './connection.ts';
 import type { ServerRequest } from './request.ts';
 import type { ServerResponse } from './response.ts';
@@ -12,10 +12,16 @@ export interface HttpServer extends Server {
   closeAllConnections(): void;
 }
 
+/** PEM texts, or a pre-shared key and its ciphers. */
+export type ServerTls = Pick<
+  TlsOptions,
+  'cert' | 'key' | 'pskCallback' | 'ciphers' | 'minVersion' | 'maxVersion' | 'handshakeTimeout'
+>;
+
 /** Options of {@link createHttp1Server}. */
 export interface Http1ServerOptions {
-  /** PEM texts; undefined for plain HTTP. */
-  readonly tls: { readonly cert: string; readonly key: string } | undefined;
+  /** Undefined for plain HTTP. */
+  readonly tls: ServerTls | undefined;
   /** Idle time after which a connection is closed, in milliseconds. */
   readonly keepAliveMs: number;
   /** Time in which a client must send the head of a request. */
