@@ -224,6 +224,25 @@ it('reports when the client has read enough, and that all was written', async ()
   expect(await closed).toBe(true);
 });
 
+it('does not collect responses for a client that does not read them', async () => {
+  let served = 0;
+  const { client } = await connected((_request, response) => {
+    served++;
+    response.writeHead(200, ['Content-Length', '30000']).end(Buffer.alloc(30_000, 'x'));
+  });
+  client.pause();
+  client.write(`${'GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(999)}GET / HTTP/1.1\r\n${CLOSE}`);
+  const isStalled = async () => {
+    const before = served;
+    for (let turns = 0; turns < 50; turns++) await new Promise(setImmediate);
+    return served > 0 && served === before;
+  };
+  await vi.waitUntil(isStalled, { timeout: 20_000 });
+  expect(served).toBeLessThan(500);
+  client.resume();
+  expect((await readAll(client)).match(/HTTP/g)).toHaveLength(1_000);
+});
+
 it('reports a client that disconnects before the response, during it, and after half of its request', async () => {
   for (const [bytes, started] of [
     [`GET / HTTP/1.1\r\n${CLOSE}`, false],
