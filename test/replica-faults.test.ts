@@ -11,6 +11,7 @@ import { rpc } from '../packages/server/testing/listener.ts';
 import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { sessionClient } from '../packages/server/testing/session-client.ts';
+import { freePort } from './fixtures/free-port.ts';
 import { post } from './fixtures/raw-client.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
@@ -100,6 +101,26 @@ test.each([
   },
   60_000,
 );
+
+test('a replica that starts without its database is alive, not ready, and serves as soon as it can be reached', async () => {
+  const [management, mcp] = [await freePort(), await freePort()];
+  await postgres.stop();
+  const database = `postgres://postgres@127.0.0.1:${postgres.port}/postgres`;
+  const starting = startTestService({
+    ...replicaEnvironment(database),
+    SERVICE_MGMT_LISTEN: `127.0.0.1:${management}`,
+    SERVICE_MCP_LISTEN: `127.0.0.1:${mcp}`,
+  });
+  const status = async (path: string, port = management) => (await fetch(`http://127.0.0.1:${port}${path}`)).status;
+  await vi.waitFor(async () => expect(await status('/healthz')).toBe(200), { timeout: 20_000 });
+  expect([await status('/readyz'), await status('/api/v1/tools'), await status('/default/mcp', mcp)]).toEqual([
+    503, 503, 503,
+  ]);
+  await postgres.start();
+  const service = await starting;
+  expect([await status('/readyz'), await status('/api/v1/tools')]).toEqual([200, 200]);
+  await service.stop(0);
+}, 60_000);
 
 test('a change of which the confirmation is lost is acknowledged, and made once', async () => {
   let lost = 0;

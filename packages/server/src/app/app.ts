@@ -75,6 +75,7 @@ import {
   openSessionStore,
   openSharedDiscovery,
   openSharedLog,
+  openSharedRecords,
   openSharedSessions,
 } from './storage.ts';
 
@@ -175,7 +176,7 @@ export async function startService(
     },
   });
   open.defer(() => evaluators.close());
-  const bindings = new NamespaceBindings(registry);
+  const bindings = new NamespaceBindings(registry, await openSharedRecords(shared, 'namespace_bindings'));
   open.defer(() => bindings.close());
 
   const profiles = new ClientProfiles(registry, SERVER_INFO);
@@ -314,8 +315,11 @@ export async function startService(
   const requests = { metrics: requestMetrics, logger, tracing };
   const clusters = new Clusters(pipeline);
   open.defer(() => clusters.close());
-  const inference = new InferenceSettings(pipeline.inferenceUpstream, interactions, (upstream) =>
-    clusters.replace(INFERENCE_CLUSTER, upstream),
+  const inference = new InferenceSettings(
+    pipeline.inferenceUpstream,
+    interactions,
+    (upstream) => clusters.replace(INFERENCE_CLUSTER, upstream),
+    await openSharedRecords(shared, 'inference'),
   );
   const recorder = new InteractionRecorder({ store: interactions, log: logger.target('service::inference') });
   const parts: ChainParts = {

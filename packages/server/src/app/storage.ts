@@ -27,6 +27,7 @@ import { type DiscoveryMarks, openDiscoveryMarks } from '../registry/store/disco
 import { FileStore, type FileStoreOptions } from '../registry/store/file-store.ts';
 import { errorReason, type Files, isDiskFull } from '../registry/store/files.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import type { SharedRecords } from '../registry/store/postgres/shared-records.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
@@ -36,15 +37,17 @@ import type { SharedDiscovery } from '../upstreams/mcp/shared-discovery.ts';
 import type { Config } from './config/config.ts';
 import type { Persistence } from './config/environment.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
+import { untilReachable } from './waiting.ts';
 
 /** What replicas share in PostgreSQL; undefined with another backend, for which nothing of it is loaded. */
-export async function openSharedLog({ persist }: Config, logger: Logger): Promise<SharedLog | undefined> {
+export async function openSharedLog(config: Config, logger: Logger): Promise<SharedLog | undefined> {
+  const { persist } = config;
   if (persist.backend !== 'postgres') return undefined;
   const { Database } = await import('../registry/store/postgres/database.ts');
   const { SharedLog } = await import('../registry/store/postgres/shared-log.ts');
   const log = logger.target('service::registry');
   const shared = new SharedLog({ database: new Database({ ...persist.database, log }), log, version: VERSION });
-  await shared.open();
+  await untilReachable(() => shared.open(), config, log);
   return shared;
 }
 
@@ -93,6 +96,16 @@ export async function listReplicas({ members }: SharedLog, sharing: SharedDiscov
     lag,
     forwards: sharing.forwardsOf(id),
   }));
+}
+
+/** Small settings that the replicas share; undefined for a single one. */
+export async function openSharedRecords(
+  shared: SharedLog | undefined,
+  section: string,
+): Promise<SharedRecords | undefined> {
+  if (!shared) return undefined;
+  const { SharedRecords } = await import('../registry/store/postgres/shared-records.ts');
+  return await SharedRecords.open(shared, section);
 }
 
 /** Sessions at upstreams that the replicas share. */
