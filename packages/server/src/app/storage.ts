@@ -23,6 +23,9 @@ import { errorReason, type Files, isDiskFull } from '../registry/store/files.ts'
 import { memoryStore } from '../registry/store/store.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { requireUsableHeaders } from '../upstreams/mcp/forwards.ts';
+import { FileTaskStore } from '../upstreams/mcp/tasks/file-task-store.ts';
+import { memoryTaskStore } from '../upstreams/mcp/tasks/task-store.ts';
+import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Config } from './config/config.ts';
 import type { LoadedListener } from './config/pipeline/pipeline.ts';
 
@@ -147,6 +150,16 @@ export async function openSessionStore(
 ): Promise<SessionStore> {
   if (persist.backend === 'none') return memorySessionStore(undefined, limits);
   return FileSessionStore.open({ folder: persist.path, files, log: logger.target('service::mcp'), ...limits });
+}
+
+/** The tasks that clients know by ids of ours. */
+export async function openTasks({ persist, taskLimits }: Config, logger: Logger, files: Files): Promise<Tasks> {
+  const log = logger.target('service::mcp');
+  const store =
+    persist.backend === 'none' ? memoryTaskStore() : new FileTaskStore({ folder: persist.path, files, log });
+  const tasks = new Tasks({ store, limits: taskLimits });
+  await tasks.load();
+  return tasks;
 }
 
 /** A listener for MCP or inference requests, by name. */

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import { type Era, HEADER_PROTOCOL_VERSION, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
+import { type Era, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
 import { serverOf, type UpstreamTransport } from '../../http/client/client.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
@@ -17,17 +17,20 @@ export interface UpstreamSession {
   readonly headers: readonly string[];
   /** Undefined in the modern era, and for legacy upstreams without sessions. */
   readonly sessionId: string | undefined;
+  readonly protocolVersion: string;
   /** Key of its {@link SessionOwner}. */
   readonly owner: string;
   /** Undefined in the modern era. */
   readonly client: LegacyClient | undefined;
   /** In-flight requests: the session is not closed before they end. */
   inFlight: number;
+  /** Tasks in the session that have not ended: the upstream would lose them with it. */
+  tasks: number;
   /** In-flight notifications of the client. */
   pendingNotifications: number;
   /** Milliseconds of `performance.now()`. */
   lastUsedAt: number;
-  /** Called when the last in-flight request ends. */
+  /** Called when the last in-flight request ends, or the last task. */
   onIdle: (() => void) | undefined;
   /** Connects it with a client session besides calls. */
   bridge: SessionNotificationBridge | undefined;
@@ -73,7 +76,7 @@ export class UpstreamSessionPool {
   readonly #transport: UpstreamTransport;
   readonly #sessions = new Map<string, UpstreamSession | Promise<UpstreamSession>>();
   /** Discarded sessions that are being closed. */
-  readonly #closing = new Set<Promise<void>>();
+  readonly #closing = new Map<UpstreamSession, Promise<void>>();
   /** Pseudo-session for modern requests, which need none. */
   readonly modern: UpstreamSession;
 
@@ -107,7 +110,7 @@ export class UpstreamSessionPool {
     session.inFlight--;
     session.lastUsedAt = now;
     session.leased = false;
-    if (session.inFlight === 0) session.onIdle?.();
+    if (session.inFlight === 0 && session.tasks === 0) session.onIdle?.();
   }
 
   /**
@@ -119,8 +122,10 @@ export class UpstreamSessionPool {
     // Closed elsewhere if it is no longer in the pool.
     if (this.#sessions.get(session.owner) !== session) return;
     this.#sessions.delete(session.owner);
-    const closing = closeWhenIdle(session).finally(() => this.#closing.delete(closing));
-    this.#closing.add(closing);
+    this.#closing.set(
+      session,
+      closeWhenIdle(session).finally(() => this.#closing.delete(session)),
+    );
   }
 
   /** Discards all sessions: the upstream no longer supports the legacy era. */
@@ -147,6 +152,7 @@ export class UpstreamSessionPool {
       if (
         session instanceof Promise ||
         session.inFlight > 0 ||
+        session.tasks > 0 ||
         session.leased ||
         session.bridge?.pinned ||
         now - session.lastUsedAt < idleMs
@@ -156,14 +162,20 @@ export class UpstreamSessionPool {
     }
   }
 
-  /** Closes the session of one owner once its in-flight requests have ended. */
+  /** Closes the session of one owner once its in-flight requests and its tasks have ended. */
   async close(owner: string): Promise<void> {
+    const session = await this.#take(owner);
+    if (session) await closeWhenIdle(session);
+  }
+
+  /** Returns the session of one owner, which the pool no longer has. */
+  async #take(owner: string): Promise<UpstreamSession | undefined> {
     const opening = this.#sessions.get(owner);
-    if (opening === undefined) return;
+    if (opening === undefined) return undefined;
     this.#sessions.delete(owner);
     const session = await opening;
     session.bridge?.close();
-    await closeWhenIdle(session);
+    return session;
   }
 
   /** True if no session is open and no request is in flight. */
@@ -171,9 +183,14 @@ export class UpstreamSessionPool {
     return this.#sessions.size === 0 && this.#closing.size === 0 && this.modern.inFlight === 0;
   }
 
-  /** Closes all sessions. Never rejects. */
+  /** Closes all sessions, except those with tasks, which the next process continues. Never rejects. */
   async closeAll(): Promise<void> {
-    await Promise.allSettled([...[...this.#sessions.keys()].map((owner) => this.close(owner)), ...this.#closing]);
+    const close = async (owner: string): Promise<void> => {
+      const session = await this.#take(owner);
+      if (session && session.tasks === 0) await closeWhenIdle(session);
+    };
+    const closing = [...this.#closing].flatMap(([{ tasks }, closed]) => (tasks === 0 ? [closed] : []));
+    await Promise.allSettled([...[...this.#sessions.keys()].map(close), ...closing]);
   }
 
   async #initialize(owner: SessionOwner): Promise<UpstreamSession> {
@@ -202,9 +219,11 @@ function createSession(
     identityHeaders,
     headers: [...MESSAGE_HEADERS, ...identityHeaders],
     sessionId: client?.sessionId,
+    protocolVersion: identityHeaders[1] ?? '',
     owner,
     client,
     inFlight: 0,
+    tasks: 0,
     pendingNotifications: 0,
     lastUsedAt: performance.now(),
     onIdle: undefined,
@@ -214,9 +233,17 @@ function createSession(
   };
 }
 
-/** Closes a session upstream once its in-flight requests have ended. */
+/**
+ * Creates the pseudo-session for a session that another process has opened: no pool has it, and it is not closed upstream.
+ */
+export function adoptSession(protocolVersion: string, sessionId: string | undefined): UpstreamSession {
+  const id = sessionId === undefined ? [] : [HEADER_SESSION_ID, sessionId];
+  return { ...createSession('legacy', [HEADER_PROTOCOL_VERSION, protocolVersion, ...id], '', undefined), sessionId };
+}
+
+/** Closes a session upstream once its in-flight requests and its tasks have ended. */
 async function closeWhenIdle(session: UpstreamSession): Promise<void> {
-  if (session.inFlight > 0) {
+  if (session.inFlight > 0 || session.tasks > 0) {
     await new Promise<void>((resolve) => {
       session.onIdle = resolve;
     });

@@ -25,7 +25,7 @@ import type { Resumption } from '../era-translation/suspended-calls.ts';
 import type { CallSessionPool } from '../sessions/call-session-pool.ts';
 import type { SessionBindings } from '../sessions/session-bindings.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
-import type { CallPlan } from './call-plan.ts';
+import type { CallPlan, TaskHandler } from './call-plan.ts';
 import { RelayedCall } from './relayed-call.ts';
 import { calledName, modernHeaders, requestEdits, traceEdits, withTrace } from './request-rewrite.ts';
 
@@ -64,6 +64,7 @@ export interface CallRouterOptions extends EraTranslatorOptions {
   /** Parses the same list in the label of an entry, without the names that are never copied. */
   readonly parseHeaderNames: (text: string) => readonly string[];
   readonly toolCalls: ToolCallSink;
+  readonly tasks: TaskHandler;
 }
 
 /** Message prefixes of failed calls, by method (decisions 4.7). */
@@ -171,6 +172,9 @@ export class CallRouter {
       forward,
       namespace: caller.namespace?.name,
       entry,
+      user: caller.user,
+      clientAddress: caller.observation?.request.client,
+      tasks: tool && !needsTranslation ? this.#options.tasks : undefined,
       era: caller.era,
       session: caller.session,
     };
