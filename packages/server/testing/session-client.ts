@@ -30,18 +30,20 @@ export interface SessionClientOptions {
   readonly version?: string;
   /** JSON text. */
   readonly capabilities?: string;
+  /** Further headers of every request. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Opens a session. Throws when that is rejected. */
 export async function sessionClient(
   url: string,
-  { version = LEGACY, capabilities = '{}' }: SessionClientOptions = {},
+  { version = LEGACY, capabilities = '{}', headers = {} }: SessionClientOptions = {},
 ): Promise<SessionClient> {
   const params = `{"protocolVersion":"${version}","capabilities":${capabilities},"clientInfo":{"name":"raw","version":"1"}}`;
-  const opened = await post(url, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`);
+  const opened = await post(url, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`, headers);
   const session = opened.headers['mcp-session-id'];
   if (typeof session !== 'string') throw new Error(`initialize: ${opened.status} ${opened.text}`);
-  return clientOf(url, { 'mcp-protocol-version': version, 'mcp-session-id': session });
+  return clientOf(url, { ...headers, 'mcp-protocol-version': version, 'mcp-session-id': session });
 }
 
 /** A client that sends these headers, including a session id if given. */

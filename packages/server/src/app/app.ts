@@ -55,6 +55,7 @@ import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts'
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import { TaskCreation } from '../upstreams/mcp/tasks/task-creation.ts';
+import { TaskMessages } from '../upstreams/mcp/tasks/task-messages.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
 import { taskSession } from '../upstreams/mcp/tasks/task-requests.ts';
@@ -206,7 +207,11 @@ export async function startService(
     forwards,
     sessionSubscriptions,
   });
+  const tasks = await openTasks(config, logger, files);
+  open.defer(() => tasks.close());
   const sessionBindings = new SessionBindings({
+    taskMessages: ({ transport: { address } }, { sessionId }, { id }) =>
+      new TaskMessages(tasks, { address, session: sessionId }, ({ clientSession }) => clientSession === id),
     upstreams: () => forwards.upstreams(),
     upstream: (forward) => forwards.upstream(forward),
     calls,
@@ -223,8 +228,6 @@ export async function startService(
       return entry !== undefined && registry.current.isHidden(entry);
     },
   });
-  const tasks = await openTasks(config, logger, files);
-  open.defer(() => tasks.close());
   const stopFollowing = registry.onChange((changed) => {
     suspendedCalls.expireHidden();
     // A task ends with its forward, and with the address that it was created at.

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { modernClient, type RawClient, reply } from '../../../../../test/fixtures/raw-client.ts';
 import { textResultText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
 import { startTasksUpstream, type TasksUpstream } from '../../../../../test/fixtures/tasks-upstream.ts';
+import { listenTo } from '../../../testing/listening-client.ts';
 import { lastCall, relayTests } from '../../../testing/relay.ts';
 import { type TaskClient, taskClient } from '../../../testing/task-client.ts';
 
@@ -23,6 +24,7 @@ async function upstreamWithTasks(scripts: Parameters<typeof startTasksUpstream>[
   return upstream;
 }
 
+const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId';
 const OUR_ID = /^[\w-]{22}$/;
 const NOT_FOUND = { code: -32602, message: 'task not found' };
 
@@ -185,6 +187,54 @@ describe('rules of the extension', () => {
     expect(await discover(plain)).not.toHaveProperty('extensions');
     const { status, error } = await taskClient(plain).request('tasks/get', { taskId: 'x' });
     expect([status, error?.code]).toEqual([404, -32601]);
+  });
+});
+
+describe('notifications of tasks', () => {
+  const capabilities = '{"extensions":{"io.modelcontextprotocol/tasks":{}}}';
+  const parsed = (text: string | undefined) => JSON.parse(text ?? '{}');
+
+  it('arrive on the stream that requests them, with our ids, from each upstream', async () => {
+    const { url, first, second } = await twoUpstreams();
+    const client = taskClient(url);
+    const one = await client.create('endless');
+    const two = await client.create('2.endless');
+    const unwatched = await client.create('endless');
+    const listening = await listenTo(url, { taskIds: [one, two, 'unknown'], toolsListChanged: true }, { capabilities });
+    const [acknowledged] = await listening.first(1);
+    expect(parsed(acknowledged).params.notifications).toEqual({ toolsListChanged: true, taskIds: [one, two] });
+    expect(lastCall(second, 'subscriptions/listen').params.notifications).toEqual({ taskIds: [second.tasks[0]?.id] });
+
+    const [a, b] = first.tasks;
+    if (b) first.set(b, { statusMessage: 'of nobody' });
+    if (a) first.set(a, { statusMessage: 'half' });
+    expect(parsed((await listening.first(2))[1])).toMatchObject({
+      method: 'notifications/tasks',
+      params: { taskId: one, status: 'working', statusMessage: 'half', _meta: { [SUBSCRIPTION]: 1 } },
+    });
+    const [c] = second.tasks;
+    if (c) second.set(c, { status: 'completed', result: '{"content":[]}' });
+    const events = await listening.first(3);
+    expect(parsed(events[2]).params).toMatchObject({ taskId: two, status: 'completed', result: { content: [] } });
+    expect(events.join()).not.toContain(unwatched);
+    for (const task of [a, b, c]) expect(events.join()).not.toContain(task?.id);
+    listening.disconnect();
+  });
+
+  it('are not sent for tasks of others, nor to clients that do not declare the extension', async () => {
+    const { url, first } = await twoUpstreams();
+    const taskId = await taskClient(url, 'ann').create('endless');
+    const headers = { 'x-forwarded-user': 'ben' };
+    const listening = await listenTo(url, { taskIds: [taskId] }, { capabilities, headers });
+    expect(parsed((await listening.first(1))[0]).params.notifications).toEqual({});
+    listening.disconnect();
+    expect(first.count('subscriptions/listen')).toBe(first.streams());
+    const plain = await taskClient(url, 'ann', '{}').request('subscriptions/listen', {
+      notifications: { taskIds: [taskId] },
+    });
+    expect([plain.status, plain.error?.code]).toEqual([400, -32021]);
+    const invalid = await taskClient(url, 'ann').request('subscriptions/listen', { notifications: { taskIds: [1] } });
+    expect(invalid.error?.code).toBe(-32602);
   });
 });
 

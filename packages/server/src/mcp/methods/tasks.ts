@@ -4,7 +4,7 @@ import { TASK_REQUESTS, TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import { declaresTasks, taskJson } from '@sluice/protocol/mcp/tasks';
 import { rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
-import type { NamespaceState } from '../../registry/snapshot.ts';
+import type { NamespaceState, Snapshot } from '../../registry/snapshot.ts';
 import { stateOf, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
 import { type TaskRelay, taskNotFound } from '../../upstreams/mcp/tasks/task-relay.ts';
 import type { Tasks } from '../../upstreams/mcp/tasks/tasks.ts';
@@ -59,7 +59,8 @@ export async function taskRequest(
       : parts.taskRelay.call(context, message, record, tool);
   }
   // Nothing of a tool that an operator has hidden reaches clients (decisions 10.1).
-  if (isHidden(record, namespace, parts)) return rpcError(INVALID_PARAMS, `tool not found: ${record.tool.key}`);
+  if (isToolHidden(record, parts.registry.current))
+    return rpcError(INVALID_PARAMS, `tool not found: ${record.tool.key}`);
   return parts.taskRelay.call(context, message, record, tool);
 }
 
@@ -80,13 +81,15 @@ function isOfferedTo(
   return offersTasks(declarationsTo(profile, registry.current, namespace), era);
 }
 
-function isHidden(
-  { tool: { key, upstreamKey, copied }, forward }: TaskRecord,
-  namespace: NamespaceState,
-  { registry }: TaskMethodParts,
+/** Whether an operator has hidden the tool of a task (decisions 10.1). */
+export function isToolHidden(
+  { namespace, tool: { key, upstreamKey, copied }, forward }: TaskRecord,
+  snapshot: Snapshot,
 ): boolean {
+  const name = snapshot.namespace(namespace)?.name;
+  if (name === undefined) return true;
   const discovered = forward === undefined || upstreamKey === undefined ? undefined : { forward, upstreamKey, copied };
-  return registry.current.isHidden({ kind: 'tool', namespace: namespace.name, key, discovered });
+  return snapshot.isHidden({ kind: 'tool', namespace: name, key, discovered });
 }
 
 /** The tasks of the client, oldest first, as far as the records know them: an upstream would list those of others too. */

@@ -83,6 +83,8 @@ export interface TaskHandler {
 export interface MessageTranslator {
   /** Undefined for a notification that the client must not get. */
   toClient(text: string, value: JsonObject): string | undefined;
+  /** True for progress of a task, which the client of its call gets although that has ended. */
+  isTaskProgress(value: JsonObject): boolean;
   toUpstream(text: string): string;
 }
 

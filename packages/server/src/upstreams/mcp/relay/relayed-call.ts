@@ -412,7 +412,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     if ('id' in value) return this.#onServerRequest(data, value);
     switch (method) {
       case 'notifications/progress':
-        return this.#onProgressNotification(data, value);
+        return messages?.isTaskProgress(value) ? this.#notify(data) : this.#onProgressNotification(data, value);
       case 'notifications/message':
         if (this.#wantsLog(value)) this.#notify(data);
         return;

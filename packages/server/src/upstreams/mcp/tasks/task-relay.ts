@@ -3,19 +3,19 @@ import { applyEdits, type Edit, memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
-import { relatedTaskOf, TASK_STATUS_NOTIFICATION, withTaskIds } from '@sluice/protocol/mcp/tasks';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { rpcError } from '../../../http/outcome.ts';
 import { type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
 import { CallObserver } from '../../../telemetry/call-observer.ts';
 import type { Caller, CallOutcome } from '../../downstream.ts';
-import type { CallContext, CallPlan, MessageTranslator } from '../relay/call-plan.ts';
+import type { CallContext, CallPlan } from '../relay/call-plan.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { progressTokenOf, traceEdits, withTrace } from '../relay/request-rewrite.ts';
 import { type CallRouter, FORWARDING_LOOP, type UpstreamLookup } from '../relay/router.ts';
 import { newRequestId, sendMessage } from '../rpc-request.ts';
 import type { SessionBindings } from '../sessions/session-bindings.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
+import { TaskMessages } from './task-messages.ts';
 import type { TaskRecord } from './task-record.ts';
 import { taskHeaders, taskSession } from './task-requests.ts';
 import { TASK_NOT_FOUND, TaskRewriter } from './task-rewriter.ts';
@@ -83,7 +83,7 @@ export class TaskRelay {
       user: caller.user,
       clientAddress: caller.observation?.request.client,
       tasks: undefined,
-      messages: record.era === 'legacy' ? taskMessages(record) : undefined,
+      messages: record.era === 'legacy' ? this.#messages(caller, record) : undefined,
       waitsForTask: method === 'tasks/result',
       era: caller.era,
       session: caller.session,
@@ -131,6 +131,11 @@ export class TaskRelay {
       observer.failed('SERVICE_UNAVAILABLE', error.message, error.kind);
       return rpcError(INTERNAL_ERROR, `${FAILURE}: ${error.message}`);
     }
+  }
+
+  #messages({ namespace, user }: Caller, { address, session }: TaskRecord): TaskMessages {
+    const isOwn = (other: TaskRecord) => other.namespace === namespace?.name && other.user === user;
+    return new TaskMessages(this.#options.tasks, { address, session: session?.id }, isOwn);
   }
 
   /** Headers besides those of the session; those that the client's call was sent with, as far as they are copied. */
@@ -194,20 +199,4 @@ function taskIdEdits({ paramMembers }: RequestMessage, { upstreamId }: TaskRecor
   return paramMembers.flatMap(({ key, start, end }) =>
     key === 'taskId' ? [{ start, end, text: JSON.stringify(upstreamId) }] : [],
   );
-}
-
-/** Translates the ids of tasks in the messages of a legacy upstream during a request about one of them. */
-function taskMessages({ id, upstreamId }: TaskRecord): MessageTranslator {
-  return {
-    toClient(text, value) {
-      if (value.method === TASK_STATUS_NOTIFICATION) {
-        const params = isJsonObject(value.params) ? value.params : {};
-        if (params.taskId !== upstreamId) return undefined;
-      } else if (relatedTaskOf(isJsonObject(value.params) ? value.params : {}) === undefined && !('result' in value)) {
-        return text;
-      }
-      return withTaskIds(text, (other) => (other === upstreamId ? id : undefined));
-    },
-    toUpstream: (text) => withTaskIds(text, (other) => (other === id ? upstreamId : undefined)),
-  };
 }

@@ -63,6 +63,7 @@ export class Tasks {
   readonly #byClientSession = new Map<string, Set<string>>();
   /** Ids by upstream, its session and its own id of the task. */
   readonly #byUpstreamId = new Map<string, string>();
+  readonly #byProgress = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
   /** Called with a record that was removed although its task may be running: nobody can get its result any more. */
   onOrphaned: ((record: TaskRecord, session: UpstreamSession | undefined) => void) | undefined = undefined;
@@ -117,6 +118,17 @@ export class Tasks {
     const record = this.#entries.get(id)?.record;
     if (!record || record.namespace !== namespace?.name || record.user !== user) return undefined;
     return record.expires > this.#now() ? record : undefined;
+  }
+
+  /** Returns the task with this id of ours, whoever's it is. */
+  get(id: string): TaskRecord | undefined {
+    return this.#entries.get(id)?.record;
+  }
+
+  /** Returns the task with this progress token upstream. */
+  findProgress(token: string): TaskRecord | undefined {
+    const id = this.#byProgress.get(token);
+    return id === undefined ? undefined : this.get(id);
   }
 
   /** Returns the task with this id at an upstream, in a session there. */
@@ -243,6 +255,7 @@ export class Tasks {
     addTo(this.#byUser, holder.user, id);
     if (record.clientSession !== undefined) addTo(this.#byClientSession, record.clientSession, id);
     this.#byUpstreamId.set(keyOf(record), id);
+    if (record.progress) this.#byProgress.set(record.progress.upstream, id);
     if (session && !isTerminal(record.status)) this.#pin(entry, session);
   }
 
@@ -255,6 +268,7 @@ export class Tasks {
     this.#shares.delete(id);
     deleteFrom(this.#byUser, record.holder.user, id);
     deleteFrom(this.#byClientSession, record.clientSession, id);
+    if (record.progress) this.#byProgress.delete(record.progress.upstream);
     if (this.#byUpstreamId.get(keyOf(record)) === id) this.#byUpstreamId.delete(keyOf(record));
     return true;
   }
