@@ -59,6 +59,7 @@ import { TaskMessages } from '../upstreams/mcp/tasks/task-messages.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { TaskRelay } from '../upstreams/mcp/tasks/task-relay.ts';
 import { taskSession } from '../upstreams/mcp/tasks/task-requests.ts';
+import { TaskSupport } from '../upstreams/mcp/tasks/task-support.ts';
 import type { Config } from './config/config.ts';
 import { INFERENCE_CLUSTER, INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
 import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
@@ -236,15 +237,16 @@ export async function startService(
   });
   open.defer(stopFollowing);
   const forwardLog = logger.target('service::forward');
-  const taskCreation = new TaskCreation({ tasks, clientInfo: SERVER_INFO, log: forwardLog });
   const calling = {
     calls,
     resourceLinks: new ResourceLinkCache((forward) => registry.current.forwards.has(forward)),
     maxResponseBytes: pipeline.bodyLimits.response,
     log: forwardLog,
   };
+  const taskCreation = new TaskCreation({ ...calling, tasks, clientInfo: SERVER_INFO });
   const relay = new CallRouter({
     ...calling,
+    taskSupport: new TaskSupport(config.tasksForPlainClients, (name) => registry.current.forwards.get(name)),
     tasks: taskCreation,
     forwards,
     suspendedCalls,

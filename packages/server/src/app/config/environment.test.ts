@@ -424,6 +424,16 @@ const ROWS: readonly Row[] = [
     rejected: [['1023', 'is below 1024']],
   },
   {
+    variable: 'SERVICE_TASKS_FOR_PLAIN_CLIENTS',
+    read: (env) => env.tasksForPlainClients,
+    unset: true,
+    accepted: [
+      ['1', true],
+      ['0', false],
+    ],
+    rejected: [['off', 'is not supported']],
+  },
+  {
     variable: 'SERVICE_MAX_TASKS',
     read: (env) => env.taskLimits.total,
     unset: 100_000,

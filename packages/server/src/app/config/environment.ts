@@ -86,6 +86,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     SERVICE_MAX_ENDED_SESSIONS: integer(1, 10_000_000).default(MAX_ENDED_SESSIONS),
     SERVICE_MAX_TASKS: integer(1, 10_000_000).default(TASK_LIMITS.total),
     SERVICE_MAX_TASKS_PER_USER: integer(1, 10_000_000).default(TASK_LIMITS.perUser),
+    SERVICE_TASKS_FOR_PLAIN_CLIENTS: oneOf('0', '1').default('1'),
     SERVICE_PARKED_CALLS_LIMIT: count.default(1000),
     SERVICE_PARKED_CALL_TIMEOUT_MS: milliseconds.default(300_000),
     SERVICE_SESSION_KEY: key.optional(),
@@ -170,6 +171,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv) {
     },
     maxEndedSessions: variables.SERVICE_MAX_ENDED_SESSIONS,
     taskLimits: { total: variables.SERVICE_MAX_TASKS, perUser: variables.SERVICE_MAX_TASKS_PER_USER },
+    /** Whether tasks are polled on behalf of clients that do not support them. */
+    tasksForPlainClients: variables.SERVICE_TASKS_FOR_PLAIN_CLIENTS === '1',
     maxResumableBytes: variables.SERVICE_MAX_RESUMABLE_BYTES,
     /** Limits of what an upstream lists. */
     catalogLimits: {

@@ -127,6 +127,8 @@ export interface CallPlan extends CallRequest {
   readonly clientAddress: string | undefined;
   /** Handles a result that creates a task; undefined for methods that cannot have one. */
   readonly tasks: TaskHandler | undefined;
+  /** True if the tasks extension is declared to the upstream for a client that does not support it. */
+  readonly declaresTasks?: boolean;
   /** Translates messages of the upstream; undefined if they are relayed unchanged. */
   readonly messages?: MessageTranslator | undefined;
   /** True if the upstream may be silent for as long as the call takes: it waits for the end of a task. */

@@ -50,7 +50,10 @@ const STORED: Readonly<Record<string, ReadonlySet<string>>> = {
   '.error': new Set(['code', 'message']),
 };
 /** Members of a result that translation between eras, or of the ids of tasks, changes. */
-const POSITIONED: ReadonlySet<string> = new Set(['resultType', 'structuredContent', ...REPORTED_MEMBERS]);
+const POSITIONED: ReadonlySet<string> = new Set([
+  ...['resultType', 'structuredContent', 'result'],
+  ...REPORTED_MEMBERS,
+]);
 
 interface Container {
   readonly path: string;

@@ -11,6 +11,7 @@ import { HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY, NAME_PARAM } from '@sluice/
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
 import { membersOf, type RequestMessage, requestedLevel } from '@sluice/protocol/mcp/message';
 import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';
+import { declaresTasks } from '@sluice/protocol/mcp/tasks';
 import { withTimeout } from '@sluice/protocol/timing';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
 import { type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
@@ -24,10 +25,11 @@ import { removeRetryParams } from '../era-translation/messages.ts';
 import type { Resumption } from '../era-translation/suspended-calls.ts';
 import type { CallSessionPool } from '../sessions/call-session-pool.ts';
 import type { SessionBindings } from '../sessions/session-bindings.ts';
+import type { TaskSupport } from '../tasks/task-support.ts';
 import type { Upstream, UpstreamSession } from '../upstream.ts';
 import type { CallPlan, TaskHandler } from './call-plan.ts';
 import { RelayedCall } from './relayed-call.ts';
-import { calledName, modernHeaders, requestEdits, traceEdits, withTrace } from './request-rewrite.ts';
+import { calledName, declareTasks, modernHeaders, requestEdits, traceEdits, withTrace } from './request-rewrite.ts';
 
 /** Target of a call. */
 export type CallTarget = CalledEntry &
@@ -65,6 +67,7 @@ export interface CallRouterOptions extends EraTranslatorOptions {
   readonly parseHeaderNames: (text: string) => readonly string[];
   readonly toolCalls: ToolCallSink;
   readonly tasks: TaskHandler;
+  readonly taskSupport: Pick<TaskSupport, 'isDeclaredTo'>;
 }
 
 /** Message prefixes of failed calls, by method (decisions 4.7). */
@@ -140,8 +143,12 @@ export class CallRouter {
       subject: kind === 'tool' || kind === 'prompt' ? { kind, name } : undefined,
       server: upstream.server,
     });
+    const isPlain =
+      tool !== undefined && era === 'modern' && !(caller.era === 'modern' && declaresTasks(caller.capabilities));
+    const declaresForClient = isPlain && this.#options.taskSupport.isDeclaredTo(forward);
     // The translator rewrites the metadata, including the trace, and removes the parameters of a retry.
     if (!needsTranslation) {
+      if (declaresForClient) edits.push(...declareTasks(message));
       if (trace) edits.push(...traceEdits(message, trace));
       // The state is ours: an upstream that now supports the client's era does not know it.
       if (isRestart) edits.push(...removeRetryParams(message));
@@ -174,7 +181,8 @@ export class CallRouter {
       entry,
       user: caller.user,
       clientAddress: caller.observation?.request.client,
-      tasks: tool && !needsTranslation ? this.#options.tasks : undefined,
+      tasks: tool && (!needsTranslation || era === 'modern') ? this.#options.tasks : undefined,
+      declaresTasks: declaresForClient,
       era: caller.era,
       session: caller.session,
     };

@@ -1,23 +1,24 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { applyEdits, members } from '@sluice/protocol/json/text';
 import { type Era, INTERNAL_ERROR, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
-import type { Implementation } from '@sluice/protocol/mcp/message';
+import { type Implementation, parseMessage } from '@sluice/protocol/mcp/message';
 import { declaresTasks, readTask, reportedTaskEdits, type TaskState, withTaskIds } from '@sluice/protocol/mcp/tasks';
 import { holderOf } from '../../../http/shares.ts';
-import type { TargetLogger } from '../../../telemetry/log.ts';
-import type { CallPlan, CreatedTask, TaskHandler } from '../relay/call-plan.ts';
+import { CallObserver } from '../../../telemetry/call-observer.ts';
+import type { CallContext, CallPlan, CreatedTask, TaskHandler } from '../relay/call-plan.ts';
 import { CLIENT_DISCONNECTED } from '../relay/in-flight-calls.ts';
+import { RelayedCall } from '../relay/relayed-call.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
 import type { UpstreamSession } from '../upstream.ts';
+import { PolledTask } from './polled-task.ts';
 import type { TaskRecord } from './task-record.ts';
-import { requestTask } from './task-requests.ts';
+import { requestTask, taskHeaders, taskMessage } from './task-requests.ts';
 import { MAX_TTL_MS, type NewTask, sessionRecord, type Tasks } from './tasks.ts';
 
-export interface TaskCreationOptions {
+export interface TaskCreationOptions extends CallContext {
   readonly tasks: Tasks;
   /** Identity of the service, for requests of its own. */
   readonly clientInfo: Implementation;
-  readonly log: TargetLogger;
 }
 
 /** Tasks in place of the results of calls: the client gets an id of ours, once the task is stored. */
@@ -39,7 +40,8 @@ export class TaskCreation implements TaskHandler {
     const result = isJsonObject(value.result) ? value.result : {};
     const state = readTask(era, era === 'modern' ? result : result.task);
     if (!state) return fail(created, INTERNAL_ERROR, 'the upstream answered with an invalid task');
-    if (era === 'modern' && !declaresTasks(plan.capabilities)) {
+    if (plan.era !== era || (era === 'modern' && !declaresTasks(plan.capabilities))) {
+      if (plan.declaresTasks) return this.#poll(created, state);
       this.#cancelUpstream(created, state.taskId);
       return fail(created, INTERNAL_ERROR, 'the upstream answered with a task to a client that does not support tasks');
     }
@@ -67,6 +69,43 @@ export class TaskCreation implements TaskHandler {
         fail(created, INTERNAL_ERROR, 'the task could not be stored', isClientDisconnected);
       },
     );
+  }
+
+  /** Polls the task on behalf of its client. */
+  #poll(created: CreatedTask, state: TaskState): void {
+    const { plan, session } = created;
+    const { upstreamId, clientInfo } = { upstreamId: state.taskId, clientInfo: { ...this.#options.clientInfo } };
+    const headers = sentHeaders(plan.headers);
+    const request = { upstream: plan.upstream, session, upstreamId, clientInfo, headers };
+    const message = parseMessage(Buffer.from(taskMessage({ ...request, method: 'tasks/get' }, '0')));
+    if (message.kind !== 'request') throw new Error('invalid poll');
+    const poll: CallPlan = {
+      ...plan,
+      message,
+      headers: [...headers, ...taskHeaders(session.era, 'tasks/get', upstreamId)],
+      edits: [],
+      progressToken: undefined,
+      serverRequests: undefined,
+      needsTranslation: false,
+      openSession: () => session,
+      observer: new CallObserver(undefined),
+      summary: undefined,
+      streams: false,
+      json: true,
+      tasks: undefined,
+      entry: undefined,
+      session: undefined,
+      // The end of a connection to the client does not end a poll.
+      era: 'legacy',
+    };
+    const polled = new PolledTask(this.#options, created, state, {
+      poll: (response, rewriter) => new RelayedCall(this.#options, { ...poll, rewriter }, response).start(),
+      update: async (inputResponses) => {
+        await requestTask({ ...request, method: 'tasks/update' }, `"inputResponses":${inputResponses}`);
+      },
+      cancel: () => this.#cancelUpstream(created, upstreamId),
+    });
+    polled.start();
   }
 
   /** Cancels the task of a record that was removed. */

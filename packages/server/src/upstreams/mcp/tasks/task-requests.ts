@@ -41,14 +41,25 @@ export interface OwnTaskRequest {
   readonly headers: readonly string[];
 }
 
+/** Returns such a request as JSON text; `more` are further params. */
+export function taskMessage(
+  { session, upstreamId, method, clientInfo }: Omit<OwnTaskRequest, 'upstream' | 'headers'>,
+  id: string,
+  more?: string,
+): string {
+  const _meta = session.era === 'modern' ? envelope(clientInfo) : undefined;
+  const params = JSON.stringify({ taskId: upstreamId, _meta });
+  const all = more === undefined ? params : `${params.slice(0, -1)},${more}}`;
+  return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"method":"${method}","params":${all}}`;
+}
+
 /** Sends such a request. Rejects with `UpstreamError`. */
-export function requestTask(request: OwnTaskRequest): Promise<RpcResponse> {
-  const { upstream, session, upstreamId, method, clientInfo, headers } = request;
+export function requestTask(request: OwnTaskRequest, more?: string): Promise<RpcResponse> {
+  const { upstream, session, upstreamId, method, headers } = request;
   const { era } = session;
   const id = newRequestId();
-  const _meta = era === 'modern' ? envelope(clientInfo) : undefined;
   return sendMessage(upstream.transport, {
-    message: JSON.stringify({ jsonrpc: '2.0', id, method, params: { taskId: upstreamId, _meta } }),
+    message: taskMessage(request, id, more),
     id,
     headers: [...session.identityHeaders, ...taskHeaders(era, method, upstreamId), ...headers],
     timeoutMs: TIMEOUT_MS,
