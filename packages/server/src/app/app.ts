@@ -243,7 +243,13 @@ export async function startService(
     maxResponseBytes: pipeline.bodyLimits.response,
     log: forwardLog,
   };
-  const taskCreation = new TaskCreation({ ...calling, tasks, clientInfo: SERVER_INFO });
+  const taskCreation = new TaskCreation({
+    ...calling,
+    tasks,
+    clientInfo: SERVER_INFO,
+    suspendedCalls,
+    suspendedMs: config.parkedCallTimeoutMs,
+  });
   const relay = new CallRouter({
     ...calling,
     taskSupport: new TaskSupport(config.tasksForPlainClients, (name) => registry.current.forwards.get(name)),

@@ -92,6 +92,34 @@ describe('a modern client that does not declare the tasks extension', () => {
     await expect.poll(() => upstream.tasks[0]?.status).toBe('cancelled');
   });
 
+  it('is asked for input with a result, and continues with its retries', async () => {
+    const { url, upstream } = await upstreamWithTasks();
+    const client = taskClient(url, 'ann', '{"elicitation":{}}');
+    const call = (more: object, by = client) =>
+      by.request('tools/call', { name: 'multi_input', arguments: {}, ...more });
+    const { result } = await call({});
+    expect(result).toMatchObject({ resultType: 'input_required', inputRequests: { first: {}, second: {} } });
+    expect(result).not.toHaveProperty('taskId');
+    const { requestState } = result;
+    const answer = (name: string) => ({ action: 'accept', content: { name } });
+    const foreign = await call({ requestState, inputResponses: {} }, taskClient(url, 'ben', '{"elicitation":{}}'));
+    expect(foreign.error?.code).toBe(-32602);
+    const between = await call({ requestState, inputResponses: { second: answer('b') } });
+    expect(Object.keys(Object(between.result.inputRequests))).toEqual(['first']);
+    const end = await call({
+      requestState: between.result.requestState,
+      inputResponses: { first: answer('a') },
+    });
+    expect(JSON.stringify(end.result.content)).toContain('answered [{\\"name\\":\\"b\\"},{\\"name\\":\\"a\\"}]');
+    expect(upstream.tasks).toHaveLength(1);
+    const late = await call({ requestState, inputResponses: { first: answer('c') } });
+    expect(late.error?.message).toContain('the task is no longer known');
+    expect((await taskClient(url, 'ann', '{}').request('tools/call', { name: 'confirm_delete' })).error?.message).toBe(
+      'forwarded tool call failed: the upstream requires input that the client does not support',
+    );
+    await expect.poll(() => upstream.tasks[1]?.status).toBe('cancelled');
+  });
+
   it('gets an error when the task ends without a result', async () => {
     const { url, upstream } = await upstreamWithTasks();
     const call = () => taskClient(url, undefined, '{}').request('tools/call', { name: 'endless' });

@@ -77,6 +77,8 @@ export interface TaskHandler {
   isCreated(plan: CallPlan, era: Era, result: JsonObject): boolean;
   /** Takes over the call: it is responded to and observed from here. */
   onCreated(task: CreatedTask): void;
+  /** Continues a task for the retry of a call. */
+  resume(plan: CallPlan, task: string, response: CallResponse): void;
 }
 
 /** Translates messages of an upstream that belong to a call, and those that are sent to it. */

@@ -115,6 +115,7 @@ export class CallRouter {
     const resumption = isRetry ? this.#resume(caller, message, headers, streams, json) : undefined;
     if (resumption?.kind === 'handled') return resumption.outcome;
     const isRestart = resumption?.kind === 'restart';
+    const task = resumption?.kind === 'task' ? resumption.task : undefined;
     const upstream =
       target.address === undefined ? forwards.upstream(target.forward) : forwards.upstreamAt(target.address);
     if (!upstream) {
@@ -132,7 +133,9 @@ export class CallRouter {
     const needsTranslation = era !== caller.era;
     const capabilities =
       needsTranslation && era === 'legacy' ? advertisedCapabilities(caller, message) : caller.capabilities;
-    const rejection = needsTranslation ? this.#translator.rejection(caller.era, message, isRestart) : undefined;
+    const rejection = needsTranslation
+      ? this.#translator.rejection(caller.era, message, isRestart || task !== undefined)
+      : undefined;
     if (rejection) return rejection;
     const { edits, progressToken } = requestEdits(message, name === called ? undefined : name);
     const kind = entry?.kind;
@@ -186,6 +189,9 @@ export class CallRouter {
       era: caller.era,
       session: caller.session,
     };
+    if (task !== undefined) {
+      return { kind: 'deferred', start: (response) => this.#options.tasks.resume(plan, task, response) };
+    }
     if (needsTranslation) return this.#translator.call(caller, plan);
     return { kind: 'deferred', start: (response) => new RelayedCall(this.#options, plan, response).start() };
   }

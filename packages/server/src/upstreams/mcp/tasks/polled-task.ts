@@ -4,8 +4,7 @@ import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { isTerminal, readTask, type TaskState } from '@sluice/protocol/mcp/tasks';
 import type { RpcError } from '../../../http/outcome.ts';
-import type { CallResponse, ResponseBytes } from '../../downstream.ts';
-import { makeResumable } from '../../downstream.ts';
+import { type CallResponse, type DownstreamSession, makeResumable, type ResponseBytes } from '../../downstream.ts';
 import type { CallContext, CreatedTask, ResponseRewriter } from '../relay/call-plan.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../relay/in-flight-calls.ts';
 import type { ByteEdit, ResultPositions } from '../relay/large-message.ts';
@@ -29,12 +28,20 @@ export interface TaskPolling {
   update(inputResponses: string): Promise<void>;
   /** Cancels the task; never rejects. */
   cancel(): void;
+  /**
+   * Stores the task until the client retries its call with input; resolves with the `requestState` of the retry. Undefined if
+   * the client may have no more tasks; rejects with `StoreError`.
+   */
+  suspend(state: TaskState): Promise<string | undefined>;
+  /** The call has ended, and with it the stored task. */
+  onEnd(): void;
 }
 
 /**
  * The call of a client that does not support tasks to a tool that answers with one: the task is polled on its behalf, and the
  * client gets the result as if the call had taken that long. Changes of the status message are sent as progress; requests for
- * input are sent to legacy clients on the stream of the call.
+ * input are sent to legacy clients on the stream of the call; a modern client gets an `InputRequiredResult`, and its retry
+ * continues here, also after a restart.
  */
 export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall {
   readonly startedAt: number;
@@ -47,6 +54,8 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
   #state: TaskState;
   #timer: NodeJS.Timeout | undefined = undefined;
   #ended = false;
+  /** The call has ended until its retry. */
+  #isSuspended = false;
   #isClientDisconnected: boolean;
   /** Number of progress notifications so far. */
   #progress = 0;
@@ -67,11 +76,16 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
     this.activeAt = this.startedAt;
   }
 
-  start(): void {
+  /** `inputResponses`: input of the client with which it continues, as JSON text. */
+  start(inputResponses?: string): void {
     this.#created.response.onDisconnect(() => this.#onClientDisconnected());
     this.#context.calls.add(this);
     this.#report(this.#state.statusMessage);
-    this.#pollLater();
+    if (inputResponses === undefined) return this.#pollLater();
+    this.#polling.update(inputResponses).then(
+      () => this.#pollLater(),
+      (error: unknown) => this.#fail(error instanceof Error ? error.message : 'internal error', true),
+    );
   }
 
   // The response to a poll.
@@ -174,6 +188,7 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
   }
 
   #pollLater(): void {
+    if (this.#ended) return;
     const { pollIntervalMs = DEFAULT_POLL_MS } = this.#state;
     const waitMs = Math.min(Math.max(pollIntervalMs, MIN_POLL_MS), MAX_POLL_MS);
     this.#timer = setTimeout(() => this.#polling.poll(this, this), waitMs).unref();
@@ -194,8 +209,8 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
     const resultText = memberText(text, 'result') ?? '';
     if (isTerminal(state.status)) return this.#finish(state, resultText);
     if (state.statusMessage !== before.statusMessage) this.#report(state.statusMessage);
-    if (state.status === 'input_required') this.#ask(resultText, result.inputRequests);
-    if (!this.#ended) this.#pollLater();
+    const isSuspended = state.status === 'input_required' && this.#ask(resultText, result.inputRequests);
+    if (!isSuspended) this.#pollLater();
   }
 
   #finish({ status }: TaskState, text: string): void {
@@ -235,33 +250,58 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
     response.sendEvent(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
   }
 
-  /** Sends the client those requests for input that it has not got yet. */
-  #ask(text: string, requests: unknown): void {
-    if (!isJsonObject(requests)) return this.#fail('the upstream sent inputRequests that are not an object', true);
+  /** Sends the client those requests for input that it has not got yet. True if the call continues with its retry. */
+  #ask(text: string, requests: unknown): boolean {
     const { plan } = this.#created;
-    const { session, streams } = plan;
-    const texts = memberText(text, 'inputRequests') ?? '{}';
-    for (const [key, request] of Object.entries(requests)) {
-      if (this.#asked.has(key)) continue;
-      const { method, params }: JsonObject = isJsonObject(request) ? request : {};
-      const isSupported = typeof method === 'string' && acceptsServerRequest(plan.capabilities, method, params);
-      if (!session || !streams || session.hasEnded || !isSupported) {
-        return this.#fail('the upstream requires input that the client does not support', true);
-      }
-      if (this.#asked.size >= MAX_INPUT_REQUESTS) return this.#fail('the upstream requires too much input', true);
-      this.#asked.add(key);
-      this.#serverRequests ??= new RelayedServerRequests({
-        channel: () => session.channel(),
-        send: (sent) => this.#sendToClient(sent),
-        post: (response) => this.#answer(response),
-      });
-      const sent = memberText(memberText(texts, key) ?? '{}', 'params');
-      const rest = sent === undefined ? '' : `,"params":${sent}`;
-      const id = JSON.stringify(key);
-      if (!this.#serverRequests.relay(`{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)}${rest}}`)) {
-        return this.#fail('the upstream requires too much input at once', true);
-      }
+    const { session, streams, capabilities } = plan;
+    const problem = problemOf(requests, capabilities);
+    if (problem !== undefined || !isJsonObject(requests)) {
+      this.#fail(problem ?? '', true);
+      return false;
     }
+    const texts = memberText(text, 'inputRequests') ?? '{}';
+    if (plan.era === 'modern') {
+      this.#suspend(texts);
+      return true;
+    }
+    for (const key of Object.keys(requests)) {
+      if (this.#asked.has(key)) continue;
+      if (!session || !streams || session.hasEnded) this.#fail(UNSUPPORTED_INPUT, true);
+      else if (this.#asked.size >= MAX_INPUT_REQUESTS) this.#fail('the upstream requires too much input', true);
+      else this.#relay(key, memberText(texts, key) ?? '{}', session);
+      if (this.#ended) return false;
+    }
+    return false;
+  }
+
+  #relay(key: string, request: string, session: DownstreamSession): void {
+    this.#asked.add(key);
+    this.#serverRequests ??= new RelayedServerRequests({
+      channel: () => session.channel(),
+      send: (sent) => this.#sendToClient(sent),
+      post: (response) => this.#answer(response),
+    });
+    const params = memberText(request, 'params');
+    const rest = params === undefined ? '' : `,"params":${params}`;
+    const text = `{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${memberText(request, 'method')}${rest}}`;
+    if (!this.#serverRequests.relay(text)) this.#fail('the upstream requires too much input at once', true);
+  }
+
+  /** Responds that input is required. */
+  #suspend(inputRequests: string): void {
+    this.#polling.suspend(this.#state).then(
+      (requestState) => {
+        if (this.#ended) return;
+        if (requestState === undefined) return this.#fail('too many tasks', true);
+        this.#isSuspended = true;
+        const state = JSON.stringify(requestState);
+        this.#respond(
+          'result',
+          `{"resultType":"input_required","inputRequests":${inputRequests},"requestState":${state}}`,
+        );
+      },
+      () => this.#fail('the task could not be stored', true),
+    );
   }
 
   #sendToClient(text: string): void {
@@ -296,7 +336,20 @@ export class PolledTask implements CallResponse, ResponseRewriter, InFlightCall 
     this.#context.calls.remove(this);
     this.#serverRequests?.cancelAll();
     if (cancels) this.#polling.cancel();
+    if (!this.#isSuspended) this.#polling.onEnd();
   }
+}
+
+const UNSUPPORTED_INPUT = 'the upstream requires input that the client does not support';
+
+/** Returns why a client with these capabilities cannot provide the required input. */
+function problemOf(requests: unknown, capabilities: JsonObject): string | undefined {
+  if (!isJsonObject(requests)) return 'the upstream sent inputRequests that are not an object';
+  for (const request of Object.values(requests)) {
+    const { method, params }: JsonObject = isJsonObject(request) ? request : {};
+    if (typeof method !== 'string' || !acceptsServerRequest(capabilities, method, params)) return UNSUPPORTED_INPUT;
+  }
+  return undefined;
 }
 
 const INTERNAL: RpcError = { code: INTERNAL_ERROR, message: 'the upstream rejected a request for the state of a task' };

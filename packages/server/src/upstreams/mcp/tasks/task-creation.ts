@@ -1,24 +1,31 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { applyEdits, members } from '@sluice/protocol/json/text';
+import { applyEdits, members, memberText } from '@sluice/protocol/json/text';
 import { type Era, INTERNAL_ERROR, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { type Implementation, parseMessage } from '@sluice/protocol/mcp/message';
 import { declaresTasks, readTask, reportedTaskEdits, type TaskState, withTaskIds } from '@sluice/protocol/mcp/tasks';
 import { holderOf } from '../../../http/shares.ts';
 import { CallObserver } from '../../../telemetry/call-observer.ts';
+import type { CallResponse } from '../../downstream.ts';
+import { digestOf } from '../era-translation/request-state.ts';
+import type { SuspendedCalls } from '../era-translation/suspended-calls.ts';
 import type { CallContext, CallPlan, CreatedTask, TaskHandler } from '../relay/call-plan.ts';
 import { CLIENT_DISCONNECTED } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
 import type { UpstreamSession } from '../upstream.ts';
 import { PolledTask } from './polled-task.ts';
-import type { TaskRecord } from './task-record.ts';
-import { requestTask, taskHeaders, taskMessage } from './task-requests.ts';
+import { stateOf, type TaskRecord } from './task-record.ts';
+import { type OwnTaskRequest, requestTask, taskHeaders, taskMessage, taskSession } from './task-requests.ts';
 import { MAX_TTL_MS, type NewTask, sessionRecord, type Tasks } from './tasks.ts';
 
 export interface TaskCreationOptions extends CallContext {
   readonly tasks: Tasks;
   /** Identity of the service, for requests of its own. */
   readonly clientInfo: Implementation;
+  /** Seals the state of calls that continue with a retry. */
+  readonly suspendedCalls: Pick<SuspendedCalls, 'createTaskState'>;
+  /** Maximum time until the retry, in milliseconds. */
+  readonly suspendedMs: number;
 }
 
 /** Tasks in place of the results of calls: the client gets an id of ours, once the task is stored. */
@@ -71,41 +78,53 @@ export class TaskCreation implements TaskHandler {
     );
   }
 
-  /** Polls the task on behalf of its client. */
-  #poll(created: CreatedTask, state: TaskState): void {
+  /** Continues to poll a task whose client has provided input; `id` is that of its record. */
+  resume(plan: CallPlan, id: string, response: CallResponse): void {
+    const { tasks } = this.#options;
+    const record = tasks.get(id);
+    const created = { plan, requestId: '', text: '', value: {}, response, isClientDisconnected: false };
+    const { inputResponses } = plan.message.params;
+    if (plan.summary) plan.observer.begin(plan.summary);
+    const isValid = inputResponses === undefined || isJsonObject(inputResponses);
+    if (!record || record.address !== plan.upstream.transport.address || !isValid) {
+      const session = plan.upstream.sessions.modern;
+      return fail({ ...created, session }, INTERNAL_ERROR, 'the task is no longer known; call the tool again');
+    }
+    const session = taskSession(tasks, record, plan.upstream);
+    const state = { ...stateOf(record), taskId: record.upstreamId };
+    this.#poll(
+      { ...created, session },
+      state,
+      record,
+      memberText(memberText(plan.message.text, 'params') ?? '{}', 'inputResponses'),
+    );
+  }
+
+  /** Polls the task on behalf of its client; `record` and the input of the client if it continues with a retry. */
+  #poll(created: CreatedTask, state: TaskState, record?: TaskRecord, input?: string): void {
+    const { tasks, suspendedCalls, suspendedMs } = this.#options;
     const { plan, session } = created;
     const { upstreamId, clientInfo } = { upstreamId: state.taskId, clientInfo: { ...this.#options.clientInfo } };
     const headers = sentHeaders(plan.headers);
     const request = { upstream: plan.upstream, session, upstreamId, clientInfo, headers };
-    const message = parseMessage(Buffer.from(taskMessage({ ...request, method: 'tasks/get' }, '0')));
-    if (message.kind !== 'request') throw new Error('invalid poll');
-    const poll: CallPlan = {
-      ...plan,
-      message,
-      headers: [...headers, ...taskHeaders(session.era, 'tasks/get', upstreamId)],
-      edits: [],
-      progressToken: undefined,
-      serverRequests: undefined,
-      needsTranslation: false,
-      openSession: () => session,
-      observer: new CallObserver(undefined),
-      summary: undefined,
-      streams: false,
-      json: true,
-      tasks: undefined,
-      entry: undefined,
-      session: undefined,
-      // The end of a connection to the client does not end a poll.
-      era: 'legacy',
-    };
+    const poll = pollPlan(plan, session, headers, request);
+    let stored = record;
     const polled = new PolledTask(this.#options, created, state, {
       poll: (response, rewriter) => new RelayedCall(this.#options, { ...poll, rewriter }, response).start(),
       update: async (inputResponses) => {
         await requestTask({ ...request, method: 'tasks/update' }, `"inputResponses":${inputResponses}`);
       },
       cancel: () => this.#cancelUpstream(created, upstreamId),
+      suspend: async (current) => {
+        stored ??= await this.#store(created, current, { isInternal: true, maxLifeMs: suspendedMs });
+        const { namespace = '', user, message } = plan;
+        return stored && suspendedCalls.createTaskState(stored.id, { namespace, user, digest: digestOf(message) });
+      },
+      onEnd: () => {
+        if (stored) tasks.remove(stored);
+      },
     });
-    polled.start();
+    polled.start(input);
   }
 
   /** Cancels the task of a record that was removed. */
@@ -113,7 +132,11 @@ export class TaskCreation implements TaskHandler {
     this.#cancel(upstream, session, record.upstreamId, []);
   }
 
-  #store({ plan, session, requestId }: CreatedTask, state: TaskState): Promise<TaskRecord | undefined> {
+  #store(
+    { plan, session, requestId }: CreatedTask,
+    state: TaskState,
+    more: Pick<NewTask, 'isInternal' | 'maxLifeMs'> = {},
+  ): Promise<TaskRecord | undefined> {
     const { namespace = '', user, clientAddress, forward, upstream, entry, message, progressToken } = plan;
     const discovered = entry?.discovered;
     const task: NewTask = {
@@ -130,6 +153,7 @@ export class TaskCreation implements TaskHandler {
         upstream: requestId,
         client: message.text.slice(progressToken.start, progressToken.end),
       },
+      ...more,
     };
     return this.#options.tasks.create(task, state, session);
   }
@@ -149,6 +173,37 @@ export class TaskCreation implements TaskHandler {
       (error: unknown) => this.#options.log.debug('task could not be canceled', { error }),
     );
   }
+}
+
+/** The plan of a request for the state of a task, on behalf of the client of this plan. */
+function pollPlan(
+  plan: CallPlan,
+  session: UpstreamSession,
+  headers: readonly string[],
+  request: Omit<OwnTaskRequest, 'method'>,
+): CallPlan {
+  const method = 'tasks/get';
+  const message = parseMessage(Buffer.from(taskMessage({ ...request, method }, '0')));
+  if (message.kind !== 'request') throw new Error('invalid poll');
+  return {
+    ...plan,
+    message,
+    headers: [...headers, ...taskHeaders(session.era, method, request.upstreamId)],
+    edits: [],
+    progressToken: undefined,
+    serverRequests: undefined,
+    needsTranslation: false,
+    openSession: () => session,
+    observer: new CallObserver(undefined),
+    summary: undefined,
+    streams: false,
+    json: true,
+    tasks: undefined,
+    entry: undefined,
+    session: undefined,
+    // The end of a connection to the client does not end a poll.
+    era: 'legacy',
+  };
 }
 
 /** Headers of a call without those that mirror its message. */

@@ -42,6 +42,8 @@ export const recordSchema = changeSchema.extend({
   era: z.enum(['legacy', 'modern']),
   /** The called tool: its key in the namespace, and its name at the upstream if it was discovered. */
   tool: z.object({ key: z.string(), upstreamKey: z.string().optional(), copied: z.literal(true).optional() }),
+  /** Polled on behalf of a client that does not support tasks, and therefore does not know the id. */
+  isInternal: z.literal(true).optional(),
   /** Progress token upstream, and that of the client as JSON text. */
   progress: z.object({ upstream: z.string(), client: z.string() }).optional(),
   /** ISO 8601. */

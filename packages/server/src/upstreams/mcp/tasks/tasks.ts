@@ -30,8 +30,21 @@ export interface TaskOwner {
 /** Members of a new record that its creator knows. */
 export type NewTask = Pick<
   TaskRecord,
-  'namespace' | 'user' | 'holder' | 'clientSession' | 'forward' | 'address' | 'era' | 'tool' | 'progress' | 'session'
->;
+  | 'namespace'
+  | 'user'
+  | 'holder'
+  | 'clientSession'
+  | 'forward'
+  | 'address'
+  | 'era'
+  | 'tool'
+  | 'progress'
+  | 'session'
+  | 'isInternal'
+> & {
+  /** Longest life of the record in milliseconds, if that is shorter than the life of its task. */
+  readonly maxLifeMs?: number;
+};
 
 export interface TasksOptions {
   readonly store: TaskStore;
@@ -94,13 +107,14 @@ export class Tasks {
   async create(task: NewTask, state: TaskState, session: UpstreamSession): Promise<TaskRecord | undefined> {
     const now = this.#now();
     const { taskId: upstreamId, ...rest } = state;
+    const { maxLifeMs = Number.POSITIVE_INFINITY, ...known } = task;
     const record: TaskRecord = {
-      ...task,
+      ...known,
       ...rest,
       id: randomBytes(16).toString('base64url'),
       upstreamId,
       created: now,
-      expires: expiryOf(now, state.ttlMs),
+      expires: Math.min(expiryOf(now, state.ttlMs), now + maxLifeMs),
     };
     if (!this.#makeRoom(record.holder)) return undefined;
     this.#add(record, session);
@@ -116,7 +130,7 @@ export class Tasks {
   /** Returns the task with this id of ours; undefined if there is none of this owner. */
   async find(id: string, { namespace, user }: TaskOwner): Promise<TaskRecord | undefined> {
     const record = this.#entries.get(id)?.record;
-    if (!record || record.namespace !== namespace?.name || record.user !== user) return undefined;
+    if (!record || record.isInternal || record.namespace !== namespace?.name || record.user !== user) return undefined;
     return record.expires > this.#now() ? record : undefined;
   }
 
@@ -150,7 +164,7 @@ export class Tasks {
     const found: TaskRecord[] = [];
     for (const id of ids ?? []) {
       const record = this.#entries.get(id)?.record;
-      if (!record || record.namespace !== namespace?.name || record.user !== user) continue;
+      if (!record || record.isInternal || record.namespace !== namespace?.name || record.user !== user) continue;
       if (record.expires > now) found.push(record);
     }
     return found;
