@@ -247,6 +247,7 @@ export async function startService(
     ...calling,
     tasks,
     clientInfo: SERVER_INFO,
+    isEnabled: config.tasksForPlainClients,
     suspendedCalls,
     suspendedMs: config.parkedCallTimeoutMs,
   });

@@ -11,7 +11,7 @@ import type { Registry } from '../../registry/registry.ts';
 import { type NamespaceState, routeResource } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
-import { type CallRouter, FORWARDING_LOOP } from '../../upstreams/mcp/relay/router.ts';
+import { type CallRouter, FORWARDING_LOOP, missingTasks } from '../../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../../upstreams/mcp/streams/session-subscriptions.ts';
 import type { TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
@@ -24,7 +24,7 @@ import type { McpFilter, McpMethodFilter, McpOutcome, McpRequest } from '../requ
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 import type { SubscriptionShares } from '../sessions/subscription-shares.ts';
-import { isToolHidden, missingTasks, type TaskMethodParts } from './tasks.ts';
+import { isToolHidden, type TaskMethodParts } from './tasks.ts';
 
 /** Dependencies of legacy subscriptions. */
 export interface ResourceSubscriptionParts {

@@ -4,6 +4,7 @@ import { textResultText } from '../../../../../test/fixtures/raw-upstream/texts.
 import { startTasksUpstream, type TasksUpstream } from '../../../../../test/fixtures/tasks-upstream.ts';
 import { listenTo } from '../../../testing/listening-client.ts';
 import { lastCall, relayTests } from '../../../testing/relay.ts';
+import { startTestService } from '../../../testing/service.ts';
 import { type TaskClient, taskClient } from '../../../testing/task-client.ts';
 
 const tests = relayTests();
@@ -153,6 +154,55 @@ describe('ids of tasks', () => {
     });
     expect(first.count('tasks/get')).toBe(0);
   });
+});
+
+describe('tasks of a tool that an operator disables', () => {
+  it('have no results for clients any more, and can be canceled', async () => {
+    const { url, first } = await twoUpstreams();
+    const client = taskClient(url);
+    const taskId = await client.create('polled', { polls: 1 });
+    const namespace = new URL(url).pathname.split('/')[1];
+    const setEnabled = (enabled: boolean) =>
+      tests.service.manage('POST', '/tools/enabled', { enabled, names: ['polled'], namespace });
+    await setEnabled(false);
+    const inputResponses = {};
+    for (const method of ['tasks/get', 'tasks/update']) {
+      const { error } = await client.request(method, { taskId, inputResponses });
+      expect(error).toEqual({ code: -32602, message: 'tool not found: polled' });
+    }
+    expect((await client.request('tasks/cancel', { taskId })).error).toBeUndefined();
+    expect(first.tasks[0]).toMatchObject({ status: 'cancelled', polls: 0 });
+    await setEnabled(true);
+    expect((await client.request('tasks/get', { taskId })).error).toBeUndefined();
+  });
+
+  it('end with their forward', async () => {
+    const { url } = await twoUpstreams();
+    const client = taskClient(url);
+    const taskId = await client.create('endless');
+    const namespace = new URL(url).pathname.split('/')[1];
+    await tests.service.manage('DELETE', `/forwards/${namespace}`);
+    expect((await client.request('tasks/get', { taskId })).error).toEqual(NOT_FOUND);
+  });
+});
+
+it('a user with too many tasks gets no more, and what the upstream has begun is canceled', async () => {
+  const service = await startTestService({ SERVICE_MAX_TASKS_PER_USER: '2' });
+  tests.onEnd(() => service.stop());
+  const upstream = await upstreamWithTasks();
+  const url = await tests.register(upstream.url, {}, service);
+  const ann = taskClient(url, 'ann');
+  const [taskId] = [await ann.create('endless'), await ann.create('endless')];
+  const { error } = await ann.request('tools/call', { name: 'endless' });
+  expect([error?.code, error?.message]).toEqual([
+    -32000,
+    'forwarded tool call failed: too many tasks; wait for others to end, or cancel them',
+  ]);
+  await expect.poll(() => upstream.tasks[2]?.status).toBe('cancelled');
+  expect(await taskClient(url, 'ben').create('endless')).toBeDefined();
+  await ann.request('tasks/cancel', { taskId });
+  await ann.until(taskId, 'cancelled');
+  expect(await ann.create('endless')).toBeDefined();
 });
 
 describe('rules of the extension', () => {

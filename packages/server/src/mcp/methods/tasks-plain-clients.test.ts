@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { startCoreTasksUpstream } from '../../../../../test/fixtures/core-tasks-upstream.ts';
 import { messages, modernClient } from '../../../../../test/fixtures/raw-client.ts';
 import { startTasksUpstream, type TasksUpstream } from '../../../../../test/fixtures/tasks-upstream.ts';
 import { relayTests } from '../../../testing/relay.ts';
@@ -190,6 +191,57 @@ describe('a legacy client', () => {
   });
 });
 
+describe('a tool of a legacy upstream that requires a task', () => {
+  async function coreUpstream() {
+    const upstream = await startCoreTasksUpstream();
+    tests.onEnd(upstream.close);
+    return { url: await tests.register(upstream.url), upstream };
+  }
+
+  it('can be called by a legacy client without one, which is asked on the stream of its call', async () => {
+    const { url, upstream } = await coreUpstream();
+    const client = await sessionClient(url, { capabilities: '{"elicitation":{}}' });
+    const reader = legacyCall(client, 'asks', {});
+    const question = JSON.parse(await reader.message(0));
+    expect(question.method).toBe('elicitation/create');
+    expect(JSON.stringify(question)).not.toContain('related-task');
+    const result = { action: 'accept', content: { name: 'Ann' } };
+    await client.post(JSON.stringify({ jsonrpc: '2.0', id: question.id, result }));
+    const { result: end } = await replyOf(reader);
+    expect(end.content).toEqual([{ type: 'text', text: 'hello Ann' }]);
+    expect(JSON.stringify(end)).not.toContain('related-task');
+    const failed = await replyOf(legacyCall(client, 'fails', {}));
+    expect(failed.result).toMatchObject({ isError: true, content: [{ text: 'no luck' }] });
+    expect((await replyOf(legacyCall(client, 'plain', {}))).result.content[0].text).toBe('plain');
+    expect(upstream.tasks).toHaveLength(2);
+    expect((await client.request('tasks/list')).result).toEqual({ tasks: [] });
+  });
+
+  it('can be called by a modern client, which is asked with a result', async () => {
+    const { url, upstream } = await coreUpstream();
+    const client = taskClient(url, undefined, '{"elicitation":{}}');
+    const call = (more: object) => client.request('tools/call', { name: 'asks', arguments: {}, ...more });
+    const { result } = await call({});
+    expect(result.resultType).toBe('input_required');
+    const [key = ''] = Object.keys(Object(result.inputRequests));
+    const inputResponses = { [key]: { action: 'accept', content: { name: 'Ann' } } };
+    const end = await call({ requestState: result.requestState, inputResponses });
+    expect(end.result).toMatchObject({ resultType: 'complete', content: [{ type: 'text', text: 'hello Ann' }] });
+    expect(end.text).not.toContain('related-task');
+    expect(upstream.tasks).toHaveLength(1);
+  });
+
+  it('is canceled with the call', async () => {
+    const { url, upstream } = await coreUpstream();
+    const client = await sessionClient(url);
+    const reader = legacyCall(client, 'endless', {});
+    await expect.poll(() => upstream.tasks.length).toBe(1);
+    await client.post('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"call"}}');
+    await reader.ended;
+    await expect.poll(() => upstream.statusOf(upstream.tasks[0] ?? '')).toBe('cancelled');
+  });
+});
+
 describe('with SERVICE_TASKS_FOR_PLAIN_CLIENTS=0', () => {
   it('a tool that requires a task rejects clients that do not support tasks', async () => {
     const service = await startTestService({ SERVICE_TASKS_FOR_PLAIN_CLIENTS: '0' });
@@ -204,5 +256,14 @@ describe('with SERVICE_TASKS_FOR_PLAIN_CLIENTS=0', () => {
     expect(legacy.error.code).toBe(-32601);
     expect(await taskClient(url).create('endless')).toBeDefined();
     expect(upstream.tasks).toHaveLength(1);
+
+    const core = await startCoreTasksUpstream();
+    tests.onEnd(core.close);
+    const coreUrl = await tests.register(core.url, {}, service);
+    const modern = await taskClient(coreUrl).request('tools/call', { name: 'endless' });
+    expect([modern.status, modern.error?.code]).toEqual([400, -32021]);
+    // As the SDK's server responds.
+    expect((await replyOf(legacyCall(await sessionClient(coreUrl), 'endless', {}))).result.isError).toBe(true);
+    expect(core.tasks).toHaveLength(0);
   });
 });

@@ -1,10 +1,11 @@
-import { INVALID_PARAMS, INVALID_REQUEST, MISSING_CAPABILITY } from '@sluice/protocol/mcp/constants';
+import { INVALID_PARAMS, INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
-import { TASK_REQUESTS, TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
+import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
 import { declaresTasks, taskJson } from '@sluice/protocol/mcp/tasks';
 import { rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState, Snapshot } from '../../registry/snapshot.ts';
+import { missingTasks } from '../../upstreams/mcp/relay/router.ts';
 import { stateOf, type TaskRecord } from '../../upstreams/mcp/tasks/task-record.ts';
 import { type TaskRelay, taskNotFound } from '../../upstreams/mcp/tasks/task-relay.ts';
 import type { Tasks } from '../../upstreams/mcp/tasks/tasks.ts';
@@ -62,14 +63,6 @@ export async function taskRequest(
   if (isToolHidden(record, parts.registry.current))
     return rpcError(INVALID_PARAMS, `tool not found: ${record.tool.key}`);
   return parts.taskRelay.call(context, message, record, tool);
-}
-
-/** The error for a client that does not declare the extension. */
-export function missingTasks(): McpOutcome {
-  const requiredCapabilities = { extensions: { [TASKS_EXTENSION]: {} } };
-  return rpcError(MISSING_CAPABILITY, `the client must declare the extension ${TASKS_EXTENSION}`, 400, {
-    requiredCapabilities,
-  });
 }
 
 function isOfferedTo(

@@ -135,6 +135,8 @@ export interface CallPlan extends CallRequest {
   readonly messages?: MessageTranslator | undefined;
   /** True if the upstream may be silent for as long as the call takes: it waits for the end of a task. */
   readonly waitsForTask?: boolean;
+  /** Called when the call ends because its client or the service does not wait for the response any more. */
+  readonly onAbandoned?: () => void;
   /** The called entry; undefined for a uri that is in no list. */
   readonly entry: Entry | undefined;
   /** Returns the upstream session to send in. Called again after the upstream discarded that session. */

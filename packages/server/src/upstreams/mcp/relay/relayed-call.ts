@@ -529,6 +529,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
 
   cancel({ text }: NotificationMessage): void {
     if (this.#mode === 'done') return;
+    this.#plan.onAbandoned?.();
     this.#plan.observer.canceled(CLIENT_CANCELED);
     if (this.#session?.era === 'legacy') {
       this.#post(withParam(text, 'requestId', `"${this.#id}"`)).catch(() => undefined);
@@ -551,12 +552,14 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     }
     const { idleMs, totalMs } = this.#context.calls.limits;
     const what = limit === 'idle' ? `sent nothing for ${idleMs / 1000} s` : `did not finish within ${totalMs / 1000} s`;
+    this.#plan.onAbandoned?.();
     this.#postCancellation('it took too long');
     this.#fail(this.#error('timeout', what));
   }
 
   onShutdown(): void {
     if (this.#mode === 'done') return;
+    this.#plan.onAbandoned?.();
     this.#plan.observer.failed('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, 'aborted');
     this.#postCancellation(SHUTTING_DOWN.message);
     this.#settle();
@@ -579,6 +582,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
       this.#request?.resume();
       return;
     }
+    this.#plan.onAbandoned?.();
     this.#plan.observer.canceled(CLIENT_DISCONNECTED);
     this.#postCancellation(CLIENT_DISCONNECTED);
     this.#settle();

@@ -1,15 +1,24 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ToolCallErrorCategory } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
+import { insertEdit } from '@sluice/protocol/json/text';
 import {
   capabilityKey,
   isLowerLevel,
   legacyCapabilities,
   supportsServerRequests,
 } from '@sluice/protocol/mcp/capabilities';
-import { HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY, NAME_PARAM } from '@sluice/protocol/mcp/constants';
+import {
+  type Era,
+  HEADER_HOPS,
+  INTERNAL_ERROR,
+  LATEST_LEGACY,
+  MISSING_CAPABILITY,
+  NAME_PARAM,
+} from '@sluice/protocol/mcp/constants';
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
 import { membersOf, type RequestMessage, requestedLevel } from '@sluice/protocol/mcp/message';
+import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { declaresTasks } from '@sluice/protocol/mcp/tasks';
 import { withTimeout } from '@sluice/protocol/timing';
@@ -67,7 +76,7 @@ export interface CallRouterOptions extends EraTranslatorOptions {
   readonly parseHeaderNames: (text: string) => readonly string[];
   readonly toolCalls: ToolCallSink;
   readonly tasks: TaskHandler;
-  readonly taskSupport: Pick<TaskSupport, 'isDeclaredTo'>;
+  readonly taskSupport: TaskSupport;
 }
 
 /** Message prefixes of failed calls, by method (decisions 4.7). */
@@ -146,15 +155,21 @@ export class CallRouter {
       subject: kind === 'tool' || kind === 'prompt' ? { kind, name } : undefined,
       server: upstream.server,
     });
-    const isPlain =
-      tool !== undefined && era === 'modern' && !(caller.era === 'modern' && declaresTasks(caller.capabilities));
-    const declaresForClient = isPlain && this.#options.taskSupport.isDeclaredTo(forward);
+    const declaresForClient = tool !== undefined && this.#declaresTasks(caller, message, tool, forward, era);
+    if (declaresForClient === 'rejected') {
+      const missing = missingTasks();
+      observer.failed('UNKNOWN', missing.error.message);
+      return missing;
+    }
     // The translator rewrites the metadata, including the trace, and removes the parameters of a retry.
     if (!needsTranslation) {
-      if (declaresForClient) edits.push(...declareTasks(message));
+      if (declaresForClient && era === 'modern') edits.push(...declareTasks(message));
       if (trace) edits.push(...traceEdits(message, trace));
       // The state is ours: an upstream that now supports the client's era does not know it.
       if (isRestart) edits.push(...removeRetryParams(message));
+    }
+    if (declaresForClient && era === 'legacy' && message.paramsRange) {
+      edits.push(insertEdit(message.text, message.paramsRange.start, '"task":{}'));
     }
     const argumentNames = membersOf(message.paramMembers, 'arguments').map(({ key }) => key);
     const copiedNames = copied.filter((_, at) => at % 2 === 0);
@@ -184,7 +199,7 @@ export class CallRouter {
       entry,
       user: caller.user,
       clientAddress: caller.observation?.request.client,
-      tasks: tool && (!needsTranslation || era === 'modern') ? this.#options.tasks : undefined,
+      tasks: tool && this.#options.tasks,
       declaresTasks: declaresForClient,
       era: caller.era,
       session: caller.session,
@@ -225,6 +240,25 @@ export class CallRouter {
     const { counts } = namespace.indexes.resource;
     const [only] = counts.keys();
     return counts.size === 1 ? only : undefined;
+  }
+
+  /**
+   * Whether a call is sent as one of a client that supports tasks, although its client does not: where the upstream may
+   * respond with a task, or the tool requires one. `rejected` if that is disabled, and only a task would be possible.
+   */
+  #declaresTasks(
+    { era: own, capabilities }: Caller,
+    { params }: RequestMessage,
+    tool: Entry,
+    forward: string | undefined,
+    era: Era,
+  ): boolean | 'rejected' {
+    const { taskSupport } = this.#options;
+    if (era === 'modern')
+      return !(own === 'modern' && declaresTasks(capabilities)) && taskSupport.isDeclaredTo(forward);
+    if (!taskSupport.requiresTask(tool) || (own === 'legacy' && params.task !== undefined)) return false;
+    if (taskSupport.isEnabled) return params.task === undefined;
+    return own === 'modern' && 'rejected';
   }
 
   /** Resumes the suspended call that a retry of a modern client belongs to, if there is one. */
@@ -285,6 +319,14 @@ export class CallRouter {
     const level = era === 'modern' ? requestedLevel(message) : undefined;
     return level === undefined ? open : async () => withLogLevel(await open(), level);
   }
+}
+
+/** The error for a modern client whose request requires that it declares the tasks extension. */
+export function missingTasks(): ErrorOutcome {
+  const requiredCapabilities = { extensions: { [TASKS_EXTENSION]: {} } };
+  return rpcError(MISSING_CAPABILITY, `the client must declare the extension ${TASKS_EXTENSION}`, 400, {
+    requiredCapabilities,
+  });
 }
 
 /** Lowers the log level of a session to this one. Messages below the level of other calls are filtered on arrival. */

@@ -13,6 +13,7 @@ import { CLIENT_DISCONNECTED } from '../relay/in-flight-calls.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
 import type { UpstreamSession } from '../upstream.ts';
+import { awaitedResult, clientTokenOf } from './awaited-result.ts';
 import { PolledTask } from './polled-task.ts';
 import { stateOf, type TaskRecord } from './task-record.ts';
 import { type OwnTaskRequest, requestTask, taskHeaders, taskMessage, taskSession } from './task-requests.ts';
@@ -22,6 +23,8 @@ export interface TaskCreationOptions extends CallContext {
   readonly tasks: Tasks;
   /** Identity of the service, for requests of its own. */
   readonly clientInfo: Implementation;
+  /** Whether tasks are polled on behalf of clients that do not support them. */
+  readonly isEnabled: boolean;
   /** Seals the state of calls that continue with a retry. */
   readonly suspendedCalls: Pick<SuspendedCalls, 'createTaskState'>;
   /** Maximum time until the retry, in milliseconds. */
@@ -36,9 +39,9 @@ export class TaskCreation implements TaskHandler {
     this.#options = options;
   }
 
-  isCreated({ message }: CallPlan, era: Era, { resultType, task }: JsonObject): boolean {
+  isCreated({ message, declaresTasks: isDeclared }: CallPlan, era: Era, { resultType, task }: JsonObject): boolean {
     if (era === 'modern') return resultType === 'task';
-    return isJsonObject(task) && isJsonObject(message.params.task);
+    return isJsonObject(task) && (isDeclared === true || isJsonObject(message.params.task));
   }
 
   onCreated(created: CreatedTask): void {
@@ -47,8 +50,8 @@ export class TaskCreation implements TaskHandler {
     const result = isJsonObject(value.result) ? value.result : {};
     const state = readTask(era, era === 'modern' ? result : result.task);
     if (!state) return fail(created, INTERNAL_ERROR, 'the upstream answered with an invalid task');
-    if (plan.era !== era || (era === 'modern' && !declaresTasks(plan.capabilities))) {
-      if (plan.declaresTasks) return this.#poll(created, state);
+    if (!supportsTasks(plan, era)) {
+      if (this.#options.isEnabled) return era === 'modern' ? this.#poll(created, state) : this.#await(created, state);
       this.#cancelUpstream(created, state.taskId);
       return fail(created, INTERNAL_ERROR, 'the upstream answered with a task to a client that does not support tasks');
     }
@@ -127,6 +130,19 @@ export class TaskCreation implements TaskHandler {
     polled.start(input);
   }
 
+  /** Waits for the result of a core task on behalf of its client. */
+  #await(created: CreatedTask, { taskId: upstreamId }: TaskState): void {
+    const { plan, session, response } = created;
+    const token = clientTokenOf(plan);
+    const request = { session, upstreamId, method: 'tasks/result', clientInfo: {} };
+    const meta = token === undefined ? undefined : `"_meta":{"progressToken":${token}}`;
+    const message = parseMessage(Buffer.from(taskMessage(request, '0', meta)));
+    if (message.kind !== 'request') throw new Error('invalid request for a result');
+    const cancel = () => this.#cancelUpstream(created, upstreamId);
+    const awaited = awaitedResult(created, upstreamId, message, sentHeaders(plan.headers), cancel);
+    new RelayedCall(this.#options, awaited, response).start();
+  }
+
   /** Cancels the task of a record that was removed. */
   cancelOrphan(record: TaskRecord, session: UpstreamSession, upstream: CallPlan['upstream']): void {
     this.#cancel(upstream, session, record.upstreamId, []);
@@ -173,6 +189,12 @@ export class TaskCreation implements TaskHandler {
       (error: unknown) => this.#options.log.debug('task could not be canceled', { error }),
     );
   }
+}
+
+/** True for a client that gets tasks of an upstream session of this era: that supports them, and in the same era. */
+function supportsTasks({ era: own, capabilities, message }: CallPlan, era: Era): boolean {
+  if (own !== era) return false;
+  return era === 'modern' ? declaresTasks(capabilities) : isJsonObject(message.params.task);
 }
 
 /** The plan of a request for the state of a task, on behalf of the client of this plan. */
