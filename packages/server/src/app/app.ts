@@ -253,7 +253,7 @@ export async function startService(
   });
   const relay = new CallRouter({
     ...calling,
-    taskSupport: new TaskSupport(config.tasksForPlainClients, (name) => registry.current.forwards.get(name)),
+    taskSupport: new TaskSupport(config.tasksForPlainClients),
     tasks: taskCreation,
     forwards,
     suspendedCalls,

@@ -63,6 +63,15 @@ describe('a modern client that does not declare the tasks extension', () => {
     });
   });
 
+  it('is not polled for as often as an upstream wants', async () => {
+    const { url, upstream } = await upstreamWithTasks();
+    const start = performance.now();
+    await taskClient(url, undefined, '{}').request('tools/call', { name: 'polled', arguments: { polls: 4 } });
+    // The upstream suggests an interval of 20 ms.
+    expect(performance.now() - start).toBeGreaterThan(390);
+    expect(upstream.tasks[0]?.polls).toBe(4);
+  });
+
   it('gets status messages as progress, if it requests that', async () => {
     const { url } = await upstreamWithTasks();
     const client = modernClient(url, '{}', '"progressToken":"mine"');

@@ -272,6 +272,8 @@ export interface UpstreamObserver {
   allowsResource?(uri: string): boolean;
 }
 
+const NO_ERAS: ReadonlySet<Era> = new Set();
+
 /** One upstream MCP server: its connections, sessions, eras and health. */
 export class Upstream {
   readonly transport: UpstreamTransport;
@@ -285,6 +287,8 @@ export class Upstream {
   #eras: ReadonlySet<Era> | undefined = undefined;
   /** Set by the controller of its forward. */
   health: UpstreamHealth = { kind: 'pending' };
+  /** Eras in which it declares tasks. Set by the controller of its forward. */
+  taskEras: ReadonlySet<Era> = NO_ERAS;
   /** Receives the outcome of every call. */
   readonly observer: UpstreamObserver;
   readonly #closing = new AbortController();

@@ -155,7 +155,8 @@ export class CallRouter {
       subject: kind === 'tool' || kind === 'prompt' ? { kind, name } : undefined,
       server: upstream.server,
     });
-    const declaresForClient = tool !== undefined && this.#declaresTasks(caller, message, tool, forward, era);
+    const declaresForClient =
+      tool !== undefined && upstream.taskEras.size > 0 && this.#declaresTasks(caller, message, tool, upstream, era);
     if (declaresForClient === 'rejected') {
       const missing = missingTasks();
       observer.failed('UNKNOWN', missing.error.message);
@@ -250,13 +251,13 @@ export class CallRouter {
     { era: own, capabilities }: Caller,
     { params }: RequestMessage,
     tool: Entry,
-    forward: string | undefined,
+    upstream: Upstream,
     era: Era,
   ): boolean | 'rejected' {
     const { taskSupport } = this.#options;
     if (era === 'modern')
-      return !(own === 'modern' && declaresTasks(capabilities)) && taskSupport.isDeclaredTo(forward);
-    if (!taskSupport.requiresTask(tool) || (own === 'legacy' && params.task !== undefined)) return false;
+      return !(own === 'modern' && declaresTasks(capabilities)) && taskSupport.isDeclaredTo(upstream);
+    if (!taskSupport.requiresTask(tool, upstream) || (own === 'legacy' && params.task !== undefined)) return false;
     if (taskSupport.isEnabled) return params.task === undefined;
     return own === 'modern' && 'rejected';
   }

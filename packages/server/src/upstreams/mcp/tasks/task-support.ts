@@ -1,48 +1,54 @@
 import { memberText } from '@sluice/protocol/json/text';
+import type { Era } from '@sluice/protocol/mcp/constants';
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
-import type { Entry, Forward, KnownCatalog } from '../../../registry/entries.ts';
+import type { Entry, KnownCatalog } from '../../../registry/entries.ts';
+import type { Upstream } from '../upstream.ts';
 
-/** Finds forwards and tools whose upstreams create tasks, for clients that do not support them. */
+/** Finds upstreams and tools that create tasks, for clients that do not support them. */
 export class TaskSupport {
   /** Whether tasks are polled on behalf of clients that do not support them. */
   readonly isEnabled: boolean;
-  readonly #find: (forward: string) => Forward | undefined;
-  /** Registered forwards are immutable. */
-  readonly #known = new WeakMap<Forward, boolean>();
+  /** Entries are immutable. */
   readonly #requiring = new WeakMap<Entry, boolean>();
 
-  constructor(isEnabled: boolean, find: (forward: string) => Forward | undefined) {
+  constructor(isEnabled: boolean) {
     this.isEnabled = isEnabled;
-    this.#find = find;
   }
 
-  /** True if the tasks extension is to be declared to a forward for a client that does not support it. */
-  isDeclaredTo(forward: string | undefined): boolean {
-    const registered = this.isEnabled && forward !== undefined ? this.#find(forward) : undefined;
-    return registered !== undefined && this.#known.getOrInsertComputed(registered, hasExtension);
+  /** True if the tasks extension is to be declared to an upstream for a client that does not support it. */
+  isDeclaredTo({ taskEras }: Upstream): boolean {
+    return this.isEnabled && taskEras.has('modern');
   }
 
   /** True if a tool of a legacy upstream can only be called as a task (2025-11-25, "Tool-Level Negotiation"). */
-  requiresTask(tool: Entry): boolean {
-    return tool.discovered !== undefined && this.#requiring.getOrInsertComputed(tool, requiresTask);
+  requiresTask(tool: Entry, { taskEras }: Upstream): boolean {
+    return taskEras.has('legacy') && this.#requiring.getOrInsertComputed(tool, requiresTask);
   }
 }
 
 function requiresTask({ discovered }: Entry): boolean {
-  return (
-    discovered?.variants.some(({ json, catalogs }) => {
-      if (!json.includes('taskSupport') || catalogs?.every((key) => !key.startsWith('legacy:'))) return false;
-      return memberText(memberText(json, 'execution') ?? '', 'taskSupport') === '"required"';
-    }) === true
+  const variants = discovered?.variants ?? [];
+  return variants.some(({ json, catalogs }) => {
+    if (!json.includes('taskSupport') || catalogs?.every((key) => !key.startsWith('legacy:'))) return false;
+    return memberText(memberText(json, 'execution') ?? '', 'taskSupport') === '"required"';
+  });
+}
+
+/** Returns the eras in which an upstream with these catalogs declares tasks: core tasks, or the extension. */
+export function taskErasOf(catalogs: readonly KnownCatalog[]): ReadonlySet<Era> {
+  return new Set(
+    catalogs
+      .filter(({ identity }) => identity.includes('tasks'))
+      .filter(declaresTasks)
+      .map(({ era }) => era),
   );
 }
 
-function hasExtension({ catalogs }: Forward): boolean {
-  return catalogs.some(declaresExtension);
-}
-
-function declaresExtension({ era, identity }: KnownCatalog): boolean {
-  if (era !== 'modern' || !identity.includes(TASKS_EXTENSION)) return false;
-  const extensions = memberText(memberText(identity, 'capabilities') ?? '{}', 'extensions') ?? '{}';
-  return memberText(extensions, TASKS_EXTENSION)?.startsWith('{') === true;
+function declaresTasks({ era, identity }: KnownCatalog): boolean {
+  const capabilities = memberText(identity, 'capabilities') ?? '{}';
+  const declared =
+    era === 'legacy'
+      ? memberText(capabilities, 'tasks')
+      : memberText(memberText(capabilities, 'extensions') ?? '{}', TASKS_EXTENSION);
+  return declared?.startsWith('{') === true;
 }
